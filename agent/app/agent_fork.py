@@ -40,11 +40,15 @@ def fork_pays(tokens: int, prefix: int, prices: Prices) -> bool:
 def works_as_fork(call: NestedCall) -> bool:
     """Whether an agent works in a copy of the conversation: because that was asked for, or costs less."""
     parent, context, definition = call.parent, call.context, call.definition
-    if definition is None or not _open_calls(call.parent, call.agent.place[0]):
+    if definition is None or parent.folded.opened is None:
         return False
-    if definition is FORK:
+    if definition is FORK:  # in the background also behind what the session has done since
         return True
-    if definition is not BUILTIN_AGENTS.get(definition.name) or context.settings.cache is None:
+    if (
+        not _open_calls(parent)
+        or definition is not BUILTIN_AGENTS.get(definition.name)
+        or context.settings.cache is None
+    ):
         return False
     last, state = parent.folded.last_reply, context.compaction
     is_warm = last is not None and context.clock.now() - last.ts < state.settings.cache_ttl_s
@@ -54,16 +58,16 @@ def works_as_fork(call: NestedCall) -> bool:
 
 def begin_fork(call: NestedCall, session: Session, tools: list[str]) -> None:
     """Answer the calls that are open in a copy of the conversation, and put the task behind them."""
-    of, own = call.agent.place
-    for block in _open_calls(session, of):
-        session.result(of, block, (TextBlock(OWN_CALL if block == own else OTHER_CALL),))
+    for place in _open_calls(session):
+        session.result(*place, (TextBlock(OWN_CALL if place == call.agent.place else OTHER_CALL),))
     role = call.definition.prompt if call.definition is not None else ""
     head = FORK_HEAD.format(tools=", ".join(tools))
     texts = (head, role, REPORT_RULES, f"# Your task\n{call.request.prompt}")
     session.user((TextBlock("\n\n".join(filter(None, texts))),), "harness")
 
 
-def _open_calls(session: Session, reply: int) -> list[int]:
-    """The calls of a reply that have no result yet."""
-    exchange = session.folded.conversation.exchange_of(reply)
-    return [] if exchange is None else [block for block in exchange.uses if block not in exchange.results]
+def _open_calls(session: Session) -> list[tuple[int, int]]:
+    """(reply, block) of the calls of the newest reply that have no result yet."""
+    newest = session.folded.conversation.last_exchange
+    open_blocks = [] if newest is None else [each for each in newest.uses if each not in newest.results]
+    return [(newest.seq, block) for block in open_blocks] if newest is not None else []

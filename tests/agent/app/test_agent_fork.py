@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from transcripts.facts import Reply as Answer
 from transcripts.listing import recorded_sessions
 from transcripts.view import to_json_bytes
 
-from .agent_session import parts, run_agents, task
+from .agent_session import AgentRun, parts, run_agents, task
 
 CHEAP_TO_READ = Prices(read=0.05)
 
@@ -95,3 +96,18 @@ def test_a_definition_of_one_s_own_works_with_its_own_prompt(tmp_path: Path) -> 
         agents=given,
     )
     assert run.server.requests[1]["system"][0]["text"].startswith("You review.")
+
+
+def test_a_copy_in_the_background_goes_on_behind_what_the_session_did_since(tmp_path: Path) -> None:
+    async def until_it_ended(run: AgentRun) -> None:
+        assert run.context.agents is not None
+        while run.context.agents.running:
+            await asyncio.sleep(0.001)
+
+    beside = Reply([task("alpha", "fork", run_in_background=True)])
+    model = parts(go=[beside, "it works"], alpha=["I know all of it"])
+    run = run_agents(tmp_path, model, forks=True, then=until_it_ended)
+    (copied,) = [body for body in run.server.requests if "# Your task" in str(body["messages"])]
+    assert "works in the background" in str(copied["messages"]) and len(copied["messages"]) >= 3
+    (told,) = run.context.tool_context.inbox.take()
+    assert "I know all of it" in told
