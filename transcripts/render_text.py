@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import islice
 
 from .facts import Fact, Metadata, Reply, Result, User
 from .messages import (
@@ -16,9 +17,11 @@ from .messages import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
+    without_injected,
 )
 
 NO_DATE = "no date"
+MAX_TITLE_OF_SESSION_CHARS = 80  # of its first prompt
 MAX_SHOWN_CHARS = 20_000  # of one text in an export for people
 
 
@@ -80,10 +83,16 @@ def shortened(text: str) -> str:
     return f"{text[:half]}\n{gap}\n{text[-half:]}"
 
 
-def session_title(metadata: Sequence[Metadata], sid: str) -> str:
-    """The name that a session was given last, else its id."""
-    names = [one for one in metadata if one.topic == "name"]
-    return str(names[-1].about.get("name") or sid) if names else f"Session {sid}"
+def session_title(facts: Sequence[Fact], sid: str) -> str:
+    """The name that a session was given last, else the beginning of its first prompt, else its id."""
+    names = [one for one in facts if isinstance(one, Metadata) and one.topic == "name"]
+    if names and (name := names[-1].about.get("name")):
+        return str(name)
+    prompts = (one for one in facts if isinstance(one, User) and one.source == "user")
+    words = " ".join(content_text(without_injected(one.blocks)) for one in islice(prompts, 1)).split()
+    title = " ".join(words)
+    short = title if len(title) <= MAX_TITLE_OF_SESSION_CHARS else f"{title[:MAX_TITLE_OF_SESSION_CHARS]}…"
+    return short or f"Session {sid}"
 
 
 def utc_time(ts: float) -> str:

@@ -5,6 +5,8 @@ import pytest
 
 from transcripts.codec import encode_fact
 from transcripts.export import export_text, fenced
+from transcripts.export.html_page import session_page
+from transcripts.export.size_chart import scale_step
 from transcripts.facts import (
     Clear,
     Compacted,
@@ -31,7 +33,7 @@ from transcripts.messages import (
     ToolUseBlock,
     Usage,
 )
-from transcripts.render_text import shortened
+from transcripts.render_text import session_title, shortened
 
 SECRET = "sk-" + "ant-api03-" + "Ab1_" * 20
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -123,7 +125,7 @@ def test_markdown_holds_prompts_replies_calls_and_results() -> None:
         "(interrupted)",
     ):
         assert piece in text
-    assert "Compaction c11: micro, auto" in text
+    assert "Compaction c11: old output was cleared" in text and "(micro, auto)" in text
 
 
 def test_a_fence_is_longer_than_any_in_the_text_and_a_long_text_loses_its_middle() -> None:
@@ -171,11 +173,11 @@ def test_the_page_needs_nothing_else_and_escapes_what_it_shows() -> None:
 
 def test_the_page_shows_what_a_compaction_left_out_and_why() -> None:
     page = export_text(FOLDED, "s1", ".html")
-    assert "Compaction c11: micro (auto)" in page
+    assert "Compaction c11: old output was cleared" in page
     assert "over 80 % of the window" in page and "<a href=#r4>r4</a>: content, 590 tokens" in page
     assert page.count("class=mark") == 1 and "<polyline" in page
     undone = export_text(fold([*session(), Undone(99, 0.0, "c11")]), "s1", ".html")
-    assert "micro (auto), taken back later" in undone
+    assert "(micro, auto), taken back later" in undone
 
 
 def test_an_empty_session_can_be_exported() -> None:
@@ -262,3 +264,32 @@ def test_dropped_thinking_is_called_so_wherever_a_compaction_is_shown():
     for suffix in (".md", ".html"):
         text = export_text(fold(facts), "s", suffix)
         assert "thinking dropped" in text and ": unthink" not in text
+
+
+def test_the_title_is_the_name_else_the_first_prompt() -> None:
+    blocks = (TextBlock("<surroundings>\nx\n</surroundings>"), TextBlock("fix\nthe  build " * 20))
+    words = User(2, 1.0, blocks, ())
+    name = Metadata(3, 1.0, "name", {"name": "my session"})
+    title = session_title([words], "s1")
+    assert title.startswith("fix the build fix the build") and title.endswith("…")
+    assert session_title([words, name], "s1") == "my session"
+    assert session_title([], "s1") == "Session s1"
+
+
+@pytest.mark.parametrize(
+    ("most", "step"), [(1, 1), (5, 1), (9, 2), (24, 5), (95, 20), (31_000, 10_000), (180_000, 50_000)]
+)
+def test_a_scale_has_few_round_lines(most: int, step: int) -> None:
+    assert scale_step(most) == step
+
+
+def test_the_chart_has_a_scale_and_words_at_its_compactions() -> None:
+    report = {"before": 30_780, "after": 13_226}
+    facts: list[Fact] = [User(1, 1.0, (TextBlock("go"),), (1,))]
+    for seq, tokens in ((2, 9_000), (3, 31_000), (5, 13_000)):
+        facts.append(Reply(seq, 1.0, (TextBlock("x"),), (1,), usage=Usage(tokens)))
+    facts.insert(3, Compacted(4, 1.0, "micro", "auto", (), None, report))
+    page = session_page(fold(facts), "s1")
+    assert all(f">{label}</text>" in page for label in ("0", "10k", "20k", "30k", "40k", "r2", "r5"))
+    assert ">old output was cleared, 30k → 13k tokens</text>" in page
+    assert "old output was cleared, 30k → 13k tokens (micro, auto)</summary>" in page

@@ -8,6 +8,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from transcripts.codec import BadLine, encode_fact, fact_from_json
+from transcripts.export.size_chart import compaction_words
 from transcripts.facts import Compacted, Fact, Opened, Reply, Result, User
 from transcripts.fold import Folded, fold
 from transcripts.load import LazyResults, fetch_everything
@@ -97,7 +98,7 @@ def session_json(folded: Folded, sid: str) -> str:
 
 def session_markdown(folded: Folded, sid: str) -> str:
     """The conversation as markdown: prompts as headings, calls and results in fences."""
-    pieces = [f"# {session_title(folded.metadata, sid)}"]
+    pieces = [f"# {session_title(folded.facts, sid)}"]
     if (opened := folded.opened) is not None:
         pieces.append(f"{opened.model} in `{opened.folder}`, {utc_time(opened.ts)}")
     for fact in folded.facts:
@@ -126,7 +127,8 @@ def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
             yield f"{name} of `r{fact.of}.{fact.block}`\n\n{fenced(shortened(content_text(fact.content)))}"
         case Compacted():
             undone = " (taken back)" if fact.id in folded.undone else ""
-            yield f"---\n\n*Compaction {fact.id}: {fact.label}, {fact.trigger}{undone}*\n\n---"
+            words = f"{compaction_words(fact)} ({fact.label}, {fact.trigger}){undone}"
+            yield f"---\n\n*Compaction {fact.id}: {words}*\n\n---"
 
 
 def quoted(block: Block) -> str:

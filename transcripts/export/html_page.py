@@ -26,16 +26,16 @@ from transcripts.render_text import (
     block_text,
     call_of,
     content_text,
-    fact_text,
     session_title,
     shortened,
     utc_time,
 )
 
+from .size_chart import compaction_words, size_chart
+
 PROGRAM_LABEL = "From the program"
 MAX_LABEL_CHARS = 120
 MAX_PARTIAL_CHARS = 2_000  # of an interrupted reply
-CHART_WIDTH, CHART_HEIGHT = 900, 180  # in the chart's own units
 MAX_MARKDOWN_CHARS = 30_000  # of one text; markdown-it takes a second for as much that was made for that
 _INVISIBLE_CHARS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _BASE64 = re.compile("[A-Za-z0-9+/=]+")
@@ -48,9 +48,9 @@ def session_page(folded: Folded, sid: str) -> str:
         Path(__file__).with_name(f"page.{suffix}").read_text("utf-8") for suffix in ("html", "css", "js")
     )
     return Template(page).substitute(
-        title=_html(session_title(folded.metadata, sid)),
+        title=_html(session_title(folded.facts, sid)),
         about=_about(folded),
-        main="".join((_size_chart(folded), *_articles(folded))),
+        main="".join((size_chart(folded), *_articles(folded))),
         style=style,
         script=script,
     )
@@ -210,7 +210,7 @@ def _compaction(fact: Compacted, folded: Folded) -> str:
     }
     report = "".join(f"<dt>{_html(name)}</dt><dd>{_html(text)}</dd>" for name, text in texts.items())
     edits = "".join(f"<li>{_edit(edit)}</li>" for edit in fact.edits)
-    label = f"Compaction {fact.id}: {fact.label} ({fact.trigger}){undone}"
+    label = f"Compaction {fact.id}: {compaction_words(fact)} ({fact.label}, {fact.trigger}){undone}"
     inside = f"<dl>{report}</dl><p>What left:</p><ul>{edits}</ul>"
     return f"<article class=compaction id=r{fact.seq}>{_details(label, inside, 'compaction')}</article>"
 
@@ -225,45 +225,3 @@ def _edit(edit: Edit) -> str:
             return f"{stretch}, now {edit.tokens:,} tokens: {_pre(content_text(edit.blocks))}"
         case Unthink():
             return f"the thinking of r{edit.first} to r{edit.last}"
-
-
-def _size_chart(folded: Folded) -> str:
-    """The size of the context at each reply, in tokens, with a line for each compaction."""
-    sizes, estimated = _context_sizes(folded)
-    if len(sizes) < 2:
-        return ""
-    first, last = sizes[0][0], sizes[-1][0]
-    top = max(1, *(tokens for _, tokens in sizes))
-
-    def x(seq: int) -> float:
-        return (seq - first) / (last - first) * CHART_WIDTH
-
-    line = " ".join(
-        f"{x(seq):.1f},{CHART_HEIGHT - tokens / top * (CHART_HEIGHT - 20):.1f}" for seq, tokens in sizes
-    )
-    shown = [(one, f"{x(one.seq):.1f}") for one in folded.compactions if first <= one.seq <= last]
-    marks = "".join(
-        f"<a href=#r{one.seq}><line class=mark x1={at} y1=0 x2={at} y2={CHART_HEIGHT} />"
-        f"<title>{_html(f'{one.id} {one.label} ({one.trigger})')}</title></a>"
-        for one, at in shown
-    )
-    return (
-        f"<figure><svg viewBox='0 0 {CHART_WIDTH} {CHART_HEIGHT}' role=img aria-label='size of the context'>"
-        f"<polygon class=area points='0,{CHART_HEIGHT} {line} {CHART_WIDTH},{CHART_HEIGHT}'/>"
-        f"<polyline class=size points='{line}'/>{marks}</svg>"
-        f"<figcaption>Size of the context at each reply, at most {top:,} tokens{estimated}. "
-        "A line is a compaction.</figcaption></figure>"
-    )
-
-
-def _context_sizes(folded: Folded) -> tuple[list[tuple[int, int]], str]:
-    """(seq, tokens) of each reply as charged, else by the length of the texts; and a remark on the latter."""
-    replies = [fact for fact in folded.facts if isinstance(fact, Reply)]
-    if sizes := [(fact.seq, fact.usage.prompt) for fact in replies if fact.usage.prompt]:
-        return sizes, ""
-    characters = 0
-    for fact in folded.facts:
-        if isinstance(fact, Reply):
-            sizes.append((fact.seq, characters // 4))
-        characters += len(fact_text(fact))
-    return sizes, " (estimated: four characters a token)"

@@ -1,0 +1,117 @@
+"""Draw the size of the context over a session as SVG: with a scale, and words at each compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from transcripts.facts import Compacted, Reply
+from transcripts.fold import Folded
+from transcripts.render_text import fact_text
+
+WIDTH, HEIGHT = 900, 220  # in the chart's own units
+LEFT, TOP, BOTTOM = 52, 34, 198  # where the plot begins, its upper and its lower edge
+MAX_SCALE_LINES = 5
+WORDS_WIDTH = 270  # that the words at a mark take at most
+WORDS_BY_LAYER = {
+    "budget": "large results went to files",
+    "snip": "the middle was left out",
+    "micro": "old output was cleared",
+    "collapse": "old parts became digests",
+    "summary": "the model summarised",
+    "ledger": "a record took its place",
+    "reactive": "shortened after a refusal",
+    "unthink": "thinking was dropped",
+}
+
+
+def compaction_words(fact: Compacted) -> str:
+    """What a compaction did, in words, and how large the context was before and after it."""
+    words = WORDS_BY_LAYER.get(fact.layer, fact.label)
+    before, after = fact.report.get("before"), fact.report.get("after")
+    if not isinstance(before, int) or not isinstance(after, int):
+        return words
+    return f"{words}, {_short(before)} → {_short(after)} tokens"
+
+
+def size_chart(folded: Folded) -> str:
+    """The size of the context at each reply, in tokens, with a line for each compaction; "" without two."""
+    sizes, estimated = _context_sizes(folded)
+    if len(sizes) < 2:
+        return ""
+    first, last = sizes[0][0], sizes[-1][0]
+    most = max(1, *(tokens for _, tokens in sizes))
+    step = scale_step(most)
+    top = -(-most // step) * step
+
+    def x(seq: int) -> float:
+        return LEFT + (seq - first) / (last - first) * (WIDTH - LEFT)
+
+    def y(tokens: float) -> float:
+        return BOTTOM - tokens / top * (BOTTOM - TOP)
+
+    line = " ".join(f"{x(seq):.1f},{y(tokens):.1f}" for seq, tokens in sizes)
+    grid = "".join(
+        f"<line class=grid x1={LEFT} y1={y(at):.1f} x2={WIDTH} y2={y(at):.1f} />"
+        f"<text class=scale x={LEFT - 6} y={y(at) + 4:.1f} text-anchor=end>{_short(at)}</text>"
+        for at in range(0, top + 1, step)
+    )
+    ends = "".join(
+        f"<text class=scale x={at:.0f} y={HEIGHT - 6} text-anchor={anchor}>r{seq}</text>"
+        for seq, at, anchor in ((first, LEFT, "start"), (last, WIDTH, "end"))
+    )
+    shown = [(one, x(one.seq)) for one in folded.compactions if first <= one.seq <= last]
+    return (
+        f"<figure><svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img aria-label='size of the context'>{grid}{ends}"
+        f"<polygon class=area points='{LEFT},{BOTTOM} {line} {WIDTH},{BOTTOM}'/>"
+        f"<polyline class=size points='{line}'/>{''.join(_marks(shown))}</svg>"
+        f"<figcaption>Size of the context at each reply, at most {most:,} tokens{estimated}. "
+        f"{'A dashed line is a compaction.' if shown else ''}</figcaption></figure>"
+    )
+
+
+def scale_step(most: int) -> int:
+    """The distance of the lines of a scale up to so many tokens: 1, 2 or 5 times a power of ten."""
+    step = 1
+    while most / step > MAX_SCALE_LINES:
+        step = step * 5 // 2 if str(step).startswith("2") else step * 2
+    return step
+
+
+def _marks(shown: list[tuple[Compacted, float]]) -> Iterator[str]:
+    """A line for each compaction, with its words where there is room."""
+    free = 0.0  # what is to the right of it has no words yet
+    for one, at in shown:
+        words = escape(compaction_words(one))
+        label = ""
+        anchor, shift = ("end", -5) if at > WIDTH - WORDS_WIDTH else ("start", 5)
+        begin = at - WORDS_WIDTH if anchor == "end" else at
+        if begin >= free:
+            free = begin + WORDS_WIDTH
+            label = f"<text class=words x={at + shift:.1f} y={TOP - 14} text-anchor={anchor}>{words}</text>"
+        yield (
+            f"<a href=#r{one.seq}><line class=mark x1={at:.1f} y1={TOP - 24} x2={at:.1f} y2={BOTTOM} />"
+            f"<title>{escape(one.id)}: {words} ({escape(one.trigger)})</title>{label}</a>"
+        )
+
+
+def _short(tokens: int) -> str:
+    """`950`, `31k`, `1.5M`."""
+    if tokens < 1_000:
+        return str(tokens)
+    if tokens < 1_000_000:
+        return f"{tokens / 1_000:.3g}k" if tokens < 10_000 else f"{tokens // 1_000}k"
+    return f"{tokens / 1_000_000:.3g}M"
+
+
+def _context_sizes(folded: Folded) -> tuple[list[tuple[int, int]], str]:
+    """(seq, tokens) of each reply as charged, else by the length of the texts; and a remark on the latter."""
+    replies = [fact for fact in folded.facts if isinstance(fact, Reply)]
+    if sizes := [(fact.seq, fact.usage.prompt) for fact in replies if fact.usage.prompt]:
+        return sizes, ""
+    characters = 0
+    for fact in folded.facts:
+        if isinstance(fact, Reply):
+            sizes.append((fact.seq, characters // 4))
+        characters += len(fact_text(fact))
+    return sizes, " (estimated: four characters a token)"
