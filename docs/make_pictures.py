@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 
 import pexpect
@@ -92,19 +93,29 @@ class Terminal:
         return rows
 
     def _row(self, cells: dict[int, pyte.screens.Char]) -> Text:
+        shown = [cells[column] for column in range(COLUMNS)]
+        while shown and shown[-1].data == " " and shown[-1].bg == "default":
+            shown.pop()
         row = Text()
-        for column in range(COLUMNS):
-            cell = cells[column]
-            colour = cell.fg if cell.fg != "default" else None
-            if colour and len(colour) == 6 and all(c in "0123456789abcdef" for c in colour):
-                colour = f"#{colour}"
-            names = {"brown": "yellow", "brightblack": "bright_black"}
-            style = [names.get(colour, colour)] if colour else []
-            style += [name for name in ("bold", "italics", "underscore", "reverse") if getattr(cell, name)]
-            words = {"italics": "italic", "underscore": "underline"}
-            row.append(cell.data, " ".join(words.get(each, each) for each in style if each))
-        row.rstrip()
+        for style, run in groupby(shown, _style_of):
+            row.append("".join(cell.data for cell in run), style)
         return row
+
+
+def _style_of(cell: pyte.screens.Char) -> str:
+    """The style of a cell as rich names it."""
+    words = {"bold": "bold", "italics": "italic", "underscore": "underline", "reverse": "reverse"}
+    style = [_colour_name(cell.fg)] if cell.fg != "default" else []
+    style += ["on", _colour_name(cell.bg)] if cell.bg != "default" else []
+    return " ".join((*style, *(word for name, word in words.items() if getattr(cell, name))))
+
+
+def _colour_name(name: str) -> str:
+    """A colour of pyte's as rich names it."""
+    if len(name) == 6 and all(char in "0123456789abcdef" for char in name):
+        return f"#{name}"
+    name = name.replace("bfight", "bright").replace("brown", "yellow")
+    return f"bright_{name.removeprefix('bright')}" if name.startswith("bright") else name
 
 
 def draw(lines: list[Text], path: Path, title: str) -> None:

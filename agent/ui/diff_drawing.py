@@ -16,11 +16,10 @@ from tools.text_encoding import pluralize
 from transcripts.diff_rows import DiffRow, diff_rows, file_name, with_marks
 
 from .code_colours import coloured, language_of
-from .segment_lines import segment_line
+from .segment_lines import filled, segment_line
 from .terminal_text import RenderContext, escape_output, painted_width, wrapped_spans
 
 MIN_CODE_COLUMNS = 8  # below that lines have no margin
-_FILL_TO_END = "\x1b[K\x1b[m"
 
 
 def draw_diff(text: str, ctx: RenderContext, limit: int) -> list[str]:
@@ -67,7 +66,7 @@ def _lines(row: DiffRow, code: Text, digits: int, ctx: RenderContext) -> list[st
         line.append_text(code[begin:end])
         painted = segment_line(line.render(_console()), ctx.theme)
         if is_filled and painted_width(painted) < ctx.columns:
-            painted = painted.removesuffix("\x1b[m") + _FILL_TO_END
+            painted = filled(painted, base, ctx.theme)
         lines.append(painted)
     return lines
 

@@ -19,6 +19,7 @@ _DEFAULT_BACKGROUND = re.compile(r"(?:^|;)49(?=;|$)")
 _SEEN_ON_BLANKS = re.compile(
     r"(?:^|;)(?:4|7|9|4[0-8]|10[0-7])(?=;|$)"
 )  # underlined, reversed, struck, on a colour
+RESET_SUFFIX = "\x1b[m"
 _WEB_ADDRESS = re.compile(r"(?:https?://|mailto:)[!-~]{1,2000}")
 _COLOUR_ONLY = re.compile(r"3[0-7]|9[0-7]|38;5;\d+|38;2;\d+;\d+;\d+")
 
@@ -68,6 +69,11 @@ def _change(held: str, wanted: str) -> str:
 def is_safe_link(address: str) -> bool:
     """Whether a terminal may be given the address to open: of the web, without a character that ends it."""
     return bool(_WEB_ADDRESS.fullmatch(address))
+
+
+def filled(line: str, style: Style, theme: Theme) -> str:
+    """A line with the background of a style to the end of the row; the row must not be full."""
+    return f"{line.removesuffix(RESET_SUFFIX)}\x1b[;{_codes_of(style, theme.colour)}m\x1b[K{RESET_SUFFIX}"
 
 
 @lru_cache(maxsize=1024)

@@ -49,6 +49,12 @@ def test_a_changed_line_has_a_background_to_its_end_and_a_stronger_one_behind_wo
     assert screen.buffer[0][10].bg == "default"
 
 
+def test_the_mark_of_the_last_word_ends_with_it() -> None:
+    screen = cells_of(render_diff("@@ -1 +1 @@\n-a = one\n+a = two\n", RenderContext(40, DARK)), 40)
+    assert screen.buffer[0][screen.display[0].index("one")].bg == "7a2533"
+    assert screen.buffer[0][20].bg == screen.buffer[0][39].bg == "3c161c"
+
+
 def test_code_has_the_colours_of_its_language_on_both_sides() -> None:
     screen = cells_of(render_diff(DIFF, RenderContext(80, DARK)), 80)
     keyword, plain = [screen.buffer[1][screen.display[1].index(text)].fg for text in ("return", "price")]
