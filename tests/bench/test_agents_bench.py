@@ -50,7 +50,7 @@ def test_an_agent_of_fifty_requests_adds_little_to_the_session(
         go=[Reply([task(prompt, "explore")]), "done"],
         look=[*(Reply(reads[at : at + 2]) for at in range(0, CALLS, 2)), REPORT],
     )
-    run = run_agents(tmp_path, model)
+    run = run_agents(tmp_path, model, forks=True)
     added = run.session.folded.view.tokens
     (agent,) = run.context.agents.agents if run.context.agents else ()
     assert agent.requests == CALLS // 2 + 1
