@@ -27,13 +27,14 @@ number, show what that one did so far; `stop N` ends one in the background, `sto
         ended = pool.interrupt(one) if one is not None or not rest else 0
         return Notice(f"{pluralize(ended, 'agent')} in the background ended")
     notes = [note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC]
-    sids = {about.get("number"): str(about.get("session")) for about in notes}
+    by_number = {about.get("number"): about for about in notes}
     if number := argument.removeprefix("#"):
-        sid = sids.get(int(number)) if number.isdecimal() else None
-        if sid is None:
+        noted = by_number.get(int(number)) if number.isdecimal() else None
+        if noted is None:
             return Notice("/agents N shows one; N is its number in the list of /agents", "warning")
         home, masks = controller.services.repository.home, controller.setup.masks
-        return CommandOutput(await asyncio.to_thread(conversation_text, sid, home, masks))
+        sid, since = str(noted.get("session")), int(noted.get("since") or 0)
+        return CommandOutput(await asyncio.to_thread(conversation_text, sid, home, masks, since))
     earlier = [_earlier_line(about) for about in notes if about.get("number") not in known]
     lines = [*earlier, *map(agent_line, known.values())]
     if not lines:

@@ -36,14 +36,16 @@ def load_conversation(wanted: str, folder: Path) -> tuple[str, Folded]:
     return loaded.sid, fold(loaded.facts)
 
 
-def conversation_text(wanted: str, folder: Path, masks: SecretMasks) -> str:
-    """One conversation, without what `masks` hides. Raises as `load_conversation`."""
+def conversation_text(wanted: str, folder: Path, masks: SecretMasks, since: int = 0) -> str:
+    """One conversation behind the fact `since`, without what `masks` hides. Raises as `load_conversation`."""
     sid, folded = load_conversation(wanted, folder)
-    return "\n\n".join(_passages(mask_session(folded, sid, masks)))
+    return "\n\n".join(_passages(mask_session(folded, sid, masks), since))
 
 
-def _passages(folded: Folded) -> Iterator[str]:
+def _passages(folded: Folded, since: int) -> Iterator[str]:
     for fact in folded.facts:
+        if fact.seq <= since:
+            continue
         match fact:
             case User():
                 if prompt := content_text(without_injected(fact.blocks)):

@@ -22,6 +22,7 @@ def test_agents_are_listed_looked_into_charged_and_their_changes_taken_back(tmp_
         await run.do("go")
         assert (await run.do("/agents")).startswith("#1  general  do work  (done; 2 requests, ")
         assert "made by an agent" in await run.do("/agents 1") and "It is written." in run.text()
+        assert "> go" not in run.text()  # it began in a copy of the conversation, which is not shown again
         assert "its number in the list" in await run.do("/agents 2")
         cost, sid = await run.do("/cost"), run.controller.in_use[0].sid
         assert " by 1 agent: /agents" in cost
