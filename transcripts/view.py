@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
 
-from .messages import Block, ToolUseBlock
+from .messages import Block, ToolResultBlock, ToolUseBlock
 
 
 class PartKind(IntEnum):
@@ -30,6 +30,7 @@ class PartKind(IntEnum):
 Tally = tuple[int, ...]
 """Tokens of the parts of each kind, by the value of PartKind."""
 NO_TOKENS: Tally = (0,) * len(PartKind)
+CALL_ID_TOKENS = 24  # of the id that a call and its result carry: 30 characters without a word in them
 MESSAGE_TOKENS = 4  # role and framing of one message, as tiktoken's own recipe counts them
 
 
@@ -64,7 +65,12 @@ class Message:
 
     @property
     def tokens(self) -> int:
-        return sum(part.tokens for part in self.parts) + MESSAGE_TOKENS
+        return sum(part.tokens for part in self.parts) + ids_in(self.parts) * CALL_ID_TOKENS + MESSAGE_TOKENS
+
+
+def ids_in(parts: Iterable[Part]) -> int:
+    """How many of the parts carry the id of a call: calls and results."""
+    return sum(isinstance(part.block, ToolUseBlock | ToolResultBlock) for part in parts)
 
 
 def to_json_bytes(value: Any) -> bytes:
@@ -90,10 +96,11 @@ class View(list[Message]):
     within the message of the entry before it.
     """
 
-    __slots__ = ("_tallies", "starts")
+    __slots__ = ("_ids", "_tallies", "starts")
 
     def __init__(self) -> None:
         self._tallies: list[Tally] = []
+        self._ids: list[int] = []  # ids of calls in the messages up to each
         self.starts: list[int] = []
 
     @property
@@ -108,7 +115,10 @@ class View(list[Message]):
 
     def tokens_before(self, index: int) -> int:
         """Our count of the messages before `index`."""
-        return sum(self._tallies[index - 1]) + index * MESSAGE_TOKENS if index > 0 else 0
+        if index <= 0:
+            return 0
+        framing = index * MESSAGE_TOKENS + self._ids[index - 1] * CALL_ID_TOKENS
+        return sum(self._tallies[index - 1]) + framing
 
     def between(self, kind: PartKind, first: int, last: int) -> int:
         """Our count of the parts of one kind in the messages first..last-1."""
@@ -133,16 +143,18 @@ class View(list[Message]):
             counts[part.kind] += part.tokens
         self.append(message)
         self._tallies.append(tuple(counts))
+        self._ids.append((self._ids[-1] if self._ids else 0) + ids_in(message.parts))
         return not is_joined
 
     def copy(self) -> View:
         """An independent view of the same messages."""
         made = View()
         made.extend(self)
-        made._tallies, made.starts = list(self._tallies), list(self.starts)
+        made._tallies, made.starts, made._ids = list(self._tallies), list(self.starts), list(self._ids)
         return made
 
     def cut(self, length: int) -> None:
         """Drop the messages from `length` on."""
         del self[length:]
         del self._tallies[length:]
+        del self._ids[length:]

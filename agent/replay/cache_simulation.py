@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 
 from agent.model.anthropic.request import markable_part
 from transcripts.messages import Usage, block_to_json
-from transcripts.view import MESSAGE_TOKENS, Message, to_json_bytes
+from transcripts.view import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, to_json_bytes
 
 LOOK_BACK_POSITIONS = 20
 MAX_BREAKPOINTS = 4
 FIVE_MINUTES_S = 300.0
-CALL_ID_TOKENS = 24  # of the id that a call and its result carry: 30 characters without a word in them
 _JOINED_TYPES = ("tool_use", "tool_result")  # blocks of which a run is one position
 
 

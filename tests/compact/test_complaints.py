@@ -71,7 +71,7 @@ def test_complaint_02_the_reactive_path_frees_the_overflow_without_the_model(cal
 
 
 def test_complaint_02_hundreds_of_large_outputs_that_nobody_has_seen_are_previewed():
-    world = World(window=WINDOW)
+    world = World(window=50_000)
     world.user("run everything")
     uses = [ToolUseBlock(f"t{at}", "bash", {"command": f"make {at}"}) for at in range(200)]
     reply = world.reply(*uses)

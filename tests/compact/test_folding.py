@@ -15,6 +15,7 @@ from compact.settings import CompactSettings, ContextWindow
 from compact.summary_record import FoldLimits
 from transcripts.facts import Clear, Compacted, Fold
 from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.view import CALL_ID_TOKENS
 
 from .worlds import World
 
@@ -185,10 +186,10 @@ def test_the_largest_blocks_are_shrunk_first_until_the_rest_fits():
     total = world.folded.view.tokens
     assert shrunk(world, 0, total) == ({}, {})
     assert list(shrunk(world, 0, total - 1)[0]) == [(1, "text")]
-    texts, files = shrunk(world, 0, 2_600)
+    texts, files = shrunk(world, 0, 2_600 + 4 * CALL_ID_TOKENS)
     assert list(texts) == [(1, "text"), (4, "content")] and files == {}
     assert texts[4, "content"].startswith("[cleared: bash seen")
-    texts, files = shrunk(world, 0, 1_200)
+    texts, files = shrunk(world, 0, 1_200 + 4 * CALL_ID_TOKENS)
     assert list(texts) == [(1, "text"), (4, "content"), (7, "content")]
     assert list(files) == ["r7.txt"] and "(the first 2,000 of" in texts[7, "content"]
     assert "(the first 400 of" in shrunk(world, 0, 0)[0][7, "content"]

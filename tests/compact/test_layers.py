@@ -144,11 +144,11 @@ def folded(calls=60, **settings):
 def test_old_segments_are_folded_until_there_is_room():
     assert folded(calls=28)[1] == ()
     _, made = folded()
-    assert len(made) == 4 and {proposal.layer for proposal in made} == {"collapse"}
+    assert len(made) == 5 and {proposal.layer for proposal in made} == {"collapse"}
     assert made[-1].report["after"] <= 0.7 * 30_000 < made[-2].report["after"]
     spans = [(proposal.edits[0].first, proposal.edits[0].last) for proposal in made]
     assert all(first <= last for first, last in spans) and spans == sorted(spans)
-    assert all(spans[at][1] < spans[at + 1][0] for at in range(3))
+    assert all(spans[at][1] < spans[at + 1][0] for at in range(4))
     text = made[0].edits[0].blocks[0].text
     assert text.startswith(f"[folded: a digest of r{spans[0][0]}-r{spans[0][1]}, not a request;")
     assert "## User messages, verbatim\n(r1.0) begin with src/a.py" in text

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.replay.cache_simulation import CALL_ID_TOKENS, PromptLayout, SimulatedCache
+from agent.replay.cache_simulation import PromptLayout, SimulatedCache
 from agent.replay.figures import ReplayedRequest, figures_by_policy
 from agent.replay.policies import setup_of
 from agent.replay.simulation import PAUSE_S, baseline, baselines, recording, replay
@@ -14,6 +14,7 @@ from compact.settings import CompactSettings, ContextWindow
 from transcripts.facts import Clear, Fold, Reply, Result, Unthink, User
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.view import CALL_ID_TOKENS
 
 from .sessions import Counted, count_text, session
 
