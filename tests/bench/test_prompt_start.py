@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 BARE = "from prompt_toolkit import PromptSession\nPromptSession().prompt('❯ ')\n"
 OURS = """
-import asyncio, sys
+import asyncio, os, sys
 from pathlib import Path
 from types import SimpleNamespace
 sys.path.insert(0, {root!r})
@@ -24,10 +24,14 @@ def make(emit, approver, chooser):
     from tests.agent.ui.scripted_driver import ScriptedDriver
     return ScriptedDriver(emit, approver, chooser, Path({folder!r}))
 
+class Unset(SimpleNamespace):
+    def __getattr__(self, name):
+        return ""
+
 folder = Path({folder!r})
 setup = SimpleNamespace(
-    options=Options(), config=SimpleNamespace(state_dir=folder / "state"), folder=folder,
-    masks=SimpleNamespace(text=str),
+    options=Options(), config=Unset(state_dir=folder / "state", user_dir=folder), folder=folder,
+    masks=SimpleNamespace(text=str), environ=os.environ,
 )
 asyncio.run(run_repl(make, setup))
 """
