@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from compact.prices import Spending
     from tools.base import Access, Tool
 
     from .events import Emit, TurnFinished
@@ -210,7 +211,8 @@ class Status:
     told the size of the window, "" where nobody did. `todos` are (status, what to do). `own_line` is
     what the person's own command wrote, with any control characters; "" where there is none. `agents`
     are those in the background, `asks` is the name of one that waits for an answer.
-    `unsaved` says why the record does not take the session, "" while it does.
+    `unsaved` says why the record does not take the session, "" while it does. `spending` is what `cost` is
+    made of, by model, of the session and its agents; it grows.
     """
 
     model: str
@@ -232,6 +234,7 @@ class Status:
     agents: int = 0
     asks: str = ""
     unsaved: str = ""
+    spending: Mapping[str, Spending] = field(default_factory=dict)
 
 
 class Driver(Protocol):

@@ -189,5 +189,6 @@ def status_of(session: Session, context: TurnContext, branch: str) -> Status:
         window_source=context.compaction.window_source,
         effort=context.settings.effort or "",
         unsaved=session.why_unsaved(),
+        spending=session.spending,
         todos=tuple((item.status, item.shown) for item in todos),
     )

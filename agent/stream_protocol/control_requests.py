@@ -54,6 +54,7 @@ class ControlRequests:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn: asyncio.Task[int] | None = None
         self._model: str | None = None  # to be used from the next turn on
+        self._prompt: tuple[Session, str, int] | None = None  # its id is still to be recorded
 
     def begin(self) -> None:
         """Take the requests of the client from now on, and those that came before."""
@@ -89,6 +90,22 @@ class ControlRequests:
             self._turn = None
             if self._model is not None:
                 await self.use_model(self._model)
+
+    def expect_prompt(self, uuid: str) -> None:
+        """A prompt comes next that the client's id names."""
+        session = self.controller.in_use[0]
+        self._prompt = (session, uuid, session.folded.last_seq)
+
+    def keep_uuid(self) -> None:
+        """Record which prompt the client's id names: the first one since it was expected, if there is one."""
+        if self._prompt is None:
+            return
+        session, uuid, before = self._prompt
+        prompts = (fact for fact in session.folded.facts if isinstance(fact, User) and fact.source == "user")
+        seq = next((fact.seq for fact in prompts if fact.seq > before), None)
+        if seq is not None:
+            session.add_metadata(UUID_TOPIC, {"uuid": uuid, "seq": seq})
+            self._prompt = None
 
     async def use_model(self, name: str) -> None:
         """Use another model, from now or from the end of the turn that runs."""
@@ -241,6 +258,7 @@ async def get_context_usage(run: ControlRequests, body: Body) -> Answer:
 async def rewind_files(run: ControlRequests, body: Body) -> Answer:
     """Restore the files as they were before a prompt; files that somebody else changed since stay."""
     session, context = (await run.ready()).in_use
+    run.keep_uuid()  # the client may have read the result before the turn has ended here
     wanted, checkpoints = str(body.get("user_message_id")), context.checkpoints
     found = [note.about for note in session.folded.metadata if note.topic == UUID_TOPIC]
     seq = next((about["seq"] for about in reversed(found) if about.get("uuid") == wanted), None)
@@ -258,14 +276,6 @@ async def rewind_files(run: ControlRequests, body: Body) -> Answer:
         "deletions": sum(step.removed for step in steps),
         **({"error": "; ".join(f"{step.path}: {why}" for step, why in failed.items())} if failed else {}),
     }
-
-
-def keep_uuid(session: Session, uuid: str, before: int) -> None:
-    """Record which prompt the client's id names: the first one after the fact `before`, if there is one."""
-    prompts = (fact for fact in session.folded.facts if isinstance(fact, User) and fact.source == "user")
-    seq = next((fact.seq for fact in prompts if fact.seq > before), None)
-    if seq is not None:
-        session.add_metadata(UUID_TOPIC, {"uuid": uuid, "seq": seq})
 
 
 async def interrupt(run: ControlRequests, body: Body) -> Answer:

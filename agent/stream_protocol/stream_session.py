@@ -20,7 +20,7 @@ from transcripts.record_errors import StoreError
 from .client_callbacks import ClientApprover
 from .client_frames import UserMessage, replayed
 from .client_tools import ClientTools
-from .control_requests import ControlRequests, keep_uuid
+from .control_requests import ControlRequests
 from .stream_input import LOCAL_COMMANDS, MakeController, StreamInput
 
 
@@ -124,7 +124,7 @@ class StreamSession:
     async def _work(self, message: UserMessage) -> tuple[int, str]:
         controller, channel = self._controller, self._client.channel
         content = await asyncio.to_thread(usable_content, message.content)
-        before = controller.in_use[0].folded.last_seq
+        self.requests.expect_prompt(message.uuid)
         try:
             if message.verbatim:
                 ended = await controller.prompt(message.text, content, typed=message.text.lstrip("/"))
@@ -132,7 +132,7 @@ class StreamSession:
                 output = self._client.output
                 ended = await run_prompt(controller, output, message.text, content, LOCAL_COMMANDS)
         finally:
-            keep_uuid(controller.in_use[0], message.uuid, before)
+            self.requests.keep_uuid()
         after = controller.status().session
         if after != channel.session:
             channel.session = after

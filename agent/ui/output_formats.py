@@ -25,6 +25,7 @@ from agent.app.options import OUTPUT_FORMATS
 from agent.errors import BudgetExceeded
 from agent.formatting import client_name
 from agent.ports import Status
+from compact.prices import Spending
 from tools.truncate import INVISIBLE
 from transcripts.facts import Reply, Result
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
@@ -108,6 +109,30 @@ class OutputFormat:
         raise NotImplementedError
 
 
+class SpentInRun:
+    """What a run has spent, by model: its sessions, one after the other, and their agents."""
+
+    def __init__(self) -> None:
+        self.by_model: dict[str, Spending] = {}
+        self._session, self._counted = "", dict[str, Spending]()
+
+    @property
+    def dollars(self) -> float:
+        return sum(each.dollars for each in self.by_model.values())
+
+    def leave_out(self, status: Status) -> None:
+        """What the session has spent up to now was spent before the run."""
+        self._session, self._counted = status.session, dict(status.spending)
+
+    def count(self, status: Status) -> None:
+        """Add what was spent since the last time; a session that is new has spent all of it since."""
+        before = self._counted if status.session == self._session else {}
+        for model in {status.model: None, **dict.fromkeys(status.spending)}:
+            new = status.spending.get(model, Spending()).since(before.get(model, Spending()))
+            self.by_model[model] = self.by_model.get(model, Spending()) + new
+        self.leave_out(status)
+
+
 class RunOutput:
     """The output of a run: `begin`, `show` for each event, `finish` at the end of each turn, on every path.
 
@@ -131,9 +156,7 @@ class RunOutput:
         self.form = form
         self._format: OutputFormat | None = None
         self._early: list[events.Event] = []  # from before `begin`
-        self._charged = 0.0  # of the session's cost, in US dollars: what came before, and what turns cost
-        self._usage_of: dict[str, Usage] = {}  # by model, in this run
-        self._cost_of: dict[str, float] = {}
+        self._spent = SpentInRun()
         self._reset()
 
     def _reset(self) -> None:
@@ -150,7 +173,8 @@ class RunOutput:
     def begin(self, status: Callable[[], Status], tools: Sequence[str] = (), **details: Any) -> None:
         """The session is known, which the first line names; only the first call counts."""
         if self._format is None:
-            self.status, self._charged = status, status().cost
+            self.status = status
+            self._spent.leave_out(status())
             self._format = pkgutil.resolve_name(OUTPUT_FORMATS[self.form])(self)
             self.begin_turn(tools, **details)
             for event in self._early:
@@ -199,7 +223,7 @@ class RunOutput:
         if end.reason == "failed" and end.code == BudgetExceeded.code:
             subtype = "error_max_budget_usd"
         status = self.status()
-        self._charge(status)
+        self._spent.count(status)
         return {
             "type": "result",
             "subtype": subtype,
@@ -210,9 +234,9 @@ class RunOutput:
             "result": end.error if end.reason == "failed" else self.answer or end.error,
             "errors": [end.error] if end.error else [],
             "session_id": status.session or self.started.session,
-            "total_cost_usd": sum(self._cost_of.values()),
+            "total_cost_usd": self._spent.dollars,
             "usage": usage_fields(self._usage),
-            "modelUsage": model_usage(self._usage_of, self._cost_of, status),
+            "modelUsage": model_usage(self._spent.by_model, status.window),
             "permission_denials": self._denials,
             "stop_reason": self._last.stop if self._last else None,
             "terminal_reason": _TERMINAL_REASONS[end.reason],
@@ -225,13 +249,6 @@ class RunOutput:
             self.told_error = event.text
         else:
             self.answer = f"{self.answer}\n{line}" if self.answer else line
-
-    def _charge(self, status: Status) -> None:
-        """Charge the model in use with the turn, and with what the session has cost since the last one."""
-        model = status.model
-        self._usage_of[model] = self._usage_of.get(model, Usage()) + self._usage
-        self._cost_of[model] = self._cost_of.get(model, 0.0) + status.cost - self._charged
-        self._charged = status.cost
 
     def _sum_up(self, event: events.Event) -> None:
         match event:
@@ -265,22 +282,20 @@ def _denial(name: str, use: ToolUseBlock | None) -> dict[str, Any]:
     return {"tool_name": client_name(name), "tool_use_id": ident, "tool_input": given}
 
 
-def model_usage(used: Mapping[str, Usage], costs: Mapping[str, float], status: Status) -> dict[str, Any]:
-    """Usage and costs of a run by model."""
-    basis = {} if status.priced else {"costBasis": "unknown"}
+def model_usage(spent: Mapping[str, Spending], window: int) -> dict[str, Any]:
+    """Usage and costs of a run by model; `window` is that of the model in use."""
     return {
         model: {
-            "inputTokens": usage.input,
-            "outputTokens": usage.output,
-            "cacheReadInputTokens": usage.cache_read,
-            "cacheCreationInputTokens": usage.cache_written,
-            "webSearchRequests": usage.searches,
-            "costUSD": cost,
-            "contextWindow": status.window,
-            **basis,
+            "inputTokens": each.usage.input,
+            "outputTokens": each.usage.output,
+            "cacheReadInputTokens": each.usage.cache_read,
+            "cacheCreationInputTokens": each.usage.cache_written,
+            "webSearchRequests": each.usage.searches,
+            "costUSD": each.dollars,
+            "contextWindow": window,
+            **({"costBasis": "unknown"} if each.unpriced else {}),
         }
-        for model, cost in costs.items()
-        for usage in (used[model],)
+        for model, each in spent.items()
     }
 
 

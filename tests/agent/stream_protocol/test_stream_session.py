@@ -133,8 +133,11 @@ def test_nothing_that_a_client_sends_ends_a_session_but_a_signal_does(tmp_path: 
         client.send(words("much"))
         assert client.until("result")["result"] == "much"
         started = os.open(tmp_path / "started", os.O_RDONLY | os.O_NONBLOCK)
-        client.send(words("sleep"), words("never begun"))
+        ident = "8b1f2c1e-0d0f-4a2b-9a53-1c1f6c1c7a01"
+        client.send({**words("sleep"), "uuid": ident}, words("never begun"))
         assert select.select([started], [], [], RUN_DEADLINE_S)[0]
+        client.send(control("3", "rewind_files", user_message_id=ident, dry_run=True))
+        assert client.until("control_response")["response"]["response"]["canRewind"]  # before its turn ends
         client.signal(signal.SIGTERM)
         code, left, err = client.ends()
     os.close(started)

@@ -14,10 +14,12 @@ from agent.app.options import OUTPUT_FORMATS
 from agent.cli.arguments import parse
 from agent.ports import Status
 from agent.ui.output_formats import OutputFormat, RunOutput, json_line
+from compact.prices import Spending
 from transcripts.facts import Reply, Result
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, Usage
 
-STATUS = Status("claude-x", None, 200_000, "NORMAL", 0.25, "manual", "s1", "/w")
+SPENT = {"claude-x": Spending(Usage(11, 7, 103, 24), 0.25)}
+STATUS = Status("claude-x", None, 200_000, "NORMAL", 0.25, "manual", "s1", "/w", spending=SPENT)
 
 
 class Run:
@@ -27,8 +29,11 @@ class Run:
         self.out, self.err = out or io.StringIO(), io.StringIO()
         with redirect_stdout(self.out), redirect_stderr(self.err):
             self.output = RunOutput(form)
-            costs = iter((0.0, 0.0))
-            self.output.begin(lambda: replace(status, cost=next(costs, status.cost)), ("bash", "read"))
+            spent = iter(({}, {}))
+            self.status = status
+            self.output.begin(
+                lambda: replace(self.status, spending=next(spent, self.status.spending)), ("bash", "read")
+            )
 
     def show(self, *shown):
         for event in shown:
@@ -208,8 +213,24 @@ def test_each_turn_of_a_run_has_a_result_of_its_own_and_the_costs_of_all():
         line for line in run.show(events.ReplyFinished(DONE), TURN[-1]).objects() if line["type"] == "result"
     )
     assert [first["usage"]["input_tokens"], second["usage"]["input_tokens"]] == [11, 1]
-    assert second["modelUsage"]["claude-x"]["inputTokens"] == 12
+    assert second["modelUsage"]["claude-x"]["inputTokens"] == 11
     assert second["total_cost_usd"] == second["modelUsage"]["claude-x"]["costUSD"] == 0.25
+
+
+def test_what_agents_spent_stands_with_their_model_and_a_new_conversation_adds_to_the_sum():
+    agents = {**SPENT, "claude-y": Spending(Usage(3, 4), 0.5), "local": Spending(Usage(9), 0.0, True)}
+    run = Run("stream-json", status=replace(STATUS, spending=agents)).show(*TURN)
+    run.status = replace(STATUS, session="s2", spending={})
+    for spending in ({}, SPENT):
+        run.output.begin_turn(("bash",))
+        run.status = replace(run.status, spending=spending)
+        run.show(TURN[-1])
+    results = [line for line in run.objects() if line["type"] == "result"]
+    assert [each["total_cost_usd"] for each in results] == [0.75, 0.75, 1.0]
+    used = results[-1]["modelUsage"]
+    assert [used[name]["costUSD"] for name in ("claude-x", "claude-y", "local")] == [0.5, 0.5, 0.0]
+    assert used["claude-y"]["outputTokens"] == 4 and used["claude-x"]["inputTokens"] == 22
+    assert [name for name in used if "costBasis" in used[name]] == ["local"]
 
 
 def test_a_line_is_never_longer_than_a_client_takes():
@@ -276,7 +297,9 @@ def test_a_format_is_a_class_and_one_entry(monkeypatch):
 
 
 def test_a_cost_that_nobody_knows_is_said_to_be_unknown():
-    for status in (STATUS, replace(STATUS, cost=0.0, priced=False)):
+    unknown = {"claude-x": Spending(Usage(11, 7), 0.0, unpriced=True)}
+    for status in (STATUS, replace(STATUS, spending=unknown)):
         (result,) = Run("json", status=status).show(*TURN).objects()
         (usage,) = result["modelUsage"].values()
-        assert usage["costUSD"] == status.cost and ("costBasis" in usage) != status.priced
+        spent = status.spending["claude-x"]
+        assert usage["costUSD"] == spent.dollars and ("costBasis" in usage) == spent.unpriced
