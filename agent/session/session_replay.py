@@ -10,7 +10,8 @@ from agent.events import CommandOutput, EarlierMessages, Emit, Event, Notice, Pr
 from tools.base import Tool, ToolError, parse_arguments
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Result
-from transcripts.messages import ToolUseBlock
+from transcripts.messages import ATTACHED_LINE, ToolUseBlock, is_attached
+from transcripts.render_text import block_text
 
 from .conversation_text import prompt_texts
 from .session import Session, text_of_reply
@@ -96,6 +97,11 @@ def _prompt_events(prompt: Prompt) -> Iterator[Event]:
             yield CommandOutput(own[2])
         elif not text.startswith(HOOK_TAG):
             yield PromptReplayed(text)
+    for block in filter(is_attached, prompt.fact.blocks):
+        kind, _, what = (
+            block_text(block).partition(f"{ATTACHED_LINE}\n")[2].partition("\n")[0].partition(": ")
+        )
+        yield Notice(f"{'listed' if kind == 'Folder' else 'read'} {what}")
 
 
 def _cut(text: str, seq: int) -> str:

@@ -9,7 +9,7 @@ from compact.tokens import TokenCounter
 from tools.bash import TOOL as BASH
 from transcripts.facts import Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.messages import Block, TextBlock, ToolUseBlock, injected
+from transcripts.messages import ATTACHED_LINE, Block, TextBlock, ToolUseBlock, injected
 
 TOOLS = {"bash": BASH}
 
@@ -95,6 +95,12 @@ def test_what_the_program_and_the_person_put_before_a_prompt_is_told_apart() -> 
         CommandOutput("all built"),
         PromptReplayed("and now?"),
     ]
+
+
+def test_what_a_prompt_attached_is_told_again() -> None:
+    one = session()
+    prompt(one, injected(f"{ATTACHED_LINE}\nFile: a.py (40 lines)\n1\tx"), "see @a.py")
+    assert replayed(one)[:2] == [PromptReplayed("see @a.py"), Notice("read a.py (40 lines)")]
 
 
 def test_a_long_answer_is_cut_at_the_end_of_a_line() -> None:
