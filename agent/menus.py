@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 from transcripts.listing import SessionSummary
 from transcripts.masking import SecretMasks
 from transcripts.record_errors import SessionInUse

@@ -113,7 +113,7 @@ def test_a_tool_is_a_file_and_a_name(copy: Copy) -> None:
 from pathlib import Path
 
 from tools.base import Tool, ToolCall, ToolResult, text_result
-from tools.resolve_path import FileArguments
+from tools.files.resolve_path import FileArguments
 
 
 async def count_words(arguments: FileArguments, call: ToolCall) -> ToolResult:

@@ -46,13 +46,13 @@ HEAVY_LIBRARIES = {
     "anthropic": ("agent/model/anthropic/client.py",),
     "httpx2": ("agent/model/anthropic/", "agent/model/chat_completions/"),
     "jsonschema": ("tools/base.py",),
-    "PIL": ("tools/images.py",),
+    "PIL": ("tools/files/images.py",),
     "prompt_toolkit": ("agent/ui/",),
     "pydantic": (
         "tools/",
         "agent/app/settings_schema.py",
-        "agent/extensions/mcp_tool.py",
-        "agent/extensions/skill_tool.py",
+        "agent/extensions/mcp/mcp_tool.py",
+        "agent/extensions/skills/skill_tool.py",
     ),
     "rich": ("agent/ui/", "agent/replay/"),
     "tiktoken": ("compact/tokens.py",),
@@ -61,8 +61,8 @@ HEAVY_LIBRARIES = {
 # These decide and never act: no files, no processes, no clock, no network.
 PURE = (
     "agent/cli/arguments.py",
-    "agent/extensions/hook_answers.py",
-    "agent/extensions/hook_table.py",
+    "agent/extensions/hooks/hook_answers.py",
+    "agent/extensions/hooks/hook_table.py",
     "agent/model/anthropic/accumulator.py",
     "agent/model/anthropic/catalog.py",
     "agent/model/anthropic/clouds.py",
@@ -119,7 +119,7 @@ STARTS_PROCESSES = (
     "agent/app/pasted_images.py",
     "agent/commands/session_commands.py",
     "tools/process_supervisor/",
-    "tools/supervisor_client.py",
+    "tools/processes/supervisor_client.py",
 )
 MAX_MODULE_LINES = 400
 MAX_FUNCTION_LINES = 50

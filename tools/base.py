@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tools.sandbox.wall import LeaveDecision, WallRefusal
 from transcripts.facts import StoredOutput
 from transcripts.masking import SecretMasks
 from transcripts.messages import Block, TextBlock, empty_mapping
@@ -25,7 +26,6 @@ from transcripts.tool_kinds import TOOL_KINDS, ToolKind
 
 from .inbox import Inbox
 from .person_answer import AskPerson, PlanMode
-from .wall import LeaveDecision, WallRefusal
 
 _TOOL_NAME = re.compile(r"[\w-]+", re.ASCII)
 
@@ -182,9 +182,9 @@ class ToolContext:
     locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: one change at a time
     records: RecordsGuard | None = None  # None where there are no records in the project
     may_read: Callable[[str, str], bool] = lambda tool, path: True  # what searches may see
-    servers: Any = None  # the run's agent.extensions.mcp_source.McpServers; None without any
+    servers: Any = None  # the run's agent.extensions.mcp.mcp_source.McpServers; None without any
     skills: Callable[[], Any] | None = None  # gives agent.app.skill_runs.SessionSkills, None without skills
-    jobs: Any = None  # the session's tools.jobs.CommandRunner, made on first use
+    jobs: Any = None  # the session's tools.processes.jobs.CommandRunner, made on first use
     inbox: Inbox = field(default_factory=Inbox)  # late news for the model that works in this session
     spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None  # None: none can be started
     plan_mode: PlanMode | None = None  # None in a session that cannot plan with the person

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from pydantic import Field
 
+from tools.processes.bash_attempts import run_attempts, spool_of, telling_why_not
+from tools.processes.bash_run import CommandLimits, job_result
+from tools.processes.command_socket import SupervisorLost
+from tools.processes.jobs import CommandRequest, CommandRunner, command_runner, guard_of_records
+from tools.processes.spool import Spool
 from transcripts.stored_outputs import sync_output
 
 from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from .bash_attempts import run_attempts, spool_of, telling_why_not
-from .bash_run import CommandLimits, job_result
-from .command_socket import SupervisorLost
-from .jobs import CommandRequest, CommandRunner, command_runner, guard_of_records
-from .spool import Spool
 
 PORTS_HINT = "Ports it opens: commands reach them at localhost, the person only after typing /publish PORT."
 _DEFAULT_LIMITS = CommandLimits()

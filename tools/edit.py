@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .base import ToolContext, ToolError
-from .edit_diagnostics import diagnose_mismatch
-from .file_change import (
+from tools.files.edit_diagnostics import diagnose_mismatch
+from tools.files.file_change import (
     STALE_FILE,
     PlannedChange,
     changing_tool,
@@ -15,10 +14,20 @@ from .file_change import (
     is_stale,
     not_encodable,
 )
-from .patch import NotRepresentable, SourceText, any_overlap, find_all, snippet, source_text, splice
-from .resolve_path import FileArguments, one_line_path
-from .safe_open import load_file
-from .text_encoding import decode_text, mark_stray_bytes, unify_newlines
+from tools.files.patch import (
+    NotRepresentable,
+    SourceText,
+    any_overlap,
+    find_all,
+    snippet,
+    source_text,
+    splice,
+)
+from tools.files.resolve_path import FileArguments, one_line_path
+from tools.files.safe_open import load_file
+from tools.files.text_encoding import decode_text, mark_stray_bytes, unify_newlines
+
+from .base import ToolContext, ToolError
 
 _MAX_NAMED_MATCHES = 20  # line numbers that an error names
 _MAX_QUOTED_CHARS = 1_000  # of old_string in an error

@@ -14,13 +14,14 @@ from pathlib import Path
 
 from pydantic import Field, PrivateAttr
 
+from tools.files.line_window import MAX_WINDOW_BYTES
+from tools.files.project_files import MAX_LISTED_FILES, name_matcher, regular_files
+from tools.files.resolve_path import is_inside, one_line_path, resolve_path
+from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained
+from tools.files.text_encoding import pluralize
+from tools.sandbox.guarded_names import is_protected
+
 from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from .guarded_names import is_protected
-from .line_window import MAX_WINDOW_BYTES
-from .project_files import MAX_LISTED_FILES, name_matcher, regular_files
-from .resolve_path import is_inside, one_line_path, resolve_path
-from .safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained
-from .text_encoding import pluralize
 
 MAX_FOUND_LINES = 200  # shown at once unless the call says otherwise
 _MAX_GLOB_CHARS = 1_000

@@ -8,12 +8,13 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from tools.files.resolve_path import one_line_path
+from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
+from tools.files.search_engine import SEARCH_LIMIT_S, FoundLine, SearchOutput, SearchRequest, search_files
+from tools.files.text_encoding import mark_stray_bytes, pluralize
+
 from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .glob import FileList, SearchArguments, list_files, newest_first, page_of, shown_path
-from .resolve_path import one_line_path
-from .safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
-from .search_engine import SEARCH_LIMIT_S, FoundLine, SearchOutput, SearchRequest, search_files
-from .text_encoding import mark_stray_bytes, pluralize
 from .truncate import without_tags
 
 MAX_CONTEXT_LINES = 50

@@ -7,10 +7,11 @@ from contextlib import suppress
 
 from pydantic import Field
 
+from tools.processes.command_progress import LineNews
+from tools.processes.jobs import BackgroundJob, command_runner
+
 from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .bash import BashArguments, command_access, run_guarded
-from .command_progress import LineNews
-from .jobs import BackgroundJob, command_runner
 
 MAX_MONITOR_S = 1_800.0
 

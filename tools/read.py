@@ -13,14 +13,21 @@ from typing import Any
 
 from pydantic import Field
 
+from tools.files.images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
+from tools.files.line_window import (
+    MAX_WINDOW_BYTES,
+    MAX_WINDOW_LINES,
+    LineWindow,
+    cut_text,
+    number_lines,
+    scan_file,
+)
+from tools.files.resolve_path import FileArguments, one_line_path
+from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained, read_at_most
+from tools.files.text_encoding import decode_text, mark_stray_bytes, pluralize
 from transcripts.messages import ImageBlock, TextBlock
 
 from .base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from .images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
-from .line_window import MAX_WINDOW_BYTES, MAX_WINDOW_LINES, LineWindow, cut_text, number_lines, scan_file
-from .resolve_path import FileArguments, one_line_path
-from .safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained, read_at_most
-from .text_encoding import decode_text, mark_stray_bytes, pluralize
 from .truncate import count_invisible, without_tags
 
 _MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read at once

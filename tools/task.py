@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from tools.files.text_encoding import pluralize
+
 from .base import (
     Arguments,
     SpawnRequest,
@@ -15,7 +17,6 @@ from .base import (
     no_access,
     text_result,
 )
-from .text_encoding import pluralize
 
 DEFAULT_AGENT = "general"
 

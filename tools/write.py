@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .base import ToolContext, ToolError
-from .file_change import (
+from tools.files.file_change import (
     STALE_FILE,
     PlannedChange,
     changing_tool,
@@ -14,9 +13,11 @@ from .file_change import (
     is_stale,
     not_encodable,
 )
-from .resolve_path import FileArguments, one_line_path
-from .safe_open import load_file
-from .text_encoding import TextForm, decode_text, pluralize, unify_newlines
+from tools.files.resolve_path import FileArguments, one_line_path
+from tools.files.safe_open import load_file
+from tools.files.text_encoding import TextForm, decode_text, pluralize, unify_newlines
+
+from .base import ToolContext, ToolError
 
 
 class WriteArguments(FileArguments):

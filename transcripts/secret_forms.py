@@ -1,6 +1,6 @@
 """What counts as a secret: one table of names, forms and exact values for both of its uses.
 
-tools/env_filter.py withholds from commands every variable that is a secret here; masking.py masks what
+tools' env_filter.py withholds from commands every variable that is a secret here; masking.py masks what
 `secret_values` gives, and the forms. A variable is judged by its name, by a form that only secrets have, and
 by whether it repeats another secret.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent.errors import UsageError
-from agent.extensions.agent_definitions import AgentDefinition
+from agent.extensions.agents.agent_definitions import AgentDefinition
 from agent.loop.context import CompactionState, TurnContext
 from agent.model_port import RequestSettings
 from tools.base import ToolError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.extensions.agent_definitions import narrower_mode
+from agent.extensions.agents.agent_definitions import narrower_mode
 from agent.loop.agent_pool import Agent, AgentPool, Place
 from agent.loop.context import TurnContext
 from agent.permissions.permission_store import PermissionStore

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from agent.demo.demo_model import ENCODING, WINDOW_TOKENS, DemoModel, encode_for_demo
 from agent.errors import ConfigError, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
-from agent.extensions.agent_definitions import BUILTIN_AGENTS, AgentDefinition
-from agent.extensions.agent_files import AgentPlaces, known_agents
+from agent.extensions.agents.agent_definitions import BUILTIN_AGENTS, AgentDefinition
+from agent.extensions.agents.agent_files import AgentPlaces, known_agents
 from agent.extensions.approvals import Approvals
-from agent.extensions.claude_settings import ApprovedSettings, approved_settings
-from agent.extensions.mcp_presence import SOURCE_MODULE, may_have_servers
-from agent.extensions.skill_presence import NoSkills, SkillCatalog, find_library
+from agent.extensions.hooks.claude_settings import ApprovedSettings, approved_settings
+from agent.extensions.mcp.mcp_presence import SOURCE_MODULE, may_have_servers
+from agent.extensions.skills.skill_presence import NoSkills, SkillCatalog, find_library
 from agent.model.anthropic.betas import beta_header
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
@@ -40,7 +40,7 @@ from .setup import RunSetup
 from .structured_output import StructuredOutput, structured_output
 
 if TYPE_CHECKING:
-    from agent.extensions.mcp_source import McpServers
+    from agent.extensions.mcp.mcp_source import McpServers
 
 
 def anthropic_model(setup: RunSetup) -> Model:
@@ -89,7 +89,7 @@ ENCODERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
     OFFICIAL_CHAT_FORMAT: partial(encode_chat_request, official=True),
     ENCODING: encode_for_demo,
 }
-SKILL_TOOL_MODULE = "agent.extensions.skill_tool"
+SKILL_TOOL_MODULE = "agent.extensions.skills.skill_tool"
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 

@@ -28,7 +28,7 @@ from .given_settings import GivenSettings
 from .options import EditingMode, ThemeName
 
 if TYPE_CHECKING:
-    from agent.extensions.hook_table import HookEntry
+    from agent.extensions.hooks.hook_table import HookEntry
 
 GIVEN_NONE = GivenSettings()
 OFFICIAL_SERVER = "https://api.anthropic.com"

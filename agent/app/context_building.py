@@ -11,11 +11,11 @@ from pathlib import Path
 
 from agent.errors import UsageError
 from agent.events import Notice
-from agent.extensions.agent_definitions import agents_section
-from agent.extensions.hook_asking import JoinedHooks
-from agent.extensions.hook_inputs import about_session
-from agent.extensions.hook_notices import IdleNotices, NotifyingApprover
-from agent.extensions.output_styles import StylePlaces, style_text
+from agent.extensions.agents.agent_definitions import agents_section
+from agent.extensions.hooks.hook_asking import JoinedHooks
+from agent.extensions.hooks.hook_inputs import about_session
+from agent.extensions.hooks.hook_notices import IdleNotices, NotifyingApprover
+from agent.extensions.skills.output_styles import StylePlaces, style_text
 from agent.loop.compaction import LAYERS_TOLD
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
@@ -33,10 +33,10 @@ from compact.prices import PriceList
 from compact.settings import HOUR_TTL_S, ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import ToolContext
-from tools.jobs import command_runner
+from tools.files.write_recovery import recover
+from tools.processes.jobs import command_runner
 from tools.read import restore_seen
 from tools.registry import definitions
-from tools.write_recovery import recover
 from transcripts.facts import Compacted, Metadata, Opened, Result
 from transcripts.fold import Folded
 from transcripts.messages import ToolResultBlock

@@ -24,8 +24,8 @@ from agent.session.session import Session, record_opening
 from agent.session.system_prompt import unread_memory
 from compact.settings import WindowState
 from tools.base import ToolError
-from tools.job_ports import new_listeners
-from tools.jobs import command_runner
+from tools.processes.job_ports import new_listeners
+from tools.processes.jobs import command_runner
 from transcripts.messages import Block, TextBlock, injected
 
 from .composition import make_services

@@ -10,19 +10,19 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from agent.extensions.claude_settings import named_files
-from agent.extensions.hook_answers import VETO_EXIT_CODE, HookFailed, answer_of_end
-from agent.extensions.hook_asking import AskedHooks
-from agent.extensions.hook_table import HookEntry
+from agent.extensions.hooks.claude_settings import named_files
+from agent.extensions.hooks.hook_answers import VETO_EXIT_CODE, HookFailed, answer_of_end
+from agent.extensions.hooks.hook_asking import AskedHooks
+from agent.extensions.hooks.hook_table import HookEntry
 from agent.loop.session_wall import SessionWall
 from agent.permissions.rule_syntax import OPENING, Rule
 from agent.permissions.rules import runs_open
 from agent.ports import HookAnswer
 from tools.base import ToolError
 from tools.bash import command_access
-from tools.command_socket import SupervisorLost
-from tools.jobs import command_runner
-from tools.own_command import OwnCommand, OwnCommandEnd, run_own_command
+from tools.processes.command_socket import SupervisorLost
+from tools.processes.jobs import command_runner
+from tools.processes.own_command import OwnCommand, OwnCommandEnd, run_own_command
 
 RunCommand = Callable[[str, str], Awaitable[OwnCommandEnd]]  # a command line and its input; raises OSError
 

@@ -14,13 +14,13 @@ from agent.session.mentions import ATTACHED_TOPIC, AttachLimits, attach, find_me
 from agent.session.session import Session
 from compact.tokens import calibrate
 from tools.base import Access, ToolError
-from tools.resolve_path import is_inside
+from tools.files.resolve_path import is_inside
 from transcripts.messages import Block, TextBlock, is_attached
 
 from .pasted_images import IMAGES_FOLDER
 
 if TYPE_CHECKING:
-    from agent.extensions.mcp_source import McpServers
+    from agent.extensions.mcp.mcp_source import McpServers
 
 WINDOW_SHARE = 2  # at most one half of the window goes to the files of one prompt
 SECRET = "it may hold secrets; ask for it, and you will be asked before it is read"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from agent.extensions.agent_definitions import AGENTS_HEAD, REPORT_RULES, AgentDefinition
-from agent.extensions.mcp_presence import are_tools_of_servers, for_some_tools
+from agent.extensions.agents.agent_definitions import AGENTS_HEAD, REPORT_RULES, AgentDefinition
+from agent.extensions.mcp.mcp_presence import are_tools_of_servers, for_some_tools
 from agent.loop.agent_pool import MAX_AGENT_REQUESTS, Agent
 from agent.loop.context import TurnContext
 from agent.loop.unknown_tools import same_tool

@@ -24,7 +24,7 @@ from agent.events import (
     ToolCallStarted,
     TurnFinished,
 )
-from agent.extensions.agent_definitions import find_agent
+from agent.extensions.agents.agent_definitions import find_agent
 from agent.loop.agent_pool import AGENT_TOPIC, LATE_HEAD, Agent, late_report
 from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
@@ -34,8 +34,8 @@ from agent.session.session import Session, text_of_reply
 from compact.prices import Spending
 from compact.tokens import TokenCounter
 from tools.base import SpawnRequest, SpawnResult
-from tools.jobs import BackgroundJob, command_runner
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
+from tools.processes.jobs import BackgroundJob, command_runner
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.load import read_record
 from transcripts.messages import Block, TextBlock, Usage

@@ -19,9 +19,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from tools.base import ToolError
-from tools.env_filter import filter_environment
-from tools.images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
-from tools.safe_open import load_file
+from tools.files.images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
+from tools.files.safe_open import load_file
+from tools.processes.env_filter import filter_environment
 from transcripts.disk import make_private_folders, replace_file
 
 MAX_PASTED_PATHS = 10  # of images that are dropped at once

@@ -17,7 +17,7 @@ from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
 from agent.permissions.rules import PermissionRules, noting_programs
 from agent.permissions.sandbox_settings import with_entries
 from agent.permissions.surroundings import ProjectSurroundings
-from tools.env_filter import filter_environment
+from tools.processes.env_filter import filter_environment
 
 from .setup import RunSetup
 

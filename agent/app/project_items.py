@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from itertools import chain
 
 from agent.events import CommandOutput, Emit, Notice
-from agent.extensions.agent_files import agent_items
+from agent.extensions.agents.agent_files import agent_items
 from agent.extensions.approvals import Approvals, ItemSource, ProjectItem
-from agent.extensions.claude_settings import settings_items
-from agent.extensions.mcp_presence import mcp_items
-from agent.extensions.skill_presence import skill_items
+from agent.extensions.hooks.claude_settings import settings_items
+from agent.extensions.mcp.mcp_presence import mcp_items
+from agent.extensions.skills.skill_presence import skill_items
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow
 from agent.ports import Chooser
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 
 from .setup import RunSetup
 

@@ -12,7 +12,7 @@ from agent.ports import HookEvent
 from agent.session.environment_context import OPEN_MODE
 from agent.session.session import Session, record_opening
 from agent.session.system_prompt import TEXTS_WITHOUT_WALL, with_command_text
-from tools.jobs import command_runner
+from tools.processes.jobs import command_runner
 
 from .agent_start import give_agents
 from .composition import Services

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from agent.extensions.hook_inputs import about_session
-from agent.extensions.output_styles import style_in_use
+from agent.extensions.hooks.hook_inputs import about_session
+from agent.extensions.skills.output_styles import style_in_use
 from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.ports import Status
@@ -18,7 +18,7 @@ from agent.session.plan_and_todo import newest_todos
 from agent.session.session import Session
 from agent.version import __version__
 from compact.settings import WindowState, state_of
-from tools.jobs import command_runner
+from tools.processes.jobs import command_runner
 
 from .composition import Services
 from .hooks import RunCommand, commands_within

@@ -11,7 +11,7 @@ from agent.loop.context import TurnContext
 from agent.session.environment_context import BranchWatch
 from agent.session.session import Session
 from agent.version import __version__
-from tools.wall import short_path
+from tools.sandbox.wall import short_path
 from transcripts.listing import newest_summary
 from transcripts.render_text import format_age
 

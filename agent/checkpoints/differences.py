@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from tools.patch import unified_diff
+from tools.files.patch import unified_diff
 
 from .recorder import Checkpoints
 from .snapshot import PathState

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from tools.safe_open import closing, safe_open
+from tools.files.safe_open import closing, safe_open
 
 from .change_log import FileChange
 from .recorder import Checkpoints

@@ -33,9 +33,9 @@ from typing import Any
 from agent.app.setup import RunSetup
 from agent.errors import UsageError
 from agent.extensions.approvals import Approvals
-from agent.extensions.mcp_entries import Scope, ServerEntry, ServerKind, read_entry
-from agent.extensions.mcp_oauth import log_in, open_browser, token_file
-from agent.extensions.mcp_scopes import (
+from agent.extensions.mcp.mcp_entries import Scope, ServerEntry, ServerKind, read_entry
+from agent.extensions.mcp.mcp_oauth import log_in, open_browser, token_file
+from agent.extensions.mcp.mcp_scopes import (
     ConfiguredServers,
     McpPlaces,
     configured_entries,
@@ -43,9 +43,9 @@ from agent.extensions.mcp_scopes import (
     servers_of_claude,
     store_entry,
 )
-from agent.extensions.mcp_server import McpServer
-from agent.extensions.mcp_session import ServerFailed
-from agent.extensions.mcp_source import NOT_APPROVED, McpServers, McpSetup, safe_item
+from agent.extensions.mcp.mcp_server import McpServer
+from agent.extensions.mcp.mcp_session import ServerFailed
+from agent.extensions.mcp.mcp_source import NOT_APPROVED, McpServers, McpSetup, safe_item
 from tools.truncate import escaped
 
 from .arguments import parse

@@ -11,7 +11,7 @@ from agent.events import CommandOutput, Event, Notice
 from agent.formatting import format_count
 from agent.loop.agent_pool import AGENT_TOPIC, Agent
 from agent.session.conversation_text import conversation_text
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 
 
 async def show_agents(controller: Controller, argument: str) -> Event | None:

@@ -26,7 +26,7 @@ from compact.report import (
 )
 from compact.settings import percent, state_of
 from compact.uncompact import CannotUndo, evicted, plan_undo
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 from transcripts.facts import Compacted
 from transcripts.fold import Folded
 from transcripts.originals import Scope

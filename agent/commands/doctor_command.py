@@ -18,7 +18,7 @@ from agent.app.controller import Controller
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event
 from agent.version import __version__
-from tools.wall import short_path
+from tools.sandbox.wall import short_path
 from transcripts.masking import mask
 
 # What is looked for on the PATH -> what it is good for, and how to come by it.

@@ -8,8 +8,8 @@ from agent.app.context_building import session_hooks
 from agent.app.controller import Controller
 from agent.app.project_items import choose_items, item_lines, project_items, record_decision
 from agent.events import CommandOutput, Event, Notice
-from agent.extensions.agent_definitions import agents_section
-from agent.extensions.skill_presence import Skill, SkillCatalog
+from agent.extensions.agents.agent_definitions import agents_section
+from agent.extensions.skills.skill_presence import Skill, SkillCatalog
 from agent.formatting import shorten
 
 MAX_SUMMARY_CHARS = 75  # shown of a command or skill in a list

@@ -9,10 +9,10 @@ from pathlib import Path
 from agent.app.controller import Controller
 from agent.errors import UsageError
 from agent.events import CommandOutput, Event, Notice
-from agent.extensions.mcp_oauth import log_in, open_browser, token_file
-from agent.extensions.mcp_server import McpServer
-from agent.extensions.mcp_session import ServerFailed
-from agent.extensions.mcp_tool import SEARCH_WAIT_S, wait_for
+from agent.extensions.mcp.mcp_oauth import log_in, open_browser, token_file
+from agent.extensions.mcp.mcp_server import McpServer
+from agent.extensions.mcp.mcp_session import ServerFailed
+from agent.extensions.mcp.mcp_tool import SEARCH_WAIT_S, wait_for
 from agent.formatting import shorten
 
 MAX_SHOWN_TOOLS_CHARS = 200

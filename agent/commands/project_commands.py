@@ -14,10 +14,10 @@ from agent.loop.tool_executor import text_of
 from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
 from agent.session.system_prompt import memory_of, memory_paths, read_memory, system_prompt
 from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
-from tools.bash_run import move_to_background
-from tools.guarded_names import MEMORY_NAMES
-from tools.jobs import BackgroundJob, command_runner
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
+from tools.processes.bash_run import move_to_background
+from tools.processes.jobs import BackgroundJob, command_runner
+from tools.sandbox.guarded_names import MEMORY_NAMES
 
 from .rewind import NO_CHECKPOINTS, checkpoints_of
 

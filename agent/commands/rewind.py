@@ -19,7 +19,7 @@ from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
 from agent.session.conversation_text import prompt_texts
 from agent.session.repository import load_deferred
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 from transcripts.entries import Prompt
 from transcripts.fold import Folded
 from transcripts.render_text import format_age

@@ -17,7 +17,7 @@ from agent.formatting import shorten
 from agent.menus import in_use_menu, session_line, session_menu
 from agent.session.conversation_text import conversation_text
 from agent.session.session import name_of, text_of_reply
-from tools.env_filter import filter_environment
+from tools.processes.env_filter import filter_environment
 from transcripts.entries import Exchange
 from transcripts.export import export_text, write_private
 from transcripts.record_errors import SessionInUse

@@ -13,7 +13,7 @@ from agent.app.options import EFFORTS
 from agent.app.project_items import project_items
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
-from agent.extensions.claude_settings import HOOK_KINDS
+from agent.extensions.hooks.claude_settings import HOOK_KINDS
 from agent.formatting import shorten
 from agent.permissions.explanation import explanation
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
@@ -22,7 +22,7 @@ from agent.permissions.rules import MODES
 from agent.ports import HookEvent
 from tools.base import ToolError
 from tools.bash import command_access
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 from transcripts.masking import mask
 
 from .setting_menus import CHANGE_HINT, MODE_WORDS, effort_menu, model_menu, permission_menu, settings_menu

@@ -16,9 +16,9 @@ from agent.formatting import shorten
 from agent.loop.session_wall import SessionWall
 from agent.permissions.rule_syntax import REACHING, parse_rules
 from agent.permissions.sandbox_settings import sandbox_entries, with_entries
-from tools.job_ports import listeners
-from tools.jobs import CommandRunner, command_runner
-from tools.wall import WallLevel, WallProfile, short_path
+from tools.processes.job_ports import listeners
+from tools.processes.jobs import CommandRunner, command_runner
+from tools.sandbox.wall import WallLevel, WallProfile, short_path
 
 MAX_SHOWN_PLACES = 6
 MAX_LINE_CHARS = 60  # shown of a command that listens on a port
@@ -177,7 +177,7 @@ def _port(text: str) -> int:
 
 async def _publish(runner: CommandRunner, port: int, outside: int) -> Event:
     if runner.published is None:
-        module = await asyncio.to_thread(import_module, "tools.published_ports")
+        module = await asyncio.to_thread(import_module, "tools.network.published_ports")
         runner.published = module.PublishedPorts(runner.supervisor)
     try:
         await runner.published.publish(port, outside)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from agent.events import AgentStatus
 from agent.session.session import Session
 from tools.base import SpawnRequest, SpawnResult, ToolError, ToolInterrupted, text_result
+from tools.files.text_encoding import pluralize
 from tools.inbox import Inbox
 from tools.task import report_text
-from tools.text_encoding import pluralize
 
 MAX_AGENTS_AT_ONCE = 4
 MAX_AGENTS_OF_SESSION = 20

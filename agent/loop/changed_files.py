@@ -10,7 +10,7 @@ from dataclasses import replace
 from agent.checkpoints.change_log import FileChange
 from agent.checkpoints.recorder import Checkpoints
 from tools.base import ToolResult
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 from transcripts.messages import TextBlock
 
 MAX_SHOWN_FILES = 3  # of each kind, on the person's line

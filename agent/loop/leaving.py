@@ -12,8 +12,8 @@ from agent.events import Emit, Notice
 from agent.permissions.rule_syntax import OPENING, REACHING, Rule, parse_rules
 from agent.permissions.rules import may_leave
 from agent.ports import Deny, PermissionQuestion
-from tools.network_hosts import host_name
-from tools.wall import LeaveDecision, WallProfile, WallRefusal, short_path
+from tools.network.network_hosts import host_name
+from tools.sandbox.wall import LeaveDecision, WallProfile, WallRefusal, short_path
 
 from .call_permission import ParsedCall, grant_always
 from .context import TurnContext

@@ -17,14 +17,14 @@ from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import REACHING
 from agent.session.system_prompt import RECORDS_TEXT, WALL_AND_RECORDS_TEXT, WALL_TEXT
 from tools.base import ToolContext, ToolError
-from tools.command_socket import SupervisorLost
-from tools.jobs import command_runner
-from tools.safe_open import FILE_TIMEOUT_S, in_thread
-from tools.wall import WallLevel, WallProfile
-from tools.wall_profile import wall_profile
+from tools.files.safe_open import FILE_TIMEOUT_S, in_thread
+from tools.processes.command_socket import SupervisorLost
+from tools.processes.jobs import command_runner
+from tools.sandbox.wall import WallLevel, WallProfile
+from tools.sandbox.wall_profile import wall_profile
 
 if TYPE_CHECKING:
-    from tools.network_proxy import NetworkProxy
+    from tools.network.network_proxy import NetworkProxy
 
 NOT_WANTED = "it is switched off"
 LEVEL_NAMES: Mapping[WallLevel, str] = {
@@ -158,7 +158,7 @@ class SessionWall:
         """
         starting = self._proxy_folder is None
         if starting:
-            network = await asyncio.to_thread(import_module, "tools.network_proxy")
+            network = await asyncio.to_thread(import_module, "tools.network.network_proxy")
             self._proxy_folder = Path(tempfile.mkdtemp(prefix="makeroom-net-"))
             with suppress(OSError):
                 self._proxy = await network.start_proxy(

@@ -11,8 +11,8 @@ from agent.session.session import Session
 from compact.put_back import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
 from compact.trim import trim_page
 from tools.base import ToolError, ToolResult
-from tools.safe_open import in_thread, load_file
-from tools.text_encoding import decode_text, unify_newlines
+from tools.files.safe_open import in_thread, load_file
+from tools.files.text_encoding import decode_text, unify_newlines
 from transcripts.messages import Block, TextBlock, ToolUseBlock, injected
 
 from .context import CompactionState

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from agent.errors import ModelError, PromptTooLong
 from agent.events import Emit, Notice, TurnFinished
 from agent.session.session import Session, calls_of, text_of_reply
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 from transcripts.facts import Reply
 from transcripts.messages import TextBlock
 

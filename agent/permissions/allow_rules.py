@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
 
 from .program_names import ProgramFiles
 from .risky_options import risky_word

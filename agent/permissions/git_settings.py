@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tools.base import ToolError
-from tools.resolve_path import canonical_path, is_inside
+from tools.files.resolve_path import canonical_path, is_inside
 
 from .option_syntax import NotProved, SetTrap
 

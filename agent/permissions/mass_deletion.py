@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
 
 from .launches import is_open, is_unknown, program_name
 from .line_reading import Invocation

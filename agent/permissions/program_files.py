@@ -9,7 +9,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from tools.resolve_path import is_inside
+from tools.files.resolve_path import is_inside
 
 from .git_settings import GitSettings
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
 
 from .launches import is_unknown, program_name
 from .line_reading import Invocation, LineReading, read_line

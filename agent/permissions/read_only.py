@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
 
 from .allow_rules import Trap
 from .option_syntax import NotProved, SetTrap

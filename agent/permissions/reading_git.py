@@ -1,7 +1,7 @@
 """What git reads: subcommands and options that change nothing. Pure.
 
 Whether drivers, filters and signatures that the repository's settings name could run is judged apart, by
-`Reading.git`. Git's environment (tools/env_filter.py) is taken for granted.
+`Reading.git`. Git's environment (tools/processes/env_filter.py) is taken for granted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
 from .reading_programs import Reading, globs_of

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, split_arguments
 from .shell_syntax import Glob

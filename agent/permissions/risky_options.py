@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
 
 from .option_risks import RISKS, Risks
 from .option_syntax import NotProved, Options, split_arguments

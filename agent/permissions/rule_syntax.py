@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 
 from agent.formatting import own_name
 from tools import BUILTIN, CONDITIONAL
-from tools.network_hosts import host_name
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
+from tools.network.network_hosts import host_name
 
 from .shell_syntax import Words
 

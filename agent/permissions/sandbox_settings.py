@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from tools.wall import SandboxSetting
+from tools.sandbox.wall import SandboxSetting
 
 SANDBOX_MODES: tuple[SandboxSetting, ...] = get_args(SandboxSetting)
 ProjectAccess = Literal["writable", "read-only"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
 
 Words = list[str]  # of one simple command: the program, then its arguments, unquoted; never empty
 MAX_PARSED_CHARS = 10_000  # of a line; nobody reads a longer one before allowing it

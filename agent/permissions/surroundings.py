@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tools.base import ToolError
-from tools.guarded_names import is_protected
-from tools.resolve_path import canonical_path, is_inside
-from tools.text_encoding import word_set
+from tools.files.resolve_path import canonical_path, is_inside
+from tools.files.text_encoding import word_set
+from tools.sandbox.guarded_names import is_protected
 
 from .git_settings import GitSettings
 from .option_syntax import NotProved

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
 
 from .launches import is_open, program_name
 from .line_reading import Invocation

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
 
 from .shell_values import (
     ANY,

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from tools.base import Access, SeenFile, ToolContext, ToolError
-from tools.line_window import MAX_WINDOW_LINES
+from tools.files.line_window import MAX_WINDOW_LINES
+from tools.files.resolve_path import FileArguments, one_line_path
+from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
+from tools.files.text_encoding import pluralize
 from tools.read import folder_names, read_page, restore_seen
-from tools.resolve_path import FileArguments, one_line_path
-from tools.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
-from tools.text_encoding import pluralize
 from transcripts.messages import ATTACHED_LINE, Block, ImageBlock, TextBlock, empty_mapping, injected
 from transcripts.render_text import content_text
 

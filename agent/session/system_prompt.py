@@ -10,8 +10,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tools.guarded_names import MEMORY_NAMES, is_protected
-from tools.resolve_path import is_inside
+from tools.files.resolve_path import is_inside
+from tools.sandbox.guarded_names import MEMORY_NAMES, is_protected
 from tools.truncate import count_invisible, printable
 from transcripts.disk import opened_regular, trusted_owners
 

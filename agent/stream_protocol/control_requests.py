@@ -11,13 +11,13 @@ from agent.app.context_building import overheads
 from agent.app.controller import Controller
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.errors import AgentError
-from agent.extensions.mcp_server import McpServer
+from agent.extensions.mcp.mcp_server import McpServer
 from agent.loop.model_call import prompt_tokens
 from agent.permissions.rules import client_mode, mode_named
 from agent.session.session import Session
 from agent.session.system_prompt import memory_of
 from compact.settings import percent
-from tools.jobs import command_runner
+from tools.processes.jobs import command_runner
 from transcripts.facts import User
 from transcripts.record_errors import StoreError
 from transcripts.view import PartKind

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from rich.syntax import Syntax
 from rich.text import Text
 
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
 
 # Code beyond these limits, or in another language, has no colours: some lexers take time without end for text
 # that was made for that. Those of these languages take at most half a second within the limits.

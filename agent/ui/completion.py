@@ -15,7 +15,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from tools.daemon_threads import FileSystemSilent, in_daemon_thread
-from tools.project_files import list_project
+from tools.files.project_files import list_project
 from tools.truncate import is_plain
 
 from .terminal_text import one_line

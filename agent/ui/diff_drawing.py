@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 from transcripts.diff_rows import DiffRow, diff_rows, file_name, with_marks
 
 from .code_colours import coloured, language_of

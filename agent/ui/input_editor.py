@@ -20,7 +20,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 from wcwidth import iter_graphemes_reverse
 
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 from transcripts.disk import append_line, make_private_folders, opened_regular
 
 from .completion import is_command, rank

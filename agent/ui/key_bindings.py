@@ -18,7 +18,7 @@ from prompt_toolkit.filters import (
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 
 from .approval import full_question
 from .input_editor import EXIT_WORDS

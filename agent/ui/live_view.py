@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from agent import events
 from agent.formatting import format_count, format_duration
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 from transcripts.tool_kinds import tool_kind
 
 from .render import BRANCH, MIN_TOLD_SECONDS, call_title

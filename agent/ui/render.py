@@ -14,7 +14,7 @@ from typing import Any
 
 from agent import events
 from agent.formatting import format_count, format_duration
-from tools.text_encoding import pluralize
+from tools.files.text_encoding import pluralize
 from transcripts.facts import Result
 from transcripts.messages import TextBlock
 from transcripts.tool_kinds import tool_kind

@@ -17,8 +17,8 @@ from agent.session.session import Session
 from agent.session.system_prompt import memory_paths, read_memory, system_prompt
 from agent.ui.headless import _prompt
 from tests.agent.loop.world import Memory, TestClock
-from tools.spool import Spool
-from tools.write_recovery import recover
+from tools.files.write_recovery import recover
+from tools.processes.spool import Spool
 from transcripts.fold import Folded
 from transcripts.stored_outputs import make_outputs_folder, store_output
 

@@ -37,10 +37,10 @@ from compact.identifiers import name_counts
 from compact.ledger import _NUMBER
 from compact.summary_prompt import _ANALYSIS, _SUMMARY
 from compact.summary_record import summary_in
-from tools.command_hints import hint, lex_commands, looks_like_prompt
-from tools.patch import find_all, holds_placeholder, unified_diff
-from tools.spool import StreamRedactor
-from tools.text_encoding import decode_text
+from tools.files.patch import find_all, holds_placeholder, unified_diff
+from tools.files.text_encoding import decode_text
+from tools.processes.command_hints import hint, lex_commands, looks_like_prompt
+from tools.processes.spool import StreamRedactor
 from tools.truncate import count_invisible, escaped, printable
 from transcripts.masking import SecretMasks, mask
 

@@ -56,7 +56,7 @@ def test_a_required_wall_that_cannot_be_had_is_no_start(
     async def none(self: object) -> tuple[str, str]:
         return "none", "the kernel is too old"
 
-    monkeypatch.setattr("tools.jobs.CommandRunner.wall", none)
+    monkeypatch.setattr("tools.processes.jobs.CommandRunner.wall", none)
     monkeypatch.chdir(tmp_path)
     with Server(ScriptedModel([])) as server:
         for name, value in credentials(tmp_path, server).items():

@@ -22,7 +22,7 @@ from tests.strict_api.server import Server
 TRACED = Path(__file__).with_name("traced_run.py")
 MAX_FILES = 18
 MAX_FUNCTIONS = 80
-OF_TOOLS, PORTS = "tools/", ("tools/base.py", "tools/jobs.py")
+OF_TOOLS, PORTS = "tools/", ("tools/base.py", "tools/processes/jobs.py")
 ENDS = {
     "prompt": ("agent/app/controller.py", "agent/model/anthropic/client.py"),
     "result": ("agent/model/anthropic/accumulator.py", "agent/session/session.py"),

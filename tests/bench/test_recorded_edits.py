@@ -14,7 +14,7 @@ import pytest
 
 from tests.tools.file_session import FileSession
 from tools.base import SeenFile, ToolError
-from tools.safe_open import load_file
+from tools.files.safe_open import load_file
 
 FOLDER = os.environ.get("MAKEROOM_RECORDINGS", "")
 NAMES = (("old_string", "new_string"), ("oldText", "newText"), ("old_str", "new_str"))

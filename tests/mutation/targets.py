@@ -55,7 +55,7 @@ TARGETS = (
     Target("transcripts/codec.py", _in("transcripts", "codec", "stored_format")),
     Target("agent/model/anthropic/accumulator.py", _in("agent/model", "accumulator")),
     Target("tools/truncate.py", _in("tools", "truncate")),
-    Target("tools/patch.py", _in("tools", "patch", "edit")),
+    Target("tools/files/patch.py", _in("tools", "patch", "edit")),
     Target("compact/invariants.py", _in("compact", "invariants")),
     Target("transcripts/disk.py", _in("transcripts", "disk", "store")),
     Target("transcripts/journal.py", _in("transcripts", "store", "store_damage", "spare_copy")),

@@ -13,8 +13,8 @@ from typing import Any
 
 from tools.base import ToolCall, ToolContext, ToolResult
 from tools.bash import BashArguments, run_bash
-from tools.bash_run import CommandLimits
-from tools.jobs import BackgroundJob, command_runner
+from tools.processes.bash_run import CommandLimits
+from tools.processes.jobs import BackgroundJob, command_runner
 
 MODES = ("namespace", "subreaper")
 GUARD_S = 30.0  # bounds a wait that takes a fraction of a second; never a measurement

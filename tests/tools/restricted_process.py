@@ -14,7 +14,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tools.base import ToolContext
-from tools.jobs import DRAIN_LIMIT_S, command_runner, exit_code
 from tools.process_supervisor.bpf import (
     ALLOW,
     any_bit,
@@ -26,6 +25,7 @@ from tools.process_supervisor.bpf import (
     when,
 )
 from tools.process_supervisor.system_calls import call, drop_capabilities
+from tools.processes.jobs import DRAIN_LIMIT_S, command_runner, exit_code
 
 # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, NET_RAW, SYS_CHROOT,
 # MKNOD, AUDIT_WRITE, SETFCAP

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.atomic_write import WriteRequest, atomic_write
-from tools.safe_open import FileChanged, load_file, opened_path
-from tools.write_recovery import try_lock
+from tools.files.atomic_write import WriteRequest, atomic_write
+from tools.files.safe_open import FileChanged, load_file, opened_path
+from tools.files.write_recovery import try_lock
 
 from .file_session import NOBODY, ROOT, FileSession, child
 
@@ -183,8 +183,8 @@ def test_a_file_in_a_folder_that_cannot_be_written_is_written_in_place(open_file
 
 KILLED = """
 import os, signal
-from tools.safe_open import load_file
-from tools.atomic_write import WriteRequest, atomic_write
+from tools.files.safe_open import load_file
+from tools.files.atomic_write import WriteRequest, atomic_write
 
 def victim(path, data, stage):
     "A process that dies at the stage; says whether it came that far."
@@ -207,8 +207,8 @@ def test_a_kill_at_any_step_leaves_the_old_file_or_the_new_one(files: FileSessio
     out = child(
         KILLED
         + f"""
-from tools import write_recovery
-from tools.write_recovery import recover
+from tools.files import write_recovery
+from tools.files.write_recovery import recover
 write_recovery._WRITE_BYTES = 1024  # a third piece of each content is begun
 new = b"new" * 700
 counts = {{}}
@@ -256,7 +256,7 @@ for round in range({rounds}):
     select.select([], [], [], random.random() * 0.03)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    from tools.write_recovery import recover
+    from tools.files.write_recovery import recover
     recover(files.context.journals)
     assert Path(path).read_bytes() in (old, new), round
 atomic_write(WriteRequest(str(files.path("next")), b"x", None, files.context.journals))
@@ -496,8 +496,8 @@ def test_a_cancelled_write_that_waits_for_a_lock_is_called_off(
         finally:
             over.set()
 
-    monkeypatch.setattr("tools.atomic_write.try_lock", lock)
-    monkeypatch.setattr("tools.file_change.atomic_write", write)
+    monkeypatch.setattr("tools.files.atomic_write.try_lock", lock)
+    monkeypatch.setattr("tools.files.file_change.atomic_write", write)
 
     async def session() -> None:
         task = asyncio.ensure_future(files.act("write", file_path="f", content="new\n"))
@@ -567,7 +567,7 @@ def test_a_file_that_was_replaced_before_it_was_locked_is_opened_again(
         locked.append(descriptor)
         return try_lock(descriptor)
 
-    monkeypatch.setattr("tools.atomic_write.try_lock", lock)
+    monkeypatch.setattr("tools.files.atomic_write.try_lock", lock)
     atomic_write(request(files, "f", b"new\n", lambda stage: None))
     assert path.read_bytes() == b"new\n" and mode(path) == 0o600
     assert len(locked) > 1
@@ -626,7 +626,7 @@ def test_a_file_replaced_while_it_is_written_in_place_is_left_alone(
             other.replace(path)
         return opened_path(path_, flags)
 
-    monkeypatch.setattr("tools.atomic_write.opened_path", open_later)
+    monkeypatch.setattr("tools.files.atomic_write.opened_path", open_later)
     with pytest.raises(FileChanged):
         atomic_write(request(files, "f", b"new\n", lambda stage: None))
     assert path.read_bytes() == b"theirs\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.command_hints import hint, is_answer, lex_commands, looks_like_prompt, opens_editor
+from tools.processes.command_hints import hint, is_answer, lex_commands, looks_like_prompt, opens_editor
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tools.base import SeenFile, ToolError
 from tools.edit import TOOL, EditArguments
-from tools.patch import find_all, source_text, splice
-from tools.safe_open import load_file
-from tools.text_encoding import common_newline, decode_text, unify_newlines
+from tools.files.patch import find_all, source_text, splice
+from tools.files.safe_open import load_file
+from tools.files.text_encoding import common_newline, decode_text, unify_newlines
 
 from .file_session import FileSession
 

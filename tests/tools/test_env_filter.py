@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.secret_samples import INNOCENT, SECRETS, WITHHELD
-from tools.env_filter import filter_environment
-from tools.spool import Spool
+from tools.processes.env_filter import filter_environment
+from tools.processes.spool import Spool
 from transcripts.masking import SecretMasks, mask
 from transcripts.secret_forms import SECRET_FORMS, SecretForm, secret_values
 
@@ -105,7 +105,7 @@ def test_an_output_without_masks_is_kept_as_it_is(tmp_path: Path) -> None:
 WHAT_OTHERS_SEE = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from tools.env_filter import hide_own_environment
+from tools.processes.env_filter import hide_own_environment
 hide_own_environment()
 assert os.environ["MY_TOKEN"] == "fj39dk2Lq0Xz81" and os.environ["OTHER"] == "stays"
 import ctypes

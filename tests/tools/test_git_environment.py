@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.env_filter import filter_environment, hardened_git
+from tools.processes.env_filter import filter_environment, hardened_git
 
 
 def git(folder: Path, *arguments: str, **environ: str) -> str:

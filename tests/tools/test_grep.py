@@ -138,7 +138,7 @@ def test_a_pattern_that_takes_for_ever_is_ended_with_all_of_its_processes(
 
 
 def test_too_much_output_is_cut_and_told(project: BashSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.search_engine.MAX_SEARCH_BYTES", 20_000)
+    monkeypatch.setattr("tools.files.search_engine.MAX_SEARCH_BYTES", 20_000)
     (project.folder / "much").write_text("line\n" * 100_000)
     shown = found(project, "line", path="much", output_mode="content", head_limit=3)
     assert shown[0] == "much:1:line" and "of more than" in shown[3] and "too much was found" in shown[4]

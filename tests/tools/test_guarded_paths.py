@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.guarded_paths import guarded_in_project, secrets_of_home
+from tools.sandbox.guarded_paths import guarded_in_project, secrets_of_home
 
 from .wall_session import git
 

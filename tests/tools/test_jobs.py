@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tools import jobs
 from tools.base import Access, ToolError
 from tools.bash import TOOL, BashArguments, required_access
-from tools.command_socket import CommandHandle
-from tools.jobs import command_runner
+from tools.processes import jobs
+from tools.processes.command_socket import CommandHandle
+from tools.processes.jobs import command_runner
 
 from .bash_session import BashSession, text, wait_until
 

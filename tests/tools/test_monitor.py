@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 from tools.base import ToolCall, ToolResult, parse_arguments
-from tools.bash_run import move_to_background
-from tools.command_progress import MAX_LINE_NEWS_CHARS, LineNews
 from tools.inbox import Inbox
-from tools.jobs import command_runner
 from tools.monitor import TOOL
+from tools.processes.bash_run import move_to_background
+from tools.processes.command_progress import MAX_LINE_NEWS_CHARS, LineNews
+from tools.processes.jobs import command_runner
 
 from .bash_session import GUARD_S, BashSession, text, wait_until
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from tools.client_hello import NotAClientHello, server_name
-from tools.host_connection import (
+from tools.files.text_encoding import word_set
+from tools.network.client_hello import NotAClientHello, server_name
+from tools.network.host_connection import (
     HostConnection,
     HostNotPublic,
     HostUnreachable,
@@ -21,9 +22,8 @@ from tools.host_connection import (
     is_public_address,
     proxy_for,
 )
-from tools.network_hosts import host_name
-from tools.network_proxy import NetworkProxy, ProxyLimits, start_proxy
-from tools.text_encoding import word_set
+from tools.network.network_hosts import host_name
+from tools.network.network_proxy import NetworkProxy, ProxyLimits, start_proxy
 
 ALLOWED = "registry.example"
 GET = b"GET http://registry.example/ HTTP/1.1\r\nHost: registry.example\r\n"

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from tools.old_layers import MAX_UNUSED_S, use_layers
+from tools.sandbox.old_layers import MAX_UNUSED_S, use_layers
 
 
 def layer_of(tmp_path: Path, name: str, age_s: float) -> Path:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tools.output_folding import fold_output
+from tools.processes.output_folding import fold_output
 
 from .bash_session import BashSession, text
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.patch import (
+from tools.files.patch import (
     NotRepresentable,
     any_overlap,
     find_all,
@@ -17,7 +17,7 @@ from tools.patch import (
     splice,
     unified_diff,
 )
-from tools.text_encoding import TextForm, decode_text
+from tools.files.text_encoding import TextForm, decode_text
 
 TEXTS = st.lists(st.sampled_from("abcde"), max_size=30).map(
     lambda lines: "".join(f"{line}\n" for line in lines)

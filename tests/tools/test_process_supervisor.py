@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tools.base import ToolResult
-from tools.jobs import command_runner
+from tools.processes.jobs import command_runner
 
 from .bash_session import GUARD_S, MODES, BashSession, survivors, text, wait_until
 

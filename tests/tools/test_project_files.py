@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.project_files import list_project
+from tools.files.project_files import list_project
 
 WORDS = ("a", "b", "build", "a.py", "b.py", "x.log")
 PATTERNS = (

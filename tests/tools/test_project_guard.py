@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tools.project_guard import ProjectGuard, project_guard
+from tools.sandbox.project_guard import ProjectGuard, project_guard
 
 Act = Callable[[Path], object]
 

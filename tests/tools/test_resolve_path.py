@@ -13,11 +13,11 @@ from typing import Literal
 
 import pytest
 
-from tools.atomic_write import WriteRequest, atomic_write
 from tools.base import ToolCall, ToolError, parse_arguments
-from tools.guarded_names import is_protected
-from tools.resolve_path import _expanded, canonical_path
-from tools.safe_open import safe_open
+from tools.files.atomic_write import WriteRequest, atomic_write
+from tools.files.resolve_path import _expanded, canonical_path
+from tools.files.safe_open import safe_open
+from tools.sandbox.guarded_names import is_protected
 
 from .file_session import NOBODY, TOOLS, FileSession, child
 

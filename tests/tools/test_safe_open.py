@@ -19,7 +19,7 @@ import pytest
 
 from tools import read
 from tools.base import ToolCall, ToolError, parse_arguments
-from tools.safe_open import in_thread
+from tools.files.safe_open import in_thread
 
 from .file_session import FileSession, child, text
 

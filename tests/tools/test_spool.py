@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tools.spool import MAX_UNFILED_BYTES, Spool, StreamRedactor
+from tools.processes.spool import MAX_UNFILED_BYTES, Spool, StreamRedactor
 from transcripts.masking import SecretMasks
 from transcripts.stored_outputs import read_output
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.command_socket import SupervisorLost
-from tools.jobs import last_folder
+from tools.processes.command_socket import SupervisorLost
+from tools.processes.jobs import last_folder
 
 from .wall_session import WalledSession, git, walled_session
 

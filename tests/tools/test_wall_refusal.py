@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.wall import WallProfile, WallRefusal
-from tools.wall_refusal import NO_HOST, WalledRun, find_refusal, forbidden_action
+from tools.sandbox.wall import WallProfile, WallRefusal
+from tools.sandbox.wall_refusal import NO_HOST, WalledRun, find_refusal, forbidden_action
 
 
 @pytest.fixture

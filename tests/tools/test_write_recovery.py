@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tools import write_recovery
-from tools.write_recovery import create_locked, journal, recover, try_lock
+from tools.files import write_recovery
+from tools.files.write_recovery import create_locked, journal, recover, try_lock
 
 OLD, NEW = b"the old content\n", b"THE NEW CONTENT, longer\n"
 

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from agent.app.hooks import command_hooks, commands_within
-from agent.extensions import hook_asking
-from agent.extensions.hook_table import read_hooks
+from agent.extensions.hooks import hook_asking
+from agent.extensions.hooks.hook_table import read_hooks
 from agent.loop.session_wall import SessionWall
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules
 from agent.ports import HookAnswer, HookEvent
 from tests.tools.wall_session import WalledSession, walled_session
-from tools.command_socket import SupervisorLost
+from tools.processes.command_socket import SupervisorLost
 
 BASH = {"tool": "bash", "input": {"command": "rm -rf build"}, "id": "t1"}
 EDITED = {"tool": "edit", "input": {"file_path": "a.txt"}, "id": "t", "output": "ok", "error": False}

@@ -12,7 +12,7 @@ from agent.ports import Status
 from agent.ui.layout import status_line
 from agent.ui.terminal_text import RenderContext, Theme, foreign_line
 from tests.agent.commands.controller_run import ControllerRun, run_controller
-from tools.own_command import OwnCommandEnd
+from tools.processes.own_command import OwnCommandEnd
 
 STATUS = Status("claude-sonnet-5-5", 100, 1000, "NORMAL", 0.5, "manual", "s", "/work/app", jobs=1)
 

@@ -9,7 +9,7 @@ import pytest
 
 from agent.app.skill_access import give_skills
 from agent.events import TurnFinished
-from agent.extensions.skill_presence import find_library, skill_items
+from agent.extensions.skills.skill_presence import find_library, skill_items
 from agent.permissions.rules import judge_call
 from agent.session.skill_texts import skills_in_use
 from agent.stream_protocol.stream_input import greeting

@@ -15,8 +15,8 @@ from agent.permissions.permission_store import permissions_path, stored_places, 
 from agent.permissions.rule_syntax import Rule
 from agent.session.environment_context import END_OF_PLAN_TEXT, OPEN_TEXT, PLAN_TEXT
 from agent.session.system_prompt import WALL_TEXT
-from tools.jobs import CommandRequest, command_runner
-from tools.spool import Spool
+from tools.processes.jobs import CommandRequest, command_runner
+from tools.processes.spool import Spool
 
 from .controller_run import ControllerRun, run_controller
 
@@ -154,7 +154,7 @@ def test_without_a_wall_the_start_says_so(tmp_path: Path, monkeypatch: pytest.Mo
     async def none(self: object) -> tuple[str, str]:
         return "none", "the kernel is too old"
 
-    monkeypatch.setattr("tools.jobs.CommandRunner.wall", none)
+    monkeypatch.setattr("tools.processes.jobs.CommandRunner.wall", none)
 
     async def work(run: ControllerRun) -> None:
         await run.controller.prompt("hello")  # the wall is known by then
@@ -232,7 +232,7 @@ def test_without_a_network_of_its_own_publish_says_what_becomes_of_ports(
     async def wall(self: object) -> tuple[str, str]:
         return level, ""
 
-    monkeypatch.setattr("tools.jobs.CommandRunner.wall", wall)
+    monkeypatch.setattr("tools.processes.jobs.CommandRunner.wall", wall)
 
     async def work(run: ControllerRun) -> None:
         assert told in await run.do("/publish 8000")

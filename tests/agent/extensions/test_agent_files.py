@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.extensions.agent_definitions import (
+from agent.extensions.agents.agent_definitions import (
     BUILTIN_AGENTS,
     AgentDefinition,
     agent_definition,
@@ -17,7 +17,7 @@ from agent.extensions.agent_definitions import (
     narrower_mode,
     tool_names,
 )
-from agent.extensions.agent_files import AgentPlaces, agent_items, known_agents
+from agent.extensions.agents.agent_files import AgentPlaces, agent_items, known_agents
 from agent.extensions.approvals import ProjectItem
 
 FILE = """---

@@ -10,7 +10,7 @@ from agent.app.config import load_config
 from agent.app.given_settings import given_settings
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals
-from agent.extensions.claude_settings import ApprovedSettings, approved_settings, settings_items
+from agent.extensions.hooks.claude_settings import ApprovedSettings, approved_settings, settings_items
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 
 GUARD = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "guard.sh"}]}]}

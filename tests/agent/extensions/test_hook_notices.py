@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent.extensions import hook_notices
-from agent.extensions.hook_notices import IdleNotices, NotifyingApprover
+from agent.extensions.hooks import hook_notices
+from agent.extensions.hooks.hook_notices import IdleNotices, NotifyingApprover
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion
 
 BASH = PermissionQuestion("bash", "make", (), "", None, {})

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from agent.extensions.hook_answers import hook_answer
-from agent.extensions.hook_inputs import hook_input
-from agent.extensions.hook_table import HOOK_TIMEOUT_S, chosen, read_hooks
+from agent.extensions.hooks.hook_answers import hook_answer
+from agent.extensions.hooks.hook_inputs import hook_input
+from agent.extensions.hooks.hook_table import HOOK_TIMEOUT_S, chosen, read_hooks
 from agent.ports import HookAnswer, HookEvent
 
 

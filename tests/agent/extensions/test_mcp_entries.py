@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from agent.errors import UsageError
-from agent.extensions.mcp_entries import canonical_bytes, read_entry, server_words, tool_names
-from agent.extensions.mcp_scopes import McpPlaces, configured_entries, store_entry
-from agent.extensions.mcp_source import project_servers
+from agent.extensions.mcp.mcp_entries import canonical_bytes, read_entry, server_words, tool_names
+from agent.extensions.mcp.mcp_scopes import McpPlaces, configured_entries, store_entry
+from agent.extensions.mcp.mcp_source import project_servers
 
 
 def test_variables_are_put_in_and_others_stay_as_they_are() -> None:

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from agent.events import ToolCallFinished
-from agent.extensions.mcp_entries import read_entry
-from agent.extensions.mcp_scopes import McpPlaces
-from agent.extensions.mcp_server import McpServer, ServerLimits
-from agent.extensions.mcp_source import McpServers, McpSetup
-from agent.extensions.mcp_tool import mcp_tool
+from agent.extensions.mcp.mcp_entries import read_entry
+from agent.extensions.mcp.mcp_scopes import McpPlaces
+from agent.extensions.mcp.mcp_server import McpServer, ServerLimits
+from agent.extensions.mcp.mcp_source import McpServers, McpSetup
+from agent.extensions.mcp.mcp_tool import mcp_tool
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from agent.extensions.mcp_entries import read_entry
-from agent.extensions.mcp_oauth import log_in, token_file
-from agent.extensions.mcp_scopes import McpPlaces
-from agent.extensions.mcp_server import McpServer, ServerLimits
-from agent.extensions.mcp_session import ServerFailed
-from agent.extensions.mcp_source import McpServers, McpSetup
+from agent.extensions.mcp.mcp_entries import read_entry
+from agent.extensions.mcp.mcp_oauth import log_in, token_file
+from agent.extensions.mcp.mcp_scopes import McpPlaces
+from agent.extensions.mcp.mcp_server import McpServer, ServerLimits
+from agent.extensions.mcp.mcp_session import ServerFailed
+from agent.extensions.mcp.mcp_source import McpServers, McpSetup
 
 from .oauth_server import oauth_server
 

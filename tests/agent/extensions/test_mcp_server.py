@@ -10,20 +10,20 @@ from uuid import uuid4
 
 import pytest
 
-from agent.extensions.mcp_entries import read_entry
-from agent.extensions.mcp_prompts import (
+from agent.extensions.mcp.mcp_entries import read_entry
+from agent.extensions.mcp.mcp_prompts import (
     attached_resource,
     find_prompt,
     mentioned_resources,
     prompt_text,
     summaries,
 )
-from agent.extensions.mcp_scopes import McpPlaces
-from agent.extensions.mcp_server import McpServer, ServerLimits
-from agent.extensions.mcp_session import ServerFailed
-from agent.extensions.mcp_source import McpServers, McpSetup
-from agent.extensions.mcp_stdio import MAX_SERVER_LOG_BYTES
-from agent.extensions.mcp_tool import mcp_tool
+from agent.extensions.mcp.mcp_scopes import McpPlaces
+from agent.extensions.mcp.mcp_server import McpServer, ServerLimits
+from agent.extensions.mcp.mcp_session import ServerFailed
+from agent.extensions.mcp.mcp_source import McpServers, McpSetup
+from agent.extensions.mcp.mcp_stdio import MAX_SERVER_LOG_BYTES
+from agent.extensions.mcp.mcp_tool import mcp_tool
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules

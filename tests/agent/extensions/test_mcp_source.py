@@ -15,7 +15,7 @@ from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
 from agent.cli.mcp_command import main
 from agent.events import Event, Notice, ToolCallStarted
-from agent.extensions.mcp_source import NOT_APPROVED, McpServers, safe_item
+from agent.extensions.mcp.mcp_source import NOT_APPROVED, McpServers, safe_item
 from agent.loop.compaction import live_state
 from agent.loop.context import TurnContext
 from agent.session.session import Session, record_opening

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from agent.events import ToolCallFinished
-from agent.extensions.mcp_calls import direct_tool, is_declarable
-from agent.extensions.mcp_entries import read_entry
-from agent.extensions.mcp_presence import for_some_tools
-from agent.extensions.mcp_results import ResultPlace, mcp_result, resource_result
-from agent.extensions.mcp_server import McpServer
-from agent.extensions.mcp_session import McpSession, Message, ServerFailed
-from agent.extensions.mcp_tool import mcp_tool, news_of
+from agent.extensions.mcp.mcp_calls import direct_tool, is_declarable
+from agent.extensions.mcp.mcp_entries import read_entry
+from agent.extensions.mcp.mcp_presence import for_some_tools
+from agent.extensions.mcp.mcp_results import ResultPlace, mcp_result, resource_result
+from agent.extensions.mcp.mcp_server import McpServer
+from agent.extensions.mcp.mcp_session import McpSession, Message, ServerFailed
+from agent.extensions.mcp.mcp_tool import mcp_tool, news_of
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.extensions.output_styles import StylePlaces, style_in_use, style_text
+from agent.extensions.skills.output_styles import StylePlaces, style_in_use, style_text
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 
 

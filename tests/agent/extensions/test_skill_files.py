@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from agent.extensions.frontmatter import parse_markdown
-from agent.extensions.skill_library import SkillLibrary, load_library
-from agent.extensions.skill_presence import skill_items
-from agent.extensions.substitution import written_lines
+from agent.extensions.skills.skill_library import SkillLibrary, load_library
+from agent.extensions.skills.skill_presence import skill_items
+from agent.extensions.skills.substitution import written_lines
 from agent.session.skill_texts import skills_section
 
 from .published_samples import COMMANDS, SKILLS

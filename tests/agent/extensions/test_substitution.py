@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.extensions.substitution import CommandLine, GivenValues, counts_from_one, fill_in
+from agent.extensions.skills.substitution import CommandLine, GivenValues, counts_from_one, fill_in
 
 
 def filled(text: str, arguments: str = "", names: tuple[str, ...] = ()) -> str:

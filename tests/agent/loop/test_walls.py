@@ -28,9 +28,9 @@ from agent.permissions.surroundings import ProjectSurroundings
 from agent.ports import Allow, Deny
 from tests.strict_api.reply import Reply, calls
 from tools.bash import TOOL
-from tools.jobs import CommandRunner, command_runner
+from tools.processes.jobs import CommandRunner, command_runner
 from tools.registry import definitions
-from tools.wall import WallLevel
+from tools.sandbox.wall import WallLevel
 
 from .world import World, world
 

@@ -12,7 +12,7 @@ from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules, Verdict, judge_call
 from agent.permissions.surroundings import ProjectSurroundings
 from tools.base import Access
-from tools.env_filter import filter_environment
+from tools.processes.env_filter import filter_environment
 
 HERE = Path(__file__).parent
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.env_filter import filter_environment
+from tools.processes.env_filter import filter_environment
 
 from .reading_project import ReadingProject
 

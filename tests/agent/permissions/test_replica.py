@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from agent.permissions.shell_syntax import parse_simple_commands
-from tools.env_filter import filter_environment
-from tools.text_encoding import word_set
+from tools.files.text_encoding import word_set
+from tools.processes.env_filter import filter_environment
 
 from .bash_judge import fingerprint, run_lines, shims
 from .reading_project import ReadingProject, lines_of

@@ -9,7 +9,7 @@ import pytest
 
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tools.base import ToolCall, parse_arguments
-from tools.jobs import command_runner
+from tools.processes.jobs import command_runner
 from transcripts.facts import Result
 from transcripts.load import read_record
 from transcripts.stored_outputs import read_output

@@ -17,8 +17,8 @@ from agent.session.mentions import (
     note_attached,
 )
 from tools.base import Access, ToolContext
-from tools.file_change import is_stale
-from tools.safe_open import load_file
+from tools.files.file_change import is_stale
+from tools.files.safe_open import load_file
 from transcripts.messages import ImageBlock, TextBlock, is_attached, is_injected
 
 PIXEL = bytes.fromhex(

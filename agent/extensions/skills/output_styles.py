@@ -1,0 +1,67 @@
+"""Output styles: a text of the person's or the project's that says how the model is to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.extensions.frontmatter import read_markdown
+
+from .skill_files import check_origin
+
+NO_STYLE = "default"
+STYLE_HEAD = "How to answer, as the user has chosen (output style "
+_STYLES_FOLDER = "output-styles"
+
+
+@dataclass(frozen=True, slots=True)
+class StylePlaces:
+    """Where styles lie. `sources`: the settings that are read, None: all."""
+
+    folder: Path
+    user_dir: Path
+    environ: Mapping[str, str]
+    sources: Sequence[str] | None = None
+
+    def folders(self) -> Iterator[tuple[Path, bool]]:
+        """The folders, those first that win; with each, whether it came with the checkout."""
+        home = Path(self.environ.get("HOME") or Path.home())
+        if self.sources is None or "project" in self.sources:
+            yield self.folder / ".makeroom" / _STYLES_FOLDER, True
+            yield self.folder / ".claude" / _STYLES_FOLDER, True
+        if self.sources is None or "user" in self.sources:
+            yield self.user_dir / _STYLES_FOLDER, False
+            yield Path(self.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude") / _STYLES_FOLDER, False
+
+
+def style_text(name: str, places: StylePlaces) -> str:
+    """The text of the style of that name for the system prompt; "" for none. Raises ValueError, in one line.
+
+    A style's name stands in its file, or is the file's name.
+    """
+    if name.lower() in ("", NO_STYLE):
+        return ""
+    known = []
+    for folder, is_foreign in places.folders():
+        for path in sorted(folder.glob("*.md")):
+            try:
+                if is_foreign:
+                    check_origin(path, places.folder)
+                found = read_markdown(path)
+            except (OSError, ValueError) as error:
+                if path.stem.lower() == name.lower():
+                    raise ValueError(f"the output style {path}: {error}") from error
+                continue
+            own = str(found.fields.get("name") or path.stem)
+            if name.lower() in (own.lower(), path.stem.lower()):
+                return f"{STYLE_HEAD}{own}):\n\n{found.body.strip()}"
+            known.append(own)
+    there = f"there are {', '.join(known)}" if known else f"there is none in .claude/{_STYLES_FOLDER}"
+    raise ValueError(f"there is no output style {name!r} here; {there}")
+
+
+def style_in_use(system: Sequence[str]) -> str:
+    """The name of the style in a system prompt."""
+    heads = (text.partition("\n")[0] for text in system if text.startswith(STYLE_HEAD))
+    return next((head.removeprefix(STYLE_HEAD).removesuffix("):") for head in heads), NO_STYLE)

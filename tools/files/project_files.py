@@ -1,0 +1,286 @@
+"""List the files of a project, for people and for searches, without git: that runs what the project names.
+
+Folders that hold no work are left out, and what .gitignore files and .git/info/exclude name, read as git
+reads them. What is tracked although it is ignored is left out too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import translate
+from itertools import islice
+from pathlib import Path
+
+from tools.truncate import is_plain
+
+from .text_encoding import word_set
+
+MAX_LISTED_FILES = 50_000
+MAX_SEEN_ENTRIES = 400_000  # looked at, ignored ones too
+MAX_IGNORE_BYTES = 65_536  # read of one file of patterns
+MAX_IGNORE_PATTERNS = 1_000  # of one file
+MAX_GLOB_ALTERNATIVES = 200  # that the braces of one pattern stand for
+_IDLE_FOLDERS = word_set(
+    ".git .hg .svn .jj node_modules __pycache__ .venv .tox .nox .mypy_cache .pytest_cache .ruff_cache"
+    " .hypothesis .gradle .terraform .direnv .transcripts .task_outputs"
+)
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")  # the innermost ones
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRule:
+    """Patterns of one kind that stand together in a file.
+
+    kept      they take back what was ignored before
+    folders   they name folders alone
+    name      matches the last part of a path; None where the patterns have a slash
+    parts     one pattern for each part of the path, None for `**`
+    """
+
+    kept: bool
+    folders: bool
+    name: re.Pattern[str] | None = None
+    parts: tuple[re.Pattern[str] | None, ...] = ()
+
+    def matches(self, path: Sequence[str], is_folder: bool) -> bool:
+        if self.folders and not is_folder:
+            return False
+        return bool(self.name.match(path[-1])) if self.name else _fits(self.parts, path)
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreFile:
+    """The rules of one file; `depth` is how many parts the path of its folder has."""
+
+    depth: int
+    rules: tuple[IgnoreRule, ...]
+
+    def verdict(self, path: Sequence[str], is_folder: bool) -> bool | None:
+        """Whether the path is ignored; None where no rule is about it. The last rule counts."""
+        below = path[self.depth :]
+        found = next((rule for rule in reversed(self.rules) if rule.matches(below, is_folder)), None)
+        return None if found is None else not found.kept
+
+
+def list_project(folder: Path, stopped: Callable[[], bool] = lambda: False) -> list[str]:
+    """The files below a real folder and the folders that hold them, shallow ones first, folders with a slash.
+
+    Links are listed, not followed. Names with characters that cannot be seen are left out. Blocks on the
+    disk until it is done, has found MAX_LISTED_FILES, or `stopped` says so.
+    """
+    names = [name for name, _ in islice(_walk(folder, stopped), MAX_LISTED_FILES)]
+    folders = {f"{parent}/" for name in names for parent in _folders_above(name)}
+    by_depth = sorted([*folders, *names], key=lambda name: (name.rstrip("/").count("/"), name))
+    return by_depth[:MAX_LISTED_FILES]
+
+
+def regular_files(folder: Path, stopped: Callable[[], bool] = lambda: False) -> tuple[list[str], bool]:
+    """As `list_project`, the regular files alone, level by level; and whether these are all.
+
+    Of a folder that is itself ignored, or in one that holds no work, no file is left out as ignored.
+    """
+    walk = _walk(folder, stopped, heeded=False)
+    names: list[str] = []
+    while len(names) < MAX_LISTED_FILES:
+        try:
+            name, is_regular = next(walk)
+        except StopIteration as end:
+            return names, bool(end.value)
+        names += [name] if is_regular else []
+    return names, False
+
+
+def name_matcher(pattern: str) -> Callable[[str], bool]:
+    """Whether a path below a folder fits a glob: by its name alone where the glob has no slash.
+
+    `**` stands for any folders, `{a,b}` for each of its words. Raises ValueError for more alternatives than
+    MAX_GLOB_ALTERNATIVES.
+    """
+    globs = _without_braces(pattern)
+    by_name = [re.compile(_glob(each)) for each in globs if "/" not in each]
+    by_path = [_path_pattern(each) for each in globs if "/" in each]
+
+    def fits(path: str) -> bool:
+        name = path.rpartition("/")[2]
+        if any(each.match(name) for each in by_name):
+            return True
+        return bool(by_path) and any(_fits(each, path.split("/")) for each in by_path)
+
+    return fits
+
+
+def _without_braces(pattern: str) -> list[str]:
+    """The patterns that one with `{a,b}` stands for; braces without a comma are ordinary characters."""
+    done, waiting = [], [pattern]
+    while waiting:
+        found = _BRACES.search(each := waiting.pop())
+        if found is None:
+            done.append(each)
+            continue
+        words = found[1].split(",")
+        waiting += [f"{each[: found.start()]}{word}{each[found.end() :]}" for word in reversed(words)]
+        if len(done) + len(waiting) > MAX_GLOB_ALTERNATIVES:
+            raise ValueError(f"it stands for more than {MAX_GLOB_ALTERNATIVES} patterns")
+    return done
+
+
+def ignore_rules(text: str) -> tuple[IgnoreRule, ...]:
+    """The rules of a .gitignore file, in its order."""
+    rules: list[IgnoreRule] = []
+    run: list[str] = []  # patterns for names that follow each other and are of one kind
+    kind = (False, False)
+    for line in text.split("\n")[:MAX_IGNORE_PATTERNS]:
+        pattern = re.sub(r"(?<!\\) {1,99}\Z", "", line.rstrip("\r\n"))
+        if not pattern or pattern.startswith("#"):
+            continue
+        kept, pattern = pattern.startswith("!"), pattern.removeprefix("!")
+        of_folders, pattern = pattern.endswith("/"), pattern.rstrip("/")
+        if "/" not in pattern and (kept, of_folders) == kind:
+            run += [_glob(pattern)] if pattern else []
+            continue
+        rules += _name_rule(kind, run)
+        run, kind = [], (kept, of_folders)
+        if "/" not in pattern:
+            run += [_glob(pattern)] if pattern else []
+        else:
+            rules.append(IgnoreRule(kept, of_folders, parts=_path_pattern(pattern)))
+    return (*rules, *_name_rule(kind, run))
+
+
+def _name_rule(kind: tuple[bool, bool], run: Sequence[str]) -> list[IgnoreRule]:
+    return [IgnoreRule(*kind, re.compile("|".join(run)))] if run else []
+
+
+def _path_pattern(pattern: str) -> tuple[re.Pattern[str] | None, ...]:
+    """The patterns of the parts of a path. Several `**` in a row are one, which at the end takes one part."""
+    parts: list[re.Pattern[str] | None] = []
+    for part in pattern.strip("/").split("/"):
+        if part != "**":
+            parts.append(re.compile(_glob(part)))
+        elif parts[-1:] != [None]:
+            parts.append(None)
+    return (*parts, re.compile("")) if parts[-1:] == [None] else tuple(parts)
+
+
+def _glob(pattern: str) -> str:
+    """A glob as a regular expression that does not go back at its stars; with a backslash it has no stars."""
+    if "\\" in pattern:
+        return re.escape(re.sub(r"\\(.)", r"\1", pattern)) + r"\Z"
+    return f"(?:{translate(pattern)})"
+
+
+def _fits(parts: Sequence[re.Pattern[str] | None], path: Sequence[str]) -> bool:
+    """Whether the parts of a path match those of a pattern; a `**` may stand for any number of them."""
+    reached = {0}  # how many parts of the pattern are used up
+    for name in path:
+        after: set[int] = set()
+        for at in _past_stars(parts, reached):
+            if at < len(parts):
+                pattern = parts[at]
+                if pattern is None:
+                    after.add(at)
+                elif pattern.match(name):
+                    after.add(at + 1)
+        reached = after
+    return len(parts) in reached
+
+
+def _past_stars(parts: Sequence[re.Pattern[str] | None], reached: set[int]) -> set[int]:
+    return reached | {at + 1 for at in reached if at < len(parts) and parts[at] is None}
+
+
+def _walk(
+    folder: Path, stopped: Callable[[], bool], heeded: bool = True
+) -> Generator[tuple[str, bool], None, bool]:
+    """(name, whether it is a regular file), level by level, those of a folder in their order.
+
+    The generator returns whether it came to the end. Patterns are `heeded`, at least in a folder that they do
+    not leave out.
+    """
+    files = _ignore_files_above(folder)
+    heeded = heeded or not _is_left_out(files, folder)
+    depth = len(folder.parts)
+    waiting = deque([(str(folder), list(folder.parts), files)])
+    seen = 0
+    while waiting and seen < MAX_SEEN_ENTRIES and not stopped():
+        path, parts, files = waiting.popleft()
+        entries = _entries(path, MAX_SEEN_ENTRIES - seen)
+        seen += len(entries)
+        if heeded and (own := _ignore_file(Path(path, ".gitignore"), len(parts))):
+            files = [*files, own]
+        for name, kind in entries:
+            is_folder = kind == "folder"
+            here = [*parts, name]
+            if not is_plain(name) or (is_folder and name in _IDLE_FOLDERS):
+                continue
+            if heeded and _is_ignored(files, here, is_folder):
+                continue
+            if is_folder:
+                waiting.append((f"{path.rstrip('/')}/{name}", here, files))
+            else:
+                yield "/".join(here[depth:]), kind == "file"
+    return not waiting
+
+
+def _entries(path: str, limit: int) -> list[tuple[str, str]]:
+    """(name, "folder", "file" or "other") of what a folder holds; links are other."""
+    found: list[tuple[str, str]] = []
+    with suppress(OSError), os.scandir(path) as entries:
+        for entry in entries:
+            is_file = entry.is_file(follow_symlinks=False)
+            kind = "file" if is_file else "folder" if entry.is_dir(follow_symlinks=False) else "other"
+            found.append((entry.name, kind))
+            if len(found) >= limit:
+                break
+    return sorted(found)
+
+
+def _is_left_out(files: Sequence[IgnoreFile], folder: Path) -> bool:
+    """Whether the folder or one above it is ignored, or holds no work."""
+    parts = folder.parts
+    above = (parts[:count] for count in range(1, len(parts) + 1))
+    return not _IDLE_FOLDERS.isdisjoint(parts) or any(
+        _is_ignored([file for file in files if file.depth < len(each)], each, True) for each in above
+    )
+
+
+def _is_ignored(files: Sequence[IgnoreFile], path: Sequence[str], is_folder: bool) -> bool:
+    """The nearest file that has a rule about the path decides."""
+    verdicts = (file.verdict(path, is_folder) for file in reversed(files))
+    return next((verdict for verdict in verdicts if verdict is not None), False)
+
+
+def _ignore_files_above(folder: Path) -> list[IgnoreFile]:
+    """The files of patterns of the repository that the folder is in, but for the folder's own."""
+    above = (folder, *folder.parents)
+    top = next((place for place in above if (place / ".git").is_dir()), folder)
+    found = [_ignore_file(top / ".git" / "info" / "exclude", len(top.parts))]
+    within = reversed(above[1 : above.index(top) + 1])
+    found += [_ignore_file(place / ".gitignore", len(place.parts)) for place in within]
+    return [file for file in found if file is not None]
+
+
+def _ignore_file(path: Path, depth: int) -> IgnoreFile | None:
+    """The rules in a file; None where there is no such regular file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        text = file.read(MAX_IGNORE_BYTES).decode("utf-8", "surrogateescape")
+    return IgnoreFile(depth, ignore_rules(text))
+
+
+def _folders_above(name: str) -> Iterator[str]:
+    at = name.rfind("/")
+    while at > 0:
+        yield name[:at]
+        at = name.rfind("/", 0, at)

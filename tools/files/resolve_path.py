@@ -1,0 +1,258 @@
+"""Turn what the model wrote as a path into the one real path that is judged, shown and opened.
+
+`canonical_path` resolves links and dots itself, so that the permission rules see where a call would really
+act; safe_open.py then opens exactly that path and follows no link on the way.
+"""
+
+# A Path would drop the dots and slashes that have to be judged.
+# ruff: noqa: PTH111, PTH112, PTH113, PTH115, PTH118, PTH120, PTH122
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterator
+from contextlib import suppress
+from difflib import get_close_matches
+from itertools import chain, islice
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field, PrivateAttr
+
+from tools.base import Access, Arguments, ToolContext, ToolError
+from tools.sandbox.guarded_names import is_protected
+from tools.truncate import escaped
+
+from .text_encoding import word_set
+
+_MAX_PATH_BYTES = 4_095  # PATH_MAX of Linux without its NUL
+_MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
+_MAX_SIBLINGS = 5_000  # names of a folder among which a similar one is sought
+_MAX_GUARDED_FILES = 2_000  # files that a hard link is compared with
+_MAGIC_LINK = re.compile(r"/proc/\d+(?:/task/\d+)?/(?:fd|map_files|ns)/")
+_LOOKALIKES = str.maketrans("\u202f\u00a0\u2009\u2018\u2019\u201c\u201d\u2013\u2014", "   ''\"\"--")
+# What a hard link is compared with, in the project and in the home folder.
+_LINKABLE_FILES = word_set(
+    ".bashrc .bash_profile .profile .zshrc .zshenv .zprofile .gitconfig .ssh/authorized_keys .env .git/config"
+    " .gitmodules"
+)
+_LINKABLE_FOLDERS = (".git/hooks", ".git/info", ".makeroom", ".transcripts", ".vscode", ".github", ".husky")
+
+
+class FileArguments(Arguments):
+    """Parameters with a path. They also keep what was found when the call was judged.
+
+    The path that was judged is the one that is opened, and the content that a person was asked about is the
+    one that is changed. Neither is part of what the model sent.
+    """
+
+    USE: ClassVar[Literal["read", "write"]] = "read"
+
+    file_path: str = Field(description="Path of the file, absolute or relative to the current folder.")
+    _path: str | None = PrivateAttr(default=None)
+    _approved_sha256: str | None = PrivateAttr(default=None)
+
+    @property
+    def creates(self) -> bool:
+        """Whether the file need not exist: no other name is sought for it."""
+        return False
+
+    def access(self, context: ToolContext) -> tuple[Access, ...]:
+        """What using the path means; the path is kept. Raises ToolError where the text is no usable path."""
+        path = self._path = resolve_path(context, self.file_path, self.creates)
+        protected = is_protected(path, self.USE) or (self.USE == "write" and _is_guarded(path, context))
+        inside = any(is_inside(path, str(folder)) for folder in (context.folder, *context.added))
+        return (Access(self.USE, path, not inside, protected),)
+
+    def real_path(self, context: ToolContext) -> str:
+        """The real path that was judged, or is judged now. Raises ToolError as `access` does."""
+        return self._path or self.access(context)[0].target
+
+    def approve(self, sha256: str) -> None:
+        """A person is asked about a change of the content with this hash ("": there is no file)."""
+        self._approved_sha256 = sha256
+
+    def is_approved(self, sha256: str) -> bool:
+        """Whether this is the content that a person was asked about, if one was."""
+        return self._approved_sha256 in (None, sha256)
+
+    def title(self) -> str:
+        """The path on one line, `~` expanded."""
+        try:
+            return one_line_path(_expanded(self.file_path))
+        except ToolError:
+            return one_line_path(self.file_path)
+
+
+def resolve_path(context: ToolContext, text: str, new: bool = False) -> str:
+    """The canonical path of a text, relative to the session's current folder. Nothing need exist there.
+
+    Unless `new`, a name that does not exist is sought in the project's folder (results name files so), then
+    under a lookalike. `@src/a.py`, as people mention
+    files, is src/a.py. Raises ToolError.
+    """
+    path = _expanded(text, context)
+    if not path.startswith("/"):
+        if not context.cwd.is_dir():
+            raise ToolError(
+                f"The current folder {one_line_path(context.cwd)} is gone.\n"
+                f"Give an absolute path; the project is {context.folder}."
+            )
+        first = path.split("/", 1)[0]
+        if path.startswith("@") and len(path) > 1 and not os.path.lexists(context.cwd / first):
+            path = path[1:]
+            path = _expanded(path, context) if path.startswith("~") else path
+        path = path if path.startswith("/") else _beside(path, context, new)
+    if not new and not os.path.lexists(path):
+        path = _lookalike(path) or path
+    return canonical_path(path)
+
+
+def _beside(path: str, context: ToolContext, new: bool) -> str:
+    """A relative path from the current folder, or from the project's where only that has it."""
+    here = f"{context.cwd}/{path}"
+    if new or context.cwd == context.folder or os.path.lexists(here):
+        return here
+    there = f"{context.folder}/{path}"
+    return there if os.path.lexists(there) else here
+
+
+def _expanded(text: str, context: ToolContext | None = None) -> str:
+    """`~` at the start is expanded; the rest is literal. Raises ToolError for what no path can hold."""
+    if not text.strip():
+        raise ToolError("The path is empty.\nGive the path of a file.")
+    if "\0" in text:
+        raise ToolError("The path holds a NUL byte, which no file name can.\nGive it without.")
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise ToolError("The path holds half a character (a lone surrogate).\nGive it without.") from None
+    if size > _MAX_PATH_BYTES:
+        raise ToolError(
+            f"The path is too long: {size:,} bytes, at most {_MAX_PATH_BYTES:,} are possible.\n"
+            "Give a shorter one."
+        )
+    home = context.environ.get("HOME") if context is not None else None
+    if home and (text == "~" or text.startswith("~/")):
+        return home + text[1:]
+    return os.path.expanduser(text)
+
+
+def canonical_path(path: str) -> str:
+    """The path without links, dots and double slashes; parts that do not exist are taken as they are.
+
+    Raises ToolError for loops, and for the magic links of /proc, which stand for open files, not for paths.
+    """
+    parts = path.split("/")[::-1]
+    done, links = "/", 0
+    while parts:
+        part = parts.pop()
+        if part in ("", ".", ".."):
+            done = os.path.dirname(done) if part == ".." else done
+            continue
+        step = os.path.join(done, part)
+        try:
+            link = os.readlink(step)
+        except OSError:
+            done = step
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            raise ToolError(f"{one_line_path(path)}: its links lead in a circle.\nGive another path.")
+        if _MAGIC_LINK.match(step):
+            raise ToolError(
+                f"{one_line_path(path)} is the open file of a process, not a file on disk.\n"
+                "Give the file's own path."
+            )
+        if link.startswith("/"):
+            done = "/"
+        parts.extend(link.split("/")[::-1])
+    return done
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a canonical path is the folder or below it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def one_line_path(path: str | Path, folder: str | Path | None = None) -> str:
+    """The path on one line with nothing a terminal obeys, relative to `folder` where it is inside."""
+    text = str(path)
+    if folder is not None and is_inside(text, str(folder)) and text != str(folder):
+        text = text[len(str(folder).rstrip("/")) + 1 :]
+    return escaped(text, keep="")
+
+
+def _is_guarded(path: str, context: ToolContext) -> bool:
+    """Whether the path is in the program's settings, state or outputs, or by a hard link a guarded file."""
+    places = filter(None, map(context.environ.get, ("XDG_CONFIG_HOME", "XDG_STATE_HOME")))
+    ours = [str(context.outputs), *(canonical_path(f"{place}/makeroom") for place in places)]
+    if any(is_inside(path, folder) for folder in ours):
+        return True
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    roots = (context.folder, Path(context.environ.get("HOME") or Path.home()))
+    guarded = (each for root in roots for each in _guarded_files(root))
+    return found.st_nlink > 1 and any(os.path.samestat(found, each) for each in guarded)
+
+
+def _guarded_files(root: Path) -> Iterator[os.stat_result]:
+    """The guarded files below a root that a hard link may be another name of, at most so many."""
+    walks = (os.walk(root / name) for name in _LINKABLE_FOLDERS)
+    files = (Path(folder, file) for walk in walks for folder, _, names in walk for file in names)
+    named = (root / name for name in _LINKABLE_FILES)
+    for file in chain(named, islice(files, _MAX_GUARDED_FILES)):
+        with suppress(OSError):
+            yield file.stat()
+
+
+def _lookalike(path: str) -> str | None:
+    """The one existing path that looks the same: accents composed otherwise, odd spaces, curly quotes."""
+    folder, name = os.path.split(path.rstrip("/"))
+    if not name:
+        return None
+    if not os.path.isdir(folder):
+        found = _lookalike(folder) if folder not in ("", "/") else None
+        if found is None:
+            return None
+        folder = found
+        if os.path.lexists(f"{folder}/{name}"):
+            return f"{folder}/{name}"
+    same = [each for each in _names_in(folder) if _appearance(each) == _appearance(name)]
+    return os.path.join(folder, same[0]) if len(same) == 1 else None
+
+
+def _appearance(name: str) -> str:
+    return unicodedata.normalize("NFC", name.translate(_LOOKALIKES))
+
+
+def suggestions(path: str, root: Path) -> list[str]:
+    """At most three existing paths that may have been meant by one that does not exist."""
+    folder, name = os.path.split(path)
+    by_stem: dict[str, list[str]] = {}  # compared without their endings: alike endings say nothing
+    for each in _names_in(folder):
+        by_stem.setdefault(_stem(each), []).append(each)
+    near = [each for stem in get_close_matches(_stem(name), by_stem, 3, 0.6) for each in by_stem[stem][:2]]
+    found = [os.path.join(folder, each) for each in near]
+    parts = path.split("/")
+    for drop in range(len(parts) - 1, 0, -1):  # the same file with a folder too many or too few
+        guess = os.path.join(root, *parts[drop:])
+        if guess != path and os.path.isfile(guess):
+            found.append(guess)
+    return list(dict.fromkeys(found))[:3]
+
+
+def _stem(name: str) -> str:
+    return os.path.splitext(name.casefold())[0]
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder or ".") as entries:
+            return [entry.name for entry in islice(entries, _MAX_SIBLINGS)]
+    except OSError:
+        return []

@@ -1,0 +1,181 @@
+"""Open and read regular files: no link is followed, no device is opened, no call waits without a limit.
+
+Paths given here are canonical (see resolve_path.py). What is opened is exactly what was judged: a link that
+appears in the path afterwards is an error.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from tools.base import ToolError
+from tools.daemon_threads import FileSystemSilent, in_daemon_thread
+
+from .resolve_path import one_line_path, suggestions
+
+FILE_TIMEOUT_S = 10.0  # a file system that takes longer to answer is given up
+MAX_WHOLE_BYTES = 64 * 1024 * 1024  # of a file that is read whole, hashed and edited
+_READ_BYTES = 1024 * 1024
+# To pass through a folder; with O_PATH it need not be readable.
+FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+T = TypeVar("T")
+
+_ADVICE = {
+    errno.EACCES: ("permission denied", "Ask the person to change its permissions, or use another file"),
+    errno.EPERM: ("the system does not permit it", "Ask the person; the file may be marked immutable"),
+    errno.ENOSPC: ("the disk is full", "Nothing was changed. Free some space, then try again"),
+    errno.EDQUOT: ("the disk quota is used up", "Nothing was changed. Free some space, then try again"),
+    errno.EFBIG: ("the file would be larger than allowed here", "Nothing was changed. Write less"),
+    errno.EROFS: ("the file system is read-only", "Nothing was changed. Use a place that can be written"),
+    errno.EMFILE: ("too many files are open in this program", "Try again; end background jobs if it stays"),
+    errno.ENFILE: ("too many files are open in the system", "Try again in a moment"),
+    errno.EIO: ("the disk reported an input/output error", "Tell the person: the disk may be failing"),
+    errno.ENAMETOOLONG: ("the name is too long", "Use a name of at most 255 bytes"),
+    errno.ELOOP: ("a link appeared in the path", "Somebody changes it right now; look again, then retry"),
+    errno.EXDEV: ("the path leads out of where it was judged", "Look again, then retry"),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "Check the path"),
+    errno.ENXIO: ("it is not a regular file", "Use bash for devices, pipes and sockets"),
+    errno.EAGAIN: (
+        "it gives nothing to read at the moment",
+        "It is no ordinary file; use bash, with a timeout",
+    ),
+    errno.ESTALE: ("the network file system lost it", "Look again, then retry"),
+}
+_FILE_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFLNK: "a link that was changed a moment ago",
+}
+
+
+class FileChanged(Exception):
+    """The file no longer holds what it held when the change was worked out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """All bytes of a file at one moment."""
+
+    path: str
+    data: bytes
+    sha256: str
+
+
+async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T:
+    """As `in_daemon_thread`, but raises ToolError after `timeout_s`."""
+    try:
+        return await in_daemon_thread(timeout_s, work)
+    except FileSystemSilent:
+        raise ToolError(
+            f"The file system did not answer within {timeout_s:g} s.\n"
+            "It may be a dead network mount, or a file that never ends; tell the person, or go on without it."
+        ) from None
+
+
+@contextmanager
+def os_errors_explained(path: str, root: Path) -> Iterator[None]:
+    """Turn an OSError into a ToolError: what it means, what to do; similar names are sought below `root`."""
+    try:
+        yield
+    except OSError as error:
+        name = one_line_path(path)
+        if error.errno == errno.ENOENT:
+            near = " or ".join(one_line_path(each, root) for each in suggestions(path, root))
+            hint = f"Did you mean {near}?" if near else "Check the path; list the folder with bash."
+            raise ToolError(f"File does not exist: {name}\n{hint}") from error
+        other = (error.strerror or str(error), "Look again, then retry")
+        what, advice = _ADVICE.get(error.errno or 0, other)
+        raise ToolError(f"{name}: {what}.\n{advice}.") from error
+
+
+def safe_open(path: str, flags: int, mode: int = 0o666, *, base: int | None = None) -> int:
+    """A descriptor of the canonical path. Raises OSError, also where any part of the path is a link.
+
+    With `base`, the path is relative to the folder that is open as that descriptor.
+    """
+    *folders, name = [part for part in path.split("/") if part] or ["."]
+    here = os.open("/", FOLDER_FLAGS) if base is None else os.dup(base)
+    try:
+        for part in folders:
+            inner = os.open(part, FOLDER_FLAGS, dir_fd=here)
+            os.close(here)
+            here = inner
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=here)
+    finally:
+        os.close(here)
+
+
+@contextmanager
+def closing(descriptor: int) -> Iterator[int]:
+    """The descriptor; it is closed at the end of the block."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def opened_path(path: str, flags: int) -> AbstractContextManager[int]:
+    """As `safe_open`; the descriptor is closed at the end of the block."""
+    return closing(safe_open(path, flags))
+
+
+@contextmanager
+def opened_file(path: str) -> Iterator[tuple[int, os.stat_result]]:
+    """A regular file, open for reading, and its state. Anything else is refused without waiting for it.
+
+    Raises ToolError for folders, pipes, devices and sockets, OSError for the rest.
+    """
+    _check_kind(path, os.stat(path, follow_symlinks=False).st_mode)  # noqa: PTH116 - a text, not a Path
+    with opened_path(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) as descriptor:
+        state = os.fstat(descriptor)
+        _check_kind(path, state.st_mode)
+        yield descriptor, state
+
+
+def load_file(path: str, max_bytes: int = MAX_WHOLE_BYTES) -> FileContent:
+    """The whole file. Raises ToolError where it is no regular file or too large, otherwise OSError."""
+    with opened_file(path) as (descriptor, state):
+        if state.st_size > max_bytes:
+            raise _too_large(path, state.st_size, max_bytes)
+        data = read_at_most(descriptor, max_bytes)
+    return FileContent(path, data, hashlib.sha256(data).hexdigest())
+
+
+def read_at_most(descriptor: int, max_bytes: int) -> bytes:
+    """All bytes up to the end of the file. Raises ToolError where there are more than `max_bytes`.
+
+    The size that the system states is only a first guess; below /proc it is 0.
+    """
+    data = os.read(descriptor, min(max(os.fstat(descriptor).st_size + 1, 4096), max_bytes + 1))
+    pieces, total = [data], len(data)
+    while pieces[-1] and total <= max_bytes:
+        pieces.append(os.read(descriptor, _READ_BYTES))
+        total += len(pieces[-1])
+    if total > max_bytes:
+        raise _too_large("the file", total, max_bytes)
+    return data if len(pieces) == 2 else b"".join(pieces)
+
+
+def _too_large(path: str, size: int, max_bytes: int) -> ToolError:
+    return ToolError(
+        f"{one_line_path(path)} is too large for this: {size:,} bytes, at most {max_bytes:,}.\n"
+        "Use bash (sed, awk, head, tail, python) to look at it or to change it."
+    )
+
+
+def _check_kind(path: str, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = _FILE_KINDS.get(stat.S_IFMT(mode), "no regular file")
+        raise ToolError(f"{one_line_path(path)} is {kind}, not a regular file.\nUse bash if you need it.")

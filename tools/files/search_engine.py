@@ -1,0 +1,216 @@
+"""Search listed files for a regular expression: by ripgrep, or by regex_search.py where that cannot.
+
+Either runs under the session's supervisor, and is ended after its time or its output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.base import ToolContext, ToolError
+from tools.processes.command_socket import CommandHandle, SupervisorLost
+from tools.processes.env_filter import filter_environment
+from tools.processes.jobs import DRAIN_LIMIT_S, CommandRunner, command_runner
+from transcripts.disk import make_private_folders
+from transcripts.record_files import RECORD_FOLDERS
+
+from .resolve_path import canonical_path, is_inside
+from .safe_open import MAX_WHOLE_BYTES, load_file
+
+SEARCH_LIMIT_S = 20.0
+MAX_SEARCH_BYTES = 8 * 1024 * 1024  # of JSON that a search writes; what was found by then is shown
+_ACROSS_LINES = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
+_XARGS = 'exec xargs -0 "$@" <"$0"'  # the names of files may be more than one command line holds
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """What is sought in which files (names below a folder), and how much of it.
+
+    context     lines around each match
+    first_only  no more than the first match of each file
+    """
+
+    pattern: str
+    folder: str
+    names: Sequence[str]
+    ignore_case: bool = False
+    context: int = 0
+    first_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """A line of a file: where in it the match begins, None for a line of the context."""
+
+    number: int
+    text: str
+    start: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOutput:
+    """What was found, by the file's name; why nothing could be sought; why the search was ended early."""
+
+    lines: Mapping[str, Sequence[FoundLine]]
+    message: str = ""
+    stopped: str = ""
+
+
+async def search_files(
+    context: ToolContext, request: SearchRequest, limit_s: float = SEARCH_LIMIT_S
+) -> SearchOutput:
+    """Search; a pattern that ripgrep does not take (look-around) is tried by Python. Raises ToolError."""
+    output = SearchOutput({}, "there is no ripgrep")
+    if not request.names:
+        return SearchOutput({})
+    if ripgrep := shutil.which("rg", path=_safe_path(context)):
+        output = await _run(context, request, ripgrep, limit_s)
+    return await _run(context, request, None, limit_s) if output.message else output
+
+
+def _safe_path(context: ToolContext) -> str:
+    """PATH without folders of the project and relative ones: nobody was asked about what runs here."""
+    folders = filter_environment(context.environ)["PATH"].split(os.pathsep)
+    absolute = [each for each in folders if each.startswith("/")]
+    return os.pathsep.join(
+        each for each in absolute if not is_inside(canonical_path(each), str(context.folder))
+    )
+
+
+async def _run(
+    context: ToolContext, request: SearchRequest, ripgrep: str | None, limit_s: float
+) -> SearchOutput:
+    runner = command_runner(context)
+    try:
+        supervisor = await runner.supervisor()
+        place = supervisor.private
+        if in_records := _is_record(context, request.folder):
+            place = context.journals  # walled commands do not see what is copied there
+            make_private_folders(place)
+        with tempfile.TemporaryDirectory(dir=place, prefix="search-") as own:
+            names = str(Path(own, "names"))
+            folder = await asyncio.to_thread(_prepare, request, Path(own), in_records)
+            argv = _python(request, names) if ripgrep is None else _ripgrep(request, names, ripgrep)
+            environ = {**filter_environment(context.environ), "PATH": _safe_path(context)}
+            output, full = bytearray(), asyncio.get_running_loop().create_future()
+
+            def take(data: bytes) -> None:
+                output.extend(data)
+                if len(output) >= MAX_SEARCH_BYTES and not full.done():
+                    full.set_result(None)
+
+            path = shutil.which(argv[0], path=environ["PATH"]) or argv[0]
+            command = supervisor.run(take, path=path, argv=argv, env=environ, cwd=folder)
+            stopped = await _ended(runner, command, full, limit_s)
+    except (SupervisorLost, OSError) as error:
+        raise ToolError(f"The search could not be started: {error}.\nTry again, or use bash.") from error
+    lines, message = await asyncio.to_thread(_parsed, bytes(output))
+    return SearchOutput(lines, "" if lines or stopped else message, stopped)
+
+
+def _is_record(context: ToolContext, folder: str) -> bool:
+    records = (context.outputs, *(context.folder / name for name in RECORD_FOLDERS))
+    return any(is_inside(folder, str(each)) for each in records)
+
+
+def _prepare(request: SearchRequest, own: Path, in_records: bool) -> str:
+    """Write the list `own`/names; the folder to search. Commands do not see our records: they get a copy.
+
+    Raises ToolError where that would be too large, OSError.
+    """
+    (own / "names").write_bytes(b"".join(os.fsencode(each) + b"\0" for each in request.names))
+    if not in_records:
+        return request.folder
+    room = MAX_WHOLE_BYTES
+    for name in request.names:
+        copy = own / "copies" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        data = load_file(f"{request.folder}/{name}", room).data
+        copy.write_bytes(data)
+        room -= len(data)
+    return str(own / "copies")
+
+
+async def _ended(
+    runner: CommandRunner, command: CommandHandle, full: asyncio.Future[None], limit_s: float
+) -> str:
+    """Wait for the end; where it was ended early, why. Raises OSError where it could not start."""
+    try:
+        pid = await command.pid
+        if isinstance(pid, OSError):
+            raise pid
+        await asyncio.wait({full, command.closed}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        if command.closed.done():
+            await asyncio.wait({command.over}, timeout=DRAIN_LIMIT_S)
+            return ""
+        command.close()
+        await runner.end(command)
+    finally:
+        command.drop()
+    return "too much was found" if full.done() else f"it took longer than {limit_s:g} s"
+
+
+def _ripgrep(request: SearchRequest, names: str, program: str) -> list[str]:
+    options = ["--no-config", "--json", "--no-messages", "--no-ignore", "--hidden", "--no-mmap"]
+    options += ["--ignore-case"] if request.ignore_case else []
+    options += ["--multiline"] if _ACROSS_LINES.search(request.pattern) else []
+    options += ["--max-count=1"] if request.first_only else [f"--context={request.context}"]
+    search = [program, *options, f"--regexp={request.pattern}", "--"]
+    return ["bash", "--noprofile", "--norc", "-c", _XARGS, names, *search]
+
+
+def _python(request: SearchRequest, names: str) -> list[str]:
+    across = "m" if _ACROSS_LINES.search(request.pattern) else ""
+    flags = f"{'i' if request.ignore_case else ''}{across}{'1' if request.first_only else ''}"
+    script = str(Path(__file__).with_name("regex_search.py"))
+    argv = [sys.executable, "-I", "-S", "-X", "utf8", script]
+    return [*argv, names, request.pattern, flags, str(request.context)]
+
+
+def _parsed(output: bytes) -> tuple[dict[str, list[FoundLine]], str]:
+    """The lines by file, and what was written that is no JSON. A last line that was cut is left out."""
+    found: dict[str, list[FoundLine]] = defaultdict(list)
+    messages: list[str] = []
+    for raw in output.split(b"\n"):
+        if not raw.startswith(b'{"type":'):
+            messages.append(raw.decode("utf-8", "replace"))
+            continue
+        try:
+            line = json.loads(raw)
+        except ValueError:
+            continue
+        about = line["data"]
+        if line["type"] in ("match", "context"):
+            found[_text(about["path"])].extend(_found_lines(about))
+        elif line["type"] == "end" and about["binary_offset"] is not None:
+            found.pop(_text(about["path"]), None)
+    return {name: found[name] for name in sorted(found)}, "\n".join(messages).strip()
+
+
+def _found_lines(about: Mapping[str, Any]) -> Iterable[FoundLine]:
+    text = _text(about["lines"]).removesuffix("\n")
+    start = about["submatches"][0]["start"] if about["submatches"] else None
+    if start:
+        start = len(text.encode("utf-8", "surrogateescape")[:start].decode("utf-8", "replace"))
+    for at, line in enumerate(text.split("\n")):
+        yield FoundLine(about["line_number"] + at, line.removesuffix("\r"), 0 if start and at else start)
+
+
+def _text(value: Mapping[str, str]) -> str:
+    """A text as ripgrep writes it: as it is, or its bytes where they are no UTF-8."""
+    if "text" in value:
+        return value["text"]
+    return base64.b64decode(value["bytes"]).decode("utf-8", "surrogateescape")

@@ -1,0 +1,129 @@
+"""Read command lines and what they print: programs in them, exit codes that are answers, hints.
+
+Pure. Nothing here decides what may run: that is for the permission rules, which have a stricter reader.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import PurePosixPath
+
+from tools.files.text_encoding import word_set
+
+_SEPARATORS = frozenset("();|&\n")
+_PREFIXES = frozenset(("!", "command", "builtin", "exec", "time", "env", "nice", "{", "then", "do", "else"))
+_SUBSTITUTION = re.compile(r"[<>]\([^()]*\)")
+_ASSIGNMENT_WORD = re.compile(r"[A-Za-z_]\w*\+?=")
+_MAX_LEXED_CHARS = 20_000  # shlex takes a microsecond for each
+
+# Programs whose exit status 1 is an answer ("no match", "they differ", "no"), not a failure.
+_ANSWERING = word_set("grep egrep fgrep zgrep rg ag diff cmp colordiff test [ [[ pgrep which")
+_ANSWERING_GIT = frozenset(("grep", "diff"))
+# Programs that wait forever without a terminal instead of giving up.
+_EDITORS = word_set("vi vim nvim view vimdiff gvim emacs nano pico joe mcedit hx kak ed")
+_EDITOR_BATCH = re.compile(
+    r"\s(?:-[a-zA-Z]*[es][a-zA-Z]*|--batch|--script|--version|--help|-c|\+\S+)(?=\s|$)"
+)
+_FULL_SCREEN = word_set("top htop btop less more man watch tmux screen mc ncdu nnn lazygit tig k9s")
+_REPLS = word_set("python python3 ipython node irb psql mysql sqlite3 ghci lua bc gdb")
+
+_PROMPT = re.compile(
+    r"(?:pass(?:word|phrase)|user ?name|login|pin|otp|token)\b.{0,60}:\s*$"
+    r"|[\[(](?:y(?:es)?)/(?:n(?:o)?)\b.{0,20}[\])]\W*$"
+    r"|(?:continue|proceed|overwrite|are you sure)\b.{0,80}\?\s*$|press (?:enter|any key).{0,40}$|[?>:]\s*$",
+    re.IGNORECASE,
+)
+_MAX_PROMPT_CHARS = 400
+_OUTPUT_HINTS = (  # a pattern, in any letter case, and what to do about it
+    (
+        r"Input is not from a terminal|must be run (?:in|from) a terminal|input device is not a TTY"
+        r"|not a (?:tty|terminal)\b|Error opening terminal|no tty present",
+        "this program wants a terminal and commands have none: use batch options, or ask the person to "
+        "run it with `!` in front",
+    ),
+    (
+        r"sudo: (?:a terminal is required|a password is required|.{1,200} must be owned by uid 0"
+        r"|effective uid is not 0|The \"no new privileges\")",
+        "sudo cannot ask for a password here, and has no rights in a user namespace: ask the person to "
+        "run the command with `!` in front, or to start makeroom with MAKEROOM_NAMESPACE=off",
+    ),
+    (
+        r"could not read (?:Username|Password)|terminal prompts disabled|Host key verification failed"
+        r"|Permission denied \(publickey",
+        "git and ssh cannot ask here: a stored credential, an SSH agent or a known host key is needed. "
+        "Tell the person which",
+    ),
+    (
+        r"Aborting commit due to empty commit message",
+        "no editor opens here: give the message with `git commit -m` or `-F`",
+    ),
+)
+
+
+def lex_commands(line: str) -> list[list[str]]:
+    """The words of each simple command, roughly: quotes are heeded, here-documents and expansions are not.
+
+    Empty where the line cannot be read. Good enough for hints, not for permission.
+    """
+    if len(line) > _MAX_LEXED_CHARS:
+        return []
+    lexer = shlex.shlex(_SUBSTITUTION.sub(" file ", line), posix=True, punctuation_chars="();|&\n")
+    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t", "", True
+    found: list[list[str]] = [[]]
+    try:
+        for word in lexer:
+            if word and _SEPARATORS.issuperset(word):
+                found.append([])
+            elif found[-1] or not (word in _PREFIXES or _ASSIGNMENT_WORD.match(word)):
+                found[-1].append(word)
+    except ValueError:
+        return []
+    return [words for words in found if words]
+
+
+def _program(words: list[str]) -> str:
+    return PurePosixPath(words[0]).name
+
+
+def is_answer(line: str, status: int) -> bool:
+    """Whether exit status 1 of this command line means "no" rather than a failure."""
+    commands = lex_commands(line) if status == 1 else []
+    if not commands:
+        return False
+    last = commands[-1]
+    if _program(last) == "git":
+        return next((word for word in last[1:] if not word.startswith("-")), "") in _ANSWERING_GIT
+    return _program(last) in _ANSWERING
+
+
+def opens_editor(line: str) -> bool:
+    """Whether the command line starts an editor that would wait forever for keys."""
+    return any(
+        _program(words) in _EDITORS and not _EDITOR_BATCH.search(" " + " ".join(words[1:]))
+        for words in lex_commands(line)
+    )
+
+
+def looks_like_prompt(text: str) -> bool:
+    """Whether output that stopped here ends in an unfinished line that asks for an answer."""
+    last = text[-_MAX_PROMPT_CHARS:].rpartition("\n")[2]
+    return bool(last.strip() and _PROMPT.search(last))
+
+
+def hint(line: str, output: str) -> str | None:
+    """What to do about a command that wanted a person; None where nothing points to that."""
+    for pattern, advice in _OUTPUT_HINTS:
+        if re.search(pattern, output, re.IGNORECASE):
+            return advice
+    if output.strip():
+        return None
+    for words in lex_commands(line):
+        program = _program(words)
+        if program in _FULL_SCREEN:
+            return f"{program} is for a terminal, and commands have none: use a command that prints and ends"
+        if program in _REPLS and len(words) == 1:
+            return (
+                f"{program} without a script reads standard input, which is empty here: use -c, -e or a file"
+            )
+    return None

@@ -1,0 +1,90 @@
+"""Pass on what a running command writes: to the person at a readable pace, to the model as new lines."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+from collections.abc import Callable
+
+from tools.files.text_encoding import pluralize
+from tools.inbox import Inbox
+from tools.truncate import printable
+
+_MAX_PROGRESS_BYTES = 8_192  # of new output that are shown at once while a command runs
+_PROGRESS_INTERVAL_S = 0.1
+MAX_LINE_NEWS_CHARS = 1_000  # of a command's new lines that one request carries, as Claude Code's monitor
+_MAX_TOLD_LINE_CHARS = 300  # of one of these lines
+_MAX_UNFINISHED_CHARS = 100_000  # of a line without an end
+
+
+class ProgressThrottle:
+    """Passes new output on while a command runs, at a readable pace and never more than can be seen."""
+
+    def __init__(self, show: Callable[[str], None]) -> None:
+        self._show = show
+        self._new = b""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._timer: asyncio.TimerHandle | None = None
+
+    def take(self, data: bytes) -> None:
+        self._new += data
+        if len(self._new) > _MAX_PROGRESS_BYTES:
+            self._decoder.reset()
+            self._new = from_first_character(self._new[-_MAX_PROGRESS_BYTES:])
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_PROGRESS_INTERVAL_S, self._flush)
+
+    def _flush(self) -> None:
+        self._timer = None
+        text, self._new = self._decoder.decode(self._new), b""
+        if text:
+            self._show(text)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def from_first_character(data: bytes) -> bytes:
+    """The data without the rest of a UTF-8 character that was cut at the beginning."""
+    return data[next((at for at in range(min(3, len(data))) if not 0x80 <= data[at] < 0xC0), 3) :]
+
+
+class LineNews:
+    """Posts the new lines of a command under one key: the newest that wait, and how many there are."""
+
+    def __init__(self, inbox: Inbox, job: str, mask: Callable[[str], str]) -> None:
+        self._inbox, self._job, self._mask = inbox, job, mask
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._unfinished = ""
+        self._untold: list[str] = []
+        self._count = 0  # of the lines since something was told
+
+    def take(self, data: bytes) -> None:
+        """Take output as it comes."""
+        *lines, rest = (self._unfinished + self._decoder.decode(data)).split("\n")
+        self._unfinished = rest[-_MAX_UNFINISHED_CHARS:]
+        self._post(lines)
+
+    def end(self) -> None:
+        """The command has ended: what has no line end is a line too."""
+        last, self._unfinished = self._unfinished, ""
+        self._post([last])
+
+    def _post(self, lines: list[str]) -> None:
+        shown = [line for line in (printable(line).strip() for line in lines) if line]
+        if not shown:
+            return
+        key = f"monitor {self._job}"
+        if key not in self._inbox.waiting:
+            self._untold, self._count = [], 0
+        self._count += len(shown)
+        self._untold += (self._mask(line)[:_MAX_TOLD_LINE_CHARS] for line in shown[-MAX_LINE_NEWS_CHARS:])
+        while sum(len(line) + 1 for line in self._untold) > MAX_LINE_NEWS_CHARS - len(self._head()):
+            del self._untold[0]
+        self._inbox.post("\n".join([self._head(), *self._untold]), key)
+
+    def _head(self) -> str:
+        left_out = self._count - len(self._untold)
+        note = f", the first {left_out:,} left out here" if left_out else ""
+        return f"[{self._job} wrote {pluralize(self._count, 'new line')}{note}]"

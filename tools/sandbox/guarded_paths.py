@@ -1,0 +1,210 @@
+"""Find what is guarded in a project and in a home: what steers programs later, and what is secret.
+
+The names are those of guarded_names.py. A project is searched near its root only, as every command waits for
+it: what lies deeper is found by its name when a file tool touches it.
+"""
+
+# A Path for each of thousands of names would take most of the time.
+# ruff: noqa: PTH118, PTH120
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+
+from tools.files.safe_open import closing
+from tools.files.text_encoding import word_set
+from transcripts.record_files import RECORD_FOLDERS
+
+from .guarded_names import (
+    ENV_FILE,
+    GUARDED_CONFIG_FOLDERS,
+    GUARDED_FILES,
+    GUARDED_FOLDERS,
+    MEMORY_NAMES,
+    SECRET_FILES,
+    SECRET_FOLDERS,
+    plain_name,
+)
+
+_MAX_DEPTH = 3  # of folders below a project's root
+_MAX_FOLDERS = 200  # of a project that are listed
+_MAX_NAMES = 2_000  # of one folder
+_MAX_GIT_FOLDERS = 200  # of submodules and worktrees
+_PASSED_OVER = word_set(
+    "node_modules .venv venv env target build dist out vendor __pycache__ .tox .nox .mypy_cache .ruff_cache"
+    " .pytest_cache .gradle .next .nuxt .cache site-packages coverage .eggs .bundle pods deriveddata"
+)
+_ELSEWHERE = {".git", ".makeroom", ".npmrc", *RECORD_FOLDERS}  # judged apart, or needed by its program
+_SECRET = (SECRET_FILES | SECRET_FOLDERS) - _ELSEWHERE
+_FIXED = (GUARDED_FILES | GUARDED_FOLDERS | {name.lower() for name in MEMORY_NAMES} | _ELSEWHERE) - {
+    ".git",
+    *RECORD_FOLDERS,
+}
+# Programs need these for more than the tokens that may stand in them: they are secret only where one does.
+_MAYBE_SECRET = (".npmrc", ".yarnrc", ".yarnrc.yml", "pip.conf", ".pip/pip.conf", ".config/pip/pip.conf")
+_HELD_TOKEN = re.compile(
+    rb"(?:_auth\w*|_password|npmAuth\w+)[ \t]*[=:][ \t]*[\"']?(?!\$\{)[^\s\"']|://[^\s/:@$]+:[^\s/@$]+@",
+    re.IGNORECASE,
+)
+_HOOKS_PATH = re.compile(
+    rb"^[ \t]*hookspath[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])", re.IGNORECASE | re.MULTILINE
+)
+_INCLUDED_PATH = re.compile(
+    rb"^[ \t]*path[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])", re.IGNORECASE | re.MULTILINE
+)
+_MAX_LOOKED_AT_BYTES = 64 * 1024  # of a file of settings that are looked at
+# Of a git folder: what names or is a program, or leads git to another configuration.
+_GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
+# Of a home, beside the folders in SECRET_FOLDERS.
+_HOME_SECRETS = [
+    ".netrc",
+    ".git-credentials",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".vault-token",
+    ".s3cfg",
+    ".boto",
+    ".databrickscfg",
+    ".terraform.d",
+    ".azure",
+    ".oci",
+    ".password-store",
+    ".mozilla",
+    ".thunderbird",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+    ".node_repl_history",
+    ".config/makeroom",
+    ".config/gh",
+    ".config/hub",
+    ".config/glab-cli",
+    ".config/gcloud",
+    ".config/op",
+    ".config/rclone",
+    ".config/doctl",
+    ".config/heroku",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/Signal",
+    ".config/containers/auth.json",
+    ".config/composer/auth.json",
+    ".composer/auth.json",
+    ".local/share/keyrings",
+    ".local/share/fish/fish_history",
+    ".local/state/makeroom",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".gem/credentials",
+    ".cache/huggingface/token",
+    ".huggingface",
+    ".kaggle",
+    ".fly",
+    ".claude",
+    ".codex",
+    ".gemini",
+]
+
+
+def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
+    """(what may not be changed, what may not be read either) of what there is in a project now."""
+    fixed, secret = git_steering(os.path.join(folder, ".git")), []
+    for entry, below_config in _entries_near_root(folder):
+        name = plain_name(entry.name)
+        if (
+            name in _SECRET
+            or ENV_FILE.fullmatch(name)
+            or (name in _MAYBE_SECRET and _holds_token(entry.path))
+        ):
+            secret.append(entry.path)
+        elif name in _FIXED or (below_config and name in GUARDED_CONFIG_FOLDERS):
+            fixed.append(entry.path)
+    return fixed, secret
+
+
+def _entries_near_root(folder: str) -> Iterator[tuple[os.DirEntry[str], bool]]:
+    """(entry, whether it is in a folder `.config`) of the folders near the root, outer ones first."""
+    layer = [folder]
+    listed = 0
+    for _ in range(_MAX_DEPTH):
+        below: list[str] = []
+        for place in layer:
+            listed += 1
+            if listed > _MAX_FOLDERS:
+                return
+            in_config = place.endswith("/.config")
+            for entry in _entries(place):
+                yield entry, in_config
+                name = entry.name.lower()
+                hidden = name.startswith(".") and name != ".config"
+                if entry.is_dir(follow_symlinks=False) and not hidden and name not in _PASSED_OVER:
+                    below.append(entry.path)
+        layer = below
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return list(islice(entries, _MAX_NAMES))
+    return []
+
+
+def git_steering(git: str) -> list[str]:
+    """What steers git in a repository's folder, and in those of its submodules and worktrees."""
+    found = [os.path.join(git, name) for name in _GIT_STEERING]
+    waiting = [os.path.join(git, name) for name in ("modules", "worktrees")]
+    for _ in range(_MAX_GIT_FOLDERS):
+        if not waiting:
+            break
+        place = waiting.pop()
+        names = {entry.name for entry in _entries(place)}
+        if "HEAD" in names:
+            found += [os.path.join(place, name) for name in _GIT_STEERING]
+            waiting += [os.path.join(place, name) for name in ("modules", "worktrees")]
+        else:  # a submodule's name may hold slashes
+            waiting += [os.path.join(place, name) for name in names]
+    found += _named_in_configuration(git)
+    return [path for path in found if os.path.lexists(path)]
+
+
+def _named_in_configuration(git: str) -> list[str]:
+    """Folders of hooks and further configurations that a repository's configuration names, in its project."""
+    project = os.path.dirname(git)
+    text = _beginning(os.path.join(git, "config"))
+    named = [os.path.join(project, os.fsdecode(name)) for name in _HOOKS_PATH.findall(text)]
+    named += [os.path.join(git, os.fsdecode(name)) for name in _INCLUDED_PATH.findall(text)]
+    real = (os.path.normpath(path) for path in named if b"\0" not in os.fsencode(path))
+    return [path for path in real if path.startswith(f"{project}/") and path != git]
+
+
+def secrets_of_home(home: str) -> list[str]:
+    """The secrets that there are in a home."""
+    names = [*SECRET_FOLDERS - _ELSEWHERE, *_HOME_SECRETS]
+    found = [path for path in (os.path.join(home, name) for name in names) if os.path.lexists(path)]
+    return found + [
+        path for path in (os.path.join(home, name) for name in _MAYBE_SECRET) if _holds_token(path)
+    ]
+
+
+def _holds_token(path: str) -> bool:
+    """Whether a file of settings holds a credential, and not only the name of a variable with one."""
+    return _HELD_TOKEN.search(_beginning(path)) is not None
+
+
+def _beginning(path: str) -> bytes:
+    """What a file of settings holds, as far as it is looked at; nothing for what is no file."""
+    try:
+        with closing(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
+            return os.read(file, _MAX_LOOKED_AT_BYTES) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    except OSError:
+        return b""

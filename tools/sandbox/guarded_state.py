@@ -1,0 +1,160 @@
+"""What guarded files of a project hold at one moment, and what has become of them since.
+
+For walls that cannot keep single files of a project from changes. Guarded files are those of
+guarded_paths.py: they steer other programs, grant rights or hold secrets.
+"""
+
+# ruff: noqa: PTH119, PTH120
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tools.files.safe_open import FOLDER_FLAGS, closing, safe_open
+
+from .guarded_paths import guarded_in_project
+
+_MAX_KEPT_BYTES = 1 << 20  # of a file whose content is kept; of a larger one a change is told, not undone
+_MAX_STATE_BYTES = 16 << 20  # of all contents together
+_MAX_GUARDED_ENTRIES = 5_000  # of a project that are looked at
+_MAX_GUARDED_DEPTH = 8  # of folders within a guarded one
+_CLOCK_STEP_NS = 50_000_000  # of file systems' clocks: two changes within it may have one time
+LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Kind = Literal["file", "folder", "link", "other"]
+Stamp = tuple[int, int, int, int, int, int]  # device, inode, size, mode, times of content and of change
+
+
+@dataclass(frozen=True, slots=True)
+class EntryState:
+    """A file, folder or link. `data` is its content or target; None where that is not kept."""
+
+    kind: Kind
+    mode: int
+    owner: tuple[int, int]
+    stamp: Stamp
+    data: bytes | None = None
+    settled: bool = False  # a later change has another stamp
+
+    def same(self, other: EntryState) -> bool:
+        """Whether nothing was changed that can be put back."""
+        mine, its = (self.kind, self.mode, self.data), (other.kind, other.mode, other.data)
+        return mine == its and (self.data is not None or self.kind == "folder" or self.stamp == other.stamp)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedState:
+    """The guarded entries of a project, by their path from its root; and the folders on the way to them.
+
+    ways  path -> (device, inode)
+    """
+
+    entries: Mapping[str, EntryState] = field(default_factory=dict)
+    ways: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedChange:
+    """What has become of a guarded entry; `within`: it is new in what was guarded before."""
+
+    path: str
+    what: Literal["new", "changed", "removed"]
+    within: bool = False
+
+
+def guarded_state(folder: str, before: GuardedState | None = None) -> GuardedState:
+    """The guarded entries now. Content that has not changed since `before` is not read again. Blocks."""
+    known = before.entries if before is not None else {}
+    entries: dict[str, EntryState] = {}
+    ways: dict[str, tuple[int, int]] = {}
+    room = _MAX_STATE_BYTES
+    with closing(os.open(folder, FOLDER_FLAGS)) as root:
+        for path in _guarded_entries(folder, root):
+            with suppress(OSError):
+                entry = _entry(root, path, known.get(path), room)
+                room -= len(entry.data or b"")
+                entries[path] = entry
+                for way in _ways_to(path, ways):
+                    state = os.stat(way, dir_fd=root, follow_symlinks=False)
+                    ways[way] = (state.st_dev, state.st_ino)
+    return GuardedState(entries, ways)
+
+
+def changes_since(before: GuardedState, now: GuardedState) -> list[GuardedChange]:
+    """What is different now, folders before what is in them."""
+    found = []
+    guarded = set(before.entries)
+    for path in sorted(before.entries.keys() | now.entries.keys()):
+        old, new = before.entries.get(path), now.entries.get(path)
+        if old is None:
+            within = os.path.dirname(path) in guarded
+            guarded |= {path} if within else set()
+            found.append(GuardedChange(path, "new", within))
+        elif new is None:
+            found.append(GuardedChange(path, "removed"))
+        elif not old.same(new):
+            found.append(GuardedChange(path, "changed"))
+    return found
+
+
+def _guarded_entries(folder: str, root: int) -> Iterator[str]:
+    """The paths of all guarded entries, from the project's root; of guarded folders, what is in them too."""
+    steering, secret = guarded_in_project(folder)
+    layer = sorted(os.path.relpath(path, folder) for path in {*steering, *secret})
+    left = _MAX_GUARDED_ENTRIES
+    for _ in range(_MAX_GUARDED_DEPTH):
+        inner: list[str] = []
+        for path in layer[:left]:
+            yield path
+            with suppress(OSError), closing(safe_open(path, LISTED_FOLDER, base=root)) as here:
+                inner += [f"{path}/{name}" for name in sorted(os.listdir(here))]  # noqa: PTH208
+        left -= len(layer)
+        layer = inner
+        if not layer or left <= 0:
+            return
+
+
+def _ways_to(path: str, known: Mapping[str, object]) -> Iterator[str]:
+    while path := os.path.dirname(path):
+        if path not in known:
+            yield path
+
+
+def _entry(root: int, path: str, known: EntryState | None, room: int) -> EntryState:
+    """The entry at a path from the root, none of whose folders may be a link. Raises OSError."""
+    name = os.path.basename(path)
+    with closing(safe_open(os.path.dirname(path) or ".", FOLDER_FLAGS, base=root)) as above:
+        state = os.stat(name, dir_fd=above, follow_symlinks=False)
+        if known is not None and known.settled and known.stamp == _stamp(state):
+            return known
+        settled = time.time_ns() - state.st_ctime_ns > _CLOCK_STEP_NS
+        kind, data = _kind_of(state.st_mode), None
+        if kind == "link":
+            data = os.fsencode(os.readlink(name, dir_fd=above))
+        elif kind == "file" and state.st_size <= min(_MAX_KEPT_BYTES, room):
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            with closing(os.open(name, flags, dir_fd=above)) as descriptor:
+                state = os.fstat(descriptor)
+                data = os.read(descriptor, _MAX_KEPT_BYTES + 1)
+                if not stat.S_ISREG(state.st_mode) or len(data) != state.st_size:
+                    raise OSError(errno.EAGAIN, "it changes while it is read")
+    owner = (state.st_uid, state.st_gid)
+    return EntryState(kind, stat.S_IMODE(state.st_mode), owner, _stamp(state), data, settled)
+
+
+def _kind_of(mode: int) -> Kind:
+    kinds: Mapping[int, Kind] = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+    return kinds.get(stat.S_IFMT(mode), "other")
+
+
+def _stamp(state: os.stat_result) -> Stamp:
+    """What no program can leave as it is when it changes an entry: the time of change is the system's."""
+    times = (state.st_mtime_ns, state.st_ctime_ns)
+    return (state.st_dev, state.st_ino, state.st_size, state.st_mode, *times)

@@ -1,0 +1,281 @@
+"""Tell which guarded files of a project walled commands made, and put back what they changed.
+
+A wall of namespaces keeps commands from changing guarded files that are there, but not from making new ones;
+a weaker wall keeps them from neither. A command that runs in the background could plant a hook that an open
+command would run: so it is looked at what became of guarded files when a walled command is over, and before
+any open one starts. Who changed a file meanwhile cannot be told: what was put aside is kept, and the report
+says where.
+"""
+
+# ruff: noqa: PTH119, PTH120
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from tools.files.resolve_path import one_line_path
+from tools.files.safe_open import FILE_TIMEOUT_S, FOLDER_FLAGS, closing, in_thread, safe_open
+
+from .git_backup import GitBackup
+from .guarded_state import (
+    LISTED_FOLDER,
+    EntryState,
+    GuardedChange,
+    GuardedState,
+    changes_since,
+    guarded_state,
+)
+from .hard_links import tell_changed_links
+from .wall_profile import project_key
+
+_MAX_REPORTS = 20  # told one by one
+
+
+@dataclass(slots=True)
+class ProjectGuard:
+    """Watches over the guarded files of `folder`; what it put aside is kept below `kept`.
+
+    `restores`: whether changed ones are put back. Where the wall itself keeps them, a change is somebody
+    else's. `backup` puts back a repository that was emptied. `reports` holds lines for the model and the
+    person until somebody takes them.
+    """
+
+    folder: Path
+    kept: Path
+    backup: GitBackup
+    restores: bool = True
+    reports: list[str] = field(default_factory=list)
+    _before: GuardedState | None = None
+    _told: set[str] = field(default_factory=set)  # new places since then
+    _running: int = 0  # walled commands
+    _told_links: set[str] = field(default_factory=set)
+    _since: float | None = None  # when the first began that `look_at_links` did not look back at
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _ending: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def begin(self) -> None:
+        """To be awaited before a walled command starts. Raises ToolError where the disk does not answer."""
+        async with self._looking:
+            known, first = self._before, not self._running
+
+            def look() -> GuardedState | None:
+                self.backup.keep()
+                return guarded_state(str(self.folder), known) if first else known
+
+            if first:
+                self._told.clear()
+            self._before = await in_thread(FILE_TIMEOUT_S, lambda _: look())
+            self._since = self._since or time.time()
+            self._running += 1
+
+    async def end(self) -> None:
+        """To be awaited when a walled command is over, or could not be started."""
+        try:
+            await self.check()
+        finally:
+            self._running -= 1
+
+    def end_after(self, over: asyncio.Future[None]) -> None:
+        """Have `end` awaited once a walled command is over."""
+
+        def begin_end(_: asyncio.Future[None]) -> None:
+            task = asyncio.ensure_future(self.end())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+        over.add_done_callback(begin_end)
+
+    async def settle(self) -> list[str]:
+        """The reports so far, with what is known once every command that is over was looked back at.
+
+        They are forgotten here.
+        """
+        await asyncio.sleep(0)  # so that the end of a command is noticed
+        await asyncio.gather(*self._ending, return_exceptions=True)
+        return self.take_reports()
+
+    async def check(self) -> None:
+        """Put back what walled commands changed; to be awaited before an open command starts."""
+        async with self._looking:
+            before = self._before
+            if self._running and before is not None:
+                look = partial(_find_new, self.folder, before, self._told)
+                if self.restores:
+                    look = partial(_put_back, self.folder, before, self._told, self.kept)
+                self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: [*self.backup.restore(), *look()])
+
+    async def look_at_links(self) -> list[str]:
+        """Lines about shared files that walled commands changed since the last look; up to 0.1 s."""
+        since, self._since = self._since, time.time() if self._running else None
+        if since is None:
+            return []
+        return await in_thread(
+            FILE_TIMEOUT_S, lambda _: tell_changed_links(self.folder, since, self._told_links)
+        )
+
+    async def close(self) -> None:
+        """To be awaited when all commands were ended: the copies of the repository go."""
+        await self.settle()
+        await in_thread(FILE_TIMEOUT_S, lambda _: self.backup.drop())
+
+    def take_reports(self) -> list[str]:
+        """The reports so far, which are forgotten here."""
+        taken, self.reports = self.reports, []
+        return taken
+
+
+def project_guard(folder: Path, state: Path) -> ProjectGuard:
+    """The guard of a project; what it keeps is in folders of `state`, our own."""
+    copies = state / "git_copies" / f"{project_key(folder)}-{os.getpid()}"
+    return ProjectGuard(folder, state / "put_aside", GitBackup(folder / ".git", copies))
+
+
+def _find_new(folder: Path, before: GuardedState, told: set[str]) -> list[str]:
+    """A line for each new place that was not told yet. Blocks."""
+    changes = changes_since(before, guarded_state(str(folder), before))
+    return _shortened(_tell_new((change.path for change in changes if change.what == "new"), told))
+
+
+def _tell_new(paths: Iterable[str], told: set[str]) -> list[str]:
+    """Lines for paths that are new, but for those in a folder that is new too."""
+    lines = []
+    for path in paths:
+        if path not in told and os.path.dirname(path) not in told:
+            lines.append(_new_line(path))
+        told.add(path)
+    return lines
+
+
+def _new_line(path: str) -> str:
+    return f"[a walled command made {one_line_path(path)}, which other programs act on: look at it]"
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    more = len(lines) - _MAX_REPORTS
+    return lines if more <= 0 else [*lines[:_MAX_REPORTS], f"[and {more} more guarded files]"]
+
+
+def _put_back(folder: Path, before: GuardedState, told: set[str], kept: Path) -> list[str]:
+    """Undo what became of guarded files; what was done, a line each. Blocks."""
+    with closing(os.open(folder, FOLDER_FLAGS)) as root:
+        lines = list(_mend_ways(root, before))
+        now = guarded_state(str(folder), before)
+        undo = _Undo(root, before, now, kept)
+        whole: set[str] = set()  # folders that came or went: what is in them is not told apart
+        for change in changes_since(before, now):
+            path = change.path
+            if change.what == "new" and not change.within:
+                lines += _tell_new([path], told)
+                continue
+            line = undo(change)
+            if os.path.dirname(path) not in whole:
+                lines.append(line)
+            if change.what != "changed" or before.entries[path].kind != now.entries[path].kind:
+                whole.add(path)
+    return _shortened(lines)
+
+
+def _mend_ways(root: int, before: GuardedState) -> Iterator[str]:
+    """Where a folder on the way to guarded files was replaced, put that aside and the folder back."""
+    for way, identity in sorted(before.ways.items()):
+        above, name = os.path.split(way)
+        with suppress(OSError), closing(safe_open(above or ".", FOLDER_FLAGS, base=root)) as here:
+            with suppress(OSError), closing(os.open(name, FOLDER_FLAGS, dir_fd=here)):
+                continue
+            with suppress(FileNotFoundError):
+                os.rename(name, f"{name}.replaced-{os.urandom(4).hex()}", src_dir_fd=here, dst_dir_fd=here)
+            where = "its folder is gone"
+            for other in _names(here):
+                state = os.stat(other, dir_fd=here, follow_symlinks=False)
+                if (state.st_dev, state.st_ino) == identity and stat.S_ISDIR(state.st_mode):
+                    os.rename(other, name, src_dir_fd=here, dst_dir_fd=here)
+                    where = "put back"
+            yield f"[a walled command replaced {one_line_path(way)}: {where}]"
+
+
+def _names(folder: int) -> list[str]:
+    with closing(os.open(".", LISTED_FOLDER, dir_fd=folder)) as listed:
+        return os.listdir(listed)  # noqa: PTH208 - a descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class _Undo:
+    """Undoes a change and tells it in a line."""
+
+    root: int
+    before: GuardedState
+    now: GuardedState
+    kept: Path
+
+    def __call__(self, change: GuardedChange) -> str:
+        name = one_line_path(change.path)
+        old, new = self.before.entries.get(change.path), self.now.entries.get(change.path)
+        try:
+            kept = self._keep(change.path, new) if new is not None else ""
+            undone = self._at(change.path, lambda above, last: _write(above, last, old))
+        except OSError as error:
+            return f"[a walled command {change.what} {name}, which could not be put back: {error.strerror}]"
+        done = "put back" if undone else "too large to be put back"
+        verb = "made" if change.what == "new" else change.what
+        return f"[a walled command {verb} {name}: {'removed' if old is None else done}{kept}]"
+
+    def _at(self, path: str, act: Callable[[int, str], bool]) -> bool:
+        above, name = os.path.split(path)
+        with closing(safe_open(above or ".", FOLDER_FLAGS, base=self.root)) as here:
+            return act(here, name)
+
+    def _keep(self, path: str, new: EntryState) -> str:
+        """Keep what is put aside, if it is a file that was read; where, for the report."""
+        if new.kind != "file" or not new.data:
+            return ""
+        self.kept.mkdir(parents=True, mode=0o700, exist_ok=True)
+        place = self.kept / f"{os.urandom(4).hex()}-{os.path.basename(path)[:100]}"
+        place.write_bytes(new.data)
+        place.chmod(0o600)
+        return f", what it held is in {one_line_path(place)}"
+
+
+def _write(above: int, name: str, old: EntryState | None) -> bool:
+    """Make an entry of an open folder what it was, None for nothing; False where its content was not kept."""
+    if old is not None and old.data is None and old.kind != "folder":
+        return False
+    with suppress(FileNotFoundError):
+        is_folder = stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
+        if is_folder and (old is None or old.kind != "folder"):
+            shutil.rmtree(name, dir_fd=above)
+        elif not is_folder and (old is None or old.kind == "folder"):
+            os.unlink(name, dir_fd=above)
+    if old is None:
+        return True
+    if old.kind == "folder":
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=above)
+        with closing(os.open(name, LISTED_FOLDER, dir_fd=above)) as made:
+            _give_metadata(made, old)
+        return True
+    temporary = f".makeroom-{os.urandom(8).hex()}.tmp"
+    if old.kind == "link":
+        os.symlink(old.data or b"", os.fsencode(temporary), dir_fd=above)
+    else:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with closing(os.open(temporary, flags, 0o600, dir_fd=above)) as made:
+            with open(made, "wb", closefd=False) as file:
+                file.write(old.data or b"")
+            _give_metadata(made, old)
+    os.replace(temporary, name, src_dir_fd=above, dst_dir_fd=above)
+    return True
+
+
+def _give_metadata(descriptor: int, old: EntryState) -> None:
+    with suppress(PermissionError):  # only root gives files to others
+        os.fchown(descriptor, *old.owner)
+    os.fchmod(descriptor, old.mode)
