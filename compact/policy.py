@@ -29,7 +29,7 @@ from .plan import Situation
 from .settings import CompactSettings, ContextWindow
 from .uncompact import Exemptions, exemptions
 
-REWRITE_WEIGHT = 0.6  # of the rewrite's cost, that carrying has to have cost before a batch
+REWRITE_WEIGHT = 0.45  # of the rewrite's cost, that carrying has to have cost before a batch
 MIN_BATCH_SHARE = 0.02  # of the window, that a batch frees, where that is less than batch_min_tokens
 MAX_FORCED_SHARE = 0.75  # of the trigger: where a forced batch would leave more, likelier blocks go too
 BLOCKS_PER_LOOK = 300  # of more, a batch is looked for only every second call, and so on
