@@ -32,6 +32,7 @@ Feature = Literal[
     "reasoning gaps",
     "max_tokens",
     "usage in streams",
+    "betas",
 ]
 """What a request may ask for or hold and a server may not take; from then on it does without."""
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tools import BUILTIN, CONDITIONAL
+from tools.truncate import NO_OUTPUT
 from transcripts.render_text import NO_DATE
 
 # Tools that Claude Code calls by another name than ours in capitals.
@@ -38,6 +39,7 @@ def client_output(tool: str, text: str) -> dict[str, Any] | None:
     """What a call printed in the form that clients and hooks know; None for tools without one."""
     if client_name(tool) != "Bash":
         return None
+    text = "" if text == NO_OUTPUT else text
     return {"stdout": text, "stderr": "", "interrupted": False, "isImage": False}
 
 

@@ -31,6 +31,7 @@ class RequestSettings:
     tools       definitions in order; a model sees their "name", "description" and "input_schema", other
                 keys are for the record; those with a "type" are run by the service, and sent as they are
     thinking    whether the model may think before it answers, with a summary that can be shown
+    silent_thinking  without that summary
     effort      how hard it thinks: "low" to "max"; None leaves that to the model
     cache       how long the provider should keep the prefix: "5m", "1h"; None for not at all
     eager       whether the inputs of tools should stream before they are validated
@@ -42,6 +43,7 @@ class RequestSettings:
     system: tuple[str, ...] = ()
     tools: tuple[Mapping[str, Any], ...] = ()
     thinking: bool = False
+    silent_thinking: bool = False
     effort: str | None = None
     cache: Literal["5m", "1h"] | None = "5m"
     eager: bool = False
@@ -74,7 +76,7 @@ def output_room(window: int) -> int:
     return max(MIN_OUTPUT_TOKENS, int(window * MAX_OUTPUT_SHARE))
 
 
-RECORDED_SETTINGS = ("max_tokens", "thinking", "effort", "cache", "eager", "rejected")
+RECORDED_SETTINGS = ("max_tokens", "thinking", "silent_thinking", "effort", "cache", "eager", "rejected")
 """The settings of a request that stand in its own fact; the others stand in the `Opened` before it."""
 
 

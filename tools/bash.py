@@ -21,6 +21,7 @@ from tools.processes.spool import Spool
 from transcripts.stored_outputs import sync_output
 
 from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .truncate import NO_OUTPUT
 
 PORTS_HINT = "Ports it opens: commands reach them at localhost, the person only after typing /publish PORT."
 _DEFAULT_LIMITS = CommandLimits()
@@ -221,7 +222,7 @@ async def run_guarded(arguments: BashArguments, call: ToolCall) -> ToolResult:
 def _with_notes(result: ToolResult, *notes: str | None) -> ToolResult:
     """The result with the notes below its text."""
     text = "\n".join(getattr(block, "text", "") for block in result.content)
-    lines = [text] if text != "[no output]" else []
+    lines = [text] if text != NO_OUTPUT else []
     lines += [note for note in notes if note is not None]
     return replace(result, content=text_result("\n".join(lines) or text).content)
 

@@ -30,6 +30,7 @@ _INVISIBLE_CHAR = re.compile(f"[{INVISIBLE}]")
 _SUSPICIOUS = re.compile(f"(?![\u200d\ufe0e\ufe0f])[{INVISIBLE}]|[\ufe00-\ufe0f]{{2,}}")
 _UNSAFE_CHAR = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{INVISIBLE}]")
 _UNSAFE_IN_NAME = re.compile(f"(?![{JOINERS}]){_UNSAFE_CHAR.pattern}")
+NO_OUTPUT = "[no output]"  # what the model is told of a command that printed nothing
 _UNCUT_CHARS = 30_000  # up to which an output is shown whole, as Claude Code does
 _UNCUT_VARIABLE = "BASH_MAX_OUTPUT_LENGTH"  # by which people of Claude Code set it
 _MOST_UNCUT_CHARS = 150_000

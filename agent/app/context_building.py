@@ -169,6 +169,7 @@ def request_settings(services: Services, opened: Opened | None, rules: Permissio
         tools=(*definitions(tools.values()), *(web_tools(rules) if serves_web_tools(setup) else ())),
         thinking=facts.thinking
         and (setup.config.thinks if setup.options.thinking is None else setup.options.thinking),
+        silent_thinking=setup.options.thinking_display == "omitted",
         effort=(setup.options.effort or setup.config.effort) if facts.effort else None,
         cache=setup.config.cache if facts.cache and setup.config.caches else None,
         eager=facts.eager,

@@ -75,6 +75,7 @@ class Options(NamedTuple):
     replay_user_messages: bool = False
     json_schema: str | None = None
     thinking: bool | None = None
+    thinking_display: str | None = None
     betas: tuple[str, ...] = ()
     agents: str = ""
     remarks: tuple[str, ...] = ()

@@ -14,7 +14,6 @@ SETTING_SOURCES = ("user", "project", "local")
 # Flags that change nothing here; the number of values that each takes.
 IGNORED_FLAGS: dict[str, int | str] = {
     "--task-budget": 1,
-    "--thinking-display": 1,
     "--include-hook-events": 0,
     "--plugin-dir": 1,
     "--debug": "?",
@@ -64,6 +63,8 @@ def add_client_flags(made: argparse.ArgumentParser) -> None:
     add("--json-schema", metavar="JSON", help="the answer is an object of this JSON Schema")
     add("--thinking", choices=("adaptive", "enabled", "disabled"), help="whether the model thinks first")
     add("--max-thinking-tokens", type=_tokens, metavar="N", help="0: no thinking")
+    shown = "whether replies come with a summary of their thinking"
+    add("--thinking-display", choices=("summarized", "omitted"), help=shown)
     add("--agents", default="", metavar="JSON", help='define agents: {"NAME": {"description", "prompt"}}')
     add("--betas", metavar="LIST", help="names of beta features for the API")
     for flag, count in IGNORED_FLAGS.items():

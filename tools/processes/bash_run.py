@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from tools.base import ToolContext, ToolResult, text_result
 from tools.files.text_encoding import guess_codec, pluralize
-from tools.truncate import count_invisible, cut_at_lines, escaped, printable, shown_chars
+from tools.truncate import NO_OUTPUT, count_invisible, cut_at_lines, escaped, printable, shown_chars
 
 from .command_hints import hint, is_answer, looks_like_prompt, opens_editor
 from .command_progress import ProgressThrottle, from_first_character
@@ -196,7 +196,7 @@ def command_result(
     how["moved"] = f"goes on in the background as {end.job.id}" if end.job else ""
     ended = f"killed by {end.signal}" if end.signal else f"exit {end.code}" if end.code else ""
     return text_result(
-        (text + "\n".join(notes)) or "[no output]",
+        (text + "\n".join(notes)) or NO_OUTPUT,
         error=end.why != "moved" and _has_failed(end, line),
         human={"text": _screen_text(spool), "note": how.get(end.why, ended)},
         about={"exit": end.code, **({"signal": end.signal} if end.signal else {})},

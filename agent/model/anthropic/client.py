@@ -48,7 +48,7 @@ from transcripts.masking import mask
 from transcripts.messages import UnknownBlock
 
 from .accumulator import MessageAccumulator, message_events
-from .betas import COMPACTION_BETA, beta_header
+from .betas import COMPACTION_BETA, beta_header, beta_names
 from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
 from .clouds import Cloud, bedrock_events, cloud_body
 from .request import FORMAT, NAMES, encode_request
@@ -128,7 +128,10 @@ class AnthropicModel:
         if self.client is None:
             self.connect()
         with _errors_mapped(self):
-            extra = beta_header(self.headers, (COMPACTION_BETA,)) if request.compacts else {}
+            wanted = (COMPACTION_BETA,) if request.compacts else ()
+            extra = beta_header(self.headers, wanted)
+            if "betas" in request.settings.rejected:
+                extra = {name: ",".join(wanted) or self.sdk.Omit() for name in beta_names(self.headers)}
             await self._post(self.encode(request), extra, reply, emit)
 
     def known_facts(self, model: str) -> ModelFacts:
@@ -163,7 +166,7 @@ class AnthropicModel:
         except ModelError:
             return None
 
-    async def _post(self, body: bytes, headers: Mapping[str, str], reply: IncomingReply, emit: Emit) -> None:
+    async def _post(self, body: bytes, headers: Mapping[str, Any], reply: IncomingReply, emit: Emit) -> None:
         async with asyncio.timeout(self.silence) as limit:
             given = {"body": cloud_body(self.cloud, body)} if self.cloud else {"content": body}
             response = await self.client.post(

@@ -30,6 +30,7 @@ NAMES = ServerNames(
         **{rf"\b{name}\b": feature for name, feature in FEATURE_FIELDS.items()},
         r"\beffort parameter\b": "effort",
         r"\bweb_(?:search|fetch)_\d+\b": "web tools",
+        r"anthropic-beta\b": "betas",
         r"\bsystem\b.{0,80}\bvalid string": "system blocks",
     }
 )
@@ -108,7 +109,8 @@ def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, A
         for tool in head["tools"]:
             tool.pop("kind", None)  # for the record alone
     if settings.thinking:
-        head["thinking"] = {"type": "adaptive", "display": "summarized"}
+        display = "omitted" if settings.silent_thinking else "summarized"
+        head["thinking"] = {"type": "adaptive", "display": display}
     if settings.effort:
         head["output_config"] = {"effort": settings.effort}
     return {**head, "stream": True}

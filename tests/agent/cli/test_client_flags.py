@@ -36,6 +36,7 @@ def test_a_last_word_after_rules_is_the_prompt_where_there_may_be_one() -> None:
         (["--max-thinking-tokens", "0"], {"thinking": False}),
         (["--max-thinking-tokens=8000"], {"thinking": True}),
         (["--thinking", "disabled"], {"thinking": False}),
+        (["--thinking-display=omitted"], {"thinking_display": "omitted"}),
         (["--permission-prompt-tool", "stdio"], {"asks_client": True}),
         (["--setting-sources="], {"setting_sources": ()}),
         (["--setting-sources=user,project"], {"setting_sources": ("user", "project")}),

@@ -23,6 +23,7 @@ from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.faults import Fault
 from tests.strict_api.models import MODELS
 from tests.strict_api.reply import Reply
+from tests.strict_api.request_checks import UPDATES_BETA
 from tests.strict_api.server import Server, ServerOptions
 
 HEAD = ["model", "max_tokens", "system", "tools", "thinking", "output_config", "stream", "messages"]
@@ -142,6 +143,17 @@ def test_a_gateway_that_takes_no_optional_field_is_learnt_once(
     for field in fields:
         assert f'"{field}"' not in json.dumps(server.requests[-1])
         assert told[0].count(f"does not take {FEATURE_FIELDS[field]}:") == 1
+
+
+def test_a_session_goes_on_without_a_beta_feature_that_the_service_does_not_know(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "does not take betas:" in await run.do("hello")
+
+    text = "Unexpected value(s) `updates` for the `anthropic-beta` header."
+    fault, betas = Fault("status", status=400, text=text), (UPDATES_BETA,)
+    server = run_controller(tmp_path, work, faults=(fault,), betas=betas, thinking_display="omitted")
+    assert [headers.get("anthropic-beta") for headers in server.headers] == [UPDATES_BETA, None]
+    assert server.requests[-1]["thinking"] == {"type": "adaptive", "display": "omitted"}
 
 
 def test_a_summary_learns_too_what_a_gateway_does_not_take(tmp_path: Path) -> None:

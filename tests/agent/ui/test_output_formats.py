@@ -12,9 +12,11 @@ import pytest
 from agent import events
 from agent.app.options import OUTPUT_FORMATS
 from agent.cli.arguments import parse
+from agent.formatting import client_output
 from agent.ports import Status
 from agent.ui.output_formats import OutputFormat, RunOutput, json_line
 from compact.prices import Spending
+from tools.truncate import NO_OUTPUT
 from transcripts.facts import Reply, Result
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, Usage
 
@@ -239,6 +241,11 @@ def test_a_line_is_never_longer_than_a_client_takes():
     assert max(map(len, run.out.getvalue().split("\n"))) < 1024 * 1024
     told = run.objects()[-1]["message"]["content"][0]["content"]
     assert "more characters are left out" in told[0]["text"] and "image" in told[1]["text"]
+
+
+def test_a_command_that_printed_nothing_has_an_empty_output_for_clients():
+    told = client_output("bash", NO_OUTPUT)
+    assert told is not None and told["stdout"] == ""
 
 
 def test_a_denied_call_is_listed_with_its_input():
