@@ -138,12 +138,13 @@ class View(list[Message]):
             last = self[-1]
             self.cut(len(self) - 1)
             message = Message(last.role, last.parts + message.parts, last.first, message.last)
-        counts = list(self.tally)
+        counts, ids = list(self.tally), self._ids[-1] if self._ids else 0
         for part in message.parts:
             counts[part.kind] += part.tokens
+            ids += isinstance(part.block, ToolUseBlock | ToolResultBlock)
         self.append(message)
         self._tallies.append(tuple(counts))
-        self._ids.append((self._ids[-1] if self._ids else 0) + ids_in(message.parts))
+        self._ids.append(ids)
         return not is_joined
 
     def copy(self) -> View:
