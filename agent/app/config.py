@@ -297,6 +297,11 @@ def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
         config = _with_value(config, "ANTHROPIC_CUSTOM_HEADERS", "custom_headers", read)
     if (switch := _switches_compaction_off(environ)) is not None:
         config = _with_value(config, switch, "compact", {"enabled": False})
+        if switch == "DISABLE_COMPACT":  # of which other agents fail at the end of the window
+            told = (
+                "DISABLE_COMPACT is set: a full context is compacted only by /compact, or when it is refused"
+            )
+            config = replace(config, warnings=(*config.warnings, told))
     if policy := _value(environ, "MAKEROOM_POLICY"):
         config = _with_value(config, "MAKEROOM_POLICY", "compact", {"policy": policy})
     return _with_habits(config, environ)

@@ -108,7 +108,8 @@ def _run(setup: RunSetup) -> int:
     headless = setup.options.headless
     if not setup.options.offline and not has_credentials(setup.config, setup.environ, Path.home()):
         interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
-        (sys.stdout if interactive else sys.stderr).write(NO_MODEL)
+        warnings = "".join(f"makeroom: {escaped(each)}\n" for each in setup.config.warnings)
+        (sys.stdout if interactive else sys.stderr).write(f"{warnings}{NO_MODEL}")
         return AuthenticationError.code
     if setup.options.input_format == "stream-json":
         from agent.stream_protocol.stream_run import run_stream  # 60 ms that other runs save

@@ -188,7 +188,8 @@ def test_credentials_are_looked_for_where_the_sdk_looks(home: Home) -> None:
 def test_automatic_compaction_can_be_switched_off(home: Home) -> None:
     assert home.load(MAKEROOM_AUTO_COMPACT="0").compact["enabled"] is False
     assert home.load(MAKEROOM_AUTO_COMPACT="false").compact["enabled"] is False
-    assert home.load(DISABLE_COMPACT="1").compact["enabled"] is False
+    off = home.load(DISABLE_COMPACT="1")
+    assert off.compact["enabled"] is False and "DISABLE_COMPACT is set" in off.warnings[0]
     assert "enabled" not in home.load(DISABLE_COMPACT="0").compact
     assert "enabled" not in home.load(MAKEROOM_AUTO_COMPACT="1").compact
     assert home.load(CLAUDE_AUTO_COMPACT="false").compact["enabled"] is False

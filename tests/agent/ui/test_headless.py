@@ -106,9 +106,11 @@ def test_wrong_use_is_exit_code_2_and_says_what_to_do(
 
 
 def test_without_a_key_the_exit_code_is_5_and_an_empty_one_is_none(here: Run) -> None:
-    done = here(None, "x", ANTHROPIC_API_KEY="", ANTHROPIC_AUTH_TOKEN=" ")
+    other = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-x"}
+    done = here(None, "x", ANTHROPIC_API_KEY="", ANTHROPIC_AUTH_TOKEN=" ", **other)
     assert done.returncode == 5
     assert "ANTHROPIC_API_KEY" in done.stderr and "--offline" in done.stderr
+    assert "CLAUDE_CODE_OAUTH_TOKEN is not usable" in done.stderr
 
 
 def test_a_session_to_resume_that_is_not_there_has_a_result_that_says_so(here: Run) -> None:
