@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from transcripts.facts import Clear, Reply, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from transcripts.server_calls import server_call_of
 from transcripts.view import Part, PartKind, View
+from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
 
 from .directives import REQUEST, Sentence, weighed_sentences
 from .identifiers import PATH_ARGUMENTS, joined_text
@@ -111,6 +113,14 @@ def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCount
         what = f"{field} {_shortened(value)}" if field in ("command", "prompt", "query") else field
         text = placeholder(part, what, counter.text(value))
         return _shorter(part, field, text, counter.text(value), counter)
+    if (
+        isinstance(fact, Reply)
+        and field == UNKNOWN_BLOCK_FIELD
+        and (call := server_call_of(part.block, fact.blocks))
+    ):
+        # the view leaves out the call with it
+        use = ToolUseBlock("", str(call.get("name")), dict(call.get("input") or {}))
+        return _shorter(part, field, placeholder(part, call_label(use), part.tokens), part.tokens, counter)
     return None
 
 

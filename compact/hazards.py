@@ -8,7 +8,7 @@ session that refers back less than the table expects has its rates scaled down.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -19,7 +19,9 @@ from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Result
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock
+from transcripts.server_calls import finished_results
 from transcripts.tool_kinds import ToolKind
+from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
 
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
 from .identifiers import block_texts, file_path_of, joined_text, names
@@ -222,16 +224,14 @@ class BlockTracker:
             newest.touched = self.calls
             newest.named += 1
         for index, use in exchange.uses.items():
-            result, kind, file = (
-                exchange.results.get(index),
-                folded.kind_of(use.name),
-                _base_name(file_path_of(use)),
-            )
+            result, file = exchange.results.get(index), _base_name(file_path_of(use))
+            kind = folded.kind_of(use.name)
             self._judge_reads(file, kind, result)
             for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
                 self._track(TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, file))
             if result is not None and kind != "instructs":
                 self._add_result(result, _cell_of(kind, result), file)
+        self.blocks += _service_results(exchange, self.calls)
 
     def _add_result(self, result: Result, cell: Cell, file: str) -> None:
         gain, text = sum(result.tokens) - PLACEHOLDER_TOKENS, joined_text(result.content)
@@ -281,6 +281,14 @@ class BlockTracker:
 def loss_base(prompt: int, prices: Prices) -> float:
     """What a read again costs beside the text: one more call over a prompt of so many tokens."""
     return prompt * prices.read + REREAD_CALL_TOKENS
+
+
+def _service_results(exchange: Exchange, calls: int) -> Iterator[TrackedBlock]:
+    """What the service's own tools brought with a reply, where clearing it frees enough."""
+    for index in finished_results(exchange):
+        gain = _tokens_at(exchange.fact.tokens, index) - PLACEHOLDER_TOKENS
+        if gain >= MIN_CLEARED_TOKENS:
+            yield TrackedBlock(exchange.seq, index, UNKNOWN_BLOCK_FIELD, gain, Cell.OUTPUT, calls)
 
 
 def _tokens_at(tokens: Sequence[int], index: int) -> int:

@@ -7,7 +7,8 @@ it. A result without its call it refuses always.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .entries import Entry, Exchange
 from .messages import Block, UnknownBlock, is_thinking
@@ -30,6 +31,22 @@ def answered_id(block: Block) -> str | None:
     if not isinstance(block, UnknownBlock) or not str(block.raw.get("type")).endswith(RESULT_ENDING):
         return None
     return str(block.raw.get("tool_use_id"))
+
+
+def finished_results(exchange: Exchange) -> tuple[int, ...]:
+    """The places of the results that a reply holds with their calls, and that the service is done with."""
+    blocks = exchange.fact.blocks
+    if exchange.fact.stop == PAUSED or not any(isinstance(block, UnknownBlock) for block in blocks):
+        return ()
+    called = set(filter(None, map(call_id, blocks)))
+    return tuple(index for index, block in enumerate(blocks) if answered_id(block) in called)
+
+
+def server_call_of(result: Block, blocks: Sequence[Block]) -> Mapping[str, Any]:
+    """The call among the blocks that a result of the service answers, as it came; {} where there is none."""
+    ident = answered_id(result)
+    raws = (block.raw for block in blocks if isinstance(block, UnknownBlock) and call_id(block) == ident)
+    return next(raws, {}) if ident is not None else {}
 
 
 def open_server_calls(exchange: Exchange, following: Entry | None) -> frozenset[str]:

@@ -12,6 +12,7 @@ from compact.policy import MAX_FORCED_SHARE, REWRITE_WEIGHT, choose_batch, min_b
 from compact.prices import PRICE_TIERS, Prices
 from compact.settings import CompactSettings, ContextWindow
 from transcripts.facts import Clear, Compacted, Fold
+from transcripts.messages import ThinkingBlock, UnknownBlock
 
 from .worlds import World, answered
 
@@ -134,6 +135,37 @@ def test_a_file_that_was_read_and_not_edited_stays_longer_than_one_that_was_edit
     gone = cleared(cold(world))
     assert edited in gone
     assert kept not in gone
+
+
+def searched(number):
+    """A search that the service ran, and its result."""
+    ident, found = f"srvtoolu_{number}", {"type": "web_search_result", "encrypted_content": LINE * 300}
+    call = {
+        "type": "server_tool_use",
+        "id": ident,
+        "name": "web_search",
+        "input": {"query": f"thing {number}"},
+    }
+    return call, {"type": "web_search_tool_result", "tool_use_id": ident, "content": [found]}
+
+
+def test_what_the_service_found_goes_with_its_searches_but_not_from_a_pause():
+    world = World()
+    for number in range(8):
+        world.user("look it up")
+        thought = ThinkingBlock("hm", f"signed {number}")
+        world.reply(thought, *map(UnknownBlock, searched(number)), f"Page {number} says so.")
+    world.user("and this")
+    world.reply(*map(UnknownBlock, searched(8)), stop="pause_turn")
+    before = world.folded.view.tokens
+    world.now += world.settings.cache_ttl_s + 1
+    assert world.compact().proposals
+    shown = [part.block for message in world.folded.view for part in message.parts]
+    types = [block.raw["type"] for block in shown if isinstance(block, UnknownBlock)]
+    assert types.count("server_tool_use") == types.count("web_search_tool_result") < 4
+    assert shown[-1].raw["type"] == "web_search_tool_result"
+    assert "[cleared: web_search thing 0, " in shown[1].text and "recall r3.2 shows it]" in shown[1].text
+    assert world.folded.view.tokens < before / 2
 
 
 def test_a_file_that_was_read_again_goes_first():
