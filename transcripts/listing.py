@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from .codec import BadLine, decode_line
 from .facts import Fact, Metadata, Opened, User
-from .messages import TextBlock, without_injected
+from .messages import TextBlock, said_by_person
 from .record_errors import AmbiguousSession, NoSuchSession
 from .session_lock import RECORDS_FOLDER
 
@@ -150,7 +150,7 @@ def _agent_of(opened: Opened) -> str:
 
 def _first_text(fact: User) -> str:
     """The first text of a prompt, on one line, without the program's own context."""
-    blocks = without_injected(fact.blocks) or fact.blocks
+    blocks = said_by_person(fact.blocks) or fact.blocks
     texts = [block.text for block in blocks if isinstance(block, TextBlock)]
     return " ".join((texts or [""])[0].split())
 

@@ -17,6 +17,7 @@ INJECTED_OPENING_TAG = "<surroundings>"
 INJECTED_CLOSING_TAG = "</surroundings>"
 ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # with which an attached file begins
 SKILL_OPENING_TAG, SKILL_CLOSING_TAG = "<skill-instructions>", "</skill-instructions>"
+HOOK_OPENING_TAG = "<hook>"
 INJECTED_TAGS = ((INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG), (SKILL_OPENING_TAG, SKILL_CLOSING_TAG))
 SKILL_START = "Instructions of the skill "  # of a text that loads some; name and folder follow
 INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is no JSON object
@@ -167,6 +168,15 @@ def is_attached(block: Block) -> bool:
 def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """The blocks of a prompt that the user wrote."""
     return tuple(block for block in blocks if not is_injected(block))
+
+
+def said_by_person(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The blocks of a prompt that name it to people: also without what hooks added to it."""
+    return tuple(
+        block
+        for block in without_injected(blocks)
+        if not (isinstance(block, TextBlock) and block.text.startswith(HOOK_OPENING_TAG))
+    )
 
 
 def replace_surrogates(text: str) -> str:

@@ -17,7 +17,7 @@ from .messages import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
-    without_injected,
+    said_by_person,
 )
 
 NO_DATE = "no date"
@@ -89,7 +89,7 @@ def session_title(facts: Sequence[Fact], sid: str) -> str:
     if names and (name := names[-1].about.get("name")):
         return str(name)
     prompts = (one for one in facts if isinstance(one, User) and one.source == "user")
-    words = " ".join(content_text(without_injected(one.blocks)) for one in islice(prompts, 1)).split()
+    words = " ".join(content_text(said_by_person(one.blocks)) for one in islice(prompts, 1)).split()
     title = " ".join(words)
     short = title if len(title) <= MAX_TITLE_OF_SESSION_CHARS else f"{title[:MAX_TITLE_OF_SESSION_CHARS]}…"
     return short or f"Session {sid}"

@@ -46,7 +46,8 @@ number, show what that one did so far; `stop N` ends one in the background, `sto
 
 def agent_line(agent: Agent) -> str:
     """An agent in a list: `#1  explore  find the parser  (done, 12 requests, 34k tokens, $0.0210)`."""
-    state = "done" if agent.ended else agent.status.doing
+    end = "interrupted" if agent.stopped else "ended early" if agent.error else "done"
+    state = end if agent.ended else agent.status.doing
     figures = f"{pluralize(agent.requests, 'request')}, {format_count(agent.tokens)} tokens"
     return f"#{agent.number}  {agent.name}  {agent.task}  ({state}; {figures}, ${agent.dollars:.4f})"
 

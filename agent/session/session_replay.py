@@ -10,7 +10,7 @@ from agent.events import CommandOutput, EarlierMessages, Emit, Event, Notice, Pr
 from tools.base import Tool, ToolError, parse_arguments
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Result
-from transcripts.messages import ATTACHED_LINE, ToolUseBlock, is_attached
+from transcripts.messages import ATTACHED_LINE, HOOK_OPENING_TAG, ToolUseBlock, is_attached
 from transcripts.render_text import block_text
 
 from .conversation_text import prompt_texts
@@ -21,7 +21,6 @@ MAX_RECENT_CALLS = 30
 MAX_RECENT_CHARS = 20_000  # of prompts and answers; what is under way is shown whole
 MAX_EARLIER_ENTRIES = 400  # that a key shows; `makeroom sessions show` has all
 MAX_ANSWER_CHARS = 12_000  # of one answer, which ends with a line
-HOOK_TAG = "<hook>"
 _OWN_COMMAND = re.compile(r"<command-of-the-user>\n\$ (.*?)\n(.*)\n</command-of-the-user>", re.DOTALL)
 
 
@@ -95,7 +94,7 @@ def _prompt_events(prompt: Prompt) -> Iterator[Event]:
         if own := _OWN_COMMAND.fullmatch(text):
             yield PromptReplayed(f"!{own[1]}")
             yield CommandOutput(own[2])
-        elif not text.startswith(HOOK_TAG):
+        elif not text.startswith(HOOK_OPENING_TAG):
             yield PromptReplayed(text)
     for block in filter(is_attached, prompt.fact.blocks):
         kind, _, what = (

@@ -127,6 +127,12 @@ def test_who_was_refused_is_told_as_well_as_can_be_known(run: WalledRun) -> None
         assert refusal is not None and refusal.program == program
 
 
+def test_a_file_that_a_command_was_to_make_in_a_hidden_place_is_recognised(run: WalledRun) -> None:
+    message = "bash: line 1: {home}/.ssh/log: Permission denied"
+    refusal = found(replace(run, line="jq . >> ~/.ssh/log"), message)
+    assert refusal is not None and (refusal.action, Path(refusal.target).name) == ("write", "log")
+
+
 @pytest.mark.parametrize(
     "output",
     [

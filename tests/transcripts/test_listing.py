@@ -9,6 +9,7 @@ from transcripts.facts import Fact, Metadata, Opened, Reply, User
 from transcripts.listing import MAX_END_BYTES, find_session, newest_session, recorded_sessions
 from transcripts.messages import TextBlock
 from transcripts.record_errors import AmbiguousSession, NoSuchSession
+from transcripts.render_text import session_title
 from transcripts.session_lock import RECORDS_FOLDER
 
 
@@ -49,6 +50,13 @@ def test_a_session_is_summarized_in_a_list(tmp_path: Path) -> None:
         2,
     )
     assert (one.folder, one.size, one.path) == (str(tmp_path), path.stat().st_size, path)
+
+
+def test_what_a_hook_added_does_not_name_a_session(tmp_path: Path) -> None:
+    blocks = (TextBlock("<hook>\nuse tabs\n</hook>"), TextBlock("mend the parser"))
+    keep(tmp_path, "s1", opened(tmp_path), User(2, 1000.0, blocks))
+    assert [one.first_prompt for one in recorded_sessions(tmp_path)] == ["mend the parser"]
+    assert session_title([User(2, 1000.0, blocks)], "s1") == "mend the parser"
 
 
 def test_sessions_are_listed_by_their_last_fact_and_not_by_file_times(tmp_path: Path) -> None:

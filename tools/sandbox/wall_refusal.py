@@ -30,6 +30,7 @@ _REFUSED = re.compile(
     re.IGNORECASE,
 )
 _MOVED = re.compile(r"cross-device|busy|EXDEV|EBUSY|error (?:18|16)\)", re.IGNORECASE)
+_REDIRECTION = re.compile(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # a shell about its own `>`
 _QUOTED_NAME = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^\u2019\n]+)\u2019")
 _BARE = re.compile(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
 _PROGRAM = re.compile(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
@@ -106,8 +107,7 @@ def _refused_path(run: WalledRun, lines: Sequence[str]) -> WallRefusal | None:
     for at in found[:MAX_MESSAGES]:
         for name in _named_paths(lines, at):
             path = _real_path(name, run.cwd)
-            moved = bool(_MOVED.search(lines[at]))
-            action = _refused_action(run, path, moved) if path is not None else None
+            action = _refused_action(run, path, lines[at]) if path is not None else None
             if path is not None and action is not None:
                 program = _program(lines[at], run.line)
                 if action == "read" and program in _SEARCHING and path.name not in run.line:
@@ -145,17 +145,19 @@ def _real_path(name: str, cwd: Path) -> Path | None:
     return None
 
 
-def _refused_action(run: WalledRun, path: Path, moved: bool) -> str | None:
-    """What the wall forbids there that the agent itself could do. `moved`: the place itself was to move."""
+def _refused_action(run: WalledRun, path: Path, message: str) -> str | None:
+    """What the wall forbids there that the agent itself could do."""
+    moved = bool(_MOVED.search(message))  # the place itself was to move
+    made = ">" in run.line and bool(_REDIRECTION.match(message.strip())) and not os.path.lexists(path)
     profile = run.profile
     action = forbidden_action(profile, path, run.private)
     if action is None and moved:
         kept = (*profile.read_only, *profile.hidden, *profile.records)
         action = "write" if any(place.is_relative_to(path) for place in kept) else None
-    if action == "read":
+    if action == "read" and not made:
         return action if os.access(path, os.R_OK) else None
     there = next((place for place in (path, *path.parents) if place.exists()), path)
-    return action if action is not None and os.access(there, os.W_OK) else None
+    return "write" if action is not None and os.access(there, os.W_OK) else None
 
 
 def _program(message: str, line: str) -> str:

@@ -110,6 +110,7 @@ def test_agents_in_the_background_end_when_they_are_stopped_a_turn_is_or_the_ses
         await run.do("go")
         assert await run.do("/agents stop 1") == "1 agent in the background ended"
         await until(run, lambda pool: len(pool.running) == 1)
+        assert "#1  general  do work one  (interrupted; " in await run.do("/agents")
         turn = asyncio.ensure_future(run.controller.prompt("more"))
         assert await asyncio.to_thread(run.server.arrived, 5)
         turn.cancel()
