@@ -81,6 +81,7 @@ PURE = (
     "agent/permissions/launches.py",
     "agent/permissions/line_reading.py",
     "agent/permissions/mass_deletion.py",
+    "agent/permissions/modes.py",
     "agent/permissions/rule_syntax.py",
     "agent/permissions/rules.py",
     "agent/permissions/sandbox_settings.py",

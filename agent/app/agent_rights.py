@@ -9,8 +9,9 @@ from typing import Any
 from agent.extensions.agents.agent_definitions import narrower_mode
 from agent.loop.agent_pool import Agent, AgentPool, Place
 from agent.loop.context import TurnContext
+from agent.permissions.modes import Mode
 from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rules import Mode, PermissionRules
+from agent.permissions.rules import PermissionRules
 from agent.permissions.sandbox_settings import SandboxSettings
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
 from agent.session.session import Session

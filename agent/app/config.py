@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent.errors import ConfigError
-from agent.permissions.permission_store import permissions_path, read_settings
+from agent.permissions.modes import Mode
 from agent.permissions.rule_syntax import Rule
-from agent.permissions.rules import Mode
 from agent.permissions.sandbox_settings import SandboxSettings, tightened, with_entries
+from agent.permissions.settings_toml import permissions_path, read_settings
 from compact.prices import Prices
 from compact.settings import current_names
 from transcripts.disk import is_foreign

@@ -17,7 +17,7 @@ from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.loop.touched_files import text_named
 from agent.loop.turn import run_turn
-from agent.permissions.rules import Mode
+from agent.permissions.modes import Mode
 from agent.ports import Approver, Chooser, Status
 from agent.session.environment_context import environment_context, news_of_surroundings
 from agent.session.session import Session, record_opening

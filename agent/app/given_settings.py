@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError, UsageError
-from agent.permissions.permission_store import read_settings
+from agent.permissions.modes import mode_named
 from agent.permissions.rule_syntax import known_rules
-from agent.permissions.rules import mode_named
+from agent.permissions.settings_toml import read_settings
 from transcripts.disk import read_regular
 
 from .options import Options

@@ -6,16 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent.permissions.permission_store import (
-    PermissionStore,
-    permissions_path,
-    stored_openings,
-    stored_places,
-    stored_rules,
-)
+from agent.permissions.permission_store import PermissionStore, stored_openings, stored_places, stored_rules
 from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
 from agent.permissions.rules import PermissionRules, noting_programs
 from agent.permissions.sandbox_settings import with_entries
+from agent.permissions.settings_toml import permissions_path
 from agent.permissions.surroundings import ProjectSurroundings
 from tools.processes.env_filter import filter_environment
 

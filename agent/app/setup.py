@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import ConfigError
-from agent.permissions.rules import Mode
+from agent.permissions.modes import Mode
 from agent.permissions.sandbox_settings import SandboxSettings, with_entries
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
 from compact.settings import CompactSettings, settings_from

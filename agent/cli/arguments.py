@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 from agent.app.options import EFFORTS, OUTPUT_FORMATS, Options
+from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import known_rules
-from agent.permissions.rules import MODES
 from agent.permissions.sandbox_settings import SANDBOX_MODES
 from agent.version import __version__
 

@@ -9,7 +9,7 @@ from agent.app.options import EFFORTS, THEMES
 from agent.formatting import format_count
 from agent.menus import Menu, MenuRow
 from agent.model_port import ModelCatalog, ModelFacts
-from agent.permissions.rules import Mode
+from agent.permissions.modes import Mode
 
 EFFORT_WORDS = {
     "low": "quick answers, the fewest tokens",

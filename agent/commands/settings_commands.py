@@ -16,9 +16,9 @@ from agent.events import CommandOutput, Event, Notice
 from agent.extensions.hooks.claude_settings import HOOK_KINDS
 from agent.formatting import shorten
 from agent.permissions.explanation import explanation
+from agent.permissions.modes import MODES
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
 from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.rules import MODES
 from agent.ports import HookEvent
 from tools.base import ToolError
 from tools.bash import command_access

@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
+from agent.permissions.modes import MODES, Mode
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.rules import MODES, Mode, Verdict, judge_call
+from agent.permissions.rules import Verdict, judge_call
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
 from tools.base import Access, Tool, ToolError, parse_arguments
 from transcripts.messages import ToolUseBlock

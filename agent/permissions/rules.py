@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from glob import escape
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from .allow_rules import ReadingJudge, coverage, lasting_rule
 from .deny_rules import Denial, denial_of
 from .destructive import ruin_by
+from .modes import Mode
 from .program_names import Standpoint, own_programs_of
 from .rule_syntax import EDITING, OPENING, READING, RUNNING, Rule, exact_rule, is_exactly
 from .shell_syntax import MAX_PARSED_CHARS
@@ -23,24 +24,10 @@ from .vital_places import Places
 if TYPE_CHECKING:
     from tools.base import Access
 
-Mode = Literal["manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
-MODES: tuple[Mode, ...] = get_args(Mode)
-_MODES_OF_CLIENTS: Mapping[str, Mode] = {"default": "manual", "auto": "manual"}
 REPLACED = "it runs a program of the project that has changed since this line was let out of the wall"
 NO_WALL = "commands have to be walled in, and there is no wall here"
 NOT_IN_PLAN_MODE = "the mode is plan, in which nothing is changed"
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
-
-
-def mode_named(text: str) -> Mode | None:
-    """The mode of that name, also as Claude Code calls it; None where there is none."""
-    name = _MODES_OF_CLIENTS.get(text, text)
-    return next((mode for mode in MODES if mode == name), None)
-
-
-def client_mode(mode: str) -> str:
-    """A permission mode as Claude Code and its clients call it."""
-    return "default" if mode == "manual" else mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from agent.extensions.hooks.hook_answers import HookFailed, hook_answer
 from agent.extensions.hooks.hook_asking import AskedHooks
 from agent.extensions.hooks.hook_table import HookEntry
 from agent.formatting import client_name
+from agent.permissions.modes import mode_named
 from agent.permissions.rule_syntax import known_rules
-from agent.permissions.rules import mode_named
 from agent.ports import (
     Allow,
     Deny,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.permissions.rules import MODES, Mode, mode_named
+from agent.permissions.modes import MODES, Mode, mode_named
 
 MAX_AGENT_DESCRIPTION_CHARS = 250  # shown to the model of each
 MAX_AGENTS_SECTION_CHARS = 4_000  # of the list in the system prompt: 2 % of a window of 50,000 tokens

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
-from agent.permissions.permission_store import read_settings
 from agent.permissions.program_files import ProjectPrograms
+from agent.permissions.settings_toml import read_settings
 from tools.files.text_encoding import pluralize
 from transcripts.disk import is_foreign, read_regular
 

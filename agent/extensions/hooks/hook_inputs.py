@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.formatting import client_name, client_output
-from agent.permissions.rules import client_mode
+from agent.permissions.modes import client_mode
 from agent.ports import HookEvent
 from transcripts.session_lock import path_of
 

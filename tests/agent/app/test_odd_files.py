@@ -13,7 +13,7 @@ from agent.app.config import load_config
 from agent.checkpoints.change_log import read_changes
 from agent.errors import ConfigError, UsageError
 from agent.model.selection import ModelFactsCache
-from agent.permissions.permission_store import permissions_path
+from agent.permissions.settings_toml import permissions_path
 from agent.session.environment_context import branch
 from agent.session.repository import SessionRepository
 from agent.session.system_prompt import memory_paths, read_memory, unread_memory

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from agent.cli.permissions_command import main
-from agent.permissions.permission_store import permissions_path, store_rule
+from agent.permissions.permission_store import store_rule
 from agent.permissions.rule_syntax import exact_rule
+from agent.permissions.settings_toml import permissions_path
 
 ROOT = Path(__file__).resolve().parents[3]
 

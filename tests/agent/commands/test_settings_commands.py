@@ -15,8 +15,9 @@ from agent.cli.arguments import Options
 from agent.errors import UsageError
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.selection import ModelSelection
-from agent.permissions.permission_store import permissions_path, store_rule
+from agent.permissions.permission_store import store_rule
 from agent.permissions.rule_syntax import Rule
+from agent.permissions.settings_toml import permissions_path
 from agent.session.environment_context import PLAN_TEXT
 from compact.prices import PRICES_BY_MODEL
 from tests.strict_api.demo_bridge import demo_reply

@@ -9,8 +9,9 @@ import pytest
 
 from agent.events import ToolCallFinished, TurnFinished
 from agent.loop.compaction import live_state
+from agent.permissions.modes import Mode
 from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rules import Mode, PermissionRules
+from agent.permissions.rules import PermissionRules
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from agent.session.environment_context import (
     END_OF_PLAN_TEXT,

@@ -19,10 +19,11 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.errors import ConfigError
 from agent.events import Notice, ToolCallFinished, TurnFinished
 from agent.loop.session_wall import SessionWall
+from agent.permissions.modes import Mode
 from agent.permissions.permission_store import PermissionStore, stored_openings, stored_places, stored_rules
 from agent.permissions.program_names import own_programs_of
 from agent.permissions.rule_syntax import OPENING, REACHING, Rule
-from agent.permissions.rules import REPLACED, Mode, PermissionRules
+from agent.permissions.rules import REPLACED, PermissionRules
 from agent.permissions.sandbox_settings import SandboxSettings
 from agent.permissions.surroundings import ProjectSurroundings
 from agent.ports import Allow, Deny

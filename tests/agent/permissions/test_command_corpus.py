@@ -9,9 +9,10 @@ from random import Random
 import pytest
 
 from agent.app.config import load_config
-from agent.permissions.permission_store import permissions_path, store_rule
+from agent.permissions.permission_store import store_rule
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
+from agent.permissions.settings_toml import permissions_path
 from tools.base import Access
 
 ALLOWED = ("git status", "ls")

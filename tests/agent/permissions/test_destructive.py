@@ -5,8 +5,9 @@ import shlex
 import pytest
 
 from agent.permissions.destructive import ruin_by
+from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import parse_rules
-from agent.permissions.rules import MODES, PermissionRules, judge_call
+from agent.permissions.rules import PermissionRules, judge_call
 from agent.permissions.vital_places import Places
 from tools.base import Access
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.permissions.modes import MODES, Mode
 from agent.permissions.rule_syntax import OPENING, Rule
-from agent.permissions.rules import MODES, Mode, PermissionRules, judge_call, may_leave
+from agent.permissions.rules import PermissionRules, judge_call, may_leave
 from agent.permissions.surroundings import ProjectSurroundings
 from tools.base import Access
 

@@ -14,12 +14,12 @@ from agent.permissions.permission_store import (
     SESSION_ORIGIN,
     PermissionStore,
     drop_rule,
-    permissions_path,
     store_rule,
     stored_rules,
 )
 from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
+from agent.permissions.settings_toml import permissions_path
 from tools.base import Access
 
 LOG, PUSH = Rule("bash", "git log", "a flag"), Rule("bash", "git push", "a flag")

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from agent.cli.arguments import parse
 from agent.loop.call_permission import rules_for_session
+from agent.permissions.modes import MODES, mode_named
 from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.rules import MODES, PermissionRules, Verdict, judge_call, may_search, mode_named
+from agent.permissions.rules import PermissionRules, Verdict, judge_call, may_search
 from agent.permissions.shell_syntax import parse_simple_commands
 from agent.ports import PermissionQuestion
 from agent.ui.approval import approval_choices

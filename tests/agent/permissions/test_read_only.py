@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import parse_rules
-from agent.permissions.rules import MODES
 
 from .reading_project import ReadingProject, lines_of
 

@@ -1,0 +1,41 @@
+"""Read the TOML files of settings and grants, apart from the rules: the first paint needs no more."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from agent.errors import ConfigError
+from transcripts.disk import read_regular
+
+MAX_SETTINGS_BYTES = 1024 * 1024
+# tomllib takes 20 s for a key of 30,000 parts, and no setting has more than two.
+_LONG_KEY = re.compile(r"""(?<![\w"'.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){40}""")
+
+
+def permissions_path(user_dir: Path, folder: Path) -> Path:
+    """The file of the rules granted permanently in the project `folder`."""
+    name = hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return user_dir / "projects" / f"{name}.toml"
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The entries of a TOML file of settings, whatever stands in its place; none where nothing does.
+
+    Raises ConfigError, naming the fix.
+    """
+    try:
+        text = read_regular(path, MAX_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+        if _LONG_KEY.search(text):
+            raise ValueError("it has a key of more than 40 parts")
+        return tomllib.loads(text)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except RecursionError as error:
+        raise ConfigError(f"{path}: it is nested too deeply; correct it or move it away") from error
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path}: {why}; correct it or move it away") from error
