@@ -189,12 +189,15 @@ def _spinner(live_view: LiveView, ctx: RenderContext, now: float) -> list[str]:
     if live_view.question_since is not None:
         return [ctx.clipped("warning", "Waiting for your answer")]
     frame = SPINNER_FRAMES[int(now / REDRAW_INTERVAL_S) % len(SPINNER_FRAMES)]
-    label, role = live_view.label, "accent"
+    label, tries, role = live_view.label, "", "accent"
     if live_view.retry_at is not None:
         wait = round(live_view.retry_at - now)
-        label, role = f"{label} {f'in {wait} s' if wait > 0 else 'now'}", "warning"
+        label, _, tries = label.rpartition("; ")
+        tries, role = f"; {tries} {f'in {wait} s' if wait > 0 else 'now'}", "warning"
     rest = f"… {_whole_seconds(now - live_view.started_at)} · Ctrl-C to interrupt"
-    shown = clip(label, max(ctx.columns - len(rest) - 2, ctx.columns // 2))
+    room = max(ctx.columns - len(rest) - 2, ctx.columns * 3 // 4 if tries else ctx.columns // 2)
+    shown = clip(label, max(room - len(tries), 1)) + tries  # when it goes on is seen at any width
+    rest = rest.removeprefix("…") if shown.endswith("…") else rest
     left = ctx.columns - 2 - cell_width(shown)
     return [ctx.paint(role, f"{frame} {shown}") + ctx.paint("dim", clip(rest, left))]
 

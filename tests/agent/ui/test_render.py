@@ -111,6 +111,29 @@ def test_an_agent_has_one_line_for_as_long_as_it_works():
     assert draw_live_view(state, ctx, 20, 1.5) == ["● task  explore: find it"]
 
 
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (120, "529 overloaded_error: Overloaded; try 2 of 10 in 7 s… 0 s · Ctrl-C to interrupt"),
+        (40, "529 overl…; try 2 of 10 in 7 s… 0 s ·…"),
+    ],
+)
+def test_when_a_request_is_tried_again_is_seen_at_any_width(columns: int, shown: str) -> None:
+    state = LiveView()
+    state.start(0.0)
+    state.take(events.Retrying("529 overloaded_error: Overloaded", 7.0, 2, 10), 0.0)
+    (line,) = draw_live_view(state, RenderContext(columns, Theme(False, False)), 20, 0.0)
+    assert without_sgr(line)[2:] == shown
+
+
+def test_a_label_that_is_cut_has_one_ellipsis() -> None:
+    state = LiveView()
+    state.start(0.0)
+    state.take(events.ToolCallDelta("mcp__a_server__with_a_tool", 2_000), 0.0)
+    (line,) = draw_live_view(state, RenderContext(40, Theme(False, False)), 20, 0.0)
+    assert "… 0 s" in without_sgr(line) and "……" not in without_sgr(line)
+
+
 def running(sample):
     state = LiveView()
     state.start(0.0)
