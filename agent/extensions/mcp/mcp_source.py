@@ -133,6 +133,7 @@ class McpServers:
     _closed: bool = False
     _attached: int = 0
     _told: dict[str, str] = field(default_factory=dict)  # the newest news of each server
+    _said: dict[str, str] = field(default_factory=dict)  # the newest failure that the person was told of each
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None:
         """Read what is configured. Servers are started beside; raises UsageError for --mcp-config."""
@@ -222,7 +223,9 @@ class McpServers:
             elif what in ("connected", "changed") and text != before:  # not for every reconnection
                 inbox.post(text, key)
                 self._told[key] = text
-        if not self._closed and (told := told_of(server, what, self.setup.attended)):
+        told, said = told_of(server, what, self.setup.attended), self._said.get(server.entry.name)
+        self._said[server.entry.name] = told if what in ("failed", "connected") else said or ""
+        if not self._closed and told and (what != "failed" or told != said):  # not for every new try
             self.setup.tell(f"MCP server {server.entry.name}{told}")
 
     def live_lines(self) -> list[str]:

@@ -30,6 +30,7 @@ MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # of one line of a server
 MAX_SERVER_LOG_BYTES = 1024 * 1024
 MAX_TOLD_LINE_CHARS = 300
 MAX_LOGGED_JUNK_LINES = 100  # of its output that is no message
+MAX_JUNK_LINES = 100_000  # before its first message, after which it is ended
 _SERVER_READ_BYTES = 1 << 16
 _EXIT_WAIT_S = 0.5  # for the exit status, once a server has closed its output
 _OFF = ("off", "0", "no", "false")  # as values of MAKEROOM_NAMESPACE
@@ -119,6 +120,7 @@ class StdioConnection:
         self._reading: asyncio.Task[None] | None = None
         self._closing = False
         self._skipped = 0  # lines that were no message
+        self._spoke = False  # it has sent a message
 
     def begin(self, reader: asyncio.StreamReader, deliver: Callable[[Any], None]) -> None:
         self._reading = asyncio.ensure_future(self._read(reader, deliver))
@@ -144,6 +146,10 @@ class StdioConnection:
                 if (size := size + len(rest)) > MAX_MESSAGE_BYTES:
                     why = f"it sent a message of more than {MAX_MESSAGE_BYTES // 1024 // 1024} MB"
                     break
+                if self._skipped > MAX_JUNK_LINES and not self._spoke:
+                    why = f"it wrote {MAX_JUNK_LINES:,} lines that are no message{self.hint}"
+                    break
+                await asyncio.sleep(0)  # what is there already is read without waiting: others go on too
         except OSError:
             pass  # as at the end: it is gone
         if not self._closing:
@@ -159,6 +165,7 @@ class StdioConnection:
         except (ValueError, RecursionError):
             message = None
         if isinstance(message, dict | list):
+            self._spoke = True
             deliver(message)
         else:
             self._skipped += 1

@@ -74,6 +74,7 @@ def test_bad_servers_fail_with_one_line_and_leave_the_good_ones_alone(tmp_path: 
     entries = {mode: script(mode) for mode in modes}
     fine = {mode: script(mode) for mode in ("junk", "noise", "ids", "slow", "loop", "odd")}
     entries |= {"missing": {"command": "no-such-program"}, "fine": script(), **fine}
+    entries["endless"] = {"command": "yes"}
 
     async def run() -> None:
         async with servers_of(tmp_path, **entries) as servers:
@@ -86,6 +87,7 @@ def test_bad_servers_fail_with_one_line_and_leave_the_good_ones_alone(tmp_path: 
             assert told["exits"] == "it ended with exit code 1: cannot start: no such database"
             assert told["ends"].startswith("it ended with exit code 0")
             assert told["error"] == "no tools today"
+            assert told["endless"].startswith("it wrote 100,000 lines that are no message")
             assert (
                 told["missing"] == "there is no program 'no-such-program'; install it or correct the command"
             )
@@ -98,6 +100,26 @@ def test_bad_servers_fail_with_one_line_and_leave_the_good_ones_alone(tmp_path: 
             assert 79_000 < log.stat().st_size <= MAX_SERVER_LOG_BYTES and log.stat().st_mode & 0o777 == 0o600
 
     asyncio.run(run())
+
+
+def test_a_failure_is_told_once_however_often_the_server_is_tried(tmp_path: Path) -> None:
+    lines: list[str] = []
+
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"missing": {"command": "no-such-program"}}}')
+
+    async def run() -> None:
+        places = McpPlaces(tmp_path, tmp_path)
+        source = McpServers(
+            McpSetup(places, tmp_path / "state", approved=lambda item: True, tell=lines.append)
+        )
+        await source.open(tmp_path, ENVIRON)
+        (server,) = source.servers
+        for _ in range(3):
+            await server.reconnect()
+        await source.close()
+
+    asyncio.run(run())
+    assert len(lines) == 1 and "no-such-program" in lines[0]
 
 
 def test_calls_have_a_limit_can_be_given_up_and_survive_the_servers_death(tmp_path: Path) -> None:
