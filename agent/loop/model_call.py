@@ -49,6 +49,7 @@ from .context import TurnContext
 
 MAX_SUMMARY_TRIES = 4
 MIN_SEEN_SHARE = 0.7  # of a prompt, by our estimate: a server that saw less has cut it
+MIN_CUT_TOKENS = 1_000  # that a server left out: small prompts are estimated badly
 _DROPPED_FEATURE = "the server does not take {}: left out from now on"
 _CHANGED_FEATURE: dict[Feature, str] = {
     "system blocks": "the server takes the system prompt as one text: sent so from now on",
@@ -110,7 +111,7 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
             _repair(session, context, error, repairs, emit)
         else:
             seen = reply.usage.prompt if context.compaction.cuts_silently else 0
-            is_cut = 0 < seen < MIN_SEEN_SHARE * sent.tokens
+            is_cut = 0 < seen < min(MIN_SEEN_SHARE * sent.tokens, sent.tokens - MIN_CUT_TOKENS)
             fact = session.reply(reply, 0 if is_cut else sent.seq)  # its figure says nothing of our estimate
             emit(ReplyFinished(fact))
             if is_cut:
