@@ -110,6 +110,8 @@ def _run(setup: RunSetup) -> int:
         interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
         warnings = "".join(f"makeroom: {escaped(each)}\n" for each in setup.config.warnings)
         (sys.stdout if interactive else sys.stderr).write(f"{warnings}{NO_MODEL}")
+        if headless and setup.options.output_format != "text":  # a client waits for a result
+            import_module("agent.cli.session_choice").write_refusal("makeroom needs a model to talk to", "")
         return AuthenticationError.code
     if setup.options.input_format == "stream-json":
         from agent.stream_protocol.stream_run import run_stream  # 60 ms that other runs save

@@ -46,8 +46,13 @@ def with_session(setup: RunSetup) -> RunSetup | None:
 def tell_refusal(error: str, session: str) -> int:
     """Tell a program that its session cannot be gone on with: on standard error, and by a result."""
     sys.stderr.write(f"makeroom: {escaped(error)}\n")
-    sys.stdout.write(f"{json_line(refused_result(error, session))}\n")
+    write_refusal(error, session)
     return AgentError.code
+
+
+def write_refusal(error: str, session: str) -> None:
+    """The result of a run that could not begin, for the program that waits for it."""
+    sys.stdout.write(f"{json_line(refused_result(error, session))}\n")
 
 
 def _pick(repository: SessionRepository, setup: RunSetup) -> str:

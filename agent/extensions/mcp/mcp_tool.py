@@ -205,4 +205,4 @@ def news_of(server: McpServer) -> str:
     """What the model is told of a server that was connected, or has changed its tools."""
     names = ", ".join(server.offer.names) or "none"
     more = f" Resources: {len(server.offer.resources)}." if server.offer.resources else ""
-    return f"MCP server {server.entry.name} is connected. Its tools: {names}.{more}"
+    return f"MCP server {server.entry.name} connected: {names}.{more}"

@@ -80,7 +80,7 @@ def test_a_late_server_is_a_note_and_its_tools_are_direct_once_history_was_repla
         opened(session, context, services)
         await late.reconnect()
         (note,) = inbox.take()
-        assert note.startswith("MCP server late is connected. Its tools: echo, env, ")
+        assert note.startswith("MCP server late connected: echo, env, ")
         assert [line for line in live_state(session, context) if line.startswith("MCP server late")]
         services.after_turn()
         assert tools_of(context) == before and [*context.tools][-1] == before[-1]

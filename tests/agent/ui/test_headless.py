@@ -107,8 +107,10 @@ def test_wrong_use_is_exit_code_2_and_says_what_to_do(
 
 def test_without_a_key_the_exit_code_is_5_and_an_empty_one_is_none(here: Run) -> None:
     other = {"CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-x"}
-    done = here(None, "x", ANTHROPIC_API_KEY="", ANTHROPIC_AUTH_TOKEN=" ", **other)
-    assert done.returncode == 5
+    form = ("--output-format", "stream-json")
+    done = here(None, "x", *form, ANTHROPIC_API_KEY="", ANTHROPIC_AUTH_TOKEN=" ", **other)
+    (result,) = lines(done)
+    assert (done.returncode, result["is_error"]) == (5, True), "a client waits for a result"
     assert "ANTHROPIC_API_KEY" in done.stderr and "--offline" in done.stderr
     assert "CLAUDE_CODE_OAUTH_TOKEN is not usable" in done.stderr
 
