@@ -76,7 +76,7 @@ def test_a_late_server_is_a_note_and_its_tools_are_direct_once_history_was_repla
         before = tools_of(context)
         assert before[0] == "mcp" and {name.split("__")[1] for name in before[1:]} == {"soon"}
         inbox = context.tool_context.inbox
-        assert [text.split(" is ")[0] for text in inbox.take()] == ["MCP server soon"]
+        assert [text.split(" connected")[0] for text in inbox.take()] == ["MCP server soon"]
         opened(session, context, services)
         await late.reconnect()
         (note,) = inbox.take()
