@@ -18,6 +18,7 @@ INJECTED_CLOSING_TAG = "</surroundings>"
 ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # with which an attached file begins
 SKILL_OPENING_TAG, SKILL_CLOSING_TAG = "<skill-instructions>", "</skill-instructions>"
 HOOK_OPENING_TAG = "<hook>"
+OWN_COMMAND_OPENING_TAG = "<command-of-the-user>"  # what the person ran with `!`, and what it wrote
 INJECTED_TAGS = ((INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG), (SKILL_OPENING_TAG, SKILL_CLOSING_TAG))
 SKILL_START = "Instructions of the skill "  # of a text that loads some; name and folder follow
 INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is no JSON object
@@ -171,11 +172,14 @@ def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def said_by_person(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The blocks of a prompt that name it to people: also without what hooks added to it."""
+    """The blocks of a prompt that name it to people: also without what hooks and own commands added."""
     return tuple(
         block
         for block in without_injected(blocks)
-        if not (isinstance(block, TextBlock) and block.text.startswith(HOOK_OPENING_TAG))
+        if not (
+            isinstance(block, TextBlock)
+            and block.text.startswith((HOOK_OPENING_TAG, OWN_COMMAND_OPENING_TAG))
+        )
     )
 
 

@@ -52,8 +52,9 @@ def test_a_session_is_summarized_in_a_list(tmp_path: Path) -> None:
     assert (one.folder, one.size, one.path) == (str(tmp_path), path.stat().st_size, path)
 
 
-def test_what_a_hook_added_does_not_name_a_session(tmp_path: Path) -> None:
-    blocks = (TextBlock("<hook>\nuse tabs\n</hook>"), TextBlock("mend the parser"))
+def test_what_hooks_and_own_commands_added_does_not_name_a_session(tmp_path: Path) -> None:
+    own = TextBlock("<command-of-the-user>\n$ ls\na.py\n</command-of-the-user>")
+    blocks = (own, TextBlock("<hook>\nuse tabs\n</hook>"), TextBlock("mend the parser"))
     keep(tmp_path, "s1", opened(tmp_path), User(2, 1000.0, blocks))
     assert [one.first_prompt for one in recorded_sessions(tmp_path)] == ["mend the parser"]
     assert session_title([User(2, 1000.0, blocks)], "s1") == "mend the parser"
