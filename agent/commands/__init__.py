@@ -81,7 +81,7 @@ async def leave(controller: Controller, argument: str) -> None:
 
 
 KEY_HELP = (
-    "Enter sends; Alt+Enter, Ctrl+J or \\ Enter starts a new line",
+    "Enter sends; Shift+Enter, Alt+Enter, Ctrl-J or \\ Enter starts a new line",
     "Ctrl-C or Esc interrupts a turn; Ctrl-C twice or Ctrl-D on an empty line leaves",
     "Esc Esc on an empty line goes back (/rewind); Shift+Tab changes the permission mode",
     "Up and Ctrl-R find earlier prompts; Tab completes; @ names a file",
