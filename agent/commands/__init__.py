@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -93,6 +93,24 @@ KEY_HELP = (
     "Ctrl-G opens your editor; Ctrl-L redraws",
 )
 
+_NO_LOGIN = "the key comes from ANTHROPIC_API_KEY; /doctor looks for what is missing"
+_IN_WORDS = "ask for it in words, or write a command into .claude/commands"
+_OWN_FILES = "servers, skills, agents and hooks have files of their own: /mcp, /skills, /agents, /hooks"
+# Commands that people know from other agents and that are not here: where to find what they did.
+OTHER_AGENTS_COMMANDS: Mapping[str, str] = {
+    **dict.fromkeys(("login", "logout"), _NO_LOGIN),
+    **dict.fromkeys(("review", "security-review", "pr-comments"), _IN_WORDS),
+    **dict.fromkeys(("plugin", "plugins"), _OWN_FILES),
+    **dict.fromkeys(("color", "colors"), "/theme chooses the colours"),
+    "checkpoint": "/rewind goes back to an earlier state of files and conversation",
+    "ide": "editors use makeroom through an adapter: docs/EDITORS.md",
+    "insights": "/cost and /context tell what a session used",
+    "keybindings": "keybindings.toml, beside your settings, gives actions other keys",
+    "output-style": "the setting output_style chooses it when a session begins",
+    "release-notes": "CHANGELOG.md tells what is new",
+    "statusline": "statusLine in Claude Code's settings files is read",
+}
+MIN_NAME_LIKENESS = 0.65  # of a misspelt name, from which on another one is suggested
 COMMANDS: tuple[Command, ...] = (
     Command("help", show_help, ("?",), "always"),
     Command("init", project.init_project),
@@ -208,6 +226,7 @@ async def _run_brought(controller: Controller, line: str) -> bool:
 
 def _unknown(controller: Controller, name: str) -> Notice:
     names = [known for known, _ in controller.commands()]
-    near = difflib.get_close_matches(name, names, 1, 0.5)
+    near = difflib.get_close_matches(name, names, 1, MIN_NAME_LIKENESS)
     hint = f" - did you mean /{near[0]}?" if near else " - /help lists them"
+    hint = f" - {elsewhere}" if (elsewhere := OTHER_AGENTS_COMMANDS.get(name.lower())) else hint
     return Notice(f"Unknown command /{name}{hint}", "warning")
