@@ -19,6 +19,7 @@ MAX_SKIPPED_LINES = 4  # that were put between two that belong together
 MIN_KEPT_SHARE = 0.5  # of both lines that must have stayed, for marks to tell more than they hide
 
 Span = tuple[int, int]
+ChangedWords = tuple[tuple[Span, ...], tuple[Span, ...]]  # of the old line, of the new one
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +70,26 @@ def with_marks(rows: Sequence[DiffRow]) -> list[DiffRow]:
         (sign, removed), (next_sign, added) = runs[at], runs[at + 1]
         if (sign, next_sign) != ("-", "+") or compared > MAX_MARKED_LINES:
             continue
-        for old, new in _pairs(removed, added):
-            marks = changed_words(removed[old].text, added[new].text)
+        for old, new, marks in _pairs(removed, added):
             removed[old] = replace(removed[old], marks=marks[0])
             added[new] = replace(added[new], marks=marks[1])
         compared += len(removed)
     return [row for _, run in runs for row in run]
 
 
-def _pairs(removed: Sequence[DiffRow], added: Sequence[DiffRow]) -> Iterator[Span]:
-    """Which line became which, in order: each the next that has enough in common with it."""
+def _pairs(removed: Sequence[DiffRow], added: Sequence[DiffRow]) -> Iterator[tuple[int, int, ChangedWords]]:
+    """Which line became which, in order, and by what: each the next that has enough in common with it."""
     begin = 0
     for old, row in enumerate(removed):
-        near = range(begin, min(begin + MAX_SKIPPED_LINES + 1, len(added)))
-        found = next((new for new in near if any(changed_words(row.text, added[new].text))), None)
-        if found is not None:
-            yield old, found
-            begin = found + 1
+        for new in range(begin, min(begin + MAX_SKIPPED_LINES + 1, len(added))):
+            marks = changed_words(row.text, added[new].text)
+            if any(marks):
+                yield old, new, marks
+                begin = new + 1
+                break
 
 
-def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+def changed_words(old: str, new: str) -> ChangedWords:
     """The stretches of both lines that differ; none where they have little in common."""
     if max(len(old), len(new)) > MAX_MARKED_LINE_CHARS or not (old.strip() and new.strip()):
         return (), ()

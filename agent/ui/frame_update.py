@@ -116,9 +116,11 @@ def _steps(old: list[str], target: list[str], kept: int) -> list[tuple[str, int,
     """("delete", first, last) in rows of the old frame and ("insert", first, last) in rows of the new one."""
     end = _alike_ends(old[kept:], target[kept:])
     low, old_high, new_high = kept, len(old) - end, len(target) - end
-    middle = SequenceMatcher(lambda row: not row, old[low:old_high], target[low:new_high], False)
-    few = min(old_high - low, new_high - low) < MIN_MOVED_ROWS
-    codes = [("replace", 0, old_high - low, 0, new_high - low)] if few else middle.get_opcodes()
+    if min(old_high, new_high) - low < MIN_MOVED_ROWS:
+        codes = [("replace", 0, old_high - low, 0, new_high - low)]
+    else:
+        rows = old[low:old_high], target[low:new_high]
+        codes = [*SequenceMatcher(lambda row: not row, *rows, autojunk=False).get_opcodes()]
     steps = []
     for kind, old_from, old_to, new_from, new_to in codes:
         more = (new_to - new_from) - (old_to - old_from)
