@@ -81,6 +81,8 @@ class Temperatures(unittest.TestCase):
 if __name__ == "__main__":
     unittest.main()
 """,
+    # A root of its own for pytest: the folder may lie in a project whose settings ask for plugins.
+    "pytest.ini": "[pytest]\n",
 }
 
 

@@ -9,6 +9,7 @@ from .conversation import Answer, Step, calls_in, tool_call
 
 FIX_REQUEST = re.compile(r"(?is).*\b(fix|repair|mend)\b.*\btests?\b.*")
 SAMPLE_TESTS = "python3 -m unittest -q"  # needs nothing but Python
+_NO_PYTEST = re.compile(r"No module named pytest|\bpython: (?:command )?not found")
 SAMPLE_MODULE = "temperature.py"
 SAMPLE_BUG = "    return sum(values) / (len(values) - 1)\n"
 SAMPLE_REMEDY = "    return sum(values) / len(values)\n"
@@ -23,7 +24,7 @@ def next_fix(text: str, past: Sequence[Step]) -> Answer | None:
     if latest.denied or latest.interrupted:
         return None
     if latest.tool == "bash" and latest.failed:
-        if "No module named pytest" in latest.text and latest.command != SAMPLE_TESTS:
+        if _NO_PYTEST.search(latest.text) and latest.command != SAMPLE_TESTS:
             said = "There is no pytest here, so I run the tests with unittest."
             return Answer(said, (tool_call("bash", command=SAMPLE_TESTS),))
         if SAMPLE_MODULE not in latest.text or "ZeroDivisionError" not in latest.text:

@@ -15,6 +15,7 @@ from tests.agent.ui.headless_run import run_here
 
 
 def test_the_demo_mends_the_sample_project(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--of-a-plugin"\n')
     flags = ("--offline", "--sample", "--permission-mode", "acceptEdits")
     done = run_here(tmp_path, capfd, None, "fix the failing test", *flags)
     module = tmp_path / "makeroom-sample" / "temperature.py"
