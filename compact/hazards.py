@@ -168,12 +168,11 @@ class BlockTracker:
     def shown(self, folded: Folded) -> Sequence[TrackedBlock]:
         """The blocks that the view shows whole, oldest first."""
         edits = folded.edits
-        clears, version = edits.clears, (len(edits.origins), max(edits.origins, default=0), len(edits.undone))
+        version = (len(edits.origins), max(edits.origins, default=0), len(edits.undone))
         if version != self._version:
             self._shown, self._looked_at, self._version = [], 0, version
         for block in islice(self.blocks, self._looked_at, None):
-            is_cleared = block.field in clears.get((block.seq, block.index), ())
-            if not is_cleared and not (edits.folds and edits.covering(block.seq)):
+            if edits.shows(block.seq, block.index, block.field):
                 self._shown.append(block)
         self._looked_at = len(self.blocks)
         return self._shown

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from transcripts.edits import ActiveEdits
 from transcripts.entries import Prompt
 from transcripts.facts import Fact, Reply, Result
 from transcripts.fold import Folded
@@ -93,7 +92,7 @@ def cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> list
     is_failed_edit = touch.use is not None and touch.error and folded.kind_of(touch.use.name) == "writes"
     for file in _files_touched(touch, tracker):
         for block in reversed(tracker.of_file(file)):
-            if block.field in OLD_TEXT_ARGUMENTS or _is_whole(edits, block):
+            if block.field in OLD_TEXT_ARGUMENTS or edits.shows(block.seq, block.index, block.field):
                 continue
             if is_failed_edit or _pays(block, tracker, touch.prompt, rules):
                 text = _text_of(folded, block)
@@ -139,14 +138,6 @@ def put_back(
 def is_put_back(block: Block) -> bool:
     """Whether a block of a result is a span that was put back."""
     return isinstance(block, TextBlock) and block.text.startswith(PUT_BACK_START)
-
-
-def _is_whole(edits: ActiveEdits, block: TrackedBlock) -> bool:
-    """Whether the view shows a block as it was."""
-    return (
-        block.field not in edits.clears.get((block.seq, block.index), ())
-        and edits.covering(block.seq) is None
-    )
 
 
 def _files_touched(touch: FileTouch, tracker: BlockTracker) -> list[str]:
@@ -217,7 +208,7 @@ def _lines_in_view(folded: Folded, touch: FileTouch) -> set[str]:
         texts += block_texts(entry.fact.blocks) if isinstance(entry, Prompt) else ()
     for file in _files_touched(touch, tracker):
         for block in tracker.of_file(file):
-            if _is_whole(edits, block):
+            if edits.shows(block.seq, block.index, block.field):
                 texts += _shown_texts(fact_at(folded, block.seq), block)
     return {_plain(line).strip() for text in texts for line in text.split("\n")}
 

@@ -60,9 +60,8 @@ def _pages_in_view(folded: Folded, file: str, path: str) -> Iterator[_Page]:
     """The newest pages of a file that the view shows whole."""
     edits, left = folded.edits, MAX_PAGES
     for block in reversed(tracker_of(folded).of_file(file.rpartition("/")[2])):
-        is_cleared = block.field in edits.clears.get((block.seq, block.index), ())
         fact = fact_at(folded, block.seq)
-        if is_cleared or edits.covering(block.seq) is not None or not isinstance(fact, Result):
+        if not isinstance(fact, Result) or not edits.shows(block.seq, block.index, block.field):
             continue
         exchange = folded.conversation.exchange_of(fact.of)
         use = exchange.uses.get(fact.block) if exchange else None

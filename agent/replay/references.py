@@ -115,7 +115,7 @@ def judge_reference(
     """Where a reference stands. `sources` are its results as numbered in `folded`."""
     edits = folded.edits
     for seq in sources:
-        if "content" not in edits.clears.get((seq, 0), {}) and edits.covering(seq) is None:
+        if edits.shows(seq, 0, "content"):
             return ReferenceState.IN_CONTEXT
     if reference.name in shown.text:
         return ReferenceState.IN_CONTEXT
@@ -234,18 +234,12 @@ def is_in_view(
 def _lines_shown(seq: int, folded: Folded) -> set[str]:
     """The lines, normalized, that a result shows, and the pages in view that it refers to."""
     fact = fact_at(folded, seq)
-    if not isinstance(fact, Result) or "content" in folded.edits.clears.get((seq, 0), {}):
-        return set()
-    if folded.edits.covering(seq) is not None:
+    if not isinstance(fact, Result) or not folded.edits.shows(seq, 0, "content"):
         return set()
     pages = (_lines_shown(page, folded) for page in pages_referred_to(fact.content))
     return set(normalized(joined_text(fact.content)).split("\n")).union(*pages)
 
 
-def _is_shown(
-    source: Source, numbers: Mapping[int, int], folded: Folded, trimmed: Collection[int] = ()
-) -> bool:
+def _is_shown(source: Source, numbers: Mapping[int, int], folded: Folded, trimmed: Collection[int]) -> bool:
     seq, block, field = numbers[source[0]], source[1], source[2]
-    if seq in trimmed:
-        return False
-    return field not in folded.edits.clears.get((seq, block), {}) and folded.edits.covering(seq) is None
+    return seq not in trimmed and folded.edits.shows(seq, block, field)
