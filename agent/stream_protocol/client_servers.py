@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.extensions.mcp.mcp_entries import read_entry, server_words
-from agent.extensions.mcp.mcp_server import McpServer
+from agent.extensions.mcp.mcp_server import McpServer, ServerLimits
 from agent.extensions.mcp.mcp_session import ConnectionLost, Message, ServerFailed
 
 from .client_channel import ClientChannel, ClientRefused
@@ -54,8 +54,7 @@ def client_servers(names: list[str], channel: ClientChannel) -> tuple[McpServer,
         async def connect(deliver: Callable[[Any], None], lost: Callable[[str], None]) -> ClientConnection:
             return ClientConnection(name, channel, deliver)
 
-        made = McpServer(read_entry(name, {"type": "sdk"}, "flag", {}), words[name], connect)
-        made.limits = made.limits.with_call_s(CLIENT_CALL_TIMEOUT_S)
-        return made
+        entry = read_entry(name, {"type": "sdk"}, "flag", {})
+        return McpServer(entry, words[name], connect, ServerLimits(call_s=CLIENT_CALL_TIMEOUT_S))
 
     return tuple(map(server, dict.fromkeys(names)))

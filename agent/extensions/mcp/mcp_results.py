@@ -55,14 +55,6 @@ class ResultPlace:
         return self.context.outputs / f"{self.context.session}-mcp-{ident}{suffix}{extension}"
 
 
-@dataclass(frozen=True, slots=True)
-class RawImage:
-    """An image as it came."""
-
-    data: bytes
-    kind: str
-
-
 async def mcp_result(answer: Mapping[str, Any], place: ResultPlace, about: Mapping[str, Any]) -> ToolResult:
     """The result of `tools/call`. `about` is for the record."""
     content = answer.get("content")
@@ -104,14 +96,13 @@ async def made_result(
     )
 
 
-def _pieces(parts: list[dict[str, Any]], place: ResultPlace) -> Iterator[str | RawImage]:
+def _pieces(parts: list[dict[str, Any]], place: ResultPlace) -> Iterator[str | bytes]:
+    """What is text, and the bytes of images, as they came."""
     for number, part in enumerate(parts, 1):
         match part:
             case {"type": "text", "text": str(text)}:
                 yield text
-            case {"type": "image", "data": str(data)}:
-                yield _from_base64(data, str(part.get("mimeType")), place, number)
-            case {"type": "audio", "data": str(data)}:
+            case {"type": "image" | "audio", "data": str(data)}:
                 yield _from_base64(data, str(part.get("mimeType")), place, number)
             case {"type": "resource", "resource": {"text": str(text)}}:
                 yield f"@{place.server}:{_uri(part['resource'])}\n{text}"
@@ -130,7 +121,7 @@ def _uri(part: Mapping[str, Any]) -> str:
     return str(part.get("uri", ""))
 
 
-def _from_base64(data: str, kind: str, place: ResultPlace, number: int) -> str | RawImage:
+def _from_base64(data: str, kind: str, place: ResultPlace, number: int) -> str | bytes:
     """An image, or the words for a file that holds what is none."""
     kind = kind[:MAX_MIME_CHARS]
     try:
@@ -138,7 +129,7 @@ def _from_base64(data: str, kind: str, place: ResultPlace, number: int) -> str |
     except ValueError:
         return f"[{kind}: what the server sent is no base64]"
     if media_type(raw[:16]) is not None:
-        return RawImage(raw, kind)
+        return raw
     if len(raw) > MAX_MCP_BLOB_BYTES:
         return f"[{kind}, {len(raw):,} bytes: too large to be kept]"
     path = place.path(_extension(kind), number)
@@ -161,10 +152,10 @@ def _shown_path(path: Path, place: ResultPlace) -> str:
     return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
 
 
-def _image(raw: RawImage) -> Block:
+def _image(raw: bytes) -> Block:
     """An image that a request can carry, or why it cannot: a broken one would spoil every request."""
     try:
-        block, _ = load_image(raw.data, media_type(raw.data[:16]) or "image/png")
+        block, _ = load_image(raw, media_type(raw[:16]) or "image/png")
     except BadImage as error:
         return TextBlock(f"[an image was left out here: {error}]")
     return block

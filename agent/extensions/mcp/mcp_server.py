@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from .mcp_entries import ServerEntry
@@ -51,9 +51,6 @@ class ServerLimits:
     connect_s: float = MCP_CONNECT_TIMEOUT_S
     call_s: float = SERVER_CALL_TIMEOUT_S
     elicits: bool = False
-
-    def with_call_s(self, seconds: float) -> ServerLimits:
-        return replace(self, call_s=seconds)
 
     @classmethod
     def of(cls, environ: Mapping[str, str], elicits: bool) -> ServerLimits:
