@@ -10,7 +10,7 @@ from agent.permissions.permission_store import PermissionStore, stored_openings,
 from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
 from agent.permissions.rules import PermissionRules, noting_programs
 from agent.permissions.sandbox_settings import with_entries
-from agent.permissions.settings_toml import permissions_path
+from agent.permissions.settings_toml import home_folder, permissions_path
 from agent.permissions.surroundings import ProjectSurroundings
 from tools.processes.env_filter import filter_environment
 
@@ -41,7 +41,7 @@ def permission_store(setup: RunSetup) -> PermissionStore:
 
 def home_of(environ: Mapping[str, str]) -> Path:
     """The person's home, a real path."""
-    return Path(environ.get("HOME") or Path.home()).resolve()
+    return home_folder(environ).resolve()
 
 
 def _from_flag(flag: str, texts: Sequence[str]) -> list[Rule]:

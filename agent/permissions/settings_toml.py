@@ -1,10 +1,11 @@
-"""Read the TOML files of settings and grants, apart from the rules: the first paint needs no more."""
+"""Find and read the files of settings and grants, apart from the rules: the first paint needs no more."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,16 @@ from transcripts.disk import read_regular
 MAX_SETTINGS_BYTES = 1024 * 1024
 # tomllib takes 20 s for a key of 30,000 parts, and no setting has more than two.
 _LONG_KEY = re.compile(r"""(?<![\w"'.-])(?:["'\w-]++[ \t]*+\.[ \t]*+){40}""")
+
+
+def home_folder(environ: Mapping[str, str]) -> Path:
+    """The person's home, as it is named."""
+    return Path(environ.get("HOME") or Path.home())
+
+
+def claude_folder(environ: Mapping[str, str]) -> Path:
+    """Where Claude Code keeps what is the person's own."""
+    return Path(environ.get("CLAUDE_CONFIG_DIR") or home_folder(environ) / ".claude")
 
 
 def permissions_path(user_dir: Path, folder: Path) -> Path:

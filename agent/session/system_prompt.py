@@ -82,11 +82,8 @@ def unread_memory(folder: Path, user_dir: Path) -> list[str]:
 
 def _memory_candidates(folder: Path, user_dir: Path) -> Iterator[tuple[Path, str]]:
     """The memory files, of each place the first that can be used, and why those before it cannot."""
-    above = [folder, *folder.parents]
-    top = _repository(folder)
-    within = above[: above.index(top) + 1] if top else [folder]
     trusted = trusted_owners(folder)
-    for place in (user_dir, *reversed(within)):
+    for place in (user_dir, *reversed(repository_folders(folder))):
         for path in (place / name for name in MEMORY_NAMES):
             try:
                 found, link = path.stat(), path.lstat()
@@ -101,9 +98,11 @@ def _memory_candidates(folder: Path, user_dir: Path) -> Iterator[tuple[Path, str
                 break
 
 
-def _repository(folder: Path) -> Path | None:
-    """The folder or the nearest one above that holds .git."""
-    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
+def repository_folders(folder: Path) -> list[Path]:
+    """The folder and those above it, up to the nearest that holds .git; it alone where none does."""
+    above = [folder, *folder.parents]
+    top = next((place for place in above if (place / ".git").exists()), folder)
+    return above[: above.index(top) + 1]
 
 
 def system_prompt(
@@ -162,5 +161,5 @@ def read_memory(paths: Sequence[Path], user_dir: Path) -> list[tuple[Path, str]]
 
 def _leads_away(path: Path) -> bool:
     """Whether a link leads out of the repository, or to a secret."""
-    real, top = path.resolve(), _repository(path.parent) or path.parent
+    real, top = path.resolve(), repository_folders(path.parent)[-1]
     return is_protected(str(real), "read") or not is_inside(str(real), str(top))

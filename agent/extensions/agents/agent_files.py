@@ -11,6 +11,8 @@ from pathlib import Path
 
 from agent.extensions.approvals import ProjectItem
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
+from agent.permissions.settings_toml import claude_folder, home_folder
+from agent.session.system_prompt import repository_folders
 from transcripts.disk import is_foreign, read_regular
 
 from .agent_definitions import BUILTIN_AGENTS, AgentDefinition, agent_definition, given_agents
@@ -85,23 +87,16 @@ def _files(places: AgentPlaces, problems: list[str]) -> Iterator[AgentFile]:
     """The files of all sources, those last that win."""
     sources = places.sources
     if sources is None or "user" in sources:
-        claude = Path(places.environ.get("CLAUDE_CONFIG_DIR") or _home(places.environ) / ".claude")
-        for folder in (claude, places.user_dir):
+        for folder in (claude_folder(places.environ), places.user_dir):
             yield from (AgentFile(path, content) for path, content in _read(folder / AGENTS_FOLDER, problems))
     if sources is None or "project" in sources:
         yield from _project_files(places.folder, places.environ, problems)
 
 
-def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("HOME") or Path.home())
-
-
 def _project_files(folder: Path, environ: Mapping[str, str], problems: list[str]) -> Iterator[AgentFile]:
     """The files of the repository, from its top down to the folder; in the home they are the person's own."""
-    above = [folder, *folder.parents]
-    top = next((place for place in above if (place / ".git").exists()), folder)
-    home = _home(environ).resolve()
-    within = [place for place in above[: above.index(top) + 1][::-1] if place != home]
+    above, home = repository_folders(folder), home_folder(environ).resolve()
+    top, within = above[-1], [place for place in reversed(above) if place != home]
     for place, name in ((place, name) for name in (".claude", ".makeroom") for place in within):
         for path, content in _read(place / name / AGENTS_FOLDER, problems):
             if not is_foreign(path, place) and path.resolve().is_relative_to(top):

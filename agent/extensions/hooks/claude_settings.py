@@ -15,7 +15,7 @@ from pathlib import Path
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
 from agent.permissions.program_files import ProjectPrograms
-from agent.permissions.settings_toml import read_settings
+from agent.permissions.settings_toml import claude_folder, read_settings
 from tools.files.text_encoding import pluralize
 from transcripts.disk import is_foreign, read_regular
 
@@ -93,8 +93,7 @@ def approved_settings(
 
 def read_files(folder: Path, environ: Mapping[str, str]) -> list[ClaudeSettings]:
     """The files that there are, the person's own first, then the project's, the most particular last."""
-    home = Path(environ.get("HOME") or Path.home())
-    user = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "settings.json"
+    user = claude_folder(environ) / "settings.json"
     places = [
         (user, "user"),
         (folder / ".makeroom" / "settings.toml", "project"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.extensions.frontmatter import read_markdown
+from agent.permissions.settings_toml import claude_folder
 
 from .skill_files import check_origin
 
@@ -26,13 +27,12 @@ class StylePlaces:
 
     def folders(self) -> Iterator[tuple[Path, bool]]:
         """The folders, those first that win; with each, whether it came with the checkout."""
-        home = Path(self.environ.get("HOME") or Path.home())
         if self.sources is None or "project" in self.sources:
             yield self.folder / ".makeroom" / _STYLES_FOLDER, True
             yield self.folder / ".claude" / _STYLES_FOLDER, True
         if self.sources is None or "user" in self.sources:
             yield self.user_dir / _STYLES_FOLDER, False
-            yield Path(self.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude") / _STYLES_FOLDER, False
+            yield claude_folder(self.environ) / _STYLES_FOLDER, False
 
 
 def style_text(name: str, places: StylePlaces) -> str:

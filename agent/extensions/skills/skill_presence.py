@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
 from agent.extensions.approvals import ProjectItem
+from agent.permissions.settings_toml import claude_folder, home_folder
+from agent.session.system_prompt import repository_folders
 
 Scope = Literal["makeroom", "project", "user"]
 SkillKind = Literal["skill", "command"]
@@ -137,12 +139,10 @@ class NoSkills:
 
 def skill_places(folder: Path, environ: Mapping[str, str], user_dir: Path | None) -> Iterator[SkillPlace]:
     """Where commands and skills may lie, those first that win. `user_dir`: our folder of settings."""
-    top = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), folder)
-    within = [folder, *folder.parents]
-    within = within[: within.index(top) + 1]
-    home = Path(environ.get("HOME") or Path.home())
-    within = [place for place in within if place != home.resolve()]  # the person's own, not a project's
-    claude = Path(environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+    above, home = repository_folders(folder), home_folder(environ)
+    top, claude = above[-1], claude_folder(environ)
+    own = home.resolve()
+    within = [place for place in above if place != own]  # what lies there is the person's, not a project's
     kinds: tuple[tuple[SkillKind, str], ...] = (("skill", "skills"), ("command", "commands"))
     for kind, name in kinds:
         yield from (SkillPlace(place / _OWN_FOLDER / name, kind, "makeroom", top) for place in within)
