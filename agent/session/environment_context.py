@@ -14,7 +14,7 @@ from tools.inbox import Inbox
 from transcripts.disk import read_regular
 from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
-from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, TextBlock, is_injected
+from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, TextBlock, injected, is_injected
 
 from .system_prompt import COMMAND_TEXTS, TEXTS_WITHOUT_WALL
 
@@ -67,11 +67,7 @@ def news_of_surroundings(folded: Folded, commands: str | None, mode: str) -> lis
         news += [now] if (now := commands or OPEN_TEXT) != before else []
     if not planning and next((text for text in told if text in _PLAN_TEXTS), "") == PLAN_TEXT:
         news.append(END_OF_PLAN_TEXT)
-    return [_injected(text) for text in news]
-
-
-def _injected(text: str) -> str:
-    return f"{INJECTED_OPENING_TAG}\n{text}\n{INJECTED_CLOSING_TAG}"
+    return [injected(text) for text in news]
 
 
 def post_planning(inbox: Inbox, planning: bool) -> None:
@@ -79,7 +75,7 @@ def post_planning(inbox: Inbox, planning: bool) -> None:
     if PLAN_KEY in inbox.waiting:
         inbox.withdraw(PLAN_KEY)
     else:
-        inbox.post(_injected(PLAN_TEXT if planning else END_OF_PLAN_TEXT), PLAN_KEY)
+        inbox.post(injected(PLAN_TEXT if planning else END_OF_PLAN_TEXT), PLAN_KEY)
 
 
 def surroundings_told(entry: Entry) -> list[str]:
