@@ -69,5 +69,6 @@ def begin_fork(call: NestedCall, session: Session, tools: list[str]) -> None:
 def _open_calls(session: Session) -> list[tuple[int, int]]:
     """(reply, block) of the calls of the newest reply that have no result yet."""
     newest = session.folded.conversation.last_exchange
-    open_blocks = [] if newest is None else [each for each in newest.uses if each not in newest.results]
-    return [(newest.seq, block) for block in open_blocks] if newest is not None else []
+    if newest is None:
+        return []
+    return [(newest.seq, block) for block in newest.uses if block not in newest.results]

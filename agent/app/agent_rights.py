@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from agent.permissions.rules import PermissionRules
 from agent.permissions.sandbox_settings import SandboxSettings
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
 from agent.session.session import Session
-from tools.base import ToolError, parse_arguments
+from tools.base import Access, ToolError, parse_arguments
 from transcripts.entries import Exchange, Prompt
 
 REFUSED_BEFORE = "this was refused to the session that started you, and is refused to its agents too"
@@ -72,7 +72,7 @@ class AgentApprover:
 
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         """See ports.Approver."""
-        if self.refused() & _places(question):
+        if self.refused() & _places(question.access):
             return Deny(REFUSED_BEFORE, unattended=True)
         agent, pool = self.agent, self.pool
         agent.asks = True
@@ -90,13 +90,13 @@ class AgentApprover:
             agent.answered.set()
             self.changed()
         if isinstance(answer, Deny) and not answer.unattended:
-            self.pool.refused |= _places(question)
+            self.pool.refused |= _places(question.access)
             self.agent.stops = answer.stop
         return answer
 
 
-def _places(question: PermissionQuestion) -> set[Place]:
-    return {(access.kind, access.target) for access in question.access if access.kind != "none"}
+def _places(accesses: Iterable[Access]) -> set[Place]:
+    return {(access.kind, access.target) for access in accesses if access.kind != "none"}
 
 
 def refused_to_agents(session: Session, context: TurnContext) -> set[Place]:
@@ -123,7 +123,7 @@ def _refused_to(session: Session, context: TurnContext, since: int) -> set[Place
                 access = tool.access(parse_arguments(tool, use.input), context.tool_context)
             except ToolError:
                 continue
-            found |= {(each.kind, each.target) for each in access if each.kind != "none"}
+            found |= _places(access)
     return found
 
 

@@ -225,7 +225,7 @@ class NestedRun:
 def undelivered_reports(session: Session, home: Path, counter: TokenCounter) -> list[str]:
     """The reports of agents in the background that ended, with the program or before, without being told."""
     notes = [note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC]
-    told = "" if not any(about.get("background") for about in notes) else _told_text(session)
+    told = _told_text(session)
     reports = []
     for about in notes:
         label = f"{about.get('agent')} #{about.get('number')}"
