@@ -126,9 +126,8 @@ class Services:
         folder, environ, sources = self.setup.folder, self.setup.environ, self.setup.options.setting_sources
         self.approved = await asyncio.to_thread(approved_settings, self.approvals, folder, environ, sources)
         places = AgentPlaces(folder, environ, self.setup.config.user_dir, sources, self.setup.options.agents)
-        decided = self.approvals.decided
         try:
-            found = await asyncio.to_thread(known_agents, places, lambda item: decided(item) is True)
+            found = await asyncio.to_thread(known_agents, places, self.approvals.allows)
         except ValueError as error:
             raise UsageError(f"--agents: {error}") from error
         self.agents, problems = found
@@ -212,7 +211,7 @@ def mcp_servers(services: Services) -> McpServers | None:
         module.McpSetup(
             places,
             config.state_dir,
-            lambda item: services.approvals.decided(item) is True,
+            lambda item: services.approvals.allows(item),
             waits=streams and bool(options.mcp_config),
             attended=not options.headless,
             mask=setup.masks.all,

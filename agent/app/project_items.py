@@ -66,7 +66,7 @@ async def choose_items(
             return chosen is not None
         at = int(chosen.value)
         item = items[at - 1]
-        record_decision(approvals, [item], approvals.decided(item) is not True, emit)
+        record_decision(approvals, [item], not approvals.allows(item), emit)
 
 
 def record_decision(approvals: Approvals, items: Sequence[ProjectItem], allowed: bool, emit: Emit) -> None:
@@ -120,7 +120,7 @@ async def _ask(approvals: Approvals, items: Sequence[ProjectItem], chooser: Choo
 
 
 def _title(item: ProjectItem, approvals: Approvals) -> str:
-    mark = "x" if approvals.decided(item) else " "
+    mark = "x" if approvals.allows(item) else " "
     return f"[{mark}] {item.kind} {item.name}: {shorten(item.shows, MAX_SHOWS_CHARS)}"
 
 

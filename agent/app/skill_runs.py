@@ -127,7 +127,7 @@ class _Use:
         place = SkillPlace(skill.folder, skill.kind, skill.scope, skill.top)
         self.skill = skill = skill_of(self._markdown, skill.path, place)._replace(name=skill.name)
         item = skill_item(skill, content) if skill.from_project else None
-        self.approved = item is None or skills.services.approvals.decided(item) is True
+        self.approved = item is None or skills.services.approvals.allows(item)
 
     async def text(self) -> str:
         """The instructions, filled in; what they take is granted first."""

@@ -121,9 +121,7 @@ def list_servers(setup: RunSetup, given: argparse.Namespace) -> int:
 async def _connected(setup: RunSetup) -> list[McpServer]:
     """The servers, after a try to connect each; they are ended again."""
     approvals = approvals_of(setup)
-    source = McpServers(
-        McpSetup(places_of(setup), setup.config.state_dir, lambda item: approvals.decided(item) is True)
-    )
+    source = McpServers(McpSetup(places_of(setup), setup.config.state_dir, approvals.allows))
     try:
         await source.open(setup.folder, setup.environ)
         await asyncio.gather(*(server.begin() for server in source.servers if server.enabled))
@@ -281,7 +279,7 @@ def log_in_to(setup: RunSetup, given: argparse.Namespace) -> int:
     """Log in to a server by the browser."""
     entry = _remote(setup, given.name)
     approvals = approvals_of(setup)
-    if entry.scope not in ("flag", "user") and not approvals.decided(safe_item(entry.name, entry.raw)):
+    if entry.scope not in ("flag", "user") and not approvals.allows(safe_item(entry.name, entry.raw)):
         raise UsageError(f"{entry.name}: {NOT_APPROVED}")
     try:
         asyncio.run(log_in(token_file(setup.config.state_dir, entry), entry, _show_address))

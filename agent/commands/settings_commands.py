@@ -287,7 +287,7 @@ async def show_hooks(controller: Controller, argument: str) -> Event | None:
         for event, matcher, entry in rows
     ]
     waiting = [item for item in await project_items(controller.setup) if item.kind in HOOK_KINDS]
-    waiting = [item for item in waiting if not controller.services.approvals.decided(item)]
+    waiting = [item for item in waiting if not controller.services.approvals.allows(item)]
     if waiting:
         lines.append(f"{pluralize(len(waiting), 'hook')} more may not run: /trust")
     controller.emit(CommandOutput("\n".join(lines) or "There are no hooks."))

@@ -60,6 +60,10 @@ class Approvals:
         found = self._decisions.get(self._key(item))
         return found if isinstance(found, bool) else None
 
+    def allows(self, item: ProjectItem) -> bool:
+        """Whether the item may act: what nobody has decided about may not."""
+        return self.decided(item) is True
+
     def record(self, items: Iterable[ProjectItem], allowed: bool) -> None:
         """Decide about items from now on. Raises OSError where that cannot be kept; it holds for this run."""
         decided = list(items)

@@ -78,7 +78,7 @@ def approved_settings(
     status_line = output_style = ""
     files = [each for each in read_files(folder, environ) if sources is None or each.source in sources]
     for found in files:
-        allowed = [part for part in _parts(found, folder, environ) if approvals.decided(part.item)]
+        allowed = [part for part in _parts(found, folder, environ) if approvals.allows(part.item)]
         for part in allowed:
             hooks += () if found.hooks_off else part.hooks
             status_line = part.status_line or status_line
