@@ -40,6 +40,7 @@ from compact.summary_record import summary_in
 from tools.files.patch import find_all, holds_placeholder, unified_diff
 from tools.files.text_encoding import decode_text
 from tools.processes.command_hints import hint, lex_commands, looks_like_prompt
+from tools.processes.output_folding import fold_output
 from tools.processes.spool import StreamRedactor
 from tools.truncate import count_invisible, escaped, printable
 from transcripts.masking import SecretMasks, mask
@@ -120,6 +121,7 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "lex_commands": lex_commands,
     "looks_like_prompt": looks_like_prompt,
     "hint": lambda text: hint("ls", text),
+    "fold_output": lambda text: fold_output(text, "make"),
     "decode_text": lambda text: decode_text(text.encode("utf-8", "surrogatepass")),
     "word_before_cursor": word_before_cursor,
     "rank": lambda text: rank(text, ["a" * 255] * 100),
@@ -206,6 +208,7 @@ PIECES = [
         "sudo: ",
         "```\n",
     ),
+    "9%\n" * 4 + "8%\n" * 4,
     *("    a\n", "http://a", "a@b.c", "~/a", " @a", "+a ", "deadbeef", "👨\u200d👩\u200d👧"),
 ]
 WENT_WRONG = [
@@ -220,6 +223,8 @@ WENT_WRONG = [
     ("find_all", "a"),
     ("hint", "sudo: "),
     ("word_before_cursor", "a"),
+    ("fold_output", "://a:"),
+    ("fold_output", "9%\n" * 4 + "8%\n" * 4),
 ]
 
 

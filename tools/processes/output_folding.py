@@ -19,7 +19,7 @@ _SHOWS_FILES = re.compile(  # at the beginning of a pipeline: behind a pipe they
 )
 _PASSED = re.compile(
     r"^(?:"
-    r"\S+::\S.* PASSED(?:\s+\[\s*\d+%\])?"  # pytest -v
+    r"(?>\S+?::)\S.* PASSED(?:\s+\[\s*\d+%\])?"  # pytest -v
     r"|\[gw\d+\](?: \[\s*\d+%\])? PASSED \S.*"  # pytest-xdist -v
     r"|test \S.* \.\.\. ok"  # cargo test
     r"|\w+ \(\S+\) ?(?:\n.*)?\.\.\. ok"  # unittest -v
@@ -49,22 +49,27 @@ def fold_output(text: str, command: str) -> str:
 def _folded(lines: Sequence[str]) -> Iterator[str]:
     at = 0
     while at < len(lines):
-        line = lines[at]
-        equal = _run(lines, at, line.__eq__) if line.strip() else 1
-        passed = _run(lines, at, lambda one: _PASSED.match(one) is not None)
-        moving = _run(lines, at, lambda one: _PROGRESS.search(one) is not None and not _PASSED.match(one))
-        if equal >= MIN_EQUAL_LINES:
+        line, count = lines[at], 1
+        if line.strip() and (equal := _run(lines, at, line.__eq__)) >= MIN_EQUAL_LINES:
             yield from (line, f"[the same line {equal - 1} more times]")
-            at += equal
-        elif passed >= MIN_PASSED_TESTS:
+            count = equal
+        elif (passed := _run(lines, at, _is_passed)) >= MIN_PASSED_TESTS:
             yield f"[{passed} lines of tests that passed]"
-            at += passed
-        elif moving >= MIN_PROGRESS_LINES:
+            count = passed
+        elif (moving := _run(lines, at, _is_progress)) >= MIN_PROGRESS_LINES:
             yield from (line, f"[{moving - 2} lines of progress]", lines[at + moving - 1])
-            at += moving
+            count = moving
         else:
             yield line
-            at += 1
+        at += count
+
+
+def _is_passed(line: str) -> bool:
+    return _PASSED.match(line) is not None
+
+
+def _is_progress(line: str) -> bool:
+    return _PROGRESS.search(line) is not None and not _is_passed(line)
 
 
 def _run(lines: Sequence[str], at: int, fits: Callable[[str], bool]) -> int:
