@@ -141,10 +141,9 @@ class View(list[Message]):
         counts, ids = list(self.tally), self._ids[-1] if self._ids else 0
         for part in message.parts:
             counts[part.kind] += part.tokens
-            ids += isinstance(part.block, ToolUseBlock | ToolResultBlock)
         self.append(message)
         self._tallies.append(tuple(counts))
-        self._ids.append(ids)
+        self._ids.append(ids + ids_in(message.parts))
         return not is_joined
 
     def copy(self) -> View:

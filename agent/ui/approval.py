@@ -269,7 +269,7 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
         shown = panel.body[panel.scroll : panel.scroll + room - 1]
         last = panel.scroll + len(shown)
         more = f"  lines {panel.scroll + 1}-{last} of {len(panel.body)} · PgUp PgDn"
-        shown = [*shown, _hint(ctx, f"{more} · Ctrl-O prints all", more)]
+        shown = [*shown, ctx.hint(f"{more} · Ctrl-O prints all", more)]
     gap = [""] if airy else []
     below = gap if not panel.reasoning else []
     lines = [*gap, head, *gap, *shown, *gap, *foot, *below]
@@ -296,12 +296,7 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
     short = "  Esc: no" + (f" · {marking} marks, Enter takes" if marking else "")
     if cut and any(len(wrap(choice.text, room - 2)) > 1 for choice in panel.choices):
         last = short = "  Ctrl-O: rules whole; Esc: no"
-    return [*why, *rows, _hint(ctx, last, short)]
-
-
-def _hint(ctx: RenderContext, long: str, short: str) -> str:
-    """What keys do, in as many words as fit."""
-    return ctx.clipped("dim", long if len(long) <= ctx.columns else short)
+    return [*why, *rows, ctx.hint(last, short)]
 
 
 def _choice_rows(panel: ApprovalPanel, at: int, text: list[str], ctx: RenderContext) -> list[str]:

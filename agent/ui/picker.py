@@ -23,7 +23,17 @@ from agent.menus import Menu, MenuRow
 
 from .frame_update import Frame
 from .terminal import Terminal, exit_on_signals
-from .terminal_text import RenderContext, cell_width, clip, clip_painted, hang, longest_end, one_line, wrap
+from .terminal_text import (
+    RenderContext,
+    cell_width,
+    clip,
+    clip_painted,
+    hang,
+    longest_end,
+    one_line,
+    typed_line,
+    wrap,
+)
 
 MARKER = "❯ "
 SEARCH_LABEL = "search: "
@@ -88,8 +98,7 @@ def _holds(row: MenuRow, wanted: list[str]) -> bool:
 def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicker:
     """The menu in at most `rows` lines. The marked row is always there."""
     head, cursor = _head(state, ctx)
-    long, short = FILTER_KEYS if state.menu.filters else QUESTION_KEYS
-    foot = [ctx.clipped("dim", long if cell_width(long) <= ctx.columns else short)]
+    foot = [ctx.hint(*(FILTER_KEYS if state.menu.filters else QUESTION_KEYS))]
     if rows < len(head) + len(foot) + 2:
         foot = []
     if rows < len(head) + 1:
@@ -107,7 +116,7 @@ def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int,
     place = f"  {state.at + 1} of {len(state.found)}" if state.found else "  none fits"
     label = SEARCH_LABEL if ctx.columns >= len(SEARCH_LABEL) + len(place) + 4 else ""
     room = max(ctx.columns - len(label) - len(place) - 1, 1)
-    typed = longest_end(one_line(f"|{state.words}|")[1:-1], room)  # between bars: blanks at the ends stay
+    typed = longest_end(typed_line(state.words), room)
     search = ctx.paint("accent", label) + typed + " " + ctx.paint("dim", place)
     return [ctx.clipped("bold", title), search], (1, len(label) + len(typed))
 

@@ -16,7 +16,17 @@ from prompt_toolkit.filters import FilterOrBool
 from prompt_toolkit.key_binding import KeyBindings
 
 from .picker import ANSWER_DELAY_S, ERASING_KEYS, MARKER, bind_dialog_keys
-from .terminal_text import RenderContext, cell_width, clip, clip_painted, hang, longest_end, one_line, wrap
+from .terminal_text import (
+    RenderContext,
+    cell_width,
+    clip,
+    clip_painted,
+    hang,
+    longest_end,
+    one_line,
+    typed_line,
+    wrap,
+)
 
 OTHER_LABEL = "Other: "
 OTHER_HINT = "type your own answer"
@@ -178,7 +188,7 @@ def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str
     head = _head(state, ctx)
     keys = SEVERAL_ANSWERS_KEYS if state.several else ONE_ANSWER_KEYS
     keys += SEVERAL_QUESTIONS_KEYS if len(state.questions) > 1 else ""
-    foot = ["", ctx.clipped("dim", keys if cell_width(keys) <= ctx.columns else SHORT_KEYS)]
+    foot = ["", ctx.hint(keys, SHORT_KEYS)]
     for described in (range(len(state.options)), (state.marked,), ()):  # as much as fits
         body = [row for at in range(len(state.options)) for row in _option(state, at, at in described, ctx)]
         if len(head) + len(body) + 1 + len(foot) <= rows:
@@ -214,7 +224,7 @@ def _option(state: FormState, at: int, described: bool, ctx: RenderContext) -> l
 
 def _own_words(state: FormState, ctx: RenderContext) -> tuple[str, int]:
     """The row for one's own answer, and the column behind it."""
-    words = one_line(f"|{state.words[state.at]}|")[1:-1]  # between bars: blanks at the ends stay
+    words = typed_line(state.words[state.at])
     label = f"{MARKER if state.writing else ' ' * len(MARKER)}{len(state.options) + 1} {OTHER_LABEL}"
     typed = longest_end(words, max(ctx.columns - cell_width(label) - 1, 1))
     painted = ctx.paint("accent", label) if state.writing else label

@@ -90,6 +90,11 @@ def one_line(text: str) -> str:
     return escape_strict(text.strip().replace("\r\n", "\n")).replace("\n", " ⏎ ").replace("\t", " ")
 
 
+def typed_line(text: str) -> str:
+    """`one_line` of what is being typed: blanks at its ends stay."""
+    return one_line(f"|{text}|")[1:-1]
+
+
 def title_line(text: str) -> str:
     """`one_line` of a title, cut where it is longer than any that people read."""
     return clip(one_line(text[: 2 * MAX_TITLE_CHARS]), MAX_TITLE_CHARS)
@@ -320,6 +325,10 @@ class RenderContext:
     def clipped(self, role: str, text: str) -> str:
         """The text cut to the columns and painted."""
         return self.paint(role, clip(text, self.columns))
+
+    def hint(self, long: str, short: str) -> str:
+        """What keys do, in as many words as fit."""
+        return self.clipped("dim", long if cell_width(long) <= self.columns else short)
 
     def wrapped(self, role: str, text: str) -> list[str]:
         """The text wrapped to the columns, each line painted."""
