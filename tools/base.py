@@ -34,6 +34,10 @@ class ToolError(Exception):
     """The call cannot be done as asked. The text is for the model: what went wrong, then what to do next."""
 
 
+class UncheckableSchema(ToolError):
+    """The schema of a tool cannot be used, so that nothing can be said of the arguments."""
+
+
 class ToolInterrupted(asyncio.CancelledError):
     """Raised by a tool that was cancelled, in place of CancelledError: `result` is what it has so far."""
 
@@ -329,7 +333,7 @@ def is_usable_schema(schema: Mapping[str, Any]) -> bool:
 
 
 def _schema_problems(tool: Tool, schema: Mapping[str, Any], given: dict[str, Any]) -> Iterator[_Problem]:
-    """What does not fit the JSON Schema. Raises ToolError where the schema itself cannot be used."""
+    """What does not fit the JSON Schema. Raises UncheckableSchema where the schema itself cannot be used."""
     import jsonschema  # 100 ms, and the built-in tools do not need it
     import referencing
 
@@ -343,7 +347,8 @@ def _schema_problems(tool: Tool, schema: Mapping[str, Any], given: dict[str, Any
         problems = list(kind(dict(schema), registry=referencing.Registry()).iter_errors(given))
     except (jsonschema.SchemaError, referencing.exceptions.Unresolvable, RecursionError) as error:
         reason = str(getattr(error, "message", error)).splitlines()[0][:200]
-        raise ToolError(f"{tool.name} declares parameters that cannot be checked: {reason}") from error
+        problem = f"{tool.name} declares parameters that cannot be checked: {reason}"
+        raise UncheckableSchema(problem) from error
     for problem in problems:
         path, value = tuple(problem.absolute_path), problem.instance
         if problem.validator == "required":

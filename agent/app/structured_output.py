@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import UsageError
-from tools.base import Tool, ToolCall, ToolError, ToolResult, no_access, parse_arguments, text_result
+from tools.base import (
+    Tool,
+    ToolCall,
+    ToolError,
+    ToolResult,
+    UncheckableSchema,
+    no_access,
+    parse_arguments,
+    text_result,
+)
 
 TOOL_NAME = "StructuredOutput"
 MAX_REMINDERS = 5  # then the run fails
@@ -47,9 +56,10 @@ class StructuredOutput:
             raise UsageError('--json-schema: the answer is an object: its "type" must be "object"')
         try:
             parse_arguments(self._tool, {})
-        except ToolError as error:
-            if "cannot be checked" in str(error):
-                raise UsageError(f"--json-schema: {error}") from error
+        except UncheckableSchema as error:
+            raise UsageError(f"--json-schema: {error}") from error
+        except ToolError:
+            pass  # no arguments fit, as is to be expected: the schema itself is of use
 
     def tools(self) -> Sequence[Tool]:
         return (self._tool,)

@@ -15,6 +15,7 @@ from tools.base import (
     ToolContext,
     ToolError,
     ToolResult,
+    UncheckableSchema,
     is_usable_schema,
     parse_arguments,
 )
@@ -107,9 +108,9 @@ def checked_call(tool: Tool, given: Mapping[str, Any]) -> tuple[Tool, Mapping[st
     """
     try:
         return tool, parse_arguments(tool, given)
+    except UncheckableSchema:
+        return replace(tool, arguments=OPEN_SCHEMA), given
     except ToolError as error:
-        if "declares parameters that cannot be checked" in str(error):
-            return replace(tool, arguments=OPEN_SCHEMA), given
         raise ToolError(f"{error}\nIts schema: {json.dumps(tool.arguments, ensure_ascii=False)}") from None
 
 
