@@ -43,7 +43,7 @@ from agent.extensions.mcp.mcp_scopes import (
     servers_of_claude,
     store_entry,
 )
-from agent.extensions.mcp.mcp_server import McpServer
+from agent.extensions.mcp.mcp_server import McpServer, ServerState
 from agent.extensions.mcp.mcp_session import ServerFailed
 from agent.extensions.mcp.mcp_source import NOT_APPROVED, McpServers, McpSetup, safe_item
 from tools.truncate import escaped
@@ -109,34 +109,27 @@ def list_servers(setup: RunSetup, given: argparse.Namespace) -> int:
     found = configured_entries(places_of(setup), setup.environ)
     if not found.entries and not found.warnings:
         return print_text("no MCP servers are configured; makeroom mcp add NAME -- COMMAND adds one")
-    servers = asyncio.run(_connected(setup))
-    lines = [
-        f"{server.entry.name}: {server.entry.shows} ({server.entry.scope}): {_how(server)}"
-        for server in servers
-    ]
-    print_text("\n".join((*lines, *found.warnings)))
-    return 1 if found.warnings or any(each.state in ("failed", "needs-auth") for each in servers) else 0
+    states = asyncio.run(_tried_servers(setup))
+    print_text("\n".join((*(line for line, _ in states), *found.warnings)))
+    return 1 if found.warnings or any(state in ("failed", "needs-auth") for _, state in states) else 0
 
 
-async def _connected(setup: RunSetup) -> list[McpServer]:
-    """The servers, after a try to connect each; they are ended again."""
+async def _tried_servers(setup: RunSetup) -> list[tuple[str, ServerState]]:
+    """A line about each server and its state, after a try to connect it; all are ended again."""
     approvals = approvals_of(setup)
     source = McpServers(McpSetup(places_of(setup), setup.config.state_dir, approvals.allows))
     try:
         await source.open(setup.folder, setup.environ)
         await asyncio.gather(*(server.begin() for server in source.servers if server.enabled))
-        return [*source.servers]
+        return [(_line(server), server.state) for server in source.servers]
     finally:
-        told = [(server, server.failure, server.needs_login) for server in source.servers]
         await source.close()
-        for server, failure, needs_login in told:
-            server.failure, server.needs_login = failure, needs_login
 
 
-def _how(server: McpServer) -> str:
-    if server.failure == NOT_APPROVED:
-        return f"off: {NOT_APPROVED}"
-    return f"failed: {server.failure}" if server.failure else f"connected, {len(server.offer.tools)} tools"
+def _line(server: McpServer) -> str:
+    how = f"failed: {server.failure}" if server.failure else f"connected, {len(server.offer.tools)} tools"
+    how = f"off: {NOT_APPROVED}" if server.failure == NOT_APPROVED else how
+    return f"{server.entry.name}: {server.entry.shows} ({server.entry.scope}): {how}"
 
 
 def show_server(setup: RunSetup, given: argparse.Namespace) -> int:
