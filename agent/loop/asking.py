@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.ports import Deny, PermissionQuestion
 from tools.person_answer import PersonAnswer
 
-from .call_permission import follow_update
+from .call_permission import follow_update, preview_of
 from .leaving import Leaving
 
 
@@ -16,8 +16,7 @@ async def ask_person(waiting: Leaving) -> PersonAnswer:
     that they want the turn to end, is noted in `waiting`.
     """
     context, call = waiting.context, waiting.call
-    preview = call.tool.preview
-    shown = preview(call.arguments, context.tool_context) if preview is not None else {"text": call.title}
+    shown = preview_of(context, call)
     question = PermissionQuestion(
         call.tool.name, call.title, (), "", None, shown, call=call.use.id, input=call.use.input
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from glob import escape
 from typing import Any, Literal
@@ -146,19 +147,23 @@ async def _settle(wall: SessionWall, emit: Emit) -> None:
 
 
 def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> PermissionQuestion:
-    tool, preview = call.tool, call.tool.preview
-    shown = preview(call.arguments, context.tool_context) if preview is not None else {"text": call.title}
     prefix = str(verdict.prefix) if verdict.prefix is not None else None
     return PermissionQuestion(
-        tool.name,
+        call.tool.name,
         call.title,
         call.access,
         verdict.why,
         prefix,
-        shown,
+        preview_of(context, call),
         call=call.use.id,
         input=call.use.input,
     )
+
+
+def preview_of(context: TurnContext, call: ParsedCall) -> Mapping[str, Any]:
+    """What the person is shown of a call that they are asked about."""
+    preview = call.tool.preview
+    return preview(call.arguments, context.tool_context) if preview is not None else {"text": call.title}
 
 
 def _refused(answer: Deny) -> Permission:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from agent.checkpoints.recorder import Checkpoints
 from agent.events import Emit
 from agent.permissions.rules import only_reads
 from tools.base import ToolCall, ToolError, ToolResult, text_result
@@ -47,7 +46,7 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
             raise StoppedByPerson
     except (ToolError, OSError) as error:
         result = text_result(str(error), error=True)
-    text = text_of((*result.content,)).strip("\n")
+    text = text_of(result.content).strip("\n")
     if (left := len(text) - MAX_EMBEDDED_CHARS) > 0:
         text = f"{text[:MAX_EMBEDDED_CHARS]}\n[{left:,} characters more are left out]"
     return text
@@ -59,11 +58,7 @@ async def _run(context: TurnContext, call: ParsedCall, running: ToolCall) -> Too
     try:
         if context.checkpoints is None or only_reads(call.access[0], context.permissions.rules):
             return await call.tool.run(call.arguments, running)
-        return await _recorded(context.checkpoints, call, running)
+        async with checkpointed(context.checkpoints, anything=True):
+            return await call.tool.run(call.arguments, running)
     finally:
         tools.cwd = here
-
-
-async def _recorded(checkpoints: Checkpoints, call: ParsedCall, running: ToolCall) -> ToolResult:
-    async with checkpointed(checkpoints, anything=True):
-        return await call.tool.run(call.arguments, running)
