@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from agent.permissions.rule_syntax import FOREIGN_PREFIX
 from tools.base import (
     Access,
     Tool,
@@ -68,14 +69,15 @@ def direct_tool(server: McpServer, name: str) -> Tool:
 
 def resource_tool(server: McpServer) -> Tool:
     """Reads a resource of the server."""
+    name = f"{FOREIGN_PREFIX}{server.word}__{RESOURCES}"
     return Tool(
-        name=f"mcp__{server.word}__{RESOURCES}",
+        name=name,
         description="",
         arguments=URI_SCHEMA,
         kind="other",
         title=lambda arguments: str(arguments.get("uri", ""))[:MAX_MCP_TITLE_CHARS],
-        access=partial(_access, f"mcp__{server.word}__{RESOURCES}"),
-        run=partial(_read, server),
+        access=partial(_access, name),
+        run=partial(_read, server, name),
     )
 
 
@@ -130,10 +132,10 @@ async def _call(server: McpServer, name: str, arguments: Mapping[str, Any], call
     return await mcp_result(answer, place, {"tool": server.offer.names.get(name, name)})
 
 
-async def _read(server: McpServer, arguments: Mapping[str, Any], call: ToolCall) -> ToolResult:
+async def _read(server: McpServer, name: str, arguments: Mapping[str, Any], call: ToolCall) -> ToolResult:
     answer = await asked(server, "resources/read", {"uri": arguments["uri"]}, call)
     place = ResultPlace(server.entry, call.context, call.ident)
-    return await resource_result(answer, place, {"tool": f"mcp__{server.word}__{RESOURCES}"})
+    return await resource_result(answer, place, {"tool": name})
 
 
 async def asked(server: McpServer, method: str, params: Message, call: ToolCall) -> Message:

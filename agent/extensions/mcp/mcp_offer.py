@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from agent.permissions.rule_syntax import FOREIGN_PREFIX
+
 from .mcp_entries import tool_names
 from .mcp_session import ConnectionLost, McpSession, Message, ServerFailed
 
@@ -34,7 +36,7 @@ async def ask_offer(session: McpSession, greeting: Message, word: str) -> Offer:
     resources = await _listed(session, features, "resources")
     named = ((tool.get("name"), tool) for tool in tools)
     by_name = {name: tool for name, tool in named if isinstance(name, str) and name.isprintable()}
-    names = tool_names(word, by_name, (f"mcp__{word}__{RESOURCES}",))
+    names = tool_names(word, by_name, (f"{FOREIGN_PREFIX}{word}__{RESOURCES}",))
     return Offer(
         {name: by_name[name] for name in by_name if name in names},
         {name: names[name] for name in by_name if name in names},

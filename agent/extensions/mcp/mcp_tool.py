@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from agent.permissions.rule_syntax import FOREIGN_PREFIX
 from tools.base import (
     Access,
     Arguments,
@@ -38,7 +39,6 @@ MAX_FOUND_TOOLS = 40
 MAX_FOUND_DESCRIPTION_CHARS = 160
 MAX_LISTED_RESOURCES = 100
 MAX_INSTRUCTIONS_CHARS = 2_000  # of a server, which a search of it alone shows
-_PREFIX = "mcp__"
 
 
 class McpArguments(Arguments):
@@ -89,7 +89,7 @@ async def _resolve(
 
     Raises ToolError. A call of `mcp__server__tool` by that name is taken too.
     """
-    if name.lower().startswith(_PREFIX):
+    if name.lower().startswith(FOREIGN_PREFIX):
         given = {"action": "call", "tool": name, "arguments": given}
     arguments = given.get("arguments") or {}
     if isinstance(arguments, str):
@@ -111,8 +111,8 @@ async def _resolve(
 
 async def find_server_tool(servers: Sequence[McpServer], server: str, tool: str) -> Tool:
     """The tool of a server by its name there or by its full name. Raises ToolError."""
-    if tool.lower().startswith(_PREFIX):
-        word, _, tool = tool[len(_PREFIX) :].partition("__")
+    if tool.lower().startswith(FOREIGN_PREFIX):
+        word, _, tool = tool[len(FOREIGN_PREFIX) :].partition("__")
         server = server or word
     elif not server and "/" in tool:
         server, _, tool = tool.partition("/")
@@ -121,7 +121,7 @@ async def find_server_tool(servers: Sequence[McpServer], server: str, tool: str)
         await found.ready()
     except ServerFailed as error:
         raise ToolError(f"The MCP server {found.entry.name} is not connected: {error}") from error
-    full = f"{_PREFIX}{found.word}__{tool}".lower()
+    full = f"{FOREIGN_PREFIX}{found.word}__{tool}".lower()
     near = (name for name, known in found.offer.names.items() if known.lower() == full)
     name = tool if tool in found.offer.names else next(near, "")
     if not name:
