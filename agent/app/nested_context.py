@@ -15,7 +15,7 @@ from agent.loop.unknown_tools import same_tool
 from agent.session.session import Session
 from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD
 from agent.session.system_prompt import MEMORY_HEAD, SAFETY_RULES, TOOL_CONTRACTS
-from tools.base import SpawnRequest, Tool, ToolCall, ToolError
+from tools.base import SpawnRequest, Tool, ToolError
 from tools.inbox import Inbox
 from tools.registry import definitions
 from transcripts.messages import Block
@@ -102,7 +102,7 @@ async def preloaded_skills(call: NestedCall, context: TurnContext) -> list[Block
         try:
             if skills is None:
                 raise ToolError("there are no skills here")
-            blocks += (await skills.load(name, "", ToolCall(tools))).content
+            blocks += (await skills.load(name, "")).content
         except ToolError as error:
             call.services.warn(f"[{call.agent.label}] {str(error).partition(chr(10))[0]}")
     return blocks

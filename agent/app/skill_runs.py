@@ -25,7 +25,7 @@ from agent.loop.tool_executor import text_of
 from agent.permissions.rule_syntax import OPENING, REACHING, Rule, known_rules
 from agent.session.session import Session
 from agent.session.skill_texts import injected_instructions, instructions_text
-from tools.base import SpawnRequest, ToolCall, ToolError, ToolResult
+from tools.base import SpawnRequest, ToolError, ToolResult
 from tools.task import DEFAULT_AGENT, report_text
 from transcripts.disk import read_regular
 from transcripts.messages import TextBlock
@@ -87,7 +87,7 @@ class SessionSkills:
         files = await used.mentioned()
         return replace(files, behind=(TextBlock(injected_instructions(text)),))
 
-    async def load(self, name: str, arguments: str, call: ToolCall) -> ToolResult:
+    async def load(self, name: str, arguments: str) -> ToolResult:
         """What the skill tool returns. Raises ToolError."""
         skill = self.library.find(name)
         if skill is None or skill not in self.library.for_model():

@@ -36,7 +36,7 @@ async def use_skill(arguments: SkillArguments, call: ToolCall) -> ToolResult:
     if skills is None:
         raise ToolError("There are no skills here.\nGo on without one.")
     if arguments.name.strip():
-        loaded: ToolResult = await skills.load(_plain_name(arguments), arguments.args.strip(), call)
+        loaded: ToolResult = await skills.load(_plain_name(arguments), arguments.args.strip())
         return loaded
     return search_result(skills.library, arguments.query.strip())
 

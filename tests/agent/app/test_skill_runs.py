@@ -17,7 +17,7 @@ from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, 
 from tests.agent.ui.headless_run import run_here
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
-from tools.base import Access, ToolCall, ToolError, parse_arguments
+from tools.base import Access, ToolError, parse_arguments
 from transcripts.facts import Compacted, User
 from transcripts.messages import TextBlock
 
@@ -122,7 +122,7 @@ def test_a_file_that_became_a_link_meanwhile_is_not_followed(tmp_path: Path) -> 
         path.symlink_to("/etc/hostname")
         skills = run.controller.in_use[1].tool_context.skills()
         with pytest.raises(ToolError, match="leads out of the project"):
-            await skills.load("pdf", "", ToolCall(run.controller.in_use[1].tool_context))
+            await skills.load("pdf", "")
         path.unlink()
         path.symlink_to(tmp_path / "home" / ".netrc")
         assert "leads to a secret" in (await skills.typed("/pdf")).ended.error
@@ -167,11 +167,10 @@ def test_the_model_loads_a_skill_which_a_compaction_keeps(tmp_path: Path) -> Non
         _, context = run.controller.in_use
         opened = run.server.requests[0]
         assert "- pdf: About PDF" in str(opened["system"])
-        call = ToolCall(context.tool_context)
         tool = next(tool for tool in opened["tools"] if tool["name"] == "skill")
         assert set(tool["input_schema"]["properties"]) == {"name", "args", "query"}
         skills = context.tool_context.skills()
-        loaded = (await skills.load("pdf", "some words", call)).content[0].text
+        loaded = (await skills.load("pdf", "some words")).content[0].text
         assert f"Use {tmp_path}/.claude/skills/pdf/x." in loaded
         assert loaded.endswith("ARGUMENTS: some words")
         offered = run.controller.services.tools["skill"]
@@ -180,7 +179,7 @@ def test_the_model_loads_a_skill_which_a_compaction_keeps(tmp_path: Path) -> Non
         await run.do("/permissions deny Skill(pdf)")
         assert judge_call("skill", access, context.permissions.rules).answer == "deny"
         with pytest.raises(ToolError, match=r"no skill named 'pfd'.\n(?s:.*)pdf"):
-            await skills.load("pfd", "", call)
+            await skills.load("pfd", "")
         await run.do("/pdf typed", READ_ALL, "/compact")
         first, *others = map(bytes.decode, run.bodies())
         assert "## State now" in first
