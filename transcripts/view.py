@@ -141,9 +141,10 @@ class View(list[Message]):
         counts, ids = list(self.tally), self._ids[-1] if self._ids else 0
         for part in message.parts:
             counts[part.kind] += part.tokens
+            ids += isinstance(part.block, ToolUseBlock | ToolResultBlock)  # as `ids_in`, in one pass
         self.append(message)
         self._tallies.append(tuple(counts))
-        self._ids.append(ids + ids_in(message.parts))
+        self._ids.append(ids)
         return not is_joined
 
     def copy(self) -> View:

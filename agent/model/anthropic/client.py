@@ -129,7 +129,7 @@ class AnthropicModel:
             self.connect()
         with _errors_mapped(self):
             wanted = (COMPACTION_BETA,) if request.compacts else ()
-            extra = beta_header(self.headers, wanted)
+            extra = beta_header(self.headers, wanted) if wanted else {}
             if "betas" in request.settings.rejected:
                 extra = {name: ",".join(wanted) or self.sdk.Omit() for name in beta_names(self.headers)}
             await self._post(self.encode(request), extra, reply, emit)
