@@ -1,4 +1,4 @@
-"""The README's tables say what the program says."""
+"""The README's tables, and those of the figures, say what the program says."""
 
 import json
 import re
@@ -6,10 +6,15 @@ from pathlib import Path
 
 from agent.cli.arguments import parser
 from agent.commands import COMMANDS
+from agent.replay.figures import MARKDOWN_COLUMNS
+from agent.replay.policies import REPLAY_POLICIES
+from compact.prices import PRICE_TIERS
 from tools import BUILTIN
 from transcripts.facts import FACT_TYPES
 
-README = (Path(__file__).resolve().parent.parent / "README.md").read_text("utf-8")
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+ECONOMY = (ROOT / "docs" / "ECONOMY.md").read_text("utf-8")
 
 
 def table_of_commands() -> str:
@@ -27,10 +32,26 @@ def test_every_built_in_tool_stands_in_the_readme() -> None:
 
 def test_every_flag_that_the_readme_names_exists() -> None:
     known = {flag for action in parser()._actions for flag in action.option_strings}
-    replay = (Path(__file__).resolve().parent.parent / "agent" / "replay" / "command.py").read_text("utf-8")
+    replay = (ROOT / "agent" / "replay" / "command.py").read_text("utf-8")
     known |= set(re.findall(r'"(--[a-z]+)"', replay))
-    named = set(re.findall(r"(?<![\w-])--[A-Za-z][\w-]*", README))
+    named = set(re.findall(r"(?<![\w-])--[A-Za-z][\w-]*", README + ECONOMY))
     assert named - known <= {"--check", "--dry-run", "--from"}  # of ruff, /compact, uvx
+
+
+def test_the_table_of_prices_has_a_row_for_each_policy_and_tier_and_the_columns_of_replay() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \|", ECONOMY, re.MULTILINE)
+    assert rows == [(policy, tier) for policy in REPLAY_POLICIES for tier in PRICE_TIERS]
+    assert f"| policy | prices | {' | '.join(name for name, _ in MARKDOWN_COLUMNS)} |" in ECONOMY
+
+
+def test_the_figures_that_the_readme_names_are_those_of_the_other_half_in_the_table() -> None:
+    rows = re.findall(r"^\| `thrifty` \| (\w+) \| (.*) \|$", ECONOMY, re.MULTILINE)
+    other = {tier: [cell.partition(" / ")[2] for cell in cells.split(" | ")] for tier, cells in rows}
+    means = [other[tier][1] for tier in ("standard", "cheap", "cheapest")]
+    worst = max(row[3] for row in other.values())
+    assert f"costs {means[0]} of what" in README
+    assert f"({means[1]} to {means[2]} at cheaper" in README
+    assert f"the worst session {worst}." in README
 
 
 def test_the_commands_to_start_and_to_test_are_there() -> None:

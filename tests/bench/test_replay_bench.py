@@ -2,7 +2,7 @@
 
     MAKEROOM_RECORDINGS=DIR python -m pytest tests/bench/test_replay_bench.py -m bench -s -n 0
 
-prints the README's table: the sessions of over 100,000 tokens, four policies at four price tiers.
+prints the table of docs/ECONOMY.md: the sessions of over 100,000 tokens, four policies at four price tiers.
 """
 
 import os
@@ -112,7 +112,7 @@ def test_a_small_session_is_left_alone_where_clearing_does_not_pay():
     assert all(run.figures.cost_ratio <= 1.0 for run in small)
 
 
-def test_the_table_of_the_readme():
+def test_the_table_of_the_policies():
     begun = time.perf_counter()
     by_tier = {
         tier: [run for policy in ("thrifty", "classic", "off", "summary") for run in of_large(policy, tier)]
