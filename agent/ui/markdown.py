@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import ClassVar, cast
 
 from markdown_it import MarkdownIt
+from markdown_it.common.normalize_url import normalizeLinkText
+from markdown_it.rules_block.table import escapedSplit
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -29,12 +32,14 @@ from rich.text import Text
 from rich.theme import Theme as RichTheme
 
 from .code_colours import coloured
-from .segment_lines import segment_line
-from .terminal_text import Theme, escape_prose, wrap, wrap_painted, wrapped_spans
+from .segment_lines import is_safe_link, segment_line
+from .terminal_text import Theme, escape_prose, one_line, wrap, wrap_painted, wrapped_spans
 
 MIN_TABLE_COLUMN = 10  # cells, with the gap; in less a table shows its rows one below the other
 MIN_LAYOUT_COLUMNS = 12  # below that text is only wrapped
 MAX_LAYOUT_CHARS = 60_000  # the same beyond that: rich takes up to 2 s for as much
+MIN_TEXT_COLUMNS = 6  # behind the indents of quotes and lists
+_INDENTING = ("blockquote_open", "list_item_open")
 _STYLES = RichTheme(
     {
         "markdown.h1": Style(bold=True, underline=True, color="magenta"),
@@ -58,21 +63,111 @@ def draw_markdown(text: str, columns: int, theme: Theme) -> str:
         return "\n".join(wrap(safe, columns))
     document = _Document("", code_theme=theme.palette.code, hyperlinks=theme.links)
     # like rich's own, but HTML is text: the tags that a model writes about must not vanish
-    document.parsed = _parsed(safe)
-    # rich counts joined emoji as one: a line that is too wide for other terminals is wrapped again
-    lines = _draw(document, columns, theme)
+    document.parsed = _parsed(safe, theme.links)
+    # rich counts joined emoji as one, and leaves out what has no room behind its indents: a line that
+    # is too wide for the terminal is wrapped again
+    room = max(columns, _deepest_indent(document.parsed) + MIN_TEXT_COLUMNS)
+    lines = _draw(document, room, theme)
     return "\n".join(row for line in lines for row in wrap_painted(line, columns))
 
 
-def _parsed(text: str) -> list[Token]:
-    """The text as tokens; within quotes a line ends where it ended."""
-    tokens = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(text)
+def _parsed(text: str, links: bool) -> list[Token]:
+    """The text as tokens of which everything is shown; within quotes a line ends where it ended.
+
+    Definitions of references are text: an answer is drawn piece by piece, and the one that uses them is
+    drawn before they come.
+    """
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("reference")
+    parser.core.ruler.before("inline", "whole_rows", _keep_whole_rows)
+    tokens = parser.parse(text)
     depth = 0
     for token in tokens:
         depth += token.nesting if token.type.startswith("blockquote") else 0
+        token.children = token.children and [*_shown_inline(token.children, links)]
         for child in token.children or () if depth else ():
             child.type = "hardbreak" if child.type == "softbreak" else child.type
     return tokens
+
+
+def _deepest_indent(tokens: list[Token]) -> int:
+    """The most cells that quotes and lists take before a line of text, rather too many than too few."""
+    deepest, indents = 0, [0]
+    for token in tokens:
+        if token.nesting == 1:
+            numbers = len(str(token.attrs.get("start", ""))) + 2 if token.type == "ordered_list_open" else 0
+            indents.append(indents[-1] + numbers + (3 if token.type in _INDENTING else 0))
+        elif token.nesting == -1:
+            indents.pop()
+        deepest = max(deepest, indents[-1])
+    return deepest
+
+
+def _keep_whole_rows(state: StateCore) -> None:
+    """Put what a table's row has more than columns back into its last cell: `a || b` there is split too."""
+    lines, last, columns, cells = state.src.split("\n"), None, 0, 0
+    for token in state.tokens:
+        if token.type == "tr_open":
+            cells = 0
+        elif token.type in ("th_open", "td_open"):
+            cells += 1
+        elif token.type == "inline":
+            last = token
+        elif token.type == "thead_close":
+            columns = cells
+        elif token.type == "tr_close" and cells == columns and last is not None and last.map:
+            found = escapedSplit(lines[last.map[0]].lstrip(" >").removeprefix("|").rstrip().removesuffix("|"))
+            if len(found) > columns:
+                last.content = "|".join(found[columns - 1 :]).strip()
+
+
+def _shown_inline(tokens: list[Token], links: bool) -> Iterator[Token]:
+    """The tokens of a line, where an image is a link, and an address that no link holds is text.
+
+    An image within a link is only its words.
+    """
+    opened: Token | None = None
+    words: list[Token] = []
+    for token in tokens:
+        if token.type == "link_open":
+            opened, words = token, []
+        elif token.type == "link_close" and opened is not None:
+            yield from _shown_link(opened, words, token, links)
+            opened = None
+        elif token.type == "image":
+            source = str(token.attrs.get("src", ""))
+            alternative = _text(escape_prose(token.content) or source)
+            if opened is not None:
+                words.append(alternative)
+            else:
+                link = Token("link_open", "a", 1, attrs={"href": source})
+                yield from _shown_link(link, [alternative], Token("link_close", "a", -1), links)
+        else:
+            # what stands for a character (`&#x202e;`) may stand for one that is not to be sent
+            token.content = escape_prose(token.content)
+            if opened is not None:
+                words.append(token)
+            else:
+                yield token
+
+
+def _shown_link(opened: Token, words: list[Token], closed: Token, links: bool) -> Iterator[Token]:
+    """A link behind its words where the terminal opens it, else followed by its address."""
+    href = str(opened.attrs.get("href", ""))
+    shown = one_line(normalizeLinkText(href))
+    said = "".join(word.content for word in words)
+    if links and is_safe_link(href):
+        yield from (opened, *(words if said else [_text(shown)]), closed)
+    elif said.strip() in (href, shown, shown.removeprefix("mailto:")):
+        yield from words
+    elif links or not said:
+        yield from (*words, _text(f" ({shown})" if said else f"({shown})"))
+    else:
+        opened.attrs["href"] = shown
+        yield from (opened, *words, closed)
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)
 
 
 def _draw(body: RenderableType, columns: int, theme: Theme) -> list[str]:
@@ -105,14 +200,23 @@ class _BareCode(CodeBlock):
     Its lines are wrapped here: rich loses parts of joined emoji when it wraps them.
     """
 
+    info = ""  # all that stands behind the opening of the fence
+
+    @classmethod
+    def create(cls, markdown: Markdown, token: Token) -> _BareCode:
+        block = cls(token.info.partition(" ")[0] or "text", markdown.code_theme)
+        block.info = escape_prose(token.info).strip()
+        return block
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip("\n")
         drawn = coloured(code, self.lexer_name, str(self.theme))
         room = options.max_width - 2
         lines = drawn.split("\n")
         rows = [line[begin:end] for line in lines for begin, end in wrapped_spans(line.plain, room)]
-        if self.lexer_name not in ("", "text"):
-            yield Text(f"── {self.lexer_name}"[: options.max_width], style="dim", no_wrap=True)
+        if self.info not in ("", "text"):
+            named = wrap(f"── {self.info}", options.max_width)
+            yield Text("\n".join(named), style="dim", no_wrap=True, overflow="ignore")
         yield Padding(Text("\n", no_wrap=True, overflow="ignore").join(rows), (0, 0, 0, 2))
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from itertools import count
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ from wcwidth import strip_sequences
 
 from agent.ui.markdown import draw_markdown
 from agent.ui.terminal_text import Theme, painted_width, wrap_painted
+from agent.ui.transcript_view import MarkdownStream
 
 PIECES = (
     "abc", "Wörter", "日本語テキスト", "한국어", "👩\u200d👩\u200d👧\u200d👦", "👩🏽\u200d💻", "🇩🇪🇫🇷",
@@ -79,3 +81,88 @@ def test_a_painted_line_that_is_too_wide_keeps_its_colours_in_every_row() -> Non
     assert [strip_sequences(row) for row in rows] == ["  one", "  two", "  three", "  four"]
     assert "\x1b[1mtwo" in rows[1] and "\x1b[32mfour" in rows[3]
     assert wrap_painted("short", 8) == ["short"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("An image ![alt](https://e.org/a.png) here", "An image alt (https://e.org/a.png) here"),
+        ("[![badge](https://b.org/i.svg)](https://t.org)", "badge (https://t.org)"),
+        ("see [the docs][1]\n\n[1]: https://e.org 'T'", "see [the docs][1]\n\n[1]: https://e.org 'T'"),
+        ("<https://e.org/x> and <me@e.org>", "https://e.org/x and me@e.org"),
+        ("[日本](<docs/日本.md>)", "日本 (docs/日本.md)"),
+        ("```sh title=a.sh\nls\n```", "── sh title=a.sh\n  ls"),
+        ("a &#x202e; b [c](src/%1b%0a)", "a <U+202E> b c (src/␛)"),
+        ("|a|b|\n|-|-|\n|1|`x || y`|\n|2|", "a  b\n─────────\n1  x || y\n2"),
+        ("> |a|b|\n> |-|-|\n> |1|2|3|4", "│ a  b\n│ ────────\n│ 1  2|3|4"),
+    ],
+)  # fmt: skip
+def test_everything_that_markdown_would_leave_out_is_shown(text: str, shown: str) -> None:
+    assert strip_sequences(draw_markdown(text, 60, Theme())) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("[a](src/b.py#L1)", "a (src/b.py#L1)"), ("[](https://e.org)", "https://e.org"), ("![](u)", "u")],
+)
+def test_an_address_that_no_link_holds_is_shown_where_the_terminal_has_links(text: str, shown: str) -> None:
+    assert strip_sequences(draw_markdown(text, 60, Theme(links=True))) == shown
+
+
+def numbered(random: Random, count: int) -> str:
+    """Text of words that occur once, in what markdown makes of words."""
+    forms = ("{0}",) * 30 + (
+        "**{0}**", "`{0}`", "[{0}](https://e.org/{1})", "![{0}](https://e.org/{1}.png)", "[{0}](src/{1}.py)",
+        "[{0}][{1}]", "<{0}>", "~~{0}~~", "*{0}", "`{0}", "👨\u200d👩\u200d👧{0}", "<https://e.org/{0}>",
+        "{0}\\", "[{0}", "|{0}|", "<div class='{0}'>", "<!-- {0}", "&{0};",
+    )  # fmt: skip
+    return " ".join(
+        random.choice(forms).format(f"w{next(NUMBERS)}q", f"w{next(NUMBERS)}q") for _ in range(count)
+    )
+
+
+NUMBERS = count()
+NUMBERED_BLOCKS = (
+    lambda random: "#" * random.randint(1, 7) + " " + numbered(random, 4),
+    lambda random: "\n".join(random.choice("-*+") + " " + numbered(random, 5) for _ in range(3)),
+    lambda random: "\n".join(f"{at}) {numbered(random, 5)}" for at in range(98, 101)),
+    lambda random: "|a|b|\n|---|---|\n|x|" + "|".join(f"w{next(NUMBERS)}q" for _ in range(3)) + "|",
+    lambda random: f"~~~sh w{next(NUMBERS)}q\n\n  w{next(NUMBERS)}q\n" + random.choice(("~~~", "")),
+    lambda random: f"> {numbered(random, 20)}\n{numbered(random, 3)}",
+    lambda random: f"- {numbered(random, 2)}\n\n  {numbered(random, 9)}\n  - a\n    1. {numbered(random, 9)}",
+    lambda random: f"1. a\n   ```\n   w{next(NUMBERS)}q\n   ```\n2. {numbered(random, 1)}",
+    lambda random: f"[w{next(NUMBERS)}q]: https://e.org/w{next(NUMBERS)}q",
+    lambda random: f"    w{next(NUMBERS)}q\n{random.choice(('---', '===', '- a', '> a'))}",
+    lambda random: numbered(random, 40),
+    lambda random: "> " + random.choice(NUMBERED_BLOCKS)(random).replace("\n", "\n> "),
+    lambda random: "- " + random.choice(NUMBERED_BLOCKS)(random).replace("\n", "\n  "),
+)
+
+
+def not_once(random: Random) -> tuple[int, str] | None:
+    """(width, text) of a random text of which a word is not seen once, streamed in random pieces."""
+    text = random.choice(("\n\n", "\n")).join(
+        random.choice(NUMBERED_BLOCKS)(random) for _ in range(random.randint(1, 6))
+    )
+    columns, stream, chunks, at = random.choice((12, 20, 40, 80, 120)), MarkdownStream(), [], 0
+    while at < len(text):
+        size = random.choice((1, 2, 5, 20, 1000))
+        chunks += stream.feed(text[at : at + size])
+        at += size
+    drawn = [draw_markdown(chunk.text, columns, Theme()) for chunk in [*chunks, *stream.end()]]
+    shown = re.sub(r"[\s│─]", "", strip_sequences("\n".join(drawn)))
+    # a narrow table has the letters of a word in rows that others stand between
+    seen, wanted = (re.findall(r"w\d+q" if columns >= 40 else r"[wq\d]", each) for each in (shown, text))
+    missing = Counter(wanted) - Counter(seen)
+    again = Counter(seen) - Counter(wanted) if columns >= 40 else None
+    return (columns, text) if missing or again else None
+
+
+def test_every_word_of_a_streamed_text_is_drawn() -> None:
+    assert [found for seed in range(40) if (found := not_once(Random(seed)))] == []
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(600)
+def test_every_word_of_ten_thousand_streamed_texts_is_drawn() -> None:
+    assert [found for seed in range(10_000) if (found := not_once(Random(seed)))] == []
