@@ -59,6 +59,7 @@ _SPOKEN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _SYMBOL = re.compile(r"[{}()\[\]<>=;|\\&^%~*$#@_+/]")
 _ITEM_START = re.compile(r"\s*(?:[-*•‣+–]|\d{1,3}[.)]|[a-zA-Z][.)]|\[[ xX]\])\s+")
 _END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])[」』”）]*\s*")
+_CLAUSE = re.compile(r"[,;]\s+|\s(?=(?:and|but|so|then|also|please|because)\s)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def _is_general(sentence: str) -> bool:
 
 def _has_general_subject(clause: str) -> bool:
     words = [word.lower() for word in _SPOKEN_WORD.findall(clause)[:3]]
-    if len(words) < 3:
+    if len(words) < 2:
         return False
     return words[0] in _words("general_subject") or words[0] not in _words("no_first_verb")
 
@@ -209,7 +210,15 @@ def _stripped(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]
     piece = text[start:end]
     if body := piece.strip():
         first = start + len(piece) - len(piece.lstrip())
-        yield first, first + len(body), False
+        if len(body) <= MAX_SENTENCE_CHARS:
+            yield first, first + len(body), False
+            return
+        # Nobody set a full stop: the clauses stand for sentences, as in what was dictated.
+        begun = first
+        for found in _CLAUSE.finditer(text, first, first + len(body)):
+            yield begun, found.start(), False
+            begun = found.end()
+        yield begun, first + len(body), False
 
 
 def _stretches(text: str) -> Iterator[tuple[int, int, bool]]:
@@ -292,7 +301,8 @@ def _promise_weight(sentence: str, acts: bool) -> int:
     if _says("own_future", sentence) or _has("unspaced_future", sentence):
         return LASTING if lasting else 0 if acts else REQUEST
     if acts:
-        return REQUEST if untouched and _says("lasting", sentence) else 0
+        holds = untouched and (_says("lasting", sentence) or _has("denied", sentence))
+        return REQUEST if holds or _says("for_good", sentence) else 0
     agrees = _pattern("agrees").match(sentence) is not None
     if agrees or untouched or _says("binding", sentence):
         return REQUEST if agrees or _has("own", sentence) else WISH

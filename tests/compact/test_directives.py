@@ -31,6 +31,16 @@ def weighed(text):
         ("Amounts go out in Swiss francs.", WISH),
         ("Nobody but me merges into trunk.", WISH),
         ("My staging box is read-only for you.", WISH),
+        ("It is important that the CLI keeps its exit codes.", REQUEST),
+        ("The order of the columns matters.", REQUEST),
+        ("Fixtures belong in their own folder.", REQUEST),
+        ("The deadline is Friday.", REQUEST),
+        ("This is a public repository, so no internal names.", WISH),
+        ("Under Windows nothing may break.", REQUEST),
+        ("The word is banned from the docs.", REQUEST),
+        ("One commit per bug.", WISH),
+        ("Short answers.", WISH),
+        ("The fewer dependencies the better.", WISH),
         ("Why is it slow?", WISH),
         ("The handler does not retry.", FACT),
         ("The cache has 40 rows.", FACT),
@@ -53,6 +63,12 @@ def test_sentences_end_at_stops_but_not_at_abbreviations_and_wrapped_lines_are_j
         "1. Run it",
         "2. Stop it",
     ]
+
+
+def test_of_what_was_dictated_without_a_full_stop_the_clauses_are_sentences():
+    story = "and then the thing moved over there " * 30
+    text = f"{story}and do not delete the staging bucket {story}"
+    assert ("and do not delete the staging bucket", LASTING) in weighed(text)
 
 
 def test_sentences_of_languages_without_spaces_are_told_apart():
@@ -90,6 +106,11 @@ def test_programs_and_logs_bind_nothing(line):
         ("I went with a queue.", True, "decision", WISH),
         ("I tried a cache, but it made the diff unstable.", True, "rejected", WISH),
         ("That approach does not work because the file is locked.", True, "rejected", REQUEST),
+        ("Let's not use Celery: it needs a broker.", True, "rejected", WISH),
+        ("Going forward, every commit gets its own test.", True, "promise", REQUEST),
+        ("The public interface will remain unchanged.", True, "promise", REQUEST),
+        ("No file outside of src/ will be modified.", True, "promise", REQUEST),
+        ("We agreed on cents for all amounts.", True, "decision", WISH),
     ],
 )
 def test_promises_decisions_and_what_was_given_up_are_found(sentence, acts, kind, weight):
@@ -113,7 +134,7 @@ def test_the_next_step_of_a_reply_that_acts_is_no_promise(sentence):
 
 @pytest.mark.timeout(20)  # a pattern that goes back takes minutes
 @pytest.mark.parametrize(
-    "piece", ["a", "a ", "a, ", "1. ", "- ", "“", "no ", "- (", "```\n", "\n", "a\n", "I will ", "。"]
+    "piece", ["a", "a ", "a, ", "and ", "1. ", "- ", "“", "no ", "- (", "```\n", "\n", "a\n", "I will ", "。"]
 )
 def test_no_text_takes_long(piece):
     text = piece * (60_000 // len(piece))
