@@ -226,7 +226,8 @@ async def _run_brought(controller: Controller, line: str) -> bool:
 
 def _unknown(controller: Controller, name: str) -> Notice:
     names = [known for known, _ in controller.commands()]
-    near = difflib.get_close_matches(name, names, 1, MIN_NAME_LIKENESS)
+    near = difflib.get_close_matches(name, names, 3, MIN_NAME_LIKENESS)
+    near.sort(key=lambda each: sorted(each) != sorted(name))  # letters in another order first
     hint = f" - did you mean /{near[0]}?" if near else " - /help lists them"
     hint = f" - {elsewhere}" if (elsewhere := OTHER_AGENTS_COMMANDS.get(name.lower())) else hint
     return Notice(f"Unknown command /{name}{hint}", "warning")

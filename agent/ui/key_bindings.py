@@ -192,6 +192,7 @@ def _enter(state: ReplState) -> None:
     chips, written = editor.paste_chips, editor.buffer.text
     shown, typed = chips.labelled(written), chips.typed(written)
     text = editor.take()
+    state.status_hint.clear()  # on what was before
     state.terminal.begin_writing()
     if not state.queue.running and not state.queue.queued:
         editor.paste_chips.forget_all_but(text + editor.stashed)  # nothing else can hold a chip any more

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from .transcript_view import TranscriptView
 
 
+TYPO_HINT_S = 5.0
+
+
 @dataclass(frozen=True, slots=True)
 class QueuedInput:
     """A prompt or a command.
@@ -270,8 +273,8 @@ async def _run_command(state: ReplState, driver: Driver, item: QueuedInput) -> N
         state.leave(0)
         return
     known = line.startswith("!") or line[1:].split(maxsplit=1)[0] in state.command_names()
-    if not known and not state.editor.buffer.text:
-        state.editor.put_back(item.text)  # a typo is corrected, not typed again
+    if not known:  # a typo is corrected, not typed again; in the input the next line would be added to it
+        state.status_hint.show("typo", "↑ brings the line back", TYPO_HINT_S)
 
 
 def _restore_unanswered(state: ReplState, item: QueuedInput) -> None:

@@ -23,6 +23,7 @@ def test_help_lists_every_command_and_explains_one(tmp_path: Path) -> None:
 def test_an_unknown_command_is_told_with_the_nearest(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         assert await run.do("/compcat") == "Unknown command /compcat - did you mean /compact?"
+        assert "did you mean /status?" in await run.do("/stauts")  # not /stats
         assert "ANTHROPIC_API_KEY" in await run.do("/login"), "not /pin"
         assert "/help lists them" in await run.do("/insight-x"), "nothing that is only a little like it"
 

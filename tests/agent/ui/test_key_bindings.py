@@ -162,8 +162,10 @@ def test_esc_closes_the_menu_and_keeps_the_text(terminal):
     terminal.type("/co").sees("/compact").type("\x1b").misses("/compact").sees("❯ /co")
 
 
-def test_a_typo_keeps_its_text_for_correction(terminal):
-    terminal.type("/contxet\r").sees("Unknown command /contxet").sees("❯ /contxet\nclaude")
+def test_a_typo_is_a_key_away_and_not_in_the_way_of_the_next_line(terminal):
+    terminal.type("/contxet\r").sees("Unknown command /contxet", "↑ brings the line back", "❯\n")
+    terminal.type("/context\r").logged("command '/context'").sees("Context  39k")
+    terminal.type("/contxet\r").type("\x1b[A").sees("❯ /contxet\n")
 
 
 def test_words_that_begin_with_a_path_are_a_prompt(terminal):
