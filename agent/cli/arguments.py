@@ -17,7 +17,7 @@ from agent.permissions.sandbox_settings import SANDBOX_MODES
 from agent.version import __version__
 
 from .client_flags import add_client_flags, joined_values, settle_client_flags
-from .command_words import Subcommand, find_subcommand
+from .command_words import OneLineParser, Subcommand, find_subcommand
 
 EXIT_CODES = """\
 exit codes:
@@ -40,7 +40,7 @@ other commands:
 @cache
 def parser() -> argparse.ArgumentParser:
     """The parser; its help is the reference that the README's table is checked against."""
-    made = argparse.ArgumentParser(
+    made = OneLineParser(
         prog="makeroom",
         description="A coding agent in your terminal whose context never runs out.",
         epilog=EXIT_CODES,

@@ -1,5 +1,7 @@
 """Tell a subcommand from a prompt: `makeroom -C DIR sessions list`, and commands that only other agents have.
 
+Also the parser of command lines that make no sense: it says so in one line.
+
 Imports nothing that is slow; reads no file and changes nothing.
 """
 
@@ -8,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 # First words of commands that other agents have; nobody means one of them alone as a prompt.
 FOREIGN_COMMANDS = frozenset({
@@ -31,13 +33,27 @@ ELSEWHERE = {
     "models": "/model shows and changes the model",
     "login": "set ANTHROPIC_API_KEY instead",
     "auth": "set ANTHROPIC_API_KEY instead",
+    **dict.fromkeys(("update", "upgrade"), "pipx or uv upgrades it where they installed it; see --help"),
 }
 USAGE_CODE = 2  # as of any command line that makes no sense
 MIN_LIKENESS = 0.8  # of a misspelt subcommand
+UNKNOWN_WORDS = "unrecognized arguments: "  # as argparse begins what it says of them
 HEADLESS_FLAGS = frozenset(("-p", "--print", "--input-format"))
 CD_FLAGS = ("-C", "--cd")
 # These are given command lines, whose options are not ours.
 TAKE_COMMAND_LINES = ("mcp", "permissions")
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser that tells what is wrong in one line, without the usage; of a misspelt flag what was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = message.removeprefix(UNKNOWN_WORDS)
+        if wrong != message and (flag := wrong.split()[0].partition("=")[0]).startswith("-"):
+            shown = (each for each in self._actions if each.help != argparse.SUPPRESS)
+            near = get_close_matches(flag, [name for each in shown for name in each.option_strings], 1)
+            message = f"unrecognized option {flag}{f': did you mean {near[0]}?' if near else ''}"
+        self.exit(USAGE_CODE, f"{self.prog}: {message} ({self.prog} --help lists the options)\n")
 
 
 class Subcommand(NamedTuple):
@@ -115,8 +131,8 @@ def _refuse_foreign(made: argparse.ArgumentParser, words: Sequence[str], names: 
     alone = not second or second.startswith("-")
     if not (alone or second in COMMAND_VERBS) or any(map(str.isspace, first)):
         return
-    near = get_close_matches(first, names, 1, MIN_LIKENESS)
-    if near or first in FOREIGN_COMMANDS:
-        hint = f"did you mean {near[0]!r}?" if near else ELSEWHERE.get(first, "see --help")
+    near = next(iter(get_close_matches(first, (*names, *FOREIGN_COMMANDS), 1, MIN_LIKENESS)), "")
+    if near:
+        hint = f"did you mean {near!r}?" if near in names else ELSEWHERE.get(near, "see --help")
         prompt = f"as a prompt: makeroom -- {' '.join(words)}"
         made.exit(USAGE_CODE, f"makeroom: there is no command {first!r}: {hint} ({prompt})\n")

@@ -49,6 +49,7 @@ from agent.extensions.mcp.mcp_source import NOT_APPROVED, McpServers, McpSetup, 
 from tools.truncate import escaped
 
 from .arguments import parse
+from .command_words import OneLineParser
 from .launch import run_setup, with_errors_told
 from .recall_command import print_text
 
@@ -76,7 +77,7 @@ def _act(action: str, words: list[str]) -> int:
 def _parsed(action: str, words: list[str]) -> argparse.Namespace:
     """The words after an action; behind `--` stands a command line as it is."""
     at = words.index("--") if "--" in words else len(words)
-    made = argparse.ArgumentParser(prog=f"makeroom mcp {action}", allow_abbrev=False)
+    made = OneLineParser(prog=f"makeroom mcp {action}", allow_abbrev=False)
     if action not in ("list", "import"):
         made.add_argument("name")
         made.add_argument("-s", "--scope", choices=WRITTEN_SCOPES)

@@ -11,7 +11,6 @@ session; without `--wall on` a line is judged as where commands cannot be walled
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -28,6 +27,7 @@ from tools.bash import command_access
 from tools.truncate import escaped
 
 from .arguments import parse
+from .command_words import OneLineParser
 from .launch import run_setup, with_errors_told
 
 _TOOL = "bash"
@@ -46,7 +46,7 @@ def main(words: list[str]) -> int:
 
 def check(words: list[str], lines: BinaryIO) -> int:
     """Judge each line and print the verdict. Raises UsageError and ConfigError."""
-    made = argparse.ArgumentParser(prog="makeroom permissions check", add_help=False, allow_abbrev=False)
+    made = OneLineParser(prog="makeroom permissions check", add_help=False, allow_abbrev=False)
     made.add_argument("--wall", choices=("on", "off"), default="off")
     given, others = made.parse_known_args(words)
     options = parse(others)

@@ -36,6 +36,8 @@ from transcripts.search_hits import Hit, make_hits
 from transcripts.secret_forms import secret_values
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 
+from .command_words import OneLineParser
+
 USAGE_ERROR_CODE = 2
 MAX_HITS = 1_000
 QUIET_UPDATE_S = 1.0  # that the index is brought up to date for before the person is told
@@ -68,7 +70,7 @@ def main(words: list[str], folder: Path | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="makeroom recall", add_help=False, allow_abbrev=False)
+    made = OneLineParser(prog="makeroom recall", add_help=False, allow_abbrev=False)
     made.add_argument("words", nargs="*")
     made.add_argument("--scope", choices=("session", "project"))
     made.add_argument("--session", default="")

@@ -12,7 +12,6 @@ Exit codes: 0 all is as it was, 1 a difference, 2 usage error.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import sys
@@ -39,6 +38,7 @@ from transcripts.search import record_path, recorded_sids
 from transcripts.stored_outputs import OUTPUTS_FOLDER, read_output
 from transcripts.view import Message, Part, PartKind, sendable
 
+from .command_words import OneLineParser
 from .recall_command import complain, print_text
 
 MAX_CHECKED_PREFIXES = 400  # of one record, evenly spread: each costs as much as its conversation is long
@@ -70,7 +70,7 @@ def main(words: list[str], folder: Path | None = None) -> int:
     """Run `verify` with these words."""
     if words[:1] and words[0] in ("-h", "--help", "help"):
         return print_text(__doc__ or "")
-    made = argparse.ArgumentParser(prog="makeroom verify", add_help=False, allow_abbrev=False)
+    made = OneLineParser(prog="makeroom verify", add_help=False, allow_abbrev=False)
     made.add_argument("sessions", nargs="*")
     made.add_argument("-C", "--cd", dest="folder")
     given = made.parse_args(words)
