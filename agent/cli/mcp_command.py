@@ -46,6 +46,7 @@ from agent.extensions.mcp.mcp_scopes import (
 from agent.extensions.mcp.mcp_server import McpServer, ServerState
 from agent.extensions.mcp.mcp_session import ServerFailed
 from agent.extensions.mcp.mcp_source import NOT_APPROVED, McpServers, McpSetup, safe_item
+from agent.extensions.mcp.mcp_stdio import find_program, no_program
 from tools.truncate import escaped
 
 from .arguments import parse
@@ -186,7 +187,11 @@ def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> 
         replaced = _store(setup, scope, given.name, raw)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    return print_text(f"{'replaced' if replaced else 'added'} {given.name} ({made.kind}) in {path}")
+    print_text(f"{'replaced' if replaced else 'added'} {given.name} ({made.kind}) in {path}")
+    if made.kind == "stdio" and not made.problem and find_program(made, setup.environ, setup.folder) is None:
+        warning = f"{escaped(no_program(made))} yet: install it or correct the command; mcp list tries it"
+        sys.stderr.write(f"makeroom: {warning}\n")
+    return 0
 
 
 def _store(setup: RunSetup, scope: Scope, name: str, raw: Mapping[str, Any]) -> bool:

@@ -208,11 +208,10 @@ async def open_stdio(
     lost: Callable[[str], None],
 ) -> StdioConnection:
     """Start a server. Raises ServerFailed."""
-    environ = processes.environ
-    env = {name: environ[name] for name in INHERITED_VARIABLES if name in environ} | dict(entry.env)
-    path = _program(entry.command, env.get("PATH", os.defpath), processes.folder)
+    env = _environ(entry, processes.environ)
+    path = find_program(entry, processes.environ, processes.folder)
     if path is None:
-        raise ServerFailed(f"there is no program {entry.command!r}; install it or correct the command")
+        raise ServerFailed(f"{no_program(entry)}; install it or correct the command")
     argv = [entry.command, *entry.args]
     try:
         supervisor = await processes.supervisor()
@@ -236,9 +235,19 @@ async def open_stdio(
     return connection
 
 
-def _program(command: str, path: str, folder: Path) -> str | None:
-    """The file of a program; a name with a slash is relative to the project's folder."""
-    if "/" not in command:
-        return shutil.which(command, path=path)
-    found = folder / Path(command).expanduser()
+def _environ(entry: ServerEntry, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a server."""
+    return {name: environ[name] for name in INHERITED_VARIABLES if name in environ} | dict(entry.env)
+
+
+def no_program(entry: ServerEntry) -> str:
+    """That the program of a server is missing, in words."""
+    return f"there is no program {entry.command!r}"
+
+
+def find_program(entry: ServerEntry, environ: Mapping[str, str], folder: Path) -> str | None:
+    """The file of a server's program; a name with a slash is relative to the project's folder."""
+    if "/" not in entry.command:
+        return shutil.which(entry.command, path=_environ(entry, environ).get("PATH", os.defpath))
+    found = folder / Path(entry.command).expanduser()
     return str(found) if os.access(found, os.X_OK) and found.is_file() else None

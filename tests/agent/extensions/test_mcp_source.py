@@ -154,7 +154,13 @@ def test_servers_are_added_listed_and_removed(
         return code, out + err
 
     line = [sys.executable, *script()["args"]]  # type: ignore[misc]
-    assert said("add", "own", "-e", "KEY=secret", "--", *line)[0] == 0
+    code, text = said("add", "own", "-e", "KEY=secret", "--", *line)
+    assert code == 0 and "no program" not in text
+    code, text = said("add", "late", "--", "nowhere-at-all", "-x")
+    assert (
+        code == 0 and "added late" in text and "there is no program 'nowhere-at-all' yet: install it" in text
+    )
+    assert said("remove", "late")[0] == 0
     assert said("add", "-s", "project", "web", "http://127.0.0.1:9/mcp", "-H", "X: ${NOT_SET}")[0] == 0
     code, text = said("list")
     assert code == 1 and "(local): connected, 8 tools" in text and "the variable NOT_SET" in text
