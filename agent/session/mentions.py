@@ -1,21 +1,24 @@
 """Read the files that a prompt mentions as `@path`, and give their text to the model with the prompt.
 
 `@src/a.py`, `@"with spaces.md"`, `@src/a.py#L10-20` (or `#L10`), `@src/` (what the folder holds), `@~/notes`.
-What names no file is left as it is: people write `@name` for other reasons too.
+What names no file is sent as it is, since people write `@name` for other reasons too, and they are told.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from tools.base import Access, SeenFile, ToolContext, ToolError
 from tools.files.line_window import MAX_WINDOW_LINES
-from tools.files.resolve_path import FileArguments, one_line_path
+from tools.files.project_files import regular_files
+from tools.files.resolve_path import FileArguments, one_line_path, suggestions
 from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
 from tools.files.text_encoding import pluralize
 from tools.read import folder_names, read_page, restore_seen
@@ -26,11 +29,15 @@ MAX_ATTACHED_TOKENS = 25_000  # of one file; the rest is there to be read
 MAX_ATTACHED_BYTES = 100_000  # that are read of a file: so many tokens hold at most as much code
 MAX_MENTIONS = 40  # of one prompt that are looked up
 MAX_LISTED_NAMES = 500  # of a mentioned folder
+MAX_NAMED_ABSENT = 3  # of the mentions that name no file
+MAX_COMPARED_NAMES = 5_000  # of the project's files, with one that is not there
+MIN_FILE_LIKENESS = 0.7
 ATTACHED_TOPIC = "attached"  # of metadata: {"prompt": seq, "files": what a read of each tells of itself}
 _WRITTEN = re.compile(
     r"""(?:(?<=[\s(\[{<,;"'`])|\A)@(?:"([^"\n]{1,1000})"(\#L\d+(?:-L?\d+)?)?|([^\s"@][^\s"]{0,1000}))"""
 )
 _LINES = re.compile(r"#L(\d{1,9})(?:-L?(\d{1,9}))?\Z")
+_COMPILER_LINE = re.compile(r":(\d{1,9})(?::\d+|-\d+)?\Z")  # as compilers write it
 _TRAILING = ".,;:!?)]}>'`*"  # what may follow a mention in a sentence
 
 
@@ -90,20 +97,63 @@ def _mention(written: str) -> Mention:
 
 
 async def attach(mentions: list[Mention], context: ToolContext, limits: AttachLimits) -> list[Attachment]:
-    """What the mentioned files come to, in order; nothing for what names no file."""
+    """What the mentioned files come to, in order; at the end a line about those that are not there."""
     made: list[Attachment] = []
+    absent: list[str] = []
     left = limits.tokens
     for mention in mentions:
         try:
             arguments = _located(mention.path, context)
             if arguments is None:
+                absent.append(mention.path.rstrip(_TRAILING) or mention.path)
                 continue
             one = await _attached(mention, arguments, context, replace(limits, tokens=left))
         except ToolError as error:
             one = Attachment(_not_attached(mention.path, str(error).partition("\n")[0]), trouble=True)
         left -= sum(limits.count(block.text) for block in one.blocks if isinstance(block, TextBlock))
         made.append(one)
-    return made
+    told = await _about_absent(absent, context) if absent else ""
+    return [*made, Attachment(told)] if told else made
+
+
+async def _about_absent(names: Sequence[str], context: ToolContext) -> str:
+    """A line about mentions that name no file, with those that may have been meant; "" where there is none.
+
+    What stands before a colon that is no line number names an MCP server.
+    """
+    names = [name for name in names if ":" not in name or _COMPILER_LINE.search(name)]
+    if not names:
+        return ""
+    shown = list(map(one_line_path, names[:MAX_NAMED_ABSENT]))
+    last = f"{len(names) - len(shown)} more" if len(names) > len(shown) else f"@{shown.pop()}"
+    listed = f"{', '.join(f'@{name}' for name in shown)} and {last}" if shown else last
+    verb = "names" if len(names) == 1 else "name"
+    try:
+        near = await in_thread(FILE_TIMEOUT_S, lambda gone: _nearest(names[:MAX_NAMED_ABSENT], context, gone))
+    except ToolError:  # a disk that does not answer; the names are told all the same
+        near = []
+    meant = f"; did you mean {' or '.join(f'@{one_line_path(name)}' for name in near)}?" if near else ""
+    return f"{listed} {verb} no file here{meant}"
+
+
+def _nearest(names: Sequence[str], context: ToolContext, gone: threading.Event) -> list[str]:
+    """What may have been meant by each name: a file beside it, or one of its name anywhere in the project."""
+    found: list[str] = []
+    files: dict[str, str] | None = None
+    for name in names:
+        line = _COMPILER_LINE.search(name)
+        name, mark = (name[: line.start()], f"#L{line[1]}") if line is not None else (name, "")
+        path = FileArguments(file_path=name).real_path(context)
+        near = [path] if os.path.lexists(path) else suggestions(path, context.folder)
+        if near:
+            found.append(f"{one_line_path(near[0], context.folder)}{mark}")
+            continue
+        if files is None:
+            listed = regular_files(context.folder, gone.is_set)[0][:MAX_COMPARED_NAMES]
+            files = {each.rpartition("/")[2]: each for each in reversed(listed)}
+        last = Path(path).name
+        found += [files[each] + mark for each in get_close_matches(last, files, 1, MIN_FILE_LIKENESS)]
+    return list(dict.fromkeys(found))
 
 
 def note_attached(files: Sequence[Mapping[str, Any]], context: ToolContext, prompt: int) -> None:

@@ -103,15 +103,36 @@ def test_an_image_goes_as_an_image(context: ToolContext) -> None:
     assert isinstance(one.blocks[0], ImageBlock) and is_injected(one.blocks[1])
 
 
-def test_what_cannot_or_may_not_be_attached_is_told_and_what_is_no_file_is_left_alone(
-    context: ToolContext,
-) -> None:
+def test_what_cannot_or_may_not_be_attached_is_told(context: ToolContext) -> None:
     (context.folder / ".env").write_text("TOKEN=1")
     (context.folder / "tool.bin").write_bytes(b"\x7fELF" + bytes(range(256)))
     limits = replace(LIMITS, refusal=lambda access: "secret" if access.protected else "")
-    secret, binary = attached("@.env @tool.bin @nothing @dataclass", context, limits)
+    secret, binary = attached("@.env @tool.bin", context, limits)
     assert (secret.told, secret.blocks) == ("@.env is not attached: secret", ())
     assert binary.trouble and "is a binary file" in binary.told and not binary.blocks
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("look at @zebra-crossing.", "@zebra-crossing names no file here"),
+        ("@src/aa.py", "@src/aa.py names no file here; did you mean @src/a.py?"),
+        ("@paser.py", "@paser.py names no file here; did you mean @src/deep/parser.py?"),
+        ("@a.py:12", "@a.py:12 names no file here; did you mean @src/a.py#L12?"),
+        ("@src/a.py:3:7", "@src/a.py:3:7 names no file here; did you mean @src/a.py#L3?"),
+        ("@q1 @q2 @q3 @q4", "@q1, @q2, @q3 and 1 more name no file here"),
+        ("@../../q\x1b[31m", "@../../q␛[31m names no file here"),
+        ("@server:res://x", None),
+    ],
+)
+def test_what_names_no_file_is_told_in_one_line_with_what_is_near(
+    text: str, told: str | None, context: ToolContext
+) -> None:
+    (context.folder / "src" / "deep").mkdir()
+    (context.folder / "src" / "deep" / "parser.py").write_text("")
+    found = attached(text, context)
+    assert [one.told for one in found] == ([told] if told else [])
+    assert not any(one.trouble or one.blocks for one in found)
 
 
 def test_a_file_cannot_close_the_frame_around_it(context: ToolContext) -> None:
