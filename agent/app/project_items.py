@@ -52,16 +52,14 @@ async def choose_items(
     approvals: Approvals, items: Sequence[ProjectItem], chooser: Chooser, emit: Emit
 ) -> bool:
     """Switch items on and off in a menu until the person has done; False where it was left by Esc."""
-    at = 0
+    at = 1
     while True:
         rows = [
             MenuRow(str(place), _title(item, approvals), key=str(place))
             for place, item in enumerate(items, 1)
         ]
-        menu = Menu(
-            "Which may act? Enter switches one on or off", (MenuRow("0", "Done", key="0"), *rows), at=at
-        )
-        chosen = await chooser.choose(menu)
+        title = "Which may act? Enter switches one; Done is the last row"
+        chosen = await chooser.choose(Menu(title, (*rows, MenuRow("0", "Done", key="0")), at=at - 1))
         if chosen is None or chosen.value == "0":
             return chosen is not None
         at = int(chosen.value)
@@ -111,12 +109,21 @@ async def _ask(approvals: Approvals, items: Sequence[ProjectItem], chooser: Choo
         MenuRow("none", "Allow none of it; /trust changes that later"),
     )
     answer = await chooser.choose(Menu(f"May what {_bringer(items)} brings act? It is listed above", rows))
-    if answer is None:
-        emit(Notice(f"not decided: {_counted(items)} of {_bringer(items)} stay off; /trust decides"))
-    elif answer.value != "choose":
+    if answer is not None and answer.value != "choose":
         record_decision(approvals, items, answer.value == "all", emit)
-    elif await choose_items(approvals, items, chooser, emit):
+    elif answer is not None and await choose_items(approvals, items, chooser, emit):
         record_decision(approvals, approvals.undecided(items), False, emit)
+    emit(Notice(_outcome(approvals, items)))
+
+
+def _outcome(approvals: Approvals, items: Sequence[ProjectItem]) -> str:
+    """What was decided about the items, in one line."""
+    allowed = [item for item in items if approvals.allows(item)]
+    off = [item for item in items if not approvals.allows(item)]
+    waiting = bool(approvals.undecided(items))
+    said = [f"allowed: {_counted(allowed)}" if allowed else f"nothing is allowed{' yet' if waiting else ''}"]
+    said += [f"off: {_counted(off)}"] if off else []
+    return "; ".join((*said, "/trust asks again" if waiting else "/trust changes that"))
 
 
 def _title(item: ProjectItem, approvals: Approvals) -> str:

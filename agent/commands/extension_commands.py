@@ -36,7 +36,7 @@ async def show_trust(controller: Controller, argument: str) -> Event | None:
         before = [approvals.decided(item) for item in items]
         await choose_items(approvals, items, controller.chooser, emit)
         if before == [approvals.decided(item) for item in items]:
-            return None
+            return Notice("nothing was changed")
     session, context = controller.in_use
     known = controller.services.agents
     await controller.services.read_approved()

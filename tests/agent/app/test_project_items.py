@@ -13,6 +13,7 @@ from agent.app.project_items import settle_project_items
 from agent.app.setup import RunSetup
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.approvals import ProjectItem
+from agent.menus import Menu, MenuRow
 from tests.agent.commands.controller_run import ScriptedChooser
 
 
@@ -66,9 +67,41 @@ def test_one_can_choose_each(tmp_path: Path) -> None:
 def test_what_was_left_open_stays_off_and_is_asked_about_at_the_next_start(tmp_path: Path) -> None:
     (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
     text, decisions = settle(tmp_path, "")
-    assert "/trust decides" in text
+    assert text.splitlines()[-1] == "nothing is allowed yet; off: 2 hooks; /trust asks again"
     assert decisions == [None, None]
-    assert settle(tmp_path, "choose", "1", "")[1] == [True, None]
+    text, decisions = settle(tmp_path, "choose", "")  # Esc among the items is told, too
+    assert text.splitlines()[-1] == "nothing is allowed yet; off: 2 hooks; /trust asks again"
+    text, decisions = settle(tmp_path, "choose", "1", "")
+    assert text.splitlines()[-1] == "allowed: 1 hook; off: 1 hook; /trust asks again"
+    assert decisions == [True, None]
+
+
+def test_what_was_decided_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
+    assert settle(tmp_path, "all")[0].endswith("\nallowed: 2 hooks; /trust changes that")
+    (tmp_path / "items").write_text("three 3\n", "utf-8")
+    assert settle(tmp_path, "none")[0].endswith("\nnothing is allowed; off: 1 hook; /trust changes that")
+
+
+def test_the_items_stand_before_the_row_that_ends_the_menu(tmp_path: Path) -> None:
+    """In a low window the first rows are those that are seen."""
+    (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
+    menus: list[Menu] = []
+
+    class Watching(ScriptedChooser):
+        async def choose(self, menu: Menu) -> MenuRow | None:
+            menus.append(menu)
+            return await super().choose(menu)
+
+    setup = RunSetup(Options(), Config(state_dir=tmp_path / "state"), tmp_path, {})
+    chooser = Watching("choose", "2", "0")
+    asyncio.run(settle_project_items(setup, chooser, lambda event: None))
+    assert [row.title for row in menus[1].rows] == [
+        "[ ] hook one: runs one 1",
+        "[ ] hook two: runs two 2",
+        "Done",
+    ]
+    assert [menu.at for menu in menus[1:]] == [0, 1]
 
 
 def test_where_nobody_can_choose_one_warning_says_what_is_off(tmp_path: Path) -> None:
