@@ -6,6 +6,7 @@ Both see what git does not ignore, and neither our records nor secrets nor what 
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, Too
 MAX_FOUND_LINES = 200  # shown at once unless the call says otherwise
 _MAX_GLOB_CHARS = 1_000
 _MAGIC = frozenset("*?[{\\")
+_ONE_GLOB = re.compile(r"(?:\{[^{}]*\}|[^,\s])+")  # of several globs; what is in braces stays together
 
 
 class SearchArguments(Arguments):
@@ -33,7 +35,7 @@ class SearchArguments(Arguments):
 
     pattern: str = Field(min_length=1)
     path: str | None = Field(None, description="Folder or file to look in; the current folder unless set.")
-    head_limit: int = Field(MAX_FOUND_LINES, ge=1, description="Most lines of the result.")
+    head_limit: int = Field(MAX_FOUND_LINES, ge=0, description="Most lines of the result.")
     offset: int = Field(0, ge=0, description="Skip so many lines of the result: for the next page.")
     _root: str | None = PrivateAttr(default=None)
 
@@ -92,7 +94,17 @@ def list_files(
 
 
 def glob_matcher(pattern: str) -> Callable[[str], bool]:
-    """As `name_matcher`; `!` in front leaves out what fits. Raises ToolError."""
+    """As `name_matcher`; `!` in front leaves out what fits. Raises ToolError.
+
+    Several globs may be given, parted by commas or blanks.
+    """
+    several = several_globs(pattern)
+    if several:
+        wanted = [glob_matcher(each) for each in several if not each.startswith("!")]
+        unwanted = [glob_matcher(each) for each in several if each.startswith("!")]
+        return lambda name: (
+            (not wanted or any(fits(name) for fits in wanted)) and all(fits(name) for fits in unwanted)
+        )
     if len(pattern) > _MAX_GLOB_CHARS:
         raise ToolError(f"The glob has more than {_MAX_GLOB_CHARS:,} characters.\nGive a shorter one.")
     try:
@@ -102,8 +114,16 @@ def glob_matcher(pattern: str) -> Callable[[str], bool]:
     return (lambda name: not fits(name)) if pattern.startswith("!") else fits
 
 
+def several_globs(pattern: str) -> list[str]:
+    """The globs of a text such as `*.py, *.ts`; none where it is one glob, or a name with a comma."""
+    words = _ONE_GLOB.findall(pattern)
+    return words if len(words) > 1 and all(_MAGIC.intersection(word) for word in words) else []
+
+
 def split_glob(pattern: str) -> tuple[str, str]:
     """The folders that a glob begins with and that are plain names, and the rest: `src/a/**/*.py`."""
+    if several_globs(pattern):
+        return "", pattern
     parts = pattern.split("/")
     plain = next((at for at, part in enumerate(parts) if _MAGIC.intersection(part)), len(parts) - 1)
     if plain == 0:
@@ -132,7 +152,7 @@ def shown_path(file: str, context: ToolContext) -> str:
 def page_of(lines: Sequence[str], arguments: SearchArguments, more: bool = False) -> tuple[list[str], str]:
     """The lines to show, at most 50 KB of them, and a note where these are not all (`more`: nor the rest)."""
     start, size, shown = arguments.offset, 0, list[str]()
-    for line in lines[start : start + arguments.head_limit]:
+    for line in lines[start : start + (arguments.head_limit or len(lines))]:
         size += len(line.encode("utf-8", "replace")) + 1
         if shown and size > MAX_WINDOW_BYTES:
             break
@@ -180,9 +200,17 @@ async def find_files(arguments: GlobArguments, call: ToolCall) -> ToolResult:
     about = {"files": len(found)}
     if not found:
         missing = f"No file found in {shown_path(root, context)} (ignored files and secrets are left out)."
+        if _names_folder(arguments.pattern, root):
+            missing = f"{arguments.pattern} is a folder; {arguments.pattern.rstrip('/')}/** has its files."
         return text_result("\n".join([missing, *notes]), human={"note": "nothing"}, about=about)
     body = "\n".join([*shown, *([more] if more else []), *notes])
     return text_result(body, human={"note": pluralize(len(found), "file")}, about=about)
+
+
+def _names_folder(pattern: str, root: str) -> bool:
+    """Whether the pattern is the name of a folder, below the root or, with a slash at its end, the root."""
+    rest = split_glob(pattern)[1].strip("/")
+    return not _MAGIC.intersection(rest) and Path(root, rest).is_dir()
 
 
 TOOL = Tool(

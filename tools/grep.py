@@ -22,7 +22,20 @@ _MAX_SHOWN_CHARS = 500  # of a line; a longer one is cut around its first match
 _LEAD_CHARS = 100  # shown before the match in a line that is cut
 _MAX_MESSAGE_CHARS = 500  # quoted of why a pattern cannot be used
 _CONTEXT_NAMES = ("-C", "-A", "-B")  # as the grep program calls the lines around a match
-_UNUSED_NAMES = ("-n",)  # lines always have their numbers
+_UNUSED_NAMES = ("-n", "type", "multiline")  # lines always have their numbers; the others are read first
+_FOREIGN_NAMES = {"include": "glob", "ignore_case": "-i", "case_insensitive": "-i"}
+_MAX_NAMED_FILES = 3  # of binary files that match
+# Globs of the types of files that ripgrep knows, where these are not "*." and the type's name.
+_TYPE_GLOBS = {
+    "c": "*.{c,h}", "cpp": "*.{cpp,cc,cxx,hpp,hh,hxx,h,inl}", "csharp": "*.cs", "css": "*.{css,scss}",
+    "docker": "*{Dockerfile,dockerfile}*", "elixir": "*.{ex,exs}", "haskell": "*.{hs,lhs}",
+    "html": "*.{htm,html}", "js": "*.{js,jsx,cjs,mjs,vue}", "kotlin": "*.{kt,kts}",
+    "make": "{[Mm]akefile,GNUmakefile,*.mk,*.mak}", "markdown": "*.{md,markdown,mdx}",
+    "md": "*.{md,markdown,mdx}", "perl": "*.{pl,pm,t}", "php": "*.{php,phtml}", "protobuf": "*.proto",
+    "py": "*.{py,pyi}", "python": "*.{py,pyi}", "ruby": "*.{rb,gemspec,rbw}", "rust": "*.rs",
+    "sh": "*.{sh,bash,zsh,ksh}", "tex": "*.{tex,cls,sty,bib}", "ts": "*.{ts,tsx,cts,mts}",
+    "typescript": "*.{ts,tsx,cts,mts}", "yaml": "*.{yaml,yml}", "javascript": "*.{js,jsx,cjs,mjs,vue}",
+}  # fmt: skip
 
 
 class GrepArguments(SearchArguments):
@@ -40,11 +53,18 @@ class GrepArguments(SearchArguments):
     @model_validator(mode="before")
     @classmethod
     def _understand(cls, given: Any) -> Any:
-        """Names that models know from the grep program."""
+        """Names that models know from the grep program and from other programs' tools."""
         if not isinstance(given, Mapping):
             return given
-        known = {name: given[name] for name in given if name not in (*_CONTEXT_NAMES, *_UNUSED_NAMES)}
+        left_out = (*_CONTEXT_NAMES, *_UNUSED_NAMES, *_FOREIGN_NAMES)
+        known = {name: given[name] for name in given if name not in left_out}
+        known |= {own: given[other] for other, own in _FOREIGN_NAMES.items() if other in given}
         around = [given[name] for name in _CONTEXT_NAMES if given.get(name) is not None]
+        kind = given.get("type")
+        if kind and not known.get("glob"):
+            known["glob"] = _TYPE_GLOBS.get(str(kind), f"*.{kind}")
+        if str(given.get("multiline")).lower() == "true":
+            known["pattern"] = f"(?s:{known.get('pattern', '')})"
         return {"context": max(around, key=_as_number), **known} if around else known
 
 
@@ -104,18 +124,27 @@ def _result(
         about["matches"] = sum(counts.values())
         note = f"{pluralize(about['matches'], 'match', 'matches')} in {note}"
     if not by_name:
-        shown = [_nothing_found(arguments, context, files)] if not output.stopped else []
+        shown = [*_nothing_found(arguments, context, files, output)] if not output.stopped else []
         note = "stopped" if output.stopped else "nothing"
     failed = bool(output.stopped) and not by_name
     return text_result("\n".join([*shown, *notes]), error=failed, human={"note": note}, about=about)
 
 
-def _nothing_found(arguments: GrepArguments, context: ToolContext, files: FileList) -> str:
-    if files.names:
-        return f"No matches found in {pluralize(len(files.names), 'file')}."
-    fitting = f" fits {arguments.glob}" if arguments.glob else " is there"
-    where = shown_path(files.folder, context)
-    return f"No file{fitting} in {where} to be searched (ignored files and secrets are left out)."
+def _nothing_found(
+    arguments: GrepArguments, context: ToolContext, files: FileList, output: SearchOutput
+) -> Iterator[str]:
+    if not files.names:
+        fitting = f" fits {arguments.glob}" if arguments.glob else " is there"
+        where = shown_path(files.folder, context)
+        yield f"No file{fitting} in {where} to be searched (ignored files and secrets are left out)."
+        return
+    yield f"No matches found in {pluralize(len(files.names), 'file')}."
+    if output.binary:
+        named = [shown_path(f"{files.folder.rstrip('/')}/{each}", context) for each in output.binary]
+        more = ", ..." if len(named) > _MAX_NAMED_FILES else ""
+        yield f"[binary files match: {', '.join(named[:_MAX_NAMED_FILES])}{more}; bash: grep -a]"
+    if "\\|" in arguments.pattern:
+        yield "[\\| stands for the character itself; alternatives are parted by | alone]"
 
 
 def _content(path: str, lines: Sequence[FoundLine], context: int) -> Iterator[str]:

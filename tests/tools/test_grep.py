@@ -109,6 +109,40 @@ def test_what_is_not_found_says_where_was_looked(searched: BashSession) -> None:
         found(searched, "x", path="src/App.py")
 
 
+def test_a_search_that_finds_nothing_is_over_when_ripgrep_says_so(
+    project: BashSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "ripgrep" not in ENGINES:
+        pytest.skip("there is no ripgrep")
+    monkeypatch.setattr("tools.files.search_engine._python", lambda request, names: ["false"])
+    assert found(project, "nowhere") == ["No matches found in 7 files."]
+
+
+def test_binary_files_that_match_are_named_where_nothing_else_does(searched: BashSession) -> None:
+    (searched.folder / "late.bin").write_bytes(b"needle\n" * 2_000 + b"\0needle\n")
+    assert found(searched, "needle", path="late.bin", output_mode="content") == [
+        "No matches found in 1 file.",
+        "[binary files match: late.bin; bash: grep -a]",
+    ]
+    assert "late.bin" not in found(searched, "needle")
+    assert found(searched, "nowhere", path="late.bin") == ["No matches found in 1 file."]
+
+
+def test_the_end_of_a_line_is_before_cr_lf_too(searched: BashSession) -> None:
+    shown = found(searched, "(1|Needle)$", path="src/deep/util.ts", output_mode="content")
+    assert shown == ["src/deep/util.ts:1:export const needle = 1", "src/deep/util.ts:2:// Needle"]
+    assert found(searched, r"1\r$", path="src/deep/util.ts") == ["src/deep/util.ts"]
+
+
+def test_what_misleads_in_a_pattern_is_told(project: BashSession) -> None:
+    assert r"\| stands for the character itself" in found(project, r"needle\|run")[1]
+    assert globbed(project, "src") == ["src is a folder; src/** has its files."]
+    assert globbed(project, "src/deep/") == ["src/deep/ is a folder; src/deep/** has its files."]
+    assert set(globbed(project, "*.py, *.ts")) == {"src/app.py", "src/deep/util.ts"}
+    assert globbed(project, "src/**/*.{py,ts},!*.ts") == ["src/app.py"]
+    assert len(globbed(project, "*", head_limit=0)) == 7
+
+
 def test_pages_and_long_lines(project: BashSession) -> None:
     (project.folder / "many").write_text("".join(f"hit {number}\n" for number in range(5)))
     first = found(project, "hit", path="many", output_mode="content", head_limit=2)
@@ -217,6 +251,8 @@ def test_other_names_of_options_are_understood_or_named() -> None:
         return parse_arguments(grep.TOOL, {"pattern": "x", **given})
 
     assert read(**{"-A": 2, "-B": "10"}).context == 10
-    assert read(**{"-i": "true"}).ignore_case
+    assert read(**{"-i": "true"}).ignore_case and read(ignore_case=True).ignore_case
+    assert read(type="rust").glob == "*.rs" and read(type="go", glob="x*").glob == "x*"
+    assert (read(include="*.c").glob, read(multiline=True).pattern) == ("*.c", "(?s:x)")
     with pytest.raises(ToolError, match=r"Its parameters are: pattern \(required\), .* -i, context"):
         read(kind="py")

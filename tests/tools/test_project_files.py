@@ -57,6 +57,27 @@ def test_patterns_mean_what_they_mean_to_git(tmp_path: Path) -> None:
     compare(tmp_path, range(25))
 
 
+def test_the_patterns_of_the_person_count_in_every_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, root = tmp_path / "home", tmp_path / "root"
+    for name in ("root/a.swp", "root/sub/b.own", "root/sub/c"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (home / ".config/git").mkdir(parents=True)
+    (home / "dotfiles").write_text("*.swp\n")
+    (home / ".config/git/ignore").symlink_to(home / "dotfiles")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    assert listed(root) == {"a.swp", "sub/b.own", "sub/c"}  # it is no repository
+    (root / ".git").write_text("gitdir: elsewhere\n")  # as in a worktree
+    assert listed(root) == {"sub/b.own", "sub/c"}
+    (home / ".gitconfig").write_text("[user]\n\tname = x\n[core]\n\tpager = cat\n\texcludesFile = ~/own\n")
+    (home / "own").write_text("*.own\n")
+    (root / ".gitignore").write_text("/sub/c\n")
+    assert listed(root) == {"a.swp", ".gitignore"} and listed(root / "sub") == set()
+
+
 @pytest.mark.sweep
 def test_patterns_mean_what_they_mean_to_git_in_many_projects(tmp_path: Path) -> None:
     compare(tmp_path, range(25, 1_500))

@@ -1,7 +1,7 @@
 """List the files of a project, for people and for searches, without git: that runs what the project names.
 
-Folders that hold no work are left out, and what .gitignore files and .git/info/exclude name, read as git
-reads them. What is tracked although it is ignored is left out too.
+Folders that hold no work are left out, and what .gitignore files, .git/info/exclude and the person's own
+patterns name, read as git reads them. What is tracked although it is ignored is left out too.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ MAX_GLOB_ALTERNATIVES = 200  # that the braces of one pattern stand for
 _IDLE_FOLDERS = word_set(
     ".git .hg .svn .jj node_modules __pycache__ .venv .tox .nox .mypy_cache .pytest_cache .ruff_cache"
     " .hypothesis .gradle .terraform .direnv .transcripts .task_outputs"
+)
+_EXCLUDES_FILE = re.compile(
+    r"^[ \t]*\[core\][^\[]*?^[ \t]*excludesfile[ \t]*=[ \t]*([^\n#;]+?)[ \t]*$", re.IGNORECASE | re.MULTILINE
 )
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")  # the innermost ones
 
@@ -217,7 +220,7 @@ def _walk(
         for name, kind in entries:
             is_folder = kind == "folder"
             here = [*parts, name]
-            if not is_plain(name) or (is_folder and name in _IDLE_FOLDERS):
+            if not is_plain(name) or name == ".git" or (is_folder and name in _IDLE_FOLDERS):
                 continue
             if heeded and _is_ignored(files, here, is_folder):
                 continue
@@ -259,15 +262,35 @@ def _is_ignored(files: Sequence[IgnoreFile], path: Sequence[str], is_folder: boo
 def _ignore_files_above(folder: Path) -> list[IgnoreFile]:
     """The files of patterns of the repository that the folder is in, but for the folder's own."""
     above = (folder, *folder.parents)
-    top = next((place for place in above if (place / ".git").is_dir()), folder)
+    top = next((place for place in above if (place / ".git").exists()), folder)  # a file in a worktree
     found = [_ignore_file(top / ".git" / "info" / "exclude", len(top.parts))]
+    if (top / ".git").exists():
+        found.insert(0, _ignore_file(_personal_patterns(), len(top.parts)))
     within = reversed(above[1 : above.index(top) + 1])
     found += [_ignore_file(place / ".gitignore", len(place.parts)) for place in within]
     return [file for file in found if file is not None]
 
 
+def _personal_patterns() -> Path:
+    """Where the person's patterns for all repositories are: as git's settings say, or the usual place."""
+    home = Path(os.environ.get("HOME") or "/")
+    config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
+    for settings in (home / ".gitconfig", config / "config"):
+        named = _EXCLUDES_FILE.search(_small_text(settings.resolve()) or "")
+        if named is not None:
+            path = named[1].strip('"')
+            return (home / path[2:] if path.startswith("~/") else home / path).resolve()
+    return (config / "ignore").resolve()
+
+
 def _ignore_file(path: Path, depth: int) -> IgnoreFile | None:
     """The rules in a file; None where there is no such regular file."""
+    text = _small_text(path)
+    return None if text is None else IgnoreFile(depth, ignore_rules(text))
+
+
+def _small_text(path: Path) -> str | None:
+    """The text of a regular file that no link leads to; None where there is none."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -275,8 +298,7 @@ def _ignore_file(path: Path, depth: int) -> IgnoreFile | None:
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        text = file.read(MAX_IGNORE_BYTES).decode("utf-8", "surrogateescape")
-    return IgnoreFile(depth, ignore_rules(text))
+        return file.read(MAX_IGNORE_BYTES).decode("utf-8", "surrogateescape")
 
 
 def _folders_above(name: str) -> Iterator[str]:

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MAX_SEARCHED_BYTES = 64 * 1024 * 1024  # of one file; larger ones are passed over
-_BINARY_SAMPLE_BYTES = 8_192
 _WIDE_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
 def main(names: str, pattern: str, flags: str, context: str) -> int:
     """Search the files of a list, their names ended by NUL.
 
-    `flags` are letters: i in any letter case, m across lines, 1 only the first match of each file.
+    `flags` are letters: i in any letter case, m across lines, c CR LF is a line end too, 1 only the first
+    match of each file.
     """
     try:
         regex = re.compile(pattern, re.MULTILINE | (re.IGNORECASE if "i" in flags else 0))
@@ -30,9 +30,12 @@ def main(names: str, pattern: str, flags: str, context: str) -> int:
         return 2
     for name in Path(names).read_bytes().split(b"\0")[:-1]:
         path = Path(name.decode("utf-8", "surrogateescape"))
-        text = _text_of(path)
-        if text is None:
+        text, is_binary = _text_of(path)
+        if is_binary:
+            if regex.search(text.replace("\0", "\n")):
+                _tell("end", path, binary_offset=text.index("\0"))
             continue
+        text = text.replace("\r\n", "\n") if "c" in flags else text
         lines = text.removesuffix("\n").split("\n") if text else []
         found = dict(_matches(regex, text, lines, flags))
         shown = {near for at in found for near in _around(at, int(context), len(lines))}
@@ -42,20 +45,18 @@ def main(names: str, pattern: str, flags: str, context: str) -> int:
     return 0
 
 
-def _text_of(path: Path) -> str | None:
-    """The text of a file; None where it is binary, too large or cannot be read."""
+def _text_of(path: Path) -> tuple[str, bool]:
+    """The text of a file and whether it is binary; no text where it is too large or cannot be read."""
     try:
         if path.stat().st_size > MAX_SEARCHED_BYTES:
-            return None
+            return "", False
         data = path.read_bytes()
     except OSError:
-        return None
+        return "", False
     codec = _WIDE_MARKS.get(data[:2])
     if codec:
-        return data.decode(codec, "replace")
-    if b"\0" in data[:_BINARY_SAMPLE_BYTES]:
-        return None
-    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+        return data.decode(codec, "replace"), False
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape"), b"\0" in data
 
 
 def _matches(regex: re.Pattern[str], text: str, lines: list[str], flags: str) -> Iterator[tuple[int, int]]:
@@ -84,10 +85,13 @@ def _around(at: int, context: int, count: int) -> range:
 def _write(path: Path, number: int, line: str, start: int | None) -> None:
     """`start` is where the match begins; None for a line of the context."""
     kind = "context" if start is None else "match"
-    about = {"path": {"text": str(path)}, "line_number": number, "lines": {"text": line}}
     size = len(line[:start].encode("utf-8", "surrogatepass")) if start else 0
-    about["submatches"] = [] if start is None else [{"start": size}]
-    sys.stdout.write(json.dumps({"type": kind, "data": about}) + "\n")
+    submatches = [] if start is None else [{"start": size}]
+    _tell(kind, path, line_number=number, lines={"text": line}, submatches=submatches)
+
+
+def _tell(kind: str, path: Path, **about: object) -> None:
+    sys.stdout.write(json.dumps({"type": kind, "data": {"path": {"text": str(path)}, **about}}) + "\n")
 
 
 if __name__ == "__main__":

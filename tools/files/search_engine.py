@@ -67,6 +67,7 @@ class SearchOutput:
     lines: Mapping[str, Sequence[FoundLine]]
     message: str = ""
     stopped: str = ""
+    binary: Sequence[str] = ()  # files that are no text and match somewhere
 
 
 async def search_files(
@@ -117,8 +118,8 @@ async def _run(
             stopped = await _ended(runner, command, full, limit_s)
     except (SupervisorLost, OSError) as error:
         raise ToolError(f"The search could not be started: {error}.\nTry again, or use bash.") from error
-    lines, message = await asyncio.to_thread(_parsed, bytes(output))
-    return SearchOutput(lines, "" if lines or stopped else message, stopped)
+    lines, binary, message = await asyncio.to_thread(_parsed, bytes(output))
+    return SearchOutput(lines, "" if lines or stopped else message, stopped, binary)
 
 
 def _is_record(context: ToolContext, folder: str) -> bool:
@@ -167,25 +168,39 @@ def _ripgrep(request: SearchRequest, names: str, program: str) -> list[str]:
     options = ["--no-config", "--json", "--no-messages", "--no-ignore", "--hidden", "--no-mmap"]
     options += ["--ignore-case"] if request.ignore_case else []
     options += ["--multiline"] if _ACROSS_LINES.search(request.pattern) else []
+    options += ["--crlf"] if _heeds_line_ends(request.pattern) else []
     options += ["--max-count=1"] if request.first_only else [f"--context={request.context}"]
     search = [program, *options, f"--regexp={request.pattern}", "--"]
     return ["bash", "--noprofile", "--norc", "-c", _XARGS, names, *search]
 
 
+def _heeds_line_ends(pattern: str) -> bool:
+    """Whether `$` has to stand before CR LF too: not where the pattern names CR itself."""
+    return "$" in pattern and "\\r" not in pattern
+
+
 def _python(request: SearchRequest, names: str) -> list[str]:
-    across = "m" if _ACROSS_LINES.search(request.pattern) else ""
-    flags = f"{'i' if request.ignore_case else ''}{across}{'1' if request.first_only else ''}"
+    wanted = {
+        "i": request.ignore_case,
+        "m": _ACROSS_LINES.search(request.pattern),
+        "c": _heeds_line_ends(request.pattern),
+        "1": request.first_only,
+    }
+    flags = "".join(flag for flag, is_set in wanted.items() if is_set)
     script = str(Path(__file__).with_name("regex_search.py"))
     argv = [sys.executable, "-I", "-S", "-X", "utf8", script]
     return [*argv, names, request.pattern, flags, str(request.context)]
 
 
-def _parsed(output: bytes) -> tuple[dict[str, list[FoundLine]], str]:
-    """The lines by file, and what was written that is no JSON. A last line that was cut is left out."""
+def _parsed(output: bytes) -> tuple[dict[str, list[FoundLine]], list[str], str]:
+    """The lines by file, the binary files that match, and what was written that is no JSON.
+
+    A last line that was cut is left out.
+    """
     found: dict[str, list[FoundLine]] = defaultdict(list)
-    messages: list[str] = []
+    messages, binary = list[str](), list[str]()
     for raw in output.split(b"\n"):
-        if not raw.startswith(b'{"type":'):
+        if not raw.startswith(b"{"):
             messages.append(raw.decode("utf-8", "replace"))
             continue
         try:
@@ -196,8 +211,9 @@ def _parsed(output: bytes) -> tuple[dict[str, list[FoundLine]], str]:
         if line["type"] in ("match", "context"):
             found[_text(about["path"])].extend(_found_lines(about))
         elif line["type"] == "end" and about["binary_offset"] is not None:
-            found.pop(_text(about["path"]), None)
-    return {name: found[name] for name in sorted(found)}, "\n".join(messages).strip()
+            binary.append(_text(about["path"]))
+            found.pop(binary[-1], None)
+    return {name: found[name] for name in sorted(found)}, sorted(binary), "\n".join(messages).strip()
 
 
 def _found_lines(about: Mapping[str, Any]) -> Iterable[FoundLine]:
