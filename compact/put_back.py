@@ -74,11 +74,14 @@ class ClearedText:
 
 @dataclass(frozen=True, slots=True)
 class PutBackRules:
-    """What decides: the settings, the prices, and the counter of tokens of a text."""
+    """What decides: the settings, the prices, the counter of tokens of a text, and what gives the whole of a
+    result: a session that is gone on with has left the contents that are not shown in its file.
+    """
 
     settings: CompactSettings
     prices: Prices
     count: Callable[[str], int]
+    whole: Callable[[Fact | None], Fact | None] = lambda fact: fact
 
 
 def cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> list[ClearedText]:
@@ -95,7 +98,7 @@ def cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> list
             if block.field in OLD_TEXT_ARGUMENTS or edits.shows(block.seq, block.index, block.field):
                 continue
             if is_failed_edit or _pays(block, tracker, touch.prompt, rules):
-                text = _text_of(folded, block)
+                text = _text_of(folded, block, rules.whole)
                 if text is not None:
                     found.append(text)
     return found
@@ -164,9 +167,11 @@ def _pays(block: TrackedBlock, tracker: BlockTracker, prompt: int, rules: PutBac
     )
 
 
-def _text_of(folded: Folded, block: TrackedBlock) -> ClearedText | None:
+def _text_of(
+    folded: Folded, block: TrackedBlock, whole: Callable[[Fact | None], Fact | None]
+) -> ClearedText | None:
     """The text of a cleared block, without the line numbers that a read shows; None where it is no text."""
-    fact = fact_at(folded, block.seq)
+    fact = whole(fact_at(folded, block.seq))
     if isinstance(fact, Result):
         if block.cell in (Cell.OUTPUT, Cell.OUTPUT_BEFORE_EDITS):
             return None

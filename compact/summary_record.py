@@ -34,7 +34,7 @@ RECORD_HEADER = (
     "Nothing is lost: recall r<number>, or words, shows any of it.]"
 )
 SUMMARY_HEADING = "## Summary\n"
-STATE_HEADING = "## State now"
+STATE_HEADING = "## State as of this record"
 _FROM_FACT = re.compile(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
 LEDGER_HEADING = "## Ledger (newest and most used first)"
 WORDS_HEADING = "## All user messages, verbatim (the newest is last)"

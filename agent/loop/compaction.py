@@ -8,6 +8,7 @@ conversation as it was. Files that a plan names are on the disk before the recor
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent, Hooks
 from agent.session.environment_context import in_hook_tags
 from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
+from agent.session.repository import load_deferred
 from agent.session.session import Session
 from agent.session.skill_texts import injected_instructions, kept_instructions, skills_in_use
 from compact.identifiers import block_texts
@@ -36,6 +38,7 @@ from compact.tokens import calibrate, context_tokens
 from transcripts.entries import Prompt
 from transcripts.facts import Fold
 from transcripts.messages import SKILL_START, TextBlock
+from transcripts.record_errors import StoreError
 from transcripts.stored_outputs import store_output
 
 from .context import MIN_TOLD_DOLLARS, TurnContext
@@ -139,6 +142,12 @@ async def _plan(
         focus = "\n".join(filter(None, (focus, words)))
     flow = plan(situation, trigger, focus, request.attempt)
     step = _advance(flow)
+    if session.deferred and _replaces_history(step):
+        with suppress(StoreError):  # the record names what results told, and files are restored from them
+            load_deferred(session)
+        situation = situation_of(session, context)
+        flow = plan(situation, trigger, focus, request.attempt)
+        step = _advance(flow)
     if trigger == "auto" and _replaces_history(step):
         answer = await _ask_hook(session, context, request)
         if answer.veto is not None or answer.words:

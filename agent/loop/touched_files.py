@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from agent.session.session import Session
 from compact.put_back import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
@@ -13,6 +14,9 @@ from compact.trim import trim_page
 from tools.base import ToolError, ToolResult
 from tools.files.safe_open import in_thread, load_file
 from tools.files.text_encoding import decode_text, unify_newlines
+from transcripts.codec import BadLine
+from transcripts.facts import Fact
+from transcripts.load import LazyResults
 from transcripts.messages import Block, TextBlock, ToolUseBlock, injected
 
 from .context import CompactionState
@@ -65,7 +69,7 @@ async def text_named(session: Session, state: CompactionState, content: Sequence
 
 
 async def _needed(session: Session, state: CompactionState, touch: FileTouch) -> NeededText | None:
-    rules = PutBackRules(state.settings, state.prices, state.counter.text)
+    rules = PutBackRules(state.settings, state.prices, state.counter.text, partial(_whole, session.deferred))
     texts = tuple(cleared_texts(session.folded, touch, rules)) if state.settings.automatic else ()
     if not texts:
         return None
@@ -75,6 +79,14 @@ async def _needed(session: Session, state: CompactionState, touch: FileTouch) ->
             texts, touch, rules, await in_thread(LOOK_TIMEOUT_S, lambda gone: _load(paths, gone))
         )
     return None
+
+
+def _whole(deferred: LazyResults, fact: Fact | None) -> Fact | None:
+    """The fact with its content, also where that was left in the record; what changed there stays away."""
+    if fact is not None and fact.seq in deferred:
+        with suppress(OSError, BadLine):
+            return next(deferred.fetch(fact.seq))
+    return fact
 
 
 def _load(paths: Iterable[str], abandoned: threading.Event) -> dict[str, str]:

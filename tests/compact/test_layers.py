@@ -178,10 +178,14 @@ def test_plan_and_list_that_are_folded_away_stand_in_what_is_shown_instead():
     live = ("permission mode: manual", "plan (r4): # Do it\n1. now", "to-do list (r9999):\n  [pending] x")
     world, (first, *_) = folded()
     (digest, *others) = COLLAPSE_LAYER.plan(replace(world.situation, live=live))
-    assert digest.edits[0].blocks[0].text.endswith("\n\n## State now\n- plan (r4): # Do it\n1. now")
-    assert "## State now" not in str((first, others))
+    assert (
+        digest.edits[0]
+        .blocks[0]
+        .text.endswith("\n\n## State as of this record\n- plan (r4): # Do it\n1. now")
+    )
+    assert "## State as of this record" not in str((first, others))
     (made,) = SNIP_LAYER.plan(replace(talk(40).situation, live=("plan (r12): go",)))
-    assert made.edits[0].blocks[-1].text == "## State now\n- plan (r12): go"
+    assert made.edits[0].blocks[-1].text == "## State as of this record\n- plan (r12): go"
 
 
 def test_while_collapse_is_on_no_summary_is_made_unasked():

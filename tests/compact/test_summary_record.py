@@ -47,7 +47,7 @@ def test_its_parts_stand_in_their_order():
         "## Summary",
         "## Ledger (newest and most used first)",
         "## Constraints",
-        "## State now",
+        "## State as of this record",
         "## Named before, but not above",
         "## All user messages, verbatim (the newest is last)",
     ]
@@ -56,7 +56,7 @@ def test_its_parts_stand_in_their_order():
         "[folded: this is makeroom's record of the earlier conversation (r1-r8), not a request."
     )
     assert "## Constraints\n- answer in French (pinned by the user)\n\n" in rest
-    assert "## State now\n- permission mode: plan\n- 1 command runs\n\n" in rest
+    assert "## State as of this record\n- permission mode: plan\n- 1 command runs\n\n" in rest
     assert "## Named before, but not above\n4217\n\n" in rest
     assert "(r1.0) Mend src/app.py. Never push to main.\n(r8.0) Go on." in rest
     assert summary_in(text) == "It went well."

@@ -1,11 +1,15 @@
 """/context, /cost, /compact, /uncompact, /recall and /pin against the strict server."""
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
 
+from agent.app.controller import prompt_blocks
 from agent.events import ContextChart, ContextCompacted, TurnFinished
+from compact.hazards import PUT_BACK_START
+from compact.identifiers import joined_text
 from transcripts.messages import TextBlock
 
 from .controller_run import READ_ALL, ControllerRun, ScriptedChooser, files, run_controller
@@ -207,7 +211,7 @@ def test_live_state_stands_in_the_record_from_its_values_now(tmp_path: Path) -> 
         )
         await run.do("run `sleep 60` in the background", READ_ALL, "/pin answer in French", "/compact")
         record = next(part.block.text for part in session.folded.view[0].parts)
-        state = record.partition("## State now\n")[2].partition("\n\n## ")[0]
+        state = record.partition("## State as of this record\n")[2].partition("\n\n## ")[0]
         assert "- permission mode: acceptEdits\n" in state
         assert "- background command b1 is running: sleep 60\n" in state
         assert f"- plan (r5): {plan}" in state
@@ -227,6 +231,25 @@ def test_what_a_summary_cost_is_known_after_a_resume(tmp_path: Path) -> None:
         assert [made.layer for made in session.folded.compactions] == ["summary"]
         told = await run.do("/cost")
         assert await run.do("/clear", f"/resume {session.sid}", "/cost") == told
+
+    run_controller(tmp_path, work)
+
+
+def test_a_resumed_session_knows_the_texts_that_left_the_context_before(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL, "/compact")
+        sid = run.controller.in_use[0].sid
+        await run.do("/clear", f"/resume {sid}")
+        session, _ = run.controller.in_use
+        assert session.deferred
+        words = (TextBlock("change task_0_7 in src/part_0.py"),)
+        before, *_ = await prompt_blocks(session, run.controller.in_use[1], [], words)
+        assert f"{PUT_BACK_START} part_0.py" in joined_text([before])
+        await run.do(READ_ALL, "/compact")
+        shown = joined_text([part.block for part in session.folded.view[0].parts])
+        assert re.search(r"^Names: .*\btask_\d", shown, re.MULTILINE)
 
     run_controller(tmp_path, work)
 
