@@ -21,7 +21,7 @@ from .fold import Folded, fold
 from .load import LazyResults, read_record
 from .record_errors import NoSuchSession, StoreError
 from .render_text import block_text, fact_text, speaker_of
-from .search import record_path, recorded_sids, search_facts, search_records
+from .search import Found, record_path, recorded_sids, search_facts, search_records
 from .search_hits import Hit, make_hits
 from .session_lock import path_of
 from .stored_outputs import read_output
@@ -63,12 +63,14 @@ class Originals:
         With the scope "project" the sessions that were recorded earlier are searched too.
         """
         home = self.home
-        if home is None or not record_path(home, self.sid).exists():
-            found = search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
-        else:
+        is_recorded = home is not None and record_path(home, self.sid).exists()
+        found: list[Found] = []
+        if not is_recorded:  # as before the first prompt
+            found += search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
+        if home is not None and (is_recorded or scope == "project"):
             sids = recorded_sids(home) if scope == "project" else (self.sid,)
-            found = search_records(home, words, sids, limit).found
-        return make_hits(found, self.sid, self.project)
+            found += search_records(home, words, sids, limit).found
+        return make_hits(found[:limit], self.sid, self.project)
 
     def _of_session(self, sid: str) -> Originals:
         """The record of an earlier session. Raises KeyError."""

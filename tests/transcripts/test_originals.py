@@ -109,6 +109,15 @@ def test_sessions_that_were_recorded_earlier_are_found_and_recalled(tmp_path: Pa
             recall.original(wrong)
 
 
+def test_earlier_sessions_are_found_before_this_one_is_recorded(tmp_path: Path) -> None:
+    path = tmp_path / RECORDS_FOLDER / "then.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(encode_fact(User(1, 0.0, (TextBlock("an older needle"),)), "then"))
+    recall = Originals(fold(FACTS), tmp_path / "outputs", sid="now", home=tmp_path, project=tmp_path)
+    assert "then/r1" in {hit.id for hit in recall.find("needle", "project")}
+    assert {hit.id for hit in recall.find("needle")} == {"r1", "r2", "r3", "r4"}
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
