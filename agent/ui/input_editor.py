@@ -12,13 +12,15 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
-from wcwidth import iter_graphemes_reverse
+from wcwidth import iter_graphemes, iter_graphemes_reverse
 
 from tools.files.text_encoding import pluralize
 from transcripts.disk import append_line, make_private_folders, opened_regular
@@ -31,7 +33,35 @@ MAX_HISTORY_ENTRIES = 2000
 MAX_HISTORY_BYTES = 4 * 1024 * 1024  # read from the end of the file
 MAX_DRAFT_BYTES = 4 * 1024 * 1024  # taken over from a session that died
 MAX_ENTRY_CHARS = 256 * 1024  # a larger paste is not worth a place in the history
+TOLD_MARK = b'{"note": "what is damaged above was told"}'  # a line of the history
 AUTOSAVE_DELAY_S = 0.5  # between a change of the draft and its file
+
+
+def move_by_grapheme(buffer: Buffer, by: Literal[-1, 1]) -> None:
+    """Move the cursor over what people see as one character, within the line."""
+    before, after = _graphemes_beside(buffer.document)
+    buffer.cursor_position += (
+        buffer.document.get_cursor_left_position(before)
+        if by < 0
+        else buffer.document.get_cursor_right_position(after)
+    )
+
+
+def delete_grapheme(buffer: Buffer, at: Literal[-1, 1]) -> None:
+    """Delete what people see as one character before the cursor, or behind it, or what is selected."""
+    before, after = _graphemes_beside(buffer.document)
+    if buffer.selection_state is not None:
+        buffer.cut_selection()
+    elif at < 0:
+        buffer.delete_before_cursor(before)
+    else:
+        buffer.delete(after)
+
+
+def _graphemes_beside(document: Document) -> tuple[int, int]:
+    """How many characters what stands before the cursor has, and what stands behind it."""
+    before = next(iter_graphemes_reverse(document.text_before_cursor), "")
+    return len(before), len(next(iter_graphemes(document.text_after_cursor), ""))
 
 
 class InputEditor:
@@ -126,14 +156,6 @@ class InputEditor:
                 self._replace(f"/{fitting[0]}")
         return False
 
-    def delete_grapheme(self) -> None:
-        """Delete what people see as one character before the cursor, or what is selected."""
-        if self.buffer.selection_state is not None:
-            self.buffer.cut_selection()
-            return
-        before = self.buffer.document.text_before_cursor
-        self.buffer.delete_before_cursor(len(next(iter_graphemes_reverse(before), "")))
-
     def newline_after_backslash(self) -> bool:
         """A backslash before the cursor and Enter is a new line."""
         if not self.buffer.document.text_before_cursor.endswith("\\"):
@@ -166,7 +188,7 @@ class PromptHistory(History):
         self.trouble = ""
 
     def load_history_strings(self) -> Iterable[str]:
-        """Newest first, without immediate repetitions. Lines that cannot be read are passed over."""
+        """Newest first, without immediate repetitions. Of lines that cannot be read it tells once."""
         lines: list[bytes] = []
         try:
             lines = _last_lines(self._path)
@@ -175,9 +197,13 @@ class PromptHistory(History):
         except OSError as error:
             self.trouble = self.trouble or f"the history cannot be read: {error}"
         read = [_entry_text(line) for line in lines if line.strip()]
-        if damaged := read.count(None):
-            told = f"damaged and passed over: {pluralize(damaged, 'line')} of the history ({self._path})"
-            self.trouble = self.trouble or told
+        told = max((at for at, line in enumerate(lines) if line == TOLD_MARK), default=-1) + 1
+        damaged = [line for line in lines[told:] if line.strip() and _entry_text(line) is None]
+        if damaged and not self.trouble:
+            what = pluralize(len(damaged), "line")
+            self.trouble = f"damaged and passed over: {what} of the history ({self._path})"
+            with suppress(OSError):  # then it is told again
+                append_line(self._path, TOLD_MARK, follow_links=True)
         texts = [text for text in read if text]
         found = [text for at, text in enumerate(texts) if at == 0 or text != texts[at - 1]]
         return found[::-1][:MAX_HISTORY_ENTRIES]

@@ -11,6 +11,7 @@ from prompt_toolkit.filters import (
     Always,
     Condition,
     FilterOrBool,
+    has_selection,
     is_searching,
     vi_insert_mode,
     vi_navigation_mode,
@@ -21,7 +22,7 @@ from prompt_toolkit.keys import Keys
 from tools.files.text_encoding import pluralize
 
 from .approval import full_question
-from .input_editor import EXIT_WORDS
+from .input_editor import EXIT_WORDS, delete_grapheme, move_by_grapheme
 from .keyboard import FOCUS_IN, FOCUS_OUT
 from .picker import add_picker_keys
 from .question_form import add_form_keys
@@ -39,6 +40,7 @@ def build_key_bindings(state: ReplState) -> KeyBindings:
     """All keys of a session at the screen."""
     bindings = KeyBindings()
     _add_editing_keys(bindings, state)
+    _add_grapheme_keys(bindings, state)
     _add_session_keys(bindings, state)
     _add_question_keys(bindings, state)
     picking = Condition(lambda: state.picker.state is not None and state.approval.panel is None)
@@ -67,11 +69,24 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
     bind("image", writing & ~is_searching & ~vi_navigation_mode, lambda: _take_clipboard(state))
     bindings.add("up", filter=writing & ~is_searching)(lambda event: _up(state))
     bind("newline", writing, lambda: editor.buffer.insert_text("\n"))
-    bindings.add("backspace", filter=writing & ~is_searching & ~vi_navigation_mode)(
-        lambda event: editor.delete_grapheme()
-    )
     bind("complete", writing, lambda: editor.complete(state.command_names()))
     bind("stash", writing & ~is_searching, lambda: _stash(state))
+
+
+def _add_grapheme_keys(bindings: KeyBindings, state: ReplState) -> None:
+    """Keys that move and delete by what people see as one character, wherever text is written."""
+    buffer, approval = state.editor.buffer, state.approval
+    reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
+    writing = Condition(lambda: get_app().current_buffer is buffer)
+    typing = (writing | reasoning | is_searching) & ~vi_navigation_mode
+    for at, deleting, moving in ((-1, "backspace", ("left", "c-b")), (1, "delete", ("right", "c-f"))):
+        bindings.add(deleting, filter=typing)(
+            lambda event, at=at: delete_grapheme(event.current_buffer, at),
+        )
+        for key in moving:
+            bindings.add(key, filter=typing & ~has_selection)(
+                lambda event, at=at: move_by_grapheme(event.current_buffer, at)
+            )
 
 
 def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
@@ -254,7 +269,7 @@ def _delete_or_leave(state: ReplState) -> None:
     status = state.driver.status() if state.driver else None
     jobs, agents = (status.jobs, status.agents) if status else (0, 0)
     if state.editor.buffer.text:
-        state.editor.buffer.delete()
+        delete_grapheme(state.editor.buffer, 1)
     elif (jobs or agents) and not state.status_hint.shows("jobs"):
         commands = [pluralize(jobs, "background command")] if jobs else []
         running = " and ".join([*commands, *([pluralize(agents, "agent")] if agents else [])])

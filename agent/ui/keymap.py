@@ -67,7 +67,20 @@ def read_keymap(path: Path) -> Keymap:
                 (commands if name.startswith("/") else keys)[name] = tuple(map(key_sequence, texts))
             except ValueError as error:
                 troubles.append(f"{path}: {name}: {error}")
+    troubles += (f"{path}: {double}" for double in _doubles({**keys, **commands}))
     return Keymap(keys, commands, tuple(troubles))
+
+
+def _doubles(keys: Mapping[str, tuple[KeySequence, ...]]) -> Iterator[str]:
+    """What is to be told of keys that more than one thing has, of which only one can happen."""
+    owners: dict[KeySequence, list[str]] = {}
+    for name, sequences in keys.items():
+        for sequence in dict.fromkeys(sequences):
+            owners.setdefault(sequence, []).append(name)
+    for sequence, names in owners.items():
+        if len(names) > 1:
+            key = " ".join(sequence).replace("c-", "ctrl+").replace("s-", "shift+")
+            yield f"{' and '.join(names)} have the same key, {key}: give one of them another"
 
 
 def _entries(path: Path, troubles: list[str]) -> Iterator[tuple[str, Any]]:

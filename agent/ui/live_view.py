@@ -16,7 +16,17 @@ from tools.files.text_encoding import pluralize
 from transcripts.tool_kinds import tool_kind
 
 from .render import BRANCH, MIN_TOLD_SECONDS, call_title
-from .terminal_text import RenderContext, cell_width, clip, clip_painted, escape_output, hang, one_line, wrap
+from .terminal_text import (
+    RenderContext,
+    cell_width,
+    clip,
+    clip_painted,
+    escape_output,
+    hang,
+    one_line,
+    prose_line,
+    wrap,
+)
 
 SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 REDRAW_INTERVAL_S = 0.1  # between two drawings of what runs
@@ -167,7 +177,7 @@ def draw_todos(todos: Sequence[tuple[str, str]], ctx: RenderContext, rows: int, 
     if not working or rows < 3:
         done = sum(status == "completed" for status, _ in todos)
         now = next((text for status, text in todos if status == "in_progress"), todos[first_open][1])
-        return [ctx.clipped("dim", f"To do: {done} of {len(todos)} done · {one_line(now)}")]
+        return [ctx.clipped("dim", f"To do: {done} of {len(todos)} done · {prose_line(now)}")]
     cut = len(todos) > rows
     first = max(0, min(first_open - 1, len(todos) - rows + cut)) if cut else 0
     shown = todos[first : first + rows - cut]
@@ -177,7 +187,7 @@ def draw_todos(todos: Sequence[tuple[str, str]], ctx: RenderContext, rows: int, 
 
 def _todo_line(status: str, text: str, ctx: RenderContext) -> str:
     mark, role = TODO_MARKS.get(status, TODO_MARKS["pending"])
-    line = clip(f"{mark} {one_line(text)}", ctx.columns)
+    line = clip(f"{mark} {prose_line(text)}", ctx.columns)
     return ctx.paint(role, line) if role else line
 
 
@@ -205,7 +215,7 @@ def _spinner(live_view: LiveView, ctx: RenderContext, now: float) -> list[str]:
 def _queue(live_view: LiveView, ctx: RenderContext) -> list[str]:
     if not live_view.queued:
         return []
-    rows = [ctx.clipped("dim", f"❯ {one_line(text)}") for text in live_view.queued[-QUEUE_LINES:]]
+    rows = [ctx.clipped("dim", f"❯ {prose_line(text)}") for text in live_view.queued[-QUEUE_LINES:]]
     more = len(live_view.queued) - len(rows)
     hint = f"{more} more queued; ↑ edits" if more else "queued; ↑ edits"
     return [*rows, ctx.paint("dim", f"  {wrap(hint, ctx.columns - 2)[0]}")]

@@ -18,6 +18,7 @@ from prompt_toolkit.filters import Condition, FilterOrBool
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
+from wcwidth import iter_graphemes_reverse
 
 from agent.menus import Menu, MenuRow
 
@@ -31,6 +32,7 @@ from .terminal_text import (
     hang,
     longest_end,
     one_line,
+    prose_line,
     typed_line,
     wrap,
 )
@@ -46,7 +48,7 @@ MIN_ROWS_WITH_FACTS = 8  # below that rows show their titles alone
 ANSWER_DELAY_S = 0.3  # after a question came, before it can be answered
 TO_THE_END = 1 << 30  # rows
 ERASING_KEYS: Mapping[str, Callable[[str], str]] = {  # what each leaves of the words of a search
-    "backspace": lambda words: words[:-1],
+    "backspace": lambda words: words.removesuffix(next(iter_graphemes_reverse(words), "")),
     "c-w": lambda words: words.rstrip().rpartition(" ")[0],
     "c-u": lambda words: "",
 }
@@ -143,7 +145,7 @@ def _row(state: PickerState, at: int, ctx: RenderContext, facts: bool) -> list[s
     """The lines of one of the rows found. The marked one shows all of its facts, others those that fit."""
     place, marked = state.found[at], at == state.at
     row, room = state.menu.rows[place], max(ctx.columns - len(MARKER), 1)
-    title, blank = one_line(row.title), " " * len(MARKER)
+    title, blank = (prose_line if state.menu.filters else one_line)(row.title), " " * len(MARKER)
     if state.menu.filters:
         known = f"#{one_line(row.key)}  " if row.key else ""
         titles = [clip(known + (title or "(no words)"), room)]

@@ -24,6 +24,7 @@ from .terminal_text import (
     hang,
     longest_end,
     one_line,
+    prose_line,
     typed_line,
     wrap,
 )
@@ -207,7 +208,7 @@ def _head(state: FormState, ctx: RenderContext) -> list[str]:
     asker = f"[{one_line(state.asker)}]" if state.asker else ""
     label = " · ".join(filter(None, (asker, header, place)))
     above = [ctx.clipped("dim", label)] if label else []
-    return ["", *above, *ctx.wrapped("bold", one_line(str(asked["question"]))), ""]
+    return ["", *above, *ctx.wrapped("bold", prose_line(str(asked["question"]))), ""]
 
 
 def _option(state: FormState, at: int, described: bool, ctx: RenderContext) -> list[str]:
@@ -215,9 +216,9 @@ def _option(state: FormState, at: int, described: bool, ctx: RenderContext) -> l
     box = f"[{'x' if at in state.chosen[state.at] else ' '}] " if state.several else ""
     margin = MARKER if marked else " " * len(MARKER)
     room = max(ctx.columns - len(MARKER) - 2, 1)
-    rows = hang(wrap(f"{at + 1} {box}{one_line(str(option['label']))}", room), margin, " " * len(margin))
+    rows = hang(wrap(f"{at + 1} {box}{prose_line(str(option['label']))}", room), margin, " " * len(margin))
     rows = [ctx.paint("accent", row) for row in rows] if marked else rows
-    about = one_line(str(option.get("description") or "")) if described else ""
+    about = prose_line(str(option.get("description") or "")) if described else ""
     indent = " " * (len(MARKER) + 2)
     return [*rows, *(ctx.paint("dim", indent + row) for row in (wrap(about, room) if about else ()))]
 

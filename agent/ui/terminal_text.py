@@ -90,9 +90,14 @@ def one_line(text: str) -> str:
     return escape_strict(text.strip().replace("\r\n", "\n")).replace("\n", " ⏎ ").replace("\t", " ")
 
 
+def prose_line(text: str) -> str:
+    """`one_line` of what people or the model have said: the joiners of scripts and emoji stay."""
+    return escape_prose(text.strip().replace("\r\n", "\n")).replace("\n", " ⏎ ").replace("\t", " ")
+
+
 def typed_line(text: str) -> str:
-    """`one_line` of what is being typed: blanks at its ends stay."""
-    return one_line(f"|{text}|")[1:-1]
+    """`prose_line` of what is being typed: blanks at its ends stay."""
+    return prose_line(f"|{text}|")[1:-1]
 
 
 def title_line(text: str) -> str:

@@ -50,6 +50,13 @@ def test_damaged_lines_are_passed_over(tmp_path):
     history = PromptHistory(path)
     assert list(history.load_history_strings()) == ["also", "good"]
     assert history.trouble == f"damaged and passed over: 3 lines of the history ({path})"
+    again = PromptHistory(path)
+    again.store_string("newest")
+    assert list(again.load_history_strings()) == ["newest", "also", "good"] and not again.trouble
+    with path.open("ab") as file:
+        file.write(b"torn again\n")
+    third = PromptHistory(path)
+    assert list(third.load_history_strings()) == ["newest", "also", "good"] and "1 line of" in third.trouble
 
 
 def test_a_damaged_history_is_told_once_and_the_rest_of_it_is_there(tmp_path):

@@ -43,6 +43,19 @@ def test_backspace_removes_what_people_see_as_one_character(terminal):
     terminal.type("a👩\u200d👩\u200d👧e\u0301🇩🇪").type("\x7f\x7f\x7f").type("b\r").logged("prompt 'ab'")
 
 
+def test_the_cursor_moves_over_what_people_see_as_one_character_and_delete_removes_it(terminal):
+    family = "👩\u200d👩\u200d👧"
+    terminal.type(f"a{family}b\x1b[D\x1b[Dx\x1b[C\x02\x06y\r").logged(f"prompt {f'ax{family}yb'!r}")
+    terminal.type(f"a{family}e\u0301b\x01\x1b[C\x1b[3~\x04c\r").logged("prompt 'acb'")
+
+
+def test_a_search_of_the_history_and_a_reason_lose_whole_characters_too(terminal):
+    family = "👩\u200d👩\u200d👧"
+    terminal.type("say first\r").sees("\nfirst").type(f"\x12fir{family}\x7f").sees("search: fir\n")
+    terminal.type("\x07ask\r").sees("Allow bash?").again("n", lambda: "Why not?" in terminal.text)
+    terminal.type(f"so{family}\x7f\r").logged("Deny(reason='so'")
+
+
 def test_backspace_removes_a_whole_chip(terminal):
     terminal.type(START + b"x\n" * 50 + END).sees("[paste 1").type("\x7fshort").sees("❯ short").misses(
         "[paste"

@@ -35,6 +35,16 @@ def test_a_mistake_leaves_the_usual_keys_of_its_action_and_is_told(tmp_path: Pat
     assert "the usual keys are in force" in read_keymap(path).troubles[0]
 
 
+def test_a_key_of_two_things_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "keybindings.toml"
+    path.write_text('editor = "enter"\n"/cost" = ["f6", "ctrl+o"]\n"/diff" = "f6"\n')
+    assert [trouble.removeprefix(f"{path}: ") for trouble in read_keymap(path).troubles] == [
+        "submit and editor have the same key, enter: give one of them another",
+        "outputs and /cost have the same key, ctrl+o: give one of them another",
+        "/cost and /diff have the same key, f6: give one of them another",
+    ]
+
+
 def test_keys_of_ones_own_work_and_the_replaced_ones_do_not(tmp_path: Path) -> None:
     config = tmp_path / ".config" / "makeroom"
     config.mkdir(parents=True)

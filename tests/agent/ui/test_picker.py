@@ -24,6 +24,7 @@ CHOICES = (
     ("AN\r", "banana"),
     ("zzz\x15gr\r", "grape"),
     ("zzz\x7f\x7f\x7f\r", "apple"),
+    ("👩‍👩‍👧\x7f\r", "apple"),
     ("no. 4\r", "elder"),
     ("\x1b[200~che\x1b[201~\r", "cherry"),
     ("日本\r", "日本の梨"),
