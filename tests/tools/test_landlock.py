@@ -339,7 +339,9 @@ def test_a_hook_that_a_walled_command_writes_is_put_back_and_told(walled: Walled
     bash("echo evil > .git/hooks/pre-commit; touch on; sleep 300", background=True)
     assert wait_until((walled.shell.folder / "on").exists)
     told = bash("cat .git/hooks/pre-commit", inside=False)
-    assert told.startswith("true\n[a walled command changed .git/hooks/pre-commit: put back")
+    assert told.startswith(
+        "true\n[a walled command, or somebody meanwhile, changed .git/hooks/pre-commit: put back"
+    )
 
 
 def test_a_walled_command_that_detaches_dies_with_the_session(walled: WalledSession) -> None:

@@ -131,7 +131,7 @@ def test_new_places_are_told_and_left(project: Path) -> None:
         (project / ".github/workflows/ci.yml").write_text("on: push")
         await guard.end()
         assert guard.take_reports() == [
-            "[a walled command made .github, which other programs act on: look at it]"
+            "[a walled command, or somebody meanwhile, made .github, which other programs act on: look at it]"
         ]
         assert (project / ".github/workflows/ci.yml").exists()
 
@@ -168,7 +168,7 @@ def test_where_the_wall_keeps_guarded_files_only_new_ones_are_told(project: Path
         (project / ".idea/x.xml").write_text("")
         await guard.end()
         assert guard.take_reports() == [
-            "[a walled command made .idea, which other programs act on: look at it]"
+            "[a walled command, or somebody meanwhile, made .idea, which other programs act on: look at it]"
         ]
         assert (project / ".env").read_text() == "KEY=2"
         assert not (project / ".git/config").exists()
@@ -233,6 +233,9 @@ def test_a_file_too_large_to_be_kept_is_told(project: Path) -> None:
         (project / ".git/hooks/large").write_bytes(b"y" * (2 << 20))
         await guard.end()
         (line,) = guard.reports
-        assert line == "[a walled command changed .git/hooks/large: too large to be put back]"
+        assert (
+            line
+            == "[a walled command, or somebody meanwhile, changed .git/hooks/large: too large to be put back]"
+        )
 
     run(main())

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tools.files.safe_open import FOLDER_FLAGS, closing
 
+BY_WHOM = "a walled command, or somebody meanwhile,"  # of what is reported: who it was cannot be told
 _STATE_FILES = ("HEAD", "packed-refs", "index", "shallow")
 _STATE_FOLDERS = ("refs", "reftable")
 _MAX_REFERENCES = 5_000  # loose ones, that are copied
@@ -68,8 +69,8 @@ class GitBackup:
                     os.mkdir(name, dir_fd=top)
             self._listed.clear()
             kinds = ", ".join(sorted({path.split("/")[0] for path in back}))
-            return [f"[a walled command emptied .git: {kinds} were put back]"] if back else []
-        return ["[a walled command removed .git, which could not be put back]"]
+            return [f"[{BY_WHOM} emptied .git: {kinds} were put back]"] if back else []
+        return [f"[{BY_WHOM} removed .git, which could not be put back]"]
 
     def drop(self) -> None:
         """Remove the copies."""

@@ -3,8 +3,8 @@
 A wall of namespaces keeps commands from changing guarded files that are there, but not from making new ones;
 a weaker wall keeps them from neither. A command that runs in the background could plant a hook that an open
 command would run: so it is looked at what became of guarded files when a walled command is over, and before
-any open one starts. Who changed a file meanwhile cannot be told: what was put aside is kept, and the report
-says where.
+any open one starts. Who changed a file meanwhile cannot be told, and the report does not: what was put aside
+is kept, and it says where.
 """
 
 # ruff: noqa: PTH119, PTH120
@@ -25,7 +25,7 @@ from pathlib import Path
 from tools.files.resolve_path import one_line_path
 from tools.files.safe_open import FILE_TIMEOUT_S, FOLDER_FLAGS, closing, in_thread, safe_open
 
-from .git_backup import GitBackup
+from .git_backup import BY_WHOM, GitBackup
 from .guarded_state import (
     LISTED_FOLDER,
     EntryState,
@@ -156,7 +156,7 @@ def _tell_new(paths: Iterable[str], told: set[str]) -> list[str]:
 
 
 def _new_line(path: str) -> str:
-    return f"[a walled command made {one_line_path(path)}, which other programs act on: look at it]"
+    return f"[{BY_WHOM} made {one_line_path(path)}, which other programs act on: look at it]"
 
 
 def _shortened(lines: list[str]) -> list[str]:
@@ -199,7 +199,7 @@ def _mend_ways(root: int, before: GuardedState) -> Iterator[str]:
                 if (state.st_dev, state.st_ino) == identity and stat.S_ISDIR(state.st_mode):
                     os.rename(other, name, src_dir_fd=here, dst_dir_fd=here)
                     where = "put back"
-            yield f"[a walled command replaced {one_line_path(way)}: {where}]"
+            yield f"[{BY_WHOM} replaced {one_line_path(way)}: {where}]"
 
 
 def _names(folder: int) -> list[str]:
@@ -223,10 +223,10 @@ class _Undo:
             kept = self._keep(change.path, new) if new is not None else ""
             undone = self._at(change.path, lambda above, last: _write(above, last, old))
         except OSError as error:
-            return f"[a walled command {change.what} {name}, which could not be put back: {error.strerror}]"
+            return f"[{BY_WHOM} {change.what} {name}, which could not be put back: {error.strerror}]"
         done = "put back" if undone else "too large to be put back"
         verb = "made" if change.what == "new" else change.what
-        return f"[a walled command {verb} {name}: {'removed' if old is None else done}{kept}]"
+        return f"[{BY_WHOM} {verb} {name}: {'removed' if old is None else done}{kept}]"
 
     def _at(self, path: str, act: Callable[[int, str], bool]) -> bool:
         above, name = os.path.split(path)
