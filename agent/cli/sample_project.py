@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from agent.app.options import Options
 from agent.errors import UsageError
+from transcripts.disk import append_line
 
 SAMPLE_FOLDER = "makeroom-sample"
 SAMPLE_WINDOW_TOKENS = 40_000  # of the demo in it: room is made within a minute
@@ -93,6 +95,11 @@ def with_sample(options: Options) -> Options:
         make_sample(folder)
     except OSError as error:
         raise UsageError(f"cannot make the sample project {folder}: {error.strerror}") from error
+    try:
+        leave_out_of_git(folder.resolve())
+    except OSError as error:
+        told = f"git will show {SAMPLE_FOLDER} as untracked: {error.filename}: {error.strerror}"
+        options = options._replace(remarks=(*options.remarks, told))
     window = options.context_window or (SAMPLE_WINDOW_TOKENS if options.offline else None)
     return options._replace(folder=str(folder), context_window=window)
 
@@ -104,6 +111,34 @@ def make_sample(folder: Path) -> None:
     for name, text in files.items():
         if not (folder / name).exists():
             (folder / name).write_text(text, "utf-8")
+
+
+def leave_out_of_git(folder: Path) -> None:
+    """Have the repository that the sample lies in leave it out, for this clone only. Raises OSError."""
+    top = next((place for place in folder.parents if (place / ".git").exists()), None)
+    if top is None or (folder / ".git").exists():
+        return
+    exclude = _git_folder(top) / "info" / "exclude"
+    pattern = f"/{folder.relative_to(top).as_posix()}/"
+    known = b""
+    with suppress(FileNotFoundError):
+        known = exclude.read_bytes()
+    if pattern.encode() not in known.splitlines():
+        exclude.parent.mkdir(exist_ok=True)
+        append_line(exclude, pattern.encode(), follow_links=True)
+
+
+def _git_folder(top: Path) -> Path:
+    """Where the repository of a checkout keeps what all of its worktrees share. Raises OSError."""
+    git = top / ".git"
+    if git.is_dir():
+        return git
+    own = (
+        top / git.read_text("utf-8", "replace").removeprefix("gitdir:").strip()
+    )  # a worktree, or a submodule
+    with suppress(FileNotFoundError):
+        return own / (own / "commondir").read_text("utf-8", "replace").strip()
+    return own
 
 
 def log_text(station: int) -> str:

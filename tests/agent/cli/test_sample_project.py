@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import runpy
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,30 @@ def test_the_sample_project_is_made_once_and_its_program_runs(
     monkeypatch.syspath_prepend(folder)
     runpy.run_path(str(folder / "report.py"), run_name="__main__")
     assert "was the warmest" in capsys.readouterr().out
+
+
+def test_git_does_not_show_the_sample_project_also_in_a_worktree(tmp_path: Path) -> None:
+    def git(*words: str, at: Path) -> str:
+        line = ["git", "-c", "user.name=x", "-c", "user.email=x@y", *words]
+        return subprocess.run(line, cwd=at, check=True, capture_output=True, text=True).stdout
+
+    main, sub, tree = tmp_path / "main", tmp_path / "main" / "sub", tmp_path / "tree"
+    sub.mkdir(parents=True)
+    git("init", "-q", at=main)
+    git("commit", "-q", "--allow-empty", "-m", "first", at=main)
+    git("worktree", "add", "-q", str(tree), at=main)
+    for place in (main, sub, sub, tree):
+        assert with_sample(Options(folder=str(place))).remarks == ()
+    assert [git("status", "--porcelain", at=place) for place in (main, tree)] == ["", ""]
+    lines = (main / ".git" / "info" / "exclude").read_text().splitlines()
+    assert [line for line in lines if "sample" in line] == ["/makeroom-sample/", "/sub/makeroom-sample/"]
+
+
+def test_a_repository_that_cannot_be_told_is_a_remark(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "info").write_text("a file")
+    (told,) = with_sample(Options(folder=str(tmp_path))).remarks
+    assert told.startswith("git will show makeroom-sample as untracked: ")
 
 
 def test_a_place_where_it_cannot_be_made_is_told(tmp_path: Path) -> None:
