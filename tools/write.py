@@ -41,13 +41,13 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
         file = load_file(path)
     except FileNotFoundError:
         return PlannedChange(None, arguments.content.encode(), "", after)
-    if file.data and is_stale(context, file):
-        raise ToolError(STALE_FILE)
     decoded = decode_text(file.data)
     if decoded is None:
         raise ToolError(
             f"{one_line_path(path)} is a binary file.\nRemove it with bash if it shall become text."
         )
+    if file.data and is_stale(context, file):
+        raise ToolError(STALE_FILE)
     before, form = decoded
     if form.strays and "\ufffd" in arguments.content:
         raise ToolError(

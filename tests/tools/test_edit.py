@@ -211,6 +211,11 @@ def test_a_file_must_be_read_before_it_is_changed(files: FileSession):
     assert files.refused("edit", file_path="none", old_string="a", new_string="b").startswith("File does not")
 
 
+def test_a_binary_file_is_refused_as_such_before_it_was_read(files: FileSession):
+    files.put("f", b"a\0b")
+    assert "is a binary file" in files.refused("write", file_path="f", content="b")
+
+
 def test_replace_all_replaces_all_but_not_in_a_file_that_changed(files: FileSession):
     assert edited(files, b"x=1\r\ny\r\nx=1\r\n", "x=1\n", "z\n", replace_all=True) == b"z\r\ny\r\nz\r\n"
     assert edited(files, b"abab", "ab", "c", replace_all=True) == b"cc"
@@ -239,6 +244,9 @@ def test_an_edit_shows_what_it_did(files: FileSession):
         ("one\ntwo\n", "1→one\n2→two", "x", "line numbers"),
         ("new text here\n", "old text here", "new text here", "already in the file, on line 1"),
         ('a "b"\nc\n', 'a \\"b\\"\\nc', "x", "escaped once too often"),
+        ('{"a": "x\\ny"}\n', '"x\ny"', "x", "double the backslash in the call. It is on line 1"),
+        ("one\ntwo", "two\n", "x", "leave the newline at the end of old_string out"),
+        ("a\nb\nc\nd\n", "a\n# ... existing code ...\nd", "x", "make an edit of each part"),
         (
             "alpha\ndef compute(a, b):\n    return a\n",
             "def compute(a, c):\n    return a",
@@ -302,6 +310,22 @@ def test_a_hint_that_is_cut_says_so_and_shows_where_it_differs(files: FileSessio
     assert short.endswith("3\tvalue_2 = 2")
 
 
+@pytest.mark.parametrize(
+    ("content", "old", "new"),
+    [
+        ("timeout = 30\nretries = 3\n", "timeout = 31", "timeout = 3"),  # the beginning of another number
+        ("call(a, b, c, d)\n", "call(a, b, c, e)", "call(a, b"),
+        ("x(one, two, three)\nelse:\n    y()\n", "x(one, two, four)\nelse:\n    y()", "else:"),
+    ],
+)
+def test_an_edit_is_not_called_done_for_text_that_was_there_before(
+    files: FileSession, content: str, old: str, new: str
+):
+    files.seen("f", content.encode())
+    told = files.refused("edit", file_path="f", old_string=old, new_string=new)
+    assert "The nearest text is this" in told and "done" not in told
+
+
 OMISSIONS = [
     "# ... existing code ...",
     "    // ... existing code ...",
@@ -310,7 +334,30 @@ OMISSIONS = [
     "// … rest of file unchanged",
     "{/* ... existing props ... */}",
     "-- ... remaining columns",
+    "// ... other methods ...",
+    "# ... (omitted for brevity)",
 ]
+LOSING_OMISSIONS = [
+    "/* unchanged */",
+    "    # rest of the code remains the same",
+    "// existing code here",
+    "{/* existing code */}",
+    "# [rest of function unchanged]",
+    "<!-- same as before -->",
+    "# ...",
+    "// Keep the existing implementation.",
+]
+
+
+@pytest.mark.parametrize("line", LOSING_OMISSIONS)
+def test_words_for_code_that_is_left_out_are_not_written_where_lines_vanish(files: FileSession, line: str):
+    files.seen("f", b"a\nb\nc\n")
+    told = files.refused("edit", file_path="f", old_string="a\nb\nc", new_string=f"a\n{line}")
+    assert line.strip() in told and "Write that code out" in told
+    assert "Write that code out" in files.refused("write", file_path="f", content=line)
+    files.edit("f", "a\nb", f"a\nb\n{line}")  # nothing is lost
+    files.edit("f", f"b\n{line}\nc", f"d\n{line}")  # the file has it
+    assert files.path("f").read_text() == f"a\nd\n{line}\n"
 
 
 @pytest.mark.parametrize("line", OMISSIONS)

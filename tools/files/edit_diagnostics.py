@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from time import thread_time
 
+from .patch import added_omission
+
 _SEARCH_LIMIT_S = 0.2  # of computing, for a similar block; the best one found by then counts
 _MIN_LIKENESS = 0.6  # from which a block is worth showing, as difflib counts
 _MIN_DONE_CHARS = 4  # of new_string near the best match, to tell that the edit was made already
@@ -39,6 +41,13 @@ def diagnose_mismatch(flat: str, old: str, new: str) -> str:
             f"old_string holds the line numbers of the read output. Leave them and the tab after them out; "
             f"without them it is on line {_line_of(flat, place)}."
         )
+    if omission := added_omission(old, flat):
+        return (
+            f"old_string holds {omission!r}, which is not in the file: it has to be exact. Copy the code "
+            "that this stands for, or make an edit of each part."
+        )
+    if old.endswith("\n") and old.strip() and flat.endswith(old.rstrip("\n")):
+        return "The file ends there without that line end: leave the newline at the end of old_string out."
     return _almost_there(flat, old) or _nearest(flat, old, new)
 
 
@@ -58,6 +67,13 @@ def _almost_there(flat: str, old: str) -> str:
     place = flat.find(plain) if plain != old else -1
     if place >= 0:
         return f"old_string is escaped once too often; unescaped it is on line {_line_of(flat, place)}."
+    escaped = old.strip("\n").replace("\n", "\\n").replace("\t", "\\t")
+    place = flat.find(escaped) if escaped != old.strip("\n") else -1
+    if place >= 0:
+        return (
+            "The file has a backslash and n (or t) where old_string has a line end (or tab): double the "
+            f"backslash in the call. It is on line {_line_of(flat, place)}."
+        )
     return ""
 
 
@@ -112,38 +128,50 @@ def _named(text: str) -> str:
 def _nearest(flat: str, old: str, new: str) -> str:
     wanted = old.strip("\n").split("\n")
     blocks = _similar_blocks(flat.split("\n"), wanted)
-    likeness, first = max(blocks, default=(0.0, 0), key=lambda found: found[0])
+    likeness, first, anchor = max(blocks, default=(0.0, 0, 0), key=lambda found: found[0])
     is_near = likeness >= _MIN_LIKENESS
-    last = first + len(wanted)
-    if done := _line_of_done(flat, new, (first + 1, last) if is_near else None):
+    if done := _line_of_done(flat, old, new, anchor + 1 if is_near else None):
         return f"new_string is already in the file, on line {done}: the edit seems to be done."
     if not is_near:
         return "Nothing like it was found. Read the file again and copy the text exactly."
     return f"The nearest text is this; copy it exactly:\n{_excerpt(flat, first, wanted)}"
 
 
-def _line_of_done(flat: str, new: str, near: tuple[int, int] | None) -> int:
-    """The line of `new` where that stands among the lines `near`; 0 where it does not.
+def _line_of_done(flat: str, old: str, new: str, near: int | None) -> int:
+    """The line of `new` where that takes in the line `near`; 0 where it does not.
 
-    Short texts stand everywhere, so one that is not near has to be long and the only one.
+    Short texts stand everywhere, so one that is not near has to be long and the only one. Text that is within
+    `old` would be there before the edit too.
     """
     size = len(new.strip())
+    if size < _MIN_DONE_CHARS or _next_whole(old, new) >= 0:
+        return 0
     if near is None:
         is_one = size >= _MIN_FAR_DONE_CHARS and flat.count(new) == 1
         return _line_of(flat, flat.find(new)) if is_one else 0
-    place = flat.find(new) if size >= _MIN_DONE_CHARS else -1
+    place = _next_whole(flat, new)
     while place >= 0:
         line = _line_of(flat, place)
-        if line <= near[1] and near[0] <= line + new.strip("\n").count("\n"):
+        if line <= near <= line + new.strip("\n").count("\n"):
             return line
-        if line > near[1]:
-            break
-        place = flat.find(new, place + 1)
+        place = _next_whole(flat, new, place + 1) if line <= near else -1
     return 0
 
 
-def _similar_blocks(lines: list[str], wanted: list[str]) -> Iterator[tuple[float, int]]:
-    """(likeness, index of the first line) of the blocks around lines that are like the longest wanted one."""
+def _next_whole(text: str, piece: str, start: int = 0) -> int:
+    """Where the piece stands next without cutting a word in two; -1 where it does not."""
+    place = text.find(piece, start)
+    while place >= 0:
+        end = place + len(piece)
+        cuts_first = text[max(0, place - 1) : place].isalnum() and piece[0].isalnum()
+        if not cuts_first and not (text[end : end + 1].isalnum() and piece[-1].isalnum()):
+            return place
+        place = text.find(piece, place + 1)
+    return -1
+
+
+def _similar_blocks(lines: list[str], wanted: list[str]) -> Iterator[tuple[float, int, int]]:
+    """(likeness, index of the first line, of the alike one) around lines that are like the longest wanted."""
     anchor = max(range(len(wanted)), key=lambda index: len(wanted[index].strip()))
     target = wanted[anchor].strip()[:_MAX_LINE_CHARS]
     if not target:
@@ -161,7 +189,7 @@ def _similar_blocks(lines: list[str], wanted: list[str]) -> Iterator[tuple[float
             first = max(0, index - anchor)
             block = zip(lines[first : first + len(wanted)], wanted, strict=False)
             same = sum(one.strip() == two.strip() for one, two in block)
-            yield likeness + same / len(wanted), first
+            yield likeness + same / len(wanted), first, index
 
 
 def _excerpt(flat: str, first: int, wanted: Sequence[str]) -> str:

@@ -25,10 +25,24 @@ _OVERLAPPING_MATCHES = 10  # counted beyond those that can stand side by side
 # A line that is nothing but a comment with dots and what they stand for.
 _OMISSION = re.compile(
     r"^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+(?:\.\.\.|…)[^\n]{0,40}?"
-    r"\b(?:existing|unchanged|rest of|remaining|the rest|other code|previous code|same as (?:before|above))\b"
+    r"\b(?:existing|unchanged|rest of|remaining|the rest|other (?:code|methods|functions|fields|imports"
+    r"|cases)|previous code|same as (?:before|above)|omitted|for brevity|no changes?)\b"
     r"[^\n]{0,80}$",
     re.IGNORECASE | re.MULTILINE,
 )
+# The same in words alone, or dots alone: a comment that may be meant as it is, unless lines vanish with it.
+_PLAIN_OMISSION = re.compile(
+    r"^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+[\[(<]?(?:"
+    r"(?:keep |leave )?(?:the |your )?(?:existing|previous|original|remaining|other|same) "
+    r"(?:code|implementation|contents?|logic|methods|functions|imports|body|lines)"
+    r"|(?:the )?(?:rest|remainder) of (?:the |this |your )?(?:existing |original )?(?:code|file|function"
+    r"|method|class|implementation|module|body|contents?|logic|script|component|document|page)"
+    r"|unchanged|no changes?|same as (?:before|above)|code(?= )|omitted|\.{3}|…"
+    r")(?: (?:goes|is|are|stays?|remains?|kept|here|below|above|unchanged|omitted|the same|as (?:is|before)"
+    r"|for brevity))*[ .…:\])>]*(?:\*/\}?|-->)?[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MIN_LOST_LINES = 2
 _STORED_OUTPUT_TAG = "<persisted-output"
 
 
@@ -169,9 +183,15 @@ def holds_placeholder(text: str) -> bool:
 def added_omission(new: str, old: str) -> str:
     """The first comment in `new`, and not in `old`, that stands for code left out; "" where there is none.
 
-    Such as "# ... existing code ..." or "// ... rest of the function unchanged ...".
+    Such as "# ... existing code ..." or "// ... rest of the function unchanged ...", or, where lines of `old`
+    are gone, "/* unchanged */" or "# ...".
     """
-    added = (found[0].strip() for found in _OMISSION.finditer(new))
+    added = [found[0].strip() for found in _OMISSION.finditer(new)]
+    plain = [found[0].strip() for found in _PLAIN_OMISSION.finditer(new)]
+    if plain:
+        kept = {line.strip() for line in new.split("\n")}
+        lost = [line for line in old.split("\n") if line.strip() and line.strip() not in kept]
+        added += plain if len(lost) >= _MIN_LOST_LINES else []
     return next((each for each in added if each not in old), "")
 
 
