@@ -159,7 +159,7 @@ class ApprovalDialog:
         """Show the choices again instead of taking a reason."""
         if self.panel is not None:
             self.panel.reasoning = False
-            self.panel.listens_at = self._monotonic() + LISTEN_DELAY_S
+            self.note_typing()
             self.on_change()
 
     def _choose(self, choice: ApprovalChoice) -> None:

@@ -36,6 +36,16 @@ REPEAT_S = 2.0  # within which a second Ctrl-C or Ctrl-D leaves
 ESCAPE_REPEAT_S = 1.0  # within which a second Esc counts
 
 
+# A question leaves these to their keys; what else edits, moves or switches was meant for something else.
+_ACTIONS_AT_QUESTIONS = ("interrupt", "redraw", "outputs", "suspend")
+_EDITING_KEYS = (
+    *(f"c-{letter}" for letter in "abcdefghiknopqrstuvwxy@_\\]^"),  # not those of Enter and Esc
+    *("left", "right", "up", "down", "home", "end", "insert", "delete", "pageup", "pagedown", "s-tab"),
+    *("c-left", "c-right", "c-up", "c-down", "s-left", "s-right", "s-up", "s-down"),
+    *(f"f{number}" for number in range(1, 13)),
+)
+
+
 def build_key_bindings(state: ReplState) -> KeyBindings:
     """All keys of a session at the screen."""
     bindings = KeyBindings()
@@ -138,13 +148,19 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
     listening = Condition(lambda: approval.listening)
     reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
     waiting = Condition(lambda: approval.panel is not None)
+    choosing, unread = waiting & ~reasoning, waiting & ~listening & ~reasoning
 
-    @bindings.add(Keys.Any, filter=waiting & ~listening & ~reasoning)
-    @bindings.add("enter", filter=waiting & ~listening & ~reasoning)
-    @bindings.add(Keys.BracketedPaste, filter=waiting & ~reasoning)
-    def _(event: KeyPressEvent) -> None:
+    def drop(event: KeyPressEvent) -> None:
         approval.note_typing()
         _hint_at_answers(state)
+
+    bindings.add(Keys.Any, filter=unread)(drop)
+    bindings.add("enter", filter=unread)(drop)
+    bindings.add(Keys.BracketedPaste, filter=choosing)(drop)
+    kept = {keys[0] for action in _ACTIONS_AT_QUESTIONS for keys in state.keymap.keys[action]}
+    for stray in _EDITING_KEYS:
+        if stray not in kept:
+            bindings.add(stray, filter=choosing)(drop)
 
     @bindings.add(Keys.Any, filter=listening)
     def _(event: KeyPressEvent) -> None:

@@ -13,7 +13,7 @@ from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 from agent.formatting import format_count
 from agent.ports import Status
 
-from .approval import draw_approval
+from .approval import ApprovalPanel, draw_approval
 from .frame_update import Frame
 from .input_drawing import INPUT_PROMPT, InputDrawing, draw_one_row
 from .keyboard import ChipLabels
@@ -149,6 +149,7 @@ class ScreenLayout:
     def __init__(self, state: ReplState) -> None:
         self._state = state
         self._reason = Buffer(multiline=False)  # in which the reason of a "no" is written
+        self._reasoned: ApprovalPanel | None = None  # the question that it is about
         self._search = SearchBufferControl()
         control = BufferControl(
             state.editor.buffer,
@@ -190,7 +191,9 @@ class ScreenLayout:
     def dialog_changed(self) -> None:
         """A question or a menu came, went, or wants a reason: focus its window, draw soon."""
         self._focus()
-        self._reason.reset()
+        if self._reasoned is not self._state.approval.panel:
+            self._reasoned = self._state.approval.panel
+            self._reason.reset()
         self._state.terminal.invalidate()
 
     def _body(self, ctx: RenderContext, rows: int) -> tuple[list[str], tuple[int, int]]:

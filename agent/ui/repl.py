@@ -64,6 +64,7 @@ def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
         state.notifications.question_waits(str(form.questions[0]["question"]))
     elif panel is None:
         state.notifications.show("working")
+        state.status_hint.clear("answers")
     elif not panel.reasoning:
         state.notifications.question_waits(question_head(panel.question))
     screen.dialog_changed()

@@ -118,9 +118,10 @@ class StatusHint:
         self._name, self._text, self._until = name, text, loop.time() + seconds
         loop.call_later(seconds + 0.01, self._on_change)
 
-    def clear(self) -> None:
-        """Show no hint any more: what it told of was done."""
-        self._name = self._text = ""
+    def clear(self, name: str = "") -> None:
+        """Show no hint any more, or not that of this name: what it told of was done."""
+        if name in ("", self._name):
+            self._name = self._text = ""
 
     def shows(self, name: str) -> bool:
         """Whether the hint of that name is still shown: its key was pressed twice."""
