@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -19,6 +19,7 @@ from agent.app.controller import CommandTable, Controller
 from agent.app.setup import RunSetup
 from agent.errors import AgentError
 from agent.events import CommandOutput, Emit, Event, Notice
+from agent.formatting import shorten
 from agent.ports import Approver, Chooser
 from transcripts.record_errors import StoreError
 
@@ -59,20 +60,43 @@ class Command:
 
 
 async def show_help(controller: Controller, argument: str) -> Event | None:
-    """Show the commands and keys. With a name, show the help of that command."""
-    library = controller.services.skills
-    if argument:
-        name = argument.lstrip("/")
-        if (command := find_command(name)) is not None:
-            return CommandOutput(f"/{command.name}: {command.help}")
+    """Show the keys and commands in short. `keys` and `commands` list all of them, the name of a section \
+such as `room` its commands. With a command's name, show the help of that command."""
+    library, name = controller.services.skills, argument.removeprefix("/")
+    if (command := find_command(name)) is not None:
+        return CommandOutput(f"/{command.name}: {command.help}")
+    if name in HELP_SECTIONS:
+        return CommandOutput("\n".join(_summary_lines(section_commands(name))))
+    if name == "keys":
+        return CommandOutput("\n".join(KEY_HELP))
+    if name == "commands":
+        own = [f"  {line}" for line in extension.typed_lines(library)]
+        theirs = ["", "Yours and the project's", *own] if own else []
+        return CommandOutput("\n".join([*_summary_lines(COMMANDS), *theirs]))
+    if name:
         skill = library.find(name)
         return CommandOutput(extension.skill_help(skill)) if skill is not None else _unknown(controller, name)
-    width = max(len(command.name) for command in COMMANDS)
-    lines = [f"  /{command.name:<{width}}  {command.summary}" for command in COMMANDS]
-    keys = (f"  {line}" for line in KEY_HELP)
-    own = [f"  {line}" for line in extension.typed_lines(library)]
-    own = ["", "Yours and the project's", *own] if own else []
-    return CommandOutput("\n".join(["Commands", *lines, *own, "", "Keys", *keys]))
+    width = max(map(len, HELP_SECTIONS))
+    lines = [
+        f"  {section:<{width}}  {' '.join(f'/{each.name}' for each in section_commands(section))}"
+        for section in HELP_SECTIONS
+    ]
+    if names := " ".join(f"/{each.name}" for each in library.for_people()):
+        lines.append(f"  {'yours':<{width}}  {shorten(names, MAX_OWN_NAMES_CHARS)}")
+    return CommandOutput("\n".join(["Keys", *SHORT_KEY_HELP, "Commands", *lines, MORE_HELP]))
+
+
+def section_commands(name: str) -> list[Command]:
+    """The commands of a line of the help; the last has those that are in no other."""
+    named = {word for words in HELP_SECTIONS.values() for word in words.split()}
+    found = [command for word in HELP_SECTIONS[name].split() if (command := find_command(word)) is not None]
+    others = [each for each in COMMANDS if each.name not in named] if name == list(HELP_SECTIONS)[-1] else []
+    return [*found, *others]
+
+
+def _summary_lines(commands: Sequence[Command]) -> list[str]:
+    width = max(len(command.name) for command in commands)
+    return [f"  /{command.name:<{width}}  {command.summary}" for command in commands]
 
 
 async def leave(controller: Controller, argument: str) -> None:
@@ -80,6 +104,23 @@ async def leave(controller: Controller, argument: str) -> None:
     controller.ended = True
 
 
+SHORT_KEY_HELP = (
+    "  Enter sends, \\ and Enter begins a new line, Up brings earlier prompts back",
+    "  @ names a file, ! runs a command of yours, / lists commands as you type",
+    "  Esc or Ctrl-C stops a turn; Esc Esc goes back to before an earlier prompt",
+    "  Shift+Tab changes what you are asked about; Ctrl-O shows outputs whole",
+    "  Ctrl-C twice leaves; makeroom -c goes on from there",
+)
+MORE_HELP = "More: /help commands, /help keys, /help room (one line of these), /help compact"
+MAX_OWN_NAMES_CHARS = 66  # of the commands that people bring, in short: with their line they fit 80 columns
+HELP_SECTIONS: Mapping[str, str] = {  # lines of the help in short, and the commands in each
+    "session": "clear resume sessions rewind fork rename export copy exit",
+    "room": "context compact uncompact recall search drop pin",
+    "work": "init plan todo diff memory tasks background publish add-dir",
+    "choices": "model effort permissions sandbox config theme vim",
+    "extras": "skills agents mcp hooks trust",
+    "state": "help status cost doctor",
+}
 KEY_HELP = (
     "Enter sends; Shift+Enter, Alt+Enter, Ctrl-J or \\ Enter starts a new line",
     "Ctrl-C or Esc interrupts a turn; Ctrl-C twice or Ctrl-D on an empty line leaves",

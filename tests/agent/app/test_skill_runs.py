@@ -74,7 +74,7 @@ def test_a_typed_command_stands_in_the_prompt_and_in_lists(tmp_path: Path) -> No
         assert (tmp_path / "made-a").is_file()
         assert run.server.requests[-1]["output_config"] == {"effort": "low"}
         assert ("review", "[what] · Review the changes · (project)") in run.controller.commands()
-        assert "/review  [what] · Review the changes" in await run.do("/help")
+        assert "/review  [what] · Review the changes" in await run.do("/help commands")
         assert "allows  Write, Bash(git push:*)" in await run.do("/help review")
         assert "/pdf     project  skill    About PDF" in await run.do("/skills")
         put(tmp_path / ".claude/commands/init.md", "Ours is another.")

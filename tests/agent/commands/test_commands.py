@@ -5,19 +5,49 @@ from pathlib import Path
 
 import pytest
 
-from agent.commands import may_run_during_turn
+from agent.commands import (
+    COMMANDS,
+    HELP_SECTIONS,
+    Command,
+    find_command,
+    leave,
+    may_run_during_turn,
+    section_commands,
+)
 from tests.strict_api.faults import Fault
 
 from .controller_run import ControllerRun, run_controller
 
+HELP_ROWS = 18  # of 24: the others are the echo of the command, the input and the status line
 
-def test_help_lists_every_command_and_explains_one(tmp_path: Path) -> None:
+
+def test_help_fits_a_small_window_and_leads_to_all_of_it(tmp_path: Path) -> None:
+    (tmp_path / ".claude" / "commands").mkdir(parents=True)
+    for at in range(40):
+        (tmp_path / ".claude" / "commands" / f"own-{at}.md").write_text("Do it.")
+
     async def work(run: ControllerRun) -> None:
-        text = await run.do("/help")
-        assert "/compact" in text and "Ctrl-C" in text
-        assert "--dry-run" in await run.do("/help compact")
+        lines = (await run.do("/help")).splitlines()
+        assert len(lines) <= HELP_ROWS and max(map(len, lines)) <= 80
+        words = [word for line in lines[lines.index("Commands") : -2] for word in line.split()]
+        assert sorted(word[1:] for word in words if word[0] == "/") == sorted(each.name for each in COMMANDS)
+        assert "/own-0 /own-1" in lines[-2]
+        everything = await run.do("/help commands")
+        assert all(f"  /{each.name} " in everything and each.summary in everything for each in COMMANDS)
+        assert "/own-39" in everything
+        (room, *_), keys = (await run.do("/help room")).splitlines(), await run.do("/help keys")
+        assert room.split("  ")[1] == "/context" and "Ctrl-B has the running command" in keys
+        assert "--dry-run" in await run.do("/help compact") == await run.do("/help /compact")
+        assert "did you mean /compact?" in await run.do("/help compcat")
 
     run_controller(tmp_path, work)
+
+
+def test_a_command_that_is_in_no_section_of_the_help_is_in_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(find_command(name) for name in (*HELP_SECTIONS, "keys", "commands"))
+    new = Command("greet", leave)
+    monkeypatch.setattr("agent.commands.COMMANDS", (*COMMANDS, new))
+    assert [name for name in HELP_SECTIONS if new in section_commands(name)] == [list(HELP_SECTIONS)[-1]]
 
 
 def test_an_unknown_command_is_told_with_the_nearest(tmp_path: Path) -> None:

@@ -221,7 +221,7 @@ SCENES = (
     Scene("paste", types("see \x1b[200~" + "line\n" * 40 + "\x1b[201~ here", "41 lines")),
     Scene("own_command", asks("!ls -la", "README.md")),
     Scene("search_history", both(asks("first thing", "Done."), types("\x12fir", "search")), DONE),
-    Scene("help", asks("/help", "redraws")),
+    Scene("help", asks("/help", "/help commands")),
     Scene("status", asks("/status", "model")),
     Scene("context", both(asks("look", "six rules"), asks("/context", "free")), TALK),
     Scene("compaction", both(asks("look", "six rules"), asks("/compact", "compact")), (*TALK, *DONE)),
