@@ -28,6 +28,21 @@ from .inbox import Inbox
 from .person_answer import AskPerson, PlanMode
 
 _TOOL_NAME = re.compile(r"[\w-]+", re.ASCII)
+# How tools of other programs call our parameters, in lower case and without `_`.
+_FOREIGN_PARAMETERS = {
+    "file_path": "path filepath filename file targetfile absolutepath notebookpath",
+    "old_string": "oldstring oldstr oldtext old search",
+    "new_string": "newstring newstr newtext new replace replacement",
+    "content": "filetext filecontent filecontents contents text",
+    "replace_all": "replaceall allowmultiple",
+    "command": "cmd script commandline",
+    "job": "bashid shellid jobid taskid",
+    "run_in_background": "background isbackground runinbackground",
+    "pattern": "regex query",
+    "agent": "subagenttype agenttype",
+}
+_OWN_PARAMETERS = {name: own for own, names in _FOREIGN_PARAMETERS.items() for name in names.split()}
+_PARAMETER_HINTS = dict.fromkeys(("cwd", "workdir", "dir_path"), "put `cd DIR &&` in front of the command")
 
 
 class ToolError(Exception):
@@ -283,6 +298,21 @@ def parse_arguments(tool: Tool, given: Mapping[str, Any]) -> Any:
     raise ToolError("\n".join([*lines, f"Its parameters are: {', '.join(described)}."]))
 
 
+def with_own_names(tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The input of a call, with our names for parameters of our tools that other programs call otherwise.
+
+    To be used before anything judges the input: hooks and rules look for our names.
+    """
+    if isinstance(tool.arguments, Mapping):
+        return given
+    parameters, names = _parameters(tool), dict[str, str]()
+    for name in given:
+        own = _OWN_PARAMETERS.get(name.replace("_", "").lower(), name) if name not in parameters else name
+        taken = own in given or own in names.values()
+        names[name] = own if own in parameters and not taken else name
+    return {names[name]: value for name, value in given.items()}
+
+
 def _parameters(tool: Tool) -> dict[str, bool]:
     """The names of a tool's parameters, and whether each is required."""
     if isinstance(tool.arguments, Mapping):
@@ -313,8 +343,10 @@ def _problem(tool: Tool, path: _Path, kind: str, value: Any = None, reason: str 
     if kind == "missing":
         return path, f"The required parameter `{name}` is missing."
     if kind == "extra_forbidden":
-        near = get_close_matches(str(path[0]), _parameters(tool), 1, 0.4) if len(path) == 1 else []
+        near = get_close_matches(str(path[0]), _parameters(tool), 1) if len(path) == 1 else []
         hint = f" Did you mean `{near[0]}`?" if near else ""
+        if name in _PARAMETER_HINTS and tool.name == "bash":
+            hint = f" To run it elsewhere {_PARAMETER_HINTS[name]}."
         return path, f"An unexpected parameter `{name}` was provided.{hint}"
     given = repr(value)
     shown = given if len(given) <= 80 else f"{given[:80]}…"

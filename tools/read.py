@@ -6,6 +6,7 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -37,9 +38,10 @@ _UNCHANGED = (
     "File unchanged since last read. The content from the earlier read result in this conversation is still "
     "current: refer to that instead of reading it again."
 )
+_PDF_MARK = b"%PDF-"
 _BINARY_KINDS = (
     (b"\x7fELF", "an ELF program"),
-    (b"%PDF", "a PDF document; bash: pdftotext file -"),
+    (_PDF_MARK, "a PDF document; bash: pdftotext file -"),
     (b"PK\x03\x04", "a ZIP archive (or office document); bash: unzip -l file"),
     (b"\x1f\x8b", "gzip-compressed; bash: zcat file"),
     (b"BZh", "bzip2-compressed; bash: bzcat file"),
@@ -140,7 +142,7 @@ def read_page(
         data = read_at_most(descriptor, _MAX_SMALL_BYTES)
     sha256 = hashlib.sha256(data).hexdigest()
     decoded = decode_text(data)
-    if decoded is None:
+    if decoded is None or data.startswith(_PDF_MARK):  # some of which are nearly text
         raise _binary(path, data, len(data))
     if not decoded[0]:
         about = {"path": path, "sha256": sha256}
@@ -215,22 +217,25 @@ def folder_names(path: str, most: int) -> tuple[list[str], int]:
     """The first names in a folder, folders with a slash, and how many there are. Blocking. Raises OSError."""
     with os.scandir(path) as entries:
         names = sorted(
-            one_line_path(mark_stray_bytes(entry.name)) + "/" * entry.is_dir()
+            one_line_path(mark_stray_bytes(entry.name)) + "/" * _leads_to_folder(entry)
             for entry in islice(entries, _MAX_COUNTED_ENTRIES)
         )
     return names[:most], len(names)
+
+
+def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+    with suppress(OSError):  # a link that leads in a circle
+        return entry.is_dir()
+    return False
 
 
 def _listing(path: str) -> ToolResult:
     names, count = folder_names(path, _MAX_LISTED_ENTRIES)
     left = count - len(names)
     more = f"\n… and {left:,} more; list them with bash" if left > 0 else ""
-    listed = "\n".join(names)
-    return text_result(
-        f"{one_line_path(path)} is a folder, not a file. It holds {count:,} entries:\n{listed}{more}",
-        error=True,
-        human={"note": f"folder, {count:,} entries"},
-    )
+    held = pluralize(count, "entry", "entries") + ":" if names else "nothing."
+    listed = "\n".join((f"{one_line_path(path)} is a folder. It holds {held}", *names))
+    return text_result(f"{listed}{more}", human={"note": f"folder, {pluralize(count, 'entry', 'entries')}"})
 
 
 TOOL = Tool(

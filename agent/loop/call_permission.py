@@ -15,7 +15,7 @@ from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import Verdict, judge_call
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
-from tools.base import Access, Tool, ToolError, parse_arguments
+from tools.base import Access, Tool, ToolError, parse_arguments, with_own_names
 from transcripts.messages import ToolUseBlock
 
 from .context import TurnContext
@@ -57,6 +57,7 @@ class Permission:
 
 def parse_call(context: TurnContext, use: ToolUseBlock, tool: Tool) -> ParsedCall:
     """Read the input of a call. Raises ToolError."""
+    use = replace(use, input=with_own_names(tool, use.input))
     arguments = parse_arguments(tool, use.input)
     title = tool.title(arguments)
     return ParsedCall(use, tool, title, arguments, tool.access(arguments, context.tool_context))

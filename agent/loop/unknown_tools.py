@@ -11,6 +11,7 @@ from agent.formatting import own_name
 from tools.files.text_encoding import word_set
 
 T = TypeVar("T")
+_MIN_MISTYPED_LIKENESS = 0.75  # of a name that was mistyped, as difflib counts
 
 # What does the same here: (the tool that it takes, "" for none; what to do; the names that others have for
 # it, in lower case and without anything but letters and digits).
@@ -39,7 +40,26 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
         "bash",
         "bash(command) runs a command line.",
         word_set("shell sh terminal run runcommand runshellcommand runinterminal execute executecommand")
+        | word_set("runterminalcmd runterminalcommand codeexecution codeinterpreter containerexec")
         | word_set("execcommand exec localshell powershell python runpython repl"),
+    ),
+    (
+        "bash",
+        "Use bash(command): rm, mv, cp, mkdir, git, ...",
+        word_set(
+            "deletefile removefile movefile renamefile copyfile createdirectory createfolder mkdir rm mv cp"
+        )
+        | word_set("git gitstatus gitdiff gitlog gitcommit commit undoedit undo"),
+    ),
+    (
+        "bash",
+        "Commands have no input to write to: give it with a pipe or a here-document in bash(command).",
+        word_set("writestdin sendinput sendkeys"),
+    ),
+    (
+        "bash",
+        "You are told when background commands end; to wait for something else sleep in bash(command).",
+        word_set("sleep wait"),
     ),
     (
         "bash",
@@ -58,6 +78,11 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     ),
     (
         "",
+        "Nothing here drives a screen or a browser.",
+        word_set("computer computeruse browseraction screenshot click scroll goto navigate"),
+    ),
+    (
+        "",
         "Nothing here searches the web unless the person's settings allow the rule web_search: say what you"
         " look for, or read a known page with bash and curl.",
         word_set("websearch googlewebsearch googlesearch searchweb"),
@@ -65,7 +90,8 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     (
         "grep",
         'grep(pattern, path, glob, output_mode="content") searches the contents of files.',
-        word_set("search searchfiles searchfilecontent grepsearch codebasesearch searchcode ripgrep rg"),
+        word_set("search searchfiles searchfilecontent grepsearch codebasesearch searchcode ripgrep rg")
+        | word_set("lsp gotodefinition findreferences findsymbol searchsymbols"),
     ),
     (
         "glob",
@@ -75,12 +101,13 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     (
         "todo",
         "todo(todos) keeps the list of what is to be done; each call replaces all of it.",
-        word_set("todoread updateplan writetodos taskcreate taskupdate tasklist taskget plan"),
+        word_set("todoread updateplan writetodos taskcreate taskupdate tasklist taskget plan")
+        | word_set("updatetodolist managetodolist todolist"),
     ),
     (
         "task",
         "task(description, prompt, agent) has an agent do a piece of work.",
-        word_set("dispatchagent subagent spawnagent"),
+        word_set("dispatchagent subagent spawnagent newtask runsubagent"),
     ),
     (
         "ask_user",
@@ -95,7 +122,28 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
     (
         "",
         "Write the result as your reply and end your turn.",
-        word_set("attemptcompletion finish submit done"),
+        word_set("attemptcompletion finish submit done finalanswer messageuser sendmessage notifyuser reply"),
+    ),
+    (
+        "",
+        "Think in your reply; that takes no tool.",
+        word_set("think sequentialthinking reason"),
+    ),
+    (
+        "",
+        "What is to be remembered for good stands in AGENTS.md: edit it if the person wants that.",
+        word_set("memory savememory updatememory remember creatememory"),
+    ),
+    (
+        "",
+        "Send the calls themselves, several in one reply.",
+        word_set("multitooluseparallel parallel batch multitooluse"),
+    ),
+    (
+        "",
+        "No MCP server is connected.",
+        word_set("usemcptool accessmcpresource listmcpresources listmcpresourcestool readmcpresource")
+        | word_set("readmcpresourcetool mcp"),
     ),
 )
 
@@ -121,15 +169,15 @@ def find_tool(tools: Mapping[str, T], name: str) -> T | None:
 
     What is called like a tool of a server is taken by the tool that calls such.
     """
-    wanted = own_name(name).lower()
+    wanted = own_name(name.removeprefix("functions.")).lower()
     found = next((tools[each] for each in tools if each.lower() == wanted), None)
     return tools.get("mcp") if found is None and wanted.startswith("mcp__") else found
 
 
 def answer_unknown(name: str, tools: Collection[str]) -> str:
     """What the model is told that called a tool which is not among these."""
-    plain = _plain(name)
+    plain = "mcp" if name.lower().startswith("mcp__") else _plain(name).rstrip("0123456789")
     ways = (way for tool, way, names in _FOREIGN_TOOLS if plain in names and (not tool or tool in tools))
-    near = get_close_matches(name.lower(), tools, 1)
+    near = [plain] if plain in tools else get_close_matches(name.lower(), tools, 1, _MIN_MISTYPED_LIKENESS)
     way = next(ways, f"Did you mean {near[0]}?" if near else "")
     return f"There is no tool named {name!r}.{f' {way}' if way else ''} The tools are: {', '.join(tools)}."

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tools import edit, read
-from tools.base import Tool, ToolCall, ToolError, ToolResult, parse_arguments, text_result
+from tools import bash, edit, grep, read
+from tools.base import Tool, ToolCall, ToolError, ToolResult, parse_arguments, text_result, with_own_names
 
 from .file_session import ROOT
 
@@ -41,6 +41,18 @@ def test_wrong_input_is_named_with_what_is_possible():
     assert told.endswith("Its parameters are: file_path (required), offset, limit.")
     with pytest.raises(ToolError, match="content"):
         parse_arguments(edit.TOOL, {"file_path": "f", "old_string": "a", "new_string": {"content": 1}})
+
+
+def test_parameters_that_other_programs_call_otherwise_are_known_by_our_names():
+    given = {"path": "f", "oldText": "a", "new_str": "b", "replaceAll": True}
+    own = {"file_path": "f", "old_string": "a", "new_string": "b", "replace_all": True}
+    assert with_own_names(edit.TOOL, given) == own
+    assert with_own_names(grep.TOOL, {"query": "x", "path": "src"}) == {"pattern": "x", "path": "src"}
+    both = {"file_path": "f", "path": "g"}  # which is meant cannot be known
+    assert with_own_names(read.TOOL, both) == both
+    assert with_own_names(foreign(ROUTE), {"path": "x"}) == {"path": "x"}
+    with pytest.raises(ToolError, match="`cwd` was provided"):
+        parse_arguments(bash.TOOL, {"command": "ls", "cwd": "src"})
 
 
 async def run(arguments: Any, call: ToolCall) -> ToolResult:

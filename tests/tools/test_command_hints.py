@@ -72,5 +72,7 @@ def test_hints_name_what_to_do() -> None:
         hint("sudo ls", "sudo: a terminal is required to read the password")
     )
     assert "prints and ends" in str(hint("top", ""))
+    notice = "Pseudo-terminal will not be allocated because stdin is not a terminal.\n"
+    assert hint("ssh host", f"{notice}ssh: Could not resolve hostname host") is None
     assert hint("make", "error: no rule") is None
     assert hint("python3 script.py", "") is None

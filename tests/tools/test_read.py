@@ -253,6 +253,17 @@ def test_a_broken_image_is_text(files: FileSession, name: str):
     result = files.result("read", file_path="f.png")
     assert not any(isinstance(block, ImageBlock) for block in result.content)
     assert "is not shown" in result.content[0].text
+    assert " at 0x" not in result.content[0].text  # it is the same each time
+
+
+def test_a_folder_is_listed_whatever_it_holds(files: FileSession):
+    files.put("sub/b", b"")
+    files.path("sub/a").mkdir()
+    files.path("sub/circle").symlink_to("circle")
+    result = files.result("read", file_path="sub")
+    assert not result.error
+    assert result.content[0].text == f"{files.path('sub')} is a folder. It holds 3 entries:\na/\nb\ncircle"
+    assert files.do("read", file_path="sub/a").endswith("It holds nothing.")
 
 
 def test_what_is_only_named_like_an_image_is_read_as_text(files: FileSession):
@@ -285,6 +296,7 @@ for path in files.folder.glob("broken*.png"):
 def test_binary_files_name_their_kind(files: FileSession):
     for content, kind in (
         (b"%PDF-1.7\n\0", "pdftotext"),
+        (b"%PDF-1.4\nnearly all of it is text\n", "pdftotext"),
         (b"PK\x03\x04\0\0", "ZIP"),
         (b"\x1f\x8b\0\0", "zcat"),
     ):

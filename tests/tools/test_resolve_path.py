@@ -370,6 +370,13 @@ def test_a_missing_file_names_what_may_have_been_meant(files: FileSession):
     assert "README.md" in files.refused("read", file_path="docs/README.md")
     assert "src/parser.py" in files.refused("read", file_path="src/Parser.js")
     assert "Check the path" in files.refused("read", file_path="zzz/qqq")
+    for wrong in ("parser.py", "lib/Parser.py", "src/parser.py:12", "src/parser.py#L3-9", "'src/parser.py' "):
+        assert "Did you mean src/parser.py?" in files.refused("read", file_path=wrong)
+    files.put("src/parser.pyc", b"x\n")
+    assert "Did you mean src/parser.py or" in files.refused("read", file_path="src/PARSER.py")
+    assert "glob finds" in files.refused("read", file_path="src/*.py")
+    assert "an address, not a path" in files.refused("write", file_path="https://a.example/b", content="x")
+    assert "1\tx" in files.do("read", file_path=f"file://{files.path('README.md')}")
 
 
 def test_canonical_paths_stay_as_they_are(tmp_path: Path):

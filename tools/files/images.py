@@ -75,7 +75,7 @@ def _with_pillow(data: bytes, kind: str, pillow: Any) -> tuple[ImageBlock, str]:
     except pillow.DecompressionBombError as error:
         raise BadImage("it has too many pixels to be shown") from error
     except (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error) as error:
-        raise BadImage(f"it cannot be decoded ({error})") from error
+        raise BadImage("it cannot be decoded: it is cut off or damaged") from error
     if max(width, height) <= _MAX_SIDE_PX and _base64_size(data) <= _MAX_BASE64_CHARS:
         return _block(kind, data), f"{width}x{height}"
     for side in (_MAX_SIDE_PX, 1024, 512):

@@ -17,6 +17,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from itertools import chain, islice
 from pathlib import Path
+from time import monotonic
 from typing import ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
@@ -25,11 +26,16 @@ from tools.base import Access, Arguments, ToolContext, ToolError
 from tools.sandbox.guarded_names import is_protected
 from tools.truncate import escaped
 
+from .project_files import list_project
 from .text_encoding import word_set
 
 _MAX_PATH_BYTES = 4_095  # PATH_MAX of Linux without its NUL
 _MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
 _MAX_SIBLINGS = 5_000  # names of a folder among which a similar one is sought
+_MIN_NAME_LIKENESS = 0.7  # of names without their endings, as difflib counts
+_LOOK_LIMIT_S = 0.15  # for files of the same name elsewhere in the project; it keeps the screen waiting
+_NOT_OF_PATH = re.compile(r"(?::\d+(?:[:-]\d+)?|#L\d+(?:-L?\d+)?)?[\s'\"]*\Z")  # a.py:12, a.py#L3, a blank
+_GUESSED_NAMES = re.compile(r"|__init__\.py|index\.\w+|README.*", re.IGNORECASE)  # there are many of them
 _MAX_GUARDED_FILES = 2_000  # files that a hard link is compared with
 _MAGIC_LINK = re.compile(r"/proc/\d+(?:/task/\d+)?/(?:fd|map_files|ns)/")
 _LOOKALIKES = str.maketrans("\u202f\u00a0\u2009\u2018\u2019\u201c\u201d\u2013\u2014", "   ''\"\"--")
@@ -125,6 +131,12 @@ def _expanded(text: str, context: ToolContext | None = None) -> str:
         raise ToolError("The path is empty.\nGive the path of a file.")
     if "\0" in text:
         raise ToolError("The path holds a NUL byte, which no file name can.\nGive it without.")
+    if text.startswith(("https://", "http://")):
+        raise ToolError(
+            f"{one_line_path(text)} is an address, not a path.\n"
+            "Read it with bash and curl; the person may be asked to let the host through."
+        )
+    text = text.removeprefix("file://") if text.startswith("file:///") else text
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError:
@@ -232,18 +244,36 @@ def _appearance(name: str) -> str:
 
 def suggestions(path: str, root: Path) -> list[str]:
     """At most three existing paths that may have been meant by one that does not exist."""
-    folder, name = os.path.split(path)
+    folder, name = os.path.split(_NOT_OF_PATH.sub("", path))
+    name = name.lstrip("'\"")
     by_stem: dict[str, list[str]] = {}  # compared without their endings: alike endings say nothing
     for each in _names_in(folder):
         by_stem.setdefault(_stem(each), []).append(each)
-    near = [each for stem in get_close_matches(_stem(name), by_stem, 3, 0.6) for each in by_stem[stem][:2]]
+    stems = get_close_matches(_stem(name), by_stem, 3, _MIN_NAME_LIKENESS)
+    near = [each for stem in stems for each in _by_ending(by_stem[stem], name)[:2]]
     found = [os.path.join(folder, each) for each in near]
     parts = path.split("/")
-    for drop in range(len(parts) - 1, 0, -1):  # the same file with a folder too many or too few
+    for drop in range(len(parts) - 1, 0, -1):  # the same file with a folder too many
         guess = os.path.join(root, *parts[drop:])
         if guess != path and os.path.isfile(guess):
             found.append(guess)
-    return list(dict.fromkeys(found))[:3]
+    exact = [each for each in found if each.rpartition("/")[2].casefold() == name.casefold()]
+    elsewhere = [] if exact or _GUESSED_NAMES.fullmatch(name) else _named_alike(root, name)
+    return list(dict.fromkeys((*exact, *elsewhere, *found)))[:3]
+
+
+def _by_ending(names: list[str], wanted: str) -> list[str]:
+    """The names of one stem, first those with the ending of the wanted one."""
+    ending = os.path.splitext(wanted.casefold())[1]
+    return sorted(names, key=lambda name: os.path.splitext(name.casefold())[1] != ending)
+
+
+def _named_alike(root: Path, name: str) -> list[str]:
+    """The files of that name anywhere in a project, as far as a short look finds them."""
+    until = monotonic() + _LOOK_LIMIT_S
+    names = list_project(root, lambda: monotonic() > until)
+    same = (each for each in names if each.rpartition("/")[2].casefold() == name.casefold())
+    return [os.path.join(root, each) for each in islice(same, 3)]
 
 
 def _stem(name: str) -> str:

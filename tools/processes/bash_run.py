@@ -187,7 +187,8 @@ def command_result(
     if end.disk_used >= limits.disk_bytes:
         notes.append(f"[{end.disk_used / 1e9:.1f} GB less disk is free than before this command]")
     if not _is_binary(_decoded(spool.head())) and (hidden := count_invisible(_decoded(spool.tail()))):
-        notes.append(f"[{pluralize(hidden, 'invisible character')} were taken out of this output]")
+        number = pluralize(hidden, "invisible character was", "invisible characters were")
+        notes.append(f"[{number} taken out of this output]")
     if text and notes:
         text += "\n"
     if end.job is None:
@@ -374,7 +375,8 @@ def job_result(
         shown = f"[older output is left out; all of it is{where}]\n{shown}"
     took = (job.ended if job.ended is not None else now) - job.began
     notes = [
-        f"[job {job.id}: {job.state}, {took:.1f} s; {'output' + where if where else 'no output so far'}]"
+        f"[job {job.id}: {job.state}, {took:.1f} s; "
+        f"{f'output{where}' if where else 'no output' if job.ended is not None else 'no output so far'}]"
     ]
     notes += [f"[{port_note(port, job.runner)}]" for port in ports]
     if refusal := job.refusal():

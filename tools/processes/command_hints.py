@@ -35,6 +35,7 @@ _PROMPT = re.compile(
     re.IGNORECASE,
 )
 _MAX_PROMPT_CHARS = 400
+_SSH_NOTICE = "Pseudo-terminal will not be allocated because stdin is not a terminal."  # and it goes on
 _OUTPUT_HINTS = (  # a pattern, in any letter case, and what to do about it
     (
         r"Input is not from a terminal|must be run (?:in|from) a terminal|input device is not a TTY"
@@ -113,6 +114,7 @@ def looks_like_prompt(text: str) -> bool:
 
 def hint(line: str, output: str) -> str | None:
     """What to do about a command that wanted a person; None where nothing points to that."""
+    output = output.replace(_SSH_NOTICE, "")
     for pattern, advice in _OUTPUT_HINTS:
         if re.search(pattern, output, re.IGNORECASE):
             return advice

@@ -11,14 +11,17 @@ from agent.app.follow_ups import hook_refuses, run_with_follow_ups
 from agent.app.structured_output import MAX_REMINDERS, StructuredOutput, structured_output
 from agent.errors import UsageError
 from agent.events import TurnFinished
+from agent.loop.call_permission import parse_call
 from agent.permissions.rule_syntax import parse_rules
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionUpdate
 from tests.agent.loop.test_turn import HookWords
 from tests.agent.loop.world import World, world
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
+from tools import write
 from tools.base import Access
 from transcripts.facts import Result
+from transcripts.messages import ToolUseBlock
 
 ACT = Answer((calls("act", words="make"),))
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -31,6 +34,14 @@ def test_a_hook_changes_the_input_that_is_judged_and_run(tmp_path: Path) -> None
         assert w.ran["act"] == ["make safe"] and w.approver.questions[0].input == {"words": "make safe"}
         assert '[a hook changed the input of this call to {"words": "make safe"}]' in w.texts()
         w.check()
+
+
+def test_hooks_are_told_our_names_of_parameters(tmp_path: Path) -> None:
+    with world([], tmp_path) as w:
+        given = {"path": "a.txt", "file_text": "x"}
+        parsed = parse_call(w.context, ToolUseBlock("t1", "write", given), write.TOOL)
+        assert parsed.use.input == {"file_path": "a.txt", "content": "x"}
+        assert parsed.access[0].target.endswith("/a.txt")
 
 
 def test_what_the_person_changes_is_judged_anew(tmp_path: Path) -> None:

@@ -29,6 +29,23 @@ def test_the_way_to_do_it_here_is_named_where_there_is_one(tool: str, name: str)
     assert f"{tool}(" not in answer_unknown(name, without)
 
 
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        ("text_editor_20250728", "edit(file_path"),
+        ("bash_20250124", "Did you mean bash?"),
+        ("delete_file", "Use bash(command): rm"),
+        ("write_stdin", "here-document"),
+        ("computer", "Nothing here drives a screen"),
+        ("multi_tool_use.parallel", "several in one reply"),
+        ("mcp__maps__route", "No MCP server is connected."),
+    ],
+)
+def test_names_that_look_like_ours_do_not_lead_astray(name: str, way: str) -> None:
+    assert f" {way}" in answer_unknown(name, BUILTIN)
+    assert "Did you mean" not in answer_unknown("fetch_rules", BUILTIN)
+
+
 @pytest.mark.parametrize("name", ["WebSearch", "EnterPlanMode", "attempt_completion"])
 def test_what_is_not_there_at_all_is_said(name: str) -> None:
     assert len(answer_unknown(name, BUILTIN)) > len(answer_unknown("Frobnicate", BUILTIN)) + 40
@@ -39,6 +56,7 @@ def test_a_slip_is_told_and_another_letter_case_works() -> None:
     tools = {"read": 1, "mcp__Maps__route": 2, "todo": 3, "ask_user": 4, "exit_plan": 5}
     names = ("Read", "READ", "mcp__maps__Route", "rea", "TodoWrite", "AskUserQuestion", "ExitPlanMode")
     assert [find_tool(tools, name) for name in names] == [1, 1, 2, None, 3, 4, 5]
+    assert find_tool(tools, "functions.read") == 1
 
 
 def test_no_name_has_two_answers_and_none_is_a_tool_of_ours() -> None:
