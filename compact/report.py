@@ -173,7 +173,7 @@ def compaction_notice(proposals: Sequence[Proposal], trigger: str = "") -> str:
     done = ", ".join(dict.fromkeys(_DONE_BY_LAYER.get(each.layer, each.layer) for each in proposals))
     asked = "" if any(each.layer == "summary" for each in proposals) else ", no model call"
     cost = _cost_worth_telling(proposals)
-    return f"[{name} compact] {sizes} tokens (-{share} %): {done}{asked}{cost}; /uncompact undoes it"
+    return f"[{name} compact] {sizes} tokens (-{share}%): {done}{asked}{cost}; /uncompact undoes it"
 
 
 def _cost_worth_telling(proposals: Sequence[Proposal]) -> str:

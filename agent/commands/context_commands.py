@@ -110,11 +110,11 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
     cached = 100 * used.cache_read / used.prompt if used.prompt else 0
     lines = [
         f"input             {used.prompt:>12,} tokens",
-        f"  from the cache  {used.cache_read:>12,}  ({cached:.0f} %)",
+        f"  from the cache  {used.cache_read:>12,}  ({cached:.0f}%)",
         f"  written to it   {used.cache_written:>12,}",
         f"  neither         {used.input:>12,}",
         f"output            {used.output:>12,} tokens",
-        f"cost    {_cost_line(session)}",
+        f"cost              {_cost_line(session)}",
         *_agents_line(session),
     ]
     return CommandOutput("\n".join(lines))
@@ -131,7 +131,7 @@ def _agents_line(session: Session) -> list[str]:
 def _cost_line(session: Session) -> str:
     unpriced = session.unpriced
     priced = [model for model in session.spending if model not in unpriced]
-    known = f"${session.cost:.4f} at the list prices of {', '.join(priced) or 'the model'}"
+    known = f"{f'${session.cost:.4f}':>12} at the list prices of {', '.join(priced) or 'the model'}"
     unknown = f"price unknown: {', '.join(unpriced)} ([prices] in your settings can tell it)"
     return "; ".join([*([known] if priced or not unpriced else []), *([unknown] if unpriced else [])])
 
@@ -142,7 +142,7 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
     if not session.folded.entries:
         return Notice("there is nothing to compact yet")
     situation = situation_of(session, context)
-    used = f"{situation.tokens:,} tokens, {int(percent(situation.tokens, situation.window))} % of the window"
+    used = f"{situation.tokens:,} tokens, {int(percent(situation.tokens, situation.window))}% of the window"
     words = argument.split()
     planned = dry_run(situation, "manual", " ".join(word for word in words if word != DRY_RUN))
     if DRY_RUN not in words:

@@ -22,6 +22,7 @@ from .context import TurnContext
 from .session_wall import SessionWall
 
 HINT = "Do not try to reach the same end another way; say what you would need, or go on without it."
+REFUSED = "The user refused this call"
 HINT_AFTER_REASON = "Follow what the user said."
 
 
@@ -168,7 +169,7 @@ def preview_of(context: TurnContext, call: ParsedCall) -> Mapping[str, Any]:
 
 
 def _refused(answer: Deny) -> Permission:
-    start = "Permission denied" if answer.unattended else "The user refused this call"
+    start = "Permission denied" if answer.unattended else REFUSED
     text = f"{start}: {answer.reason}" if answer.reason else f"{start}."
     hint = HINT_AFTER_REASON if answer.reason and not answer.unattended else HINT
     return Permission(text, hint, stop=answer.stop)

@@ -24,7 +24,7 @@ from transcripts.facts import Reply
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
 
 from .asking import ask_person
-from .call_permission import ParsedCall, Permission, ask_permission, parse_call
+from .call_permission import REFUSED, ParsedCall, Permission, ask_permission, parse_call
 from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
 from .leaving import Leaving
@@ -100,8 +100,8 @@ async def run_tool_calls(session: Session, context: TurnContext, emit: Emit, rep
         exchange = session.folded.conversation.exchange_of(reply.seq)
         for index, use in waiting:
             if exchange is None or index not in exchange.results:
-                call = _refused(index, use, None, NOT_BEGUN)
-                _answer(batch, call)
+                result = text_result(NOT_BEGUN, error=True, human={"text": "", "note": "not run"})
+                _answer(batch, replace(_refused(index, use, None, NOT_BEGUN), result=result))
         raise
 
 
@@ -160,7 +160,8 @@ def _denied(batch: CallBatch, call: PreparedCall, permission: Permission) -> Pre
         {"tool_name": call.name, "tool_use_id": call.use.id, "tool_input": dict(_ran(call).input)}
     )
     text = "\n".join((permission.refusal, *permission.notes, permission.hint))
-    result = text_result(text, error=True, human={"text": permission.refusal})
+    told = permission.refusal.replace(REFUSED, "You refused this call", 1)
+    result = text_result(text, error=True, human={"text": told})
     denied = replace(call, result=result, denied=True)
     if permission.stop:
         _answer(batch, denied)
@@ -192,7 +193,8 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         batch.session.sync()  # the reply is durable before its tools run
     else:
         batch.session.started(batch.reply, call.index)
-    result, stop, needed = text_result(INTERRUPTED, error=True), None, None
+    human = {"text": "", "note": "interrupted"}
+    result, stop, needed = text_result(INTERRUPTED, error=True, human=human), None, None
     leaving = Leaving(batch.context, batch.emit, call.parsed)
     try:
         result = await _call_tool(batch, call, call.parsed, leaving)
@@ -201,7 +203,8 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         if batch.session.folded.compactions:
             needed = await needed_text(batch.session, batch.context.compaction, call.use, result)
     except ToolInterrupted as error:
-        result = replace(error.result, content=(*error.result.content, *result.content))
+        told = {"text": text_of(error.result.content), **error.result.human, "note": "interrupted"}
+        result = replace(error.result, content=(*error.result.content, *result.content), human=told)
         raise asyncio.CancelledError from error
     finally:
         call = replace(call, denied=leaving.denied)

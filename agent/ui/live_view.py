@@ -35,6 +35,7 @@ THOUGHT_LINES = 3
 QUEUE_LINES = 4
 # Ctrl-B is the prefix key of tmux, which passes the second one on.
 MOVING_HINT = f" · {'Ctrl-B Ctrl-B' if 'TMUX' in os.environ else 'Ctrl-B'}: background"
+INTERRUPT_HINTS = (" · Ctrl-C to interrupt", " · Ctrl-C")  # the first that leaves room
 MAX_TODO_ROWS = 6
 TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
 MAX_PROGRESS_CHARS = 20_000  # kept of a running call's output
@@ -130,15 +131,16 @@ class LiveView:
 
 def draw_live_view(live_view: LiveView, ctx: RenderContext, rows: int, now: float) -> list[str]:
     """The running calls, the thinking, the spinner and the queue, in at most `rows` lines."""
-    foot = [*_spinner(live_view, ctx, now), *_queue(live_view, ctx)]
     then = live_view.question_since or now
     with_agents = {agent.place for agent in live_view.agents.values()}
-    calls = (call for place, call in live_view.calls.items() if place not in with_agents)
+    calls = [call for place, call in live_view.calls.items() if place not in with_agents]
+    timed = any(now - call.started_at >= 1 for call in calls)
+    foot = [*_spinner(live_view, ctx, now, timed), *_queue(live_view, ctx)]
     middle = [row for call in calls for row in _running_call(call, ctx, then)]
     middle += [_agent_line(agent, ctx) for agent in live_view.agents.values()]
     if live_view.thinking_since is not None and live_view.thought:
         end = escape_output(live_view.thought[-(ctx.columns * THOUGHT_LINES * 2 + 200) :])
-        middle += ctx.wrapped("thinking", end.rstrip("\n"))[-THOUGHT_LINES:]
+        middle += ctx.wrapped("thinking", end.rstrip())[-THOUGHT_LINES:]
     if foot and middle:
         middle.append("")
     return [clip_painted(row, ctx.columns) for row in [*middle, *foot][-rows:]] if rows > 0 else []
@@ -158,12 +160,18 @@ def _running_call(call: RunningCall, ctx: RenderContext, now: float) -> list[str
 
 
 def _agent_line(agent: events.AgentStatus, ctx: RenderContext) -> str:
-    """One line: `● explore #1  find the parser: read parser.py · 12 requests · 34k tokens · $0.02`."""
+    """One line: `● explore #1  find the parser: read parser.py · 12 requests · 34k tokens · $0.02`.
+
+    On a narrow screen figures are left out, the last ones first, before half of the words are.
+    """
     figures = [pluralize(agent.requests, "request"), f"{format_count(agent.tokens)} tokens"]
     figures += [f"${agent.dollars:.2f}"] if agent.dollars >= 0.005 else []
-    end = f" · {' · '.join(figures)}" if agent.requests else ""
-    room = max(ctx.columns - cell_width(agent.label) - cell_width(end) - 4, 8)
-    body = clip(one_line(f"{agent.task}: {agent.doing}"), room)
+    ends = [f" · {' · '.join(figures[:count])}" for count in range(len(figures), 0, -1)]
+    body = one_line(f"{agent.task}: {agent.doing}")
+    room = max(ctx.columns - cell_width(agent.label) - 4, 8)
+    wanted = min(cell_width(body), room // 2)
+    end = next((end for end in ends if agent.requests and room - cell_width(end) >= wanted), "")
+    body = clip(body, room - cell_width(end))
     label = ctx.paint("bold", one_line(agent.label))
     return clip_painted(f"{ctx.paint('accent', '●')} {label}  {body}{ctx.paint('dim', end)}", ctx.columns)
 
@@ -191,25 +199,26 @@ def _todo_line(status: str, text: str, ctx: RenderContext) -> str:
     return ctx.paint(role, line) if role else line
 
 
-def _spinner(live_view: LiveView, ctx: RenderContext, now: float) -> list[str]:
-    if live_view.started_at is None:
+def _spinner(live_view: LiveView, ctx: RenderContext, now: float, timed: bool) -> list[str]:
+    """What goes on, since when unless a running call tells its own time (`timed`), and how to end it."""
+    if live_view.started_at is None or (live_view.question_since is not None and not live_view.interrupting):
         return []
     if live_view.interrupting:
         return [ctx.clipped("warning", "Interrupting…")]
-    if live_view.question_since is not None:
-        return [ctx.clipped("warning", "Waiting for your answer")]
     frame = SPINNER_FRAMES[int(now / REDRAW_INTERVAL_S) % len(SPINNER_FRAMES)]
-    label, tries, role = live_view.label, "", "accent"
+    label, role = live_view.label, "accent"
+    rest = "" if timed else f"… {_whole_seconds(now - live_view.started_at)}"
     if live_view.retry_at is not None:
         wait = round(live_view.retry_at - now)
         label, _, tries = label.rpartition("; ")
-        tries, role = f"; {tries} {f'in {wait} s' if wait > 0 else 'now'}", "warning"
-    rest = f"… {_whole_seconds(now - live_view.started_at)} · Ctrl-C to interrupt"
-    room = max(ctx.columns - len(rest) - 2, ctx.columns * 3 // 4 if tries else ctx.columns // 2)
-    shown = clip(label, max(room - len(tries), 1)) + tries  # when it goes on is seen at any width
+        rest, role = f"; {tries} {f'in {wait} s' if wait > 0 else 'now'}", "warning"
+    room = ctx.columns - 2 - len(rest)  # when it goes on is seen at any width
+    wanted = min(cell_width(label), ctx.columns // 2 - 1)
+    hint = next((each for each in INTERRUPT_HINTS if room - len(each) >= wanted), "")
+    shown = clip(label, max(room - len(hint), 1))
     rest = rest.removeprefix("…") if shown.endswith("…") else rest
-    left = ctx.columns - 2 - cell_width(shown)
-    return [ctx.paint(role, f"{frame} {shown}") + ctx.paint("dim", clip(rest, left))]
+    told, clock = (shown + rest, "") if role == "warning" else (shown, rest)
+    return [ctx.paint(role, f"{frame} {told}") + ctx.paint("dim", clock + hint)]
 
 
 def _queue(live_view: LiveView, ctx: RenderContext) -> list[str]:

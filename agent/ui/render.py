@@ -39,6 +39,7 @@ MIN_INDENT_COLUMNS = 8  # below that a prompt's echo has no margin
 SHORT_RESULT_LINES = 5  # shown of a result without Ctrl-O
 SHORT_DIFF_LINES = 40  # the same of a diff
 MAX_RESULT_LINES = 2000  # shown at most with Ctrl-O
+MAX_LOOK_LINES = 200  # the same of a file or of what was found, from its beginning
 MIN_TOLD_SECONDS = 2.0  # that a call took, to be told
 FREE_ROW = "free"
 _CHART_MARKS = ("■", "▣", "▤", "▥", "▦", "▧", "▨", "▩")
@@ -56,7 +57,8 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:
         case events.Notice():
             return render_notice(event, ctx)
         case events.ContextCompacted():
-            return "\n".join(ctx.wrapped("dim", escape_prose(event.notice)))
+            notice = escape_prose(event.notice)
+            return "\n".join(ctx.wrapped("dim", notice if ctx.full else _on_one_row(notice, ctx.columns)))
         case events.CommandOutput(text, form):
             if form == "markdown":
                 return render_markdown(text, ctx)
@@ -87,6 +89,7 @@ def render_markdown(text: str, ctx: RenderContext) -> str:
 
 
 _COLUMN_START = re.compile(r" *(?:[^ ]+(?: [^ ]+){0,3}  +(?=[^ ]))?")  # what stands before a second column
+CLAUSE_MARKS = (", ", "; ", ": ")
 DrawMarkdown = Callable[[str, int, Theme], str]
 DrawDiff = Callable[[str, RenderContext, int], list[str]]
 
@@ -115,6 +118,13 @@ def _hanging(line: str, columns: int) -> list[str]:
     if not 0 < indent * 2 <= columns:
         return wrap(line, columns)
     return hang(wrap(line[begin:], columns - indent), line[:begin], " " * indent)
+
+
+def _on_one_row(text: str, columns: int) -> str:
+    """As many of the text's clauses, from the first on, as fit into the columns."""
+    while cell_width(text) > columns and (end := max(text.rfind(mark) for mark in CLAUSE_MARKS)) > 0:
+        text = text[:end]
+    return clip(text, columns)
 
 
 def render_notice(event: events.Notice, ctx: RenderContext) -> str:
@@ -172,7 +182,7 @@ def call_title(name: str, title: str, ctx: RenderContext, role: str) -> str:
 def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
     """The title of a finished call, and its shortened result below."""
     if is_look(event):
-        return render_looks([event], ctx)
+        return "\n".join([render_looks([event], ctx), *(_looked_at(event, ctx) if ctx.full else ())])
     role = "warning" if event.denied else "bad" if event.result.error else "good"
     return "\n".join([call_title(event.name, event.title, ctx, role), *render_result(event, ctx)])
 
@@ -194,6 +204,20 @@ def render_looks(looks: Sequence[events.ToolCallFinished], ctx: RenderContext) -
     names = ", ".join(dict.fromkeys(look.name for look in looks))
     figures = (*(_read_figures(reads) if reads else ()), *(_search_figures(searches) if searches else ()))
     return call_title(names, ", ".join(figures), ctx, "good")
+
+
+def _looked_at(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
+    """The beginning of what a call has shown, where outputs are shown in full."""
+    result = event.result
+    text = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
+    if ctx.columns <= len(BRANCH) + 2 or result.about.get("unchanged") or not text.strip():
+        return []
+    inner = replace(ctx, columns=ctx.columns - len(BRANCH))
+    lines = escape_output(text).strip("\n").split("\n")
+    rows = [row for line in lines[:MAX_LOOK_LINES] for row in inner.wrapped("dim", line)]
+    if hidden := len(lines[MAX_LOOK_LINES:]):
+        rows.append(inner.clipped("dim", f"… +{pluralize(hidden, 'line')}"))
+    return hang(rows, ctx.paint("dim", BRANCH), " " * len(BRANCH))
 
 
 def _read_figures(reads: Sequence[events.ToolCallFinished]) -> Iterator[str]:
@@ -239,7 +263,7 @@ def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any]) ->
     code = event.result.about.get("exit")
     if code and f"exit {code}" not in "".join(parts):
         parts.append(f"exit {code}")
-    if event.denied:
+    if event.denied and not _text_for_people(event.result):
         parts.append("not allowed")
     if event.seconds >= MIN_TOLD_SECONDS:
         parts.append(format_duration(event.seconds))

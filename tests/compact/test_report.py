@@ -142,11 +142,11 @@ def made(layer, before=167_600, after=999, cost=0.214, cold=False):
 
 def test_the_notice_tells_the_sizes_what_was_done_and_whether_the_model_was_asked():
     assert compaction_notice([made("summary")]) == (
-        "[auto compact] 168k -> 999 tokens (-99 %): the model summarised older messages, "
+        "[auto compact] 168k -> 999 tokens (-99%): the model summarised older messages, "
         "the next call costs about $0.21 more, once; /uncompact undoes it"
     )
     assert compaction_notice([made("micro", cost=0.004)], "manual") == (
-        "[manual compact] 168k -> 999 tokens (-99 %): old tool output became placeholders, "
+        "[manual compact] 168k -> 999 tokens (-99%): old tool output became placeholders, "
         "no model call; /uncompact undoes it"
     )
     both = compaction_notice([made("budget"), made("micro"), made("micro")])
@@ -156,7 +156,7 @@ def test_the_notice_tells_the_sizes_what_was_done_and_whether_the_model_was_aske
 
 
 def test_sizes_that_round_to_the_same_are_told_in_full():
-    assert " 6,400 -> 5,900 tokens (-8 %)" in compaction_notice([made("micro", 6_400, 5_900)])
+    assert " 6,400 -> 5,900 tokens (-8%)" in compaction_notice([made("micro", 6_400, 5_900)])
 
 
 def test_blocks_are_named_by_their_call_or_their_kind():

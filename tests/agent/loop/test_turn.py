@@ -180,7 +180,8 @@ def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
         assert w.run().reason == "done"
         assert "I need x" in w.texts()[0]
         assert w.ran["act"] == []
-        assert w.told(ToolCallFinished)[0].denied
+        (told,) = w.told(ToolCallFinished)
+        assert told.denied and told.result.human == {"text": "You refused this call: I need x"}
         w.check()
 
 
@@ -346,6 +347,8 @@ def test_an_interrupted_tool_is_answered_and_the_session_goes_on(tmp_path: Path)
 
         asyncio.run(whole())
         assert ["interrupted by the user" in w.texts()[0], "not run" in w.texts()[1]] == [True, True]
+        told = [event.result.human for event in w.told(ToolCallFinished)[:2]]
+        assert told == [{"text": "", "note": "interrupted"}, {"text": "", "note": "not run"}]
         w.check()
 
 
@@ -372,6 +375,7 @@ def test_an_interrupted_command_keeps_what_it_wrote(tmp_path: Path) -> None:
 
         asyncio.run(whole())
         assert w.texts()[0] == "so far"
+        assert w.told(ToolCallFinished)[0].result.human["note"] == "interrupted"
         assert w.texts()[1].startswith("[interrupted by the user")
         w.check()
 

@@ -106,7 +106,9 @@ def test_an_agent_has_one_line_for_as_long_as_it_works():
     told = "● explore #1  find it: read a.py · 2 requests · 34k tokens · $0.02"
     assert draw_live_view(state, ctx, 20, 9.0) == [told]
     (narrow,) = draw_live_view(state, replace(ctx, columns=30), 20, 9.0)
-    assert without_sgr(narrow) == "● explore #1  find it… · 2 re…"
+    assert without_sgr(narrow) == "● explore #1  find it: read a…"
+    (middle,) = draw_live_view(state, replace(ctx, columns=46), 20, 9.0)
+    assert without_sgr(middle) == "● explore #1  find it: read a.py · 2 requests"
     state.take(events.AgentProgress(agent_at("read a.py", (1, 0), ended=True)), 2.0)
     assert draw_live_view(state, ctx, 20, 1.5) == ["● task  explore: find it"]
 
@@ -114,8 +116,9 @@ def test_an_agent_has_one_line_for_as_long_as_it_works():
 @pytest.mark.parametrize(
     ("columns", "shown"),
     [
-        (120, "529 overloaded_error: Overloaded; try 2 of 10 in 7 s… 0 s · Ctrl-C to interrupt"),
-        (40, "529 overl…; try 2 of 10 in 7 s… 0 s ·…"),
+        (120, "529 overloaded_error: Overloaded; try 2 of 10 in 7 s · Ctrl-C to interrupt"),
+        (60, "529 overloaded_error: Overlo…; try 2 of 10 in 7 s · Ctrl-C"),
+        (40, "529 overloaded_er…; try 2 of 10 in 7 s"),
     ],
 )
 def test_when_a_request_is_tried_again_is_seen_at_any_width(columns: int, shown: str) -> None:
@@ -124,6 +127,55 @@ def test_when_a_request_is_tried_again_is_seen_at_any_width(columns: int, shown:
     state.take(events.Retrying("529 overloaded_error: Overloaded", 7.0, 2, 10), 0.0)
     (line,) = draw_live_view(state, RenderContext(columns, Theme(False, False)), 20, 0.0)
     assert without_sgr(line)[2:] == shown
+
+
+def test_one_time_is_told_of_what_runs_and_none_while_a_question_waits() -> None:
+    state, ctx = LiveView(), RenderContext(80, Theme(False, False))
+    state.start(0.0)
+    assert "Working… 3 s · Ctrl-C to interrupt" in draw_live_view(state, ctx, 20, 3.0)[-1]
+    state.take(events.ToolCallStarted(1, 0, "bash", "make"), 1.0)
+    drawn = draw_live_view(state, ctx, 20, 4.0)
+    assert "running, 3 s" in drawn[1] and drawn[-1].endswith("Working · Ctrl-C to interrupt")
+    state.pause_clocks(True, 5.0)
+    assert not any("Working" in row for row in draw_live_view(state, ctx, 20, 5.0))
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (
+            130,
+            "[auto compact] 31k -> 14k tokens (-56%): old output went, no call; /uncompact undoes it",
+        ),
+        (80, "[auto compact] 31k -> 14k tokens (-56%): old output went, no call"),
+        (60, "[auto compact] 31k -> 14k tokens (-56%): old output went"),
+        (40, "[auto compact] 31k -> 14k tokens (-56%)"),
+        (20, "[auto compact] 31k …"),
+    ],
+)
+def test_a_compaction_is_told_on_one_row_with_whole_clauses(columns: int, shown: str) -> None:
+    text = "[auto compact] 31k -> 14k tokens (-56%): old output went, no call; /uncompact undoes it"
+    event = events.ContextCompacted(text, "auto", ("c1",), {})
+    ctx = RenderContext(columns, Theme(False, False))
+    assert render_event(event, ctx) == shown
+    assert "undoes it" in render_event(event, replace(ctx, full=True))
+
+
+def looked(name: str, text: str, **about: object) -> events.ToolCallFinished:
+    result = Result(2, 0.0, 1, 0, (TextBlock(text),), human={"note": "3 lines"}, about=about)
+    return events.ToolCallFinished(1, 0, name, "a.py", result, 0.1, denied=False)
+
+
+def test_what_was_looked_at_is_shown_where_outputs_are_whole() -> None:
+    ctx = RenderContext(40, Theme(False, False))
+    read = looked("read", "   1\tone\n   2\ttwo")
+    assert render_event(read, ctx) == "● read  a.py  3 lines"
+    whole = render_event(read, replace(ctx, full=True)).split("\n")
+    assert whole == ["● read  a.py  3 lines", "  ⎿     1    one", "        2    two"]
+    many = render_event(looked("grep", "x\n" * 300), replace(ctx, full=True))
+    assert many.endswith("… +100 lines")
+    again = looked("read", "File unchanged since last read.", unchanged=True)
+    assert render_event(again, replace(ctx, full=True)) == "● read  a.py  3 lines"
 
 
 def test_a_label_that_is_cut_has_one_ellipsis() -> None:
