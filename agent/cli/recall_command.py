@@ -62,11 +62,11 @@ def main(words: list[str], folder: Path | None = None) -> int:
         return print_text(__doc__ or "") if words else complain("recall takes words, a question or an id")
     try:
         return _recall(_parser().parse_args(words), folder)
-    except (StoreError, OSError, ValueError, KeyError) as error:
-        return complain(str(error.args[0] if isinstance(error, KeyError) else error))
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except (StoreError, OSError, ValueError, KeyError) as error:
+        return complain(str(error.args[0] if isinstance(error, KeyError) else error))
 
 
 def _parser() -> argparse.ArgumentParser:

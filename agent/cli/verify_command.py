@@ -80,11 +80,11 @@ def main(words: list[str], folder: Path | None = None) -> int:
         if not sids:
             return complain(f"no sessions are kept in {home}")
         return max([_tell(home, sid) for sid in sids])
-    except (StoreError, OSError) as error:
-        return complain(str(error))
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except (StoreError, OSError) as error:
+        return complain(str(error))
 
 
 def _tell(home: Path, sid: str) -> int:
@@ -189,15 +189,20 @@ def _removed(facts: Sequence[Fact]) -> Iterator[tuple[str, Fact, str]]:
         if isinstance(edit, Clear):
             fact = by_seq.get(edit.seq)
             if isinstance(fact, Result):
-                ids[f"r{edit.seq}"] = (fact, fact_text(fact))
+                ids[f"r{edit.seq}"] = (fact, _whole_text(fact))
             elif isinstance(fact, User | Reply) and edit.block < len(fact.blocks):
                 ids[f"r{edit.seq}.{edit.block}"] = (fact, block_text(fact.blocks[edit.block]))
             else:
                 raise Difference(f"r{edit.seq}: what was cleared is not in the record")
         elif isinstance(edit, Fold):
             inside = (by_seq[seq] for seq in range(edit.first, edit.last + 1) if seq in by_seq)
-            ids |= {f"r{f.seq}": (f, fact_text(f)) for f in inside if isinstance(f, User | Reply | Result)}
+            ids |= {f"r{f.seq}": (f, _whole_text(f)) for f in inside if isinstance(f, User | Reply | Result)}
     yield from ((id, fact, text) for id, (fact, text) in ids.items())
+
+
+def _whole_text(fact: Fact) -> str:
+    """The text of a fact; that of a result byte for byte, with nothing between its blocks."""
+    return "".join(map(block_text, fact.content)) if isinstance(fact, Result) else fact_text(fact)
 
 
 def _hash(text: str) -> str:

@@ -2,8 +2,12 @@
 
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +15,10 @@ import pytest
 from agent.__main__ import SUBCOMMANDS
 from agent.cli.verify_command import main, verify_record
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
+from tests.transcripts.sample_turn import SID, TURN
 from transcripts.codec import decode_line, encode_fact, seal
-from transcripts.facts import Fact, RequestSent, Result
+from transcripts.facts import Clear, Compacted, Fact, RequestSent, Result
+from transcripts.messages import ImageBlock, TextBlock
 from transcripts.search import record_path, recorded_sids
 
 SECRET = "correct-horse-battery"
@@ -109,6 +115,30 @@ def test_the_first_difference_is_named(
     target.write_bytes(b"".join(spoil(facts_of(recorded[0], sid))))
     assert main(["-C", str(tmp_path)]) == 1
     assert re.match(told, capsys.readouterr().out)
+
+
+def test_a_result_of_several_blocks_is_as_it_was(tmp_path: Path) -> None:
+    user, reply, started, result, end = TURN
+    assert isinstance(result, Result)
+    blocks = (*result.content, TextBlock("[put back: a.py]"), ImageBlock("image/png", "iVBORw0KGgo="))
+    parted = replace(result, content=blocks, tokens=(90, 5, 5))
+    cleared = Compacted(9, 9.0, "micro", "auto", (Clear(result.seq, 0, "content", "[cleared]"),))
+    facts = (user, reply, started, parted, end, cleared)
+    record_path(tmp_path, SID).parent.mkdir()
+    record_path(tmp_path, SID).write_bytes(b"".join(encode_fact(fact, SID) for fact in facts))
+    assert verify_record(tmp_path, SID).removed == 1
+
+
+@pytest.mark.parametrize("words", [["verify"], ["recall", "value"]])
+def test_a_reader_that_has_seen_enough_is_no_error(
+    words: list[str], recorded: tuple[Path, list[str]]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    called = [sys.executable, "-m", "agent", "-C", str(recorded[0]), *words]
+    ended = subprocess.run(called, stdout=writing, stderr=subprocess.PIPE)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("words", [["nope"], []])
