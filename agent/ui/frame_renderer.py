@@ -69,10 +69,14 @@ class FrameRenderer(Renderer):
     """Stands in for prompt_toolkit's renderer: draws frames that are composed as rows, not its windows.
 
     `compose` makes the next frame. Finished rows are printed above it, once, and are no part of it any more.
+    `on_shown` is called before the first frame, and before the first one after something else had the screen;
+    `on_hidden` when something else gets it, or nothing any more.
     """
 
     def __init__(self, output: FrameOutput) -> None:
         self.compose: Callable[[], Frame] = Frame
+        self.on_shown: Callable[[], None] = lambda: None
+        self.on_hidden: Callable[[], None] = lambda: None
         self.frame = Frame()
         self._size = output.get_size()
         self._printed: list[str] = []
@@ -100,6 +104,7 @@ class FrameRenderer(Renderer):
             self.output.enable_bracketed_paste()
             self.output.disable_autowrap()
             self._bracketed_paste_enabled = True
+            self.on_shown()
         size = self.output.get_size()
         if size != self._size:
             self.forget_size()
@@ -126,6 +131,8 @@ class FrameRenderer(Renderer):
 
     def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:
         self.frame = Frame()
+        if self._bracketed_paste_enabled:
+            self.on_hidden()
         super().reset(_scroll, leave_alternate_screen)
 
     def blank(self, up: int | None = None) -> None:

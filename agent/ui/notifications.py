@@ -27,24 +27,30 @@ class Notifications:
         self._send = send
         self._environ = environ
         self._name = one_line(name)[:_MAX_TEXT_CHARS]
-        self._shown: Activity | None = None
+        self._activity: Activity = "idle"
+        self._started = False
         self.focused = True
 
     def start(self) -> None:
-        """Begin to report the focus, and set the title."""
-        self._send(_REPORT_FOCUS)
-        self.show("idle")
+        """The screen is ours: report the focus, and set the title."""
+        self._started = True
+        self._send(_REPORT_FOCUS + self._title())
 
     def stop(self) -> None:
-        """Give the terminal back as it was."""
-        self._send(_RESTORE_TITLE)
-        self._shown = None
+        """Give the terminal back as it was: at the end, to the shell, to an editor."""
+        if self._started:
+            self._started = False
+            self._send(_RESTORE_TITLE)
 
     def show(self, activity: Activity) -> None:
         """Let the title say what goes on."""
-        if activity != self._shown:
-            self._shown = activity
-            self._send(f"\x1b]0;{_MARKS[activity]}makeroom: {self._name}\x07")
+        if activity != self._activity:
+            self._activity = activity
+            if self._started:
+                self._send(self._title())
+
+    def _title(self) -> str:
+        return f"\x1b]0;{_MARKS[self._activity]}makeroom: {self._name}\x07"
 
     def turn_ended(self, seconds: float) -> None:
         """A turn that took so long is over."""

@@ -43,6 +43,7 @@ async def _run_screen(make_driver: Factory, setup: RunSetup) -> int:
     screen = ScreenLayout(state)
     state.approval.on_change = partial(_question_changed, state, screen)
     state.picker.on_change = screen.dialog_changed
+    state.terminal.tell_of_screen(state.notifications.start, state.notifications.stop)
     state.terminal.show(screen.layout, build_key_bindings(state), screen.compose)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: state.view.notice(_fault_message(context), "error"))
@@ -72,7 +73,6 @@ def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
 
 async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     """Runs from the first paint on: load what is slow, make the driver, work off what is typed."""
-    state.notifications.start()
     state.terminal.ask_ground()
     if prompt:
         state.queue.add(QueuedInput(prompt, prompt, prompt))
@@ -128,7 +128,6 @@ def _emit(state: ReplState, event: Event) -> None:
 async def _close(state: ReplState, code: int) -> None:
     """Close the driver, print what is left. What ran has ended, and the terminal is restored already."""
     driver, terminal = state.driver, state.terminal
-    state.notifications.stop()
     session = driver.status().session if driver else ""
     try:
         if driver is not None:

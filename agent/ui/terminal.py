@@ -151,6 +151,10 @@ class Terminal(LiveScreen):
         app._on_resize = self.resize  # type: ignore[method-assign]
         super().__init__(app, output)
 
+    def tell_of_screen(self, on_shown: Callable[[], None], on_hidden: Callable[[], None]) -> None:
+        """Have somebody told when the screen becomes ours, and when it is somebody else's."""
+        self._renderer.on_shown, self._renderer.on_hidden = on_shown, on_hidden
+
     def show(self, layout: Layout, keys: KeyBindings, compose: Callable[[], Frame]) -> None:
         """Set the keys, the windows that take them, and what makes each frame."""
         self.app.layout, self.app.key_bindings = layout, keys
