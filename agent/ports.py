@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -246,8 +246,20 @@ class Driver(Protocol):
     def watch_status(self, on_change: Callable[[], None]) -> None:
         """Have `on_change` called when `status` has something new that no event tells."""
 
+    async def open(self) -> bool:
+        """Returns when lines can be taken: what the project brings is decided.
+
+        True: a new session was announced, without anything slow. Else `ready` has to tell what begins.
+        """
+
     async def ready(self) -> None:
-        """Returns when prompts can be taken; until then they are queued."""
+        """Opens, loads what a session needs, and returns when it has begun. What it raises ends the program.
+
+        Whatever needs the session waits for this by itself.
+        """
+
+    def needs_session(self, line: str) -> bool:
+        """Whether a prompt or a command line waits for `ready`."""
 
     async def prompt(self, text: str, *, typed: str | None = None) -> TurnFinished:
         """Run one turn on the user's words. Cancelling interrupts it: the record stays valid.
@@ -275,4 +287,4 @@ class Driver(Protocol):
         """End what runs, close the record."""
 
 
-Factory = Callable[["Emit", Approver, Chooser | None], Driver]
+Factory = Callable[["Emit", Approver, Chooser | None], Awaitable[Driver]]

@@ -134,12 +134,15 @@ class Services:
         for problem in (*self.approved.problems, *problems):
             self.warn(problem)
 
-    async def warm(self) -> None:
-        """Everything slow: the project's items, the tools, the client, the tokenizer's table, the model."""
+    async def settle(self) -> None:
+        """Decide about what the project brings, and know it."""
         self.approvals = await settle_project_items(self.setup, self.chooser, self.emit)
         await self.read_approved()
         for warning in await self.find_skills():
             self.warn(warning)
+
+    async def warm(self) -> None:
+        """Everything slow, once it is settled: the tools, the client, the tokenizer's table, the model."""
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.environ)
         self.fix_tools()

@@ -21,7 +21,6 @@ from agent.permissions.modes import Mode
 from agent.ports import Approver, Chooser, Status
 from agent.session.environment_context import environment_context, news_of_surroundings
 from agent.session.session import Session, record_opening
-from agent.session.system_prompt import unread_memory
 from compact.settings import WindowState
 from tools.base import ToolError
 from tools.processes.job_ports import new_listeners
@@ -31,7 +30,7 @@ from transcripts.messages import Block, TextBlock, injected
 from .composition import make_services
 from .follow_ups import hook_refuses, run_with_follow_ups
 from .mentioned_files import NO_ADDITIONS, additions_to, note_files, tell_prompt_cost
-from .session_beginning import SessionBeginning, first_beginning
+from .session_beginning import SessionBeginning, first_beginning, open_run
 from .session_factory import SessionFactory, end_session
 from .session_status import SessionStatus, window_state
 from .setup import RunSetup
@@ -50,6 +49,9 @@ class CommandTable(Protocol):
 
     def command_summaries(self) -> Sequence[tuple[str, str]]:
         """(name, what it does in a few words) of each, in order."""
+
+    def needs_session(self, line: str) -> bool:
+        """Whether a line is a prompt, or a command that works on a session."""
 
     def may_run_during_turn(self, line: str) -> bool:
         """Whether a command line may run while a turn runs."""
@@ -81,11 +83,11 @@ class Controller:
         self.factory = SessionFactory(self.services)
         self.session: Session | None = None
         self.context: TurnContext | None = None
-        self.ended = False
-        self.own_commands = 0
+        self.ended, self.own_commands = False, 0
         self.after_prompt: list[str] = []
         self.emit = self.services.emit
         self.command_table = command_table
+        self._opened: asyncio.Task[bool] | None = None
         self._ready: asyncio.Task[None] | None = None
         self._beginning: SessionBeginning | None = None
         self._status = SessionStatus(self.services)
@@ -97,29 +99,28 @@ class Controller:
             raise RuntimeError("the agent is not ready yet")
         return self.session, self.context
 
+    async def open(self) -> bool:
+        """See ports.Driver."""
+        self._opened = self._opened or asyncio.ensure_future(open_run(self.services))
+        return await asyncio.shield(self._opened)
+
     async def ready(self) -> None:
         """See ports.Driver."""
-        if self._ready is None:
-            self._ready = asyncio.ensure_future(self._start())
+        self._ready = self._ready or asyncio.ensure_future(self._start())
         await asyncio.shield(self._ready)
 
     async def _start(self) -> None:
+        announced = await self.open()
         await self.services.warm()
-        config = self.setup.config
-        for warning in (*config.warnings, *unread_memory(self.setup.folder, config.user_dir)):
-            self.emit(Notice(warning, "warning"))
         self.session, self.context = self.factory.first()
         self._beginning = first_beginning(self.services, self.session, self.context)
         if self.setup.options.headless or self.setup.sandbox.mode == "require":
             await self._beginning.wall
-        if not self.setup.options.headless:
+        if not announced and not self.setup.options.headless:
             greet(self.setup, self.session, self.context, self.emit)
 
     async def use(self, session: Session, context: TurnContext, source: str = "resume") -> None:
-        """Use another session from now on; the one before is closed and can be resumed.
-
-        `source` is what hooks are told of where it comes from.
-        """
+        """Use another session, of which hooks are told as `source`; the one before can be resumed."""
         await self._end_session("clear" if source == "clear" else "resume")
         self.session, self.context = session, context
         self._beginning = SessionBeginning(session, context, source)
@@ -169,9 +170,13 @@ class Controller:
 
     async def command(self, line: str) -> bool:
         """See ports.Driver."""
-        await self.ready()
+        await (self.ready() if self.needs_session(line) else self.open())
         await self.command_table.run_command(self, line)
         return not self.ended
+
+    def needs_session(self, line: str) -> bool:
+        """See ports.Driver."""
+        return self.command_table.needs_session(line)
 
     def may_run_during_turn(self, line: str) -> bool:
         """See ports.Driver."""
@@ -183,11 +188,7 @@ class Controller:
 
     def cycle_mode(self) -> str:
         """See ports.Driver."""
-        if self.context is None:
-            return self.setup.mode
-        mode = next_mode(self.context.permissions.rules.mode, self.setup)
-        self.context.permissions.set_mode(mode)
-        return mode
+        return cycle_mode(self.context, self.setup)
 
     def status(self) -> Status:
         """See ports.Driver."""
@@ -199,8 +200,8 @@ class Controller:
 
     async def close(self) -> None:
         """See ports.Driver."""
-        if self._ready is not None and not self._ready.done():
-            self._ready.cancel()
+        for task in filter(None, (self._ready, self._opened)):
+            task.cancel()
         await self._end_session("other" if self.setup.options.headless else "prompt_input_exit")
         await self.services.close()
 
@@ -218,6 +219,15 @@ def joined_summaries(
     """(name, summary) of all commands; one of ours hides others of its name."""
     names = {name for name, _ in own}
     return (*own, *(each for each in others if each[0] not in names))
+
+
+def cycle_mode(context: TurnContext | None, setup: RunSetup) -> str:
+    """Go to the next permission mode, if there is a session; the mode then."""
+    if context is None:
+        return setup.mode
+    mode = next_mode(context.permissions.rules.mode, setup)
+    context.permissions.set_mode(mode)
+    return mode
 
 
 def next_mode(mode: Mode, setup: RunSetup) -> Mode:

@@ -9,9 +9,11 @@ from agent.loop.context import TurnContext
 from agent.ports import HookEvent
 from agent.session.environment_context import in_hook_tags
 from agent.session.session import Session
+from agent.session.system_prompt import unread_memory
 
 from .composition import Services
 from .session_factory import raise_wall
+from .start_screen import announce
 
 
 class SessionBeginning:
@@ -48,6 +50,22 @@ class SessionBeginning:
             answer = await self._context.hooks.run(HookEvent.SESSION_START, about)
             if answer.words:
                 self._context.tool_context.inbox.post(in_hook_tags(answer.words))
+
+
+async def open_run(services: Services) -> bool:
+    """Decide about what the project brings, tell of what to be warned, and announce a session that is new.
+
+    False where it is not, or is for nobody at a screen, or its model has no name before the server was asked.
+    """
+    await services.settle()
+    config, folder, options = services.setup.config, services.setup.folder, services.setup.options
+    for warning in (*config.warnings, *unread_memory(folder, config.user_dir)):
+        services.warn(warning)
+    model = services.selection.facts.id
+    if options.headless or options.resume is not None or not model:
+        return False
+    announce(services.setup, model, services.emit)
+    return True
 
 
 def first_beginning(services: Services, session: Session, context: TurnContext) -> SessionBeginning:

@@ -26,14 +26,19 @@ def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -
     """Say what the session is: how it went so far, or that it is new."""
     if session.folded.entries:
         show_resumed(session, context, emit)
-        return
-    for line in start_lines(setup, context):
+    else:
+        announce(setup, context.settings.model, emit)
+
+
+def announce(setup: RunSetup, model: str, emit: Emit) -> None:
+    """Say that a session is new."""
+    for line in start_lines(setup, model):
         emit(Notice(line))
 
 
-def start_lines(setup: RunSetup, context: TurnContext) -> list[str]:
+def start_lines(setup: RunSetup, model: str) -> list[str]:
     """The lines of a new session: model, folder and branch; the last session, if any; what to try."""
-    named = "the built-in rule-based demo" if setup.options.offline else context.settings.model
+    named = "the built-in rule-based demo" if setup.options.offline else model
     branch = BranchWatch(setup.folder).name(setup.clock.monotonic())
     where = f"{short_path(str(setup.folder))}{f' ({branch})' if branch else ''}"
     lines = [f"makeroom {__version__} with {named} in {where}"]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from agent.events import Emit
     from agent.ports import Approver, Chooser
 
+COMMANDS_MODULE = "agent.commands"  # and all that a session takes: 150 ms, after the first paint
 NO_MODEL = """\
 makeroom needs a model to talk to. One of these will do:
 
@@ -123,15 +124,22 @@ def _run(setup: RunSetup) -> int:
         return run_headless(setup, partial(_make_controller, setup))
     from agent.ui.repl import run_repl  # 110 ms of prompt_toolkit that headless runs save
 
-    return asyncio.run(run_repl(partial(_make_controller, setup), setup))
+    return asyncio.run(run_repl(partial(_make_driver, setup), setup))
 
 
 def _make_controller(
     setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
 ) -> Controller:
-    from agent.commands import make_controller  # 150 ms that the first paint saves
+    made: Controller = import_module(COMMANDS_MODULE).make_controller(setup, emit, approver, chooser)
+    return made
 
-    return make_controller(setup, emit, approver, chooser)
+
+async def _make_driver(
+    setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
+) -> Controller:
+    """The same, for somebody who types while the modules are loaded."""
+    await asyncio.to_thread(import_module, COMMANDS_MODULE)
+    return _make_controller(setup, emit, approver, chooser)
 
 
 class MaskedFormatter(logging.Formatter):

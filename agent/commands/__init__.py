@@ -41,7 +41,8 @@ class Command:
     """`name` is typed after the slash; `aliases` are names that other agents use for it.
 
     `during_turn` tells whether it may run while a turn runs: always, or only without arguments ("bare"),
-    when it changes nothing then. `at_screen` tells that it is of use only to somebody at a screen.
+    when it changes nothing then. `at_screen` tells that it is of use only to somebody at a screen,
+    `needs_session` that it has to wait until there is a session.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Command:
     aliases: tuple[str, ...] = ()
     during_turn: Literal["never", "bare", "always"] = "never"
     at_screen: bool = False
+    needs_session: bool = True
 
     @property
     def help(self) -> str:
@@ -153,7 +155,7 @@ OTHER_AGENTS_COMMANDS: Mapping[str, str] = {
 }
 MIN_NAME_LIKENESS = 0.65  # of a misspelt name, from which on another one is suggested
 COMMANDS: tuple[Command, ...] = (
-    Command("help", show_help, ("?",), "always"),
+    Command("help", show_help, ("?",), "always", needs_session=False),
     Command("init", project.init_project),
     Command("compact", context.compact_now, ("compress", "summarize")),
     Command("uncompact", context.undo_compaction),
@@ -181,8 +183,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("trust", extension.show_trust, (), "bare"),
     Command("mcp", mcp.show_mcp, (), "bare"),
     Command("config", settings.show_settings, ("settings",), "always"),
-    Command("theme", screen.set_theme, (), "always", at_screen=True),
-    Command("vim", screen.set_editing, (), "always", at_screen=True),
+    Command("theme", screen.set_theme, (), "always", at_screen=True, needs_session=False),
+    Command("vim", screen.set_editing, (), "always", at_screen=True, needs_session=False),
     Command("hooks", settings.show_hooks, (), "always"),
     Command("doctor", doctor.examine, (), "always"),
     Command("sessions", session.list_sessions, (), "always"),
@@ -193,7 +195,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("export", session.export_session),
     Command("copy", session.copy_answer, (), "always", at_screen=True),
     Command("clear", session.new_session, ("new", "reset"), at_screen=True),
-    Command("exit", leave, ("quit", "q"), "always", at_screen=True),
+    Command("exit", leave, ("quit", "q"), "always", at_screen=True, needs_session=False),
 )
 
 
@@ -214,6 +216,13 @@ def command_summaries() -> list[tuple[str, str]]:
     named = [(command.name, command.summary) for command in COMMANDS]
     others = [(other, f"same as /{command.name}") for command in COMMANDS for other in command.aliases]
     return [*named, *others]
+
+
+def needs_session(line: str) -> bool:
+    """Whether a line is a prompt, or a command that works on a session."""
+    name = line.strip().removeprefix("/").partition(" ")[0]
+    command = find_command(name.lower()) if line.lstrip().startswith("/") else None
+    return command is None or command.needs_session
 
 
 def may_run_during_turn(line: str) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from agent import events
 from agent.menus import Menu, MenuRow
-from agent.ports import Allow, Deny, Factory, PermissionQuestion
+from agent.ports import Allow, Deny, Driver, Factory, PermissionQuestion
 from tools.person_answer import ANSWERS
 
 from .approval import approval_choices, question_body, question_head, question_target
@@ -207,12 +207,15 @@ class PlainRepl:
     """One session: a line is read and run, then the next."""
 
     def __init__(self, make_driver: Factory, mask: Callable[[str], str]) -> None:
-        view = self._view = PlainView(LineReader(), mask)
-        self._driver = make_driver(view.emit, view, view if at_terminal() else None)
+        self._make_driver = make_driver
+        self._driver: Driver
+        self._view = PlainView(LineReader(), mask)
         self._running: asyncio.Task[bool] | None = None
 
     async def run(self, prompt: str) -> int:
         """Run the prompt, if any, and then lines until the end of input; returns the exit code."""
+        view = self._view
+        self._driver = await self._make_driver(view.emit, view, view if at_terminal() else None)
         session = asyncio.ensure_future(self._run_lines(prompt))
         code = 0
 

@@ -6,6 +6,9 @@ The prompt is painted first; the agent is made after that. What is finished is o
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -24,7 +27,7 @@ from .terminal import exit_on_signals
 from .terminal_text import at_screen, one_line
 
 MAX_QUOTED_DRAFT_CHARS = 50
-LOAD_DELAY_S = 0.05  # after the first paint, for the first keys, before loading competes with them
+LOADING_SWITCH_INTERVAL_S = 0.0005  # that a key waits for imports each time it needs the interpreter
 
 
 async def run_repl(make_driver: Factory, setup: RunSetup) -> int:
@@ -76,25 +79,46 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     state.terminal.ask_ground()
     if prompt:
         state.queue.add(QueuedInput(prompt, prompt, prompt))
-    await asyncio.sleep(LOAD_DELAY_S)
-    if state.goes_on:  # then there is something to draw at once
-        await _load_drawing()
-    await asyncio.to_thread(import_module, f"{__package__}.transcript_view")
-    driver = state.driver = make_driver(partial(_emit, state), state.approval, state.picker)
-    driver.watch_status(state.terminal.invalidate)
-    state.terminal.invalidate()
-    await driver.ready()
-    for trouble in filter(None, (*state.keymap.troubles, state.history.trouble)):
-        state.view.notice(trouble, "warning")
-    state.history.trouble = ""  # it was told
-    if state.goes_on:
-        _offer_draft(state)
-    state.terminal.invalidate()
-    loading = asyncio.ensure_future(_load_drawing())
+    with _keys_between_imports():
+        if state.goes_on:  # then there is something to draw at once
+            await _load_drawing()
+        await asyncio.to_thread(import_module, f"{__package__}.transcript_view")
+        driver = state.driver = await make_driver(partial(_emit, state), state.approval, state.picker)
+        driver.watch_status(state.terminal.invalidate)
+        state.terminal.invalidate()
+        if not await driver.open():
+            await driver.ready()
+        for trouble in filter(None, (*state.keymap.troubles, state.history.trouble)):
+            state.view.notice(trouble, "warning")
+        state.history.trouble = ""  # it was told
+        if state.goes_on:
+            _offer_draft(state)
+        state.terminal.invalidate()
+        working = asyncio.ensure_future(state.queue.work_off(driver))
+        try:
+            await driver.ready()  # what it raises ends the session, whatever is typed meanwhile
+            await _load_drawing()
+        except BaseException:
+            await _end(working)
+            raise
+    await working
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait for its end, however that is."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@contextmanager
+def _keys_between_imports() -> Iterator[None]:
+    """Let keys come between the imports of other threads, which hold the interpreter for so long at most."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(LOADING_SWITCH_INTERVAL_S)
     try:
-        await state.queue.work_off(driver)
+        yield
     finally:
-        loading.cancel()
+        sys.setswitchinterval(usual)
 
 
 async def _load_drawing() -> None:

@@ -244,17 +244,24 @@ async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None
     state.notifications.show("working")
     begun = time.monotonic()
     try:
-        await (_run_command if item.is_command else _run_prompt)(state, driver, item)
+        if not item.is_command or driver.needs_session(item.expanded.strip()):
+            await driver.ready()  # what it raises ends the session: no fault of this line
+        await _run_guarded(state, driver, item)
     except asyncio.CancelledError:
         view.end_interrupted()
         _restore_unanswered(state, item)
-    except Exception as error:  # noqa: BLE001  border: the screen and the draft outlive a fault below
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
-        view.notice(f"{type(error).__name__}: {error} ({where})", "error")
     finally:
         view.finish()
         state.notifications.turn_ended(time.monotonic() - begun)
+
+
+async def _run_guarded(state: ReplState, driver: Driver, item: QueuedInput) -> None:
+    try:
+        await (_run_command if item.is_command else _run_prompt)(state, driver, item)
+    except Exception as error:  # noqa: BLE001  border: the screen and the draft outlive a fault below
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
+        state.view.notice(f"{type(error).__name__}: {error} ({where})", "error")
 
 
 async def _run_prompt(state: ReplState, driver: Driver, item: QueuedInput) -> None:

@@ -22,7 +22,7 @@ sys.path.insert(0, {root!r})
 from agent.app.options import Options
 from agent.ui.repl import run_repl
 
-def make(emit, approver, chooser):
+async def make(emit, approver, chooser):
     from tests.agent.ui.scripted_driver import ScriptedDriver
     return ScriptedDriver(emit, approver, chooser, Path({folder!r}))
 

@@ -115,6 +115,7 @@ async def agent_run(
     events: list[Event] = []
     approver = Answers(*answers)
     services = make_services(setup, events.append, approver)
+    await services.settle()
     await services.warm()
     services.tools |= {} if tool is None else {"task": tool}
     session, context = SessionFactory(services).first()

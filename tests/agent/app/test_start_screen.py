@@ -1,11 +1,19 @@
 """The lines that a session begins with."""
 
+import asyncio
 from pathlib import Path
 
-from tests.agent.commands.controller_run import ControllerRun, run_controller
+from agent import commands
+from agent.app.config import Config
+from agent.app.controller import Controller
+from agent.app.options import Options
+from agent.app.setup import RunSetup
+from agent.events import CommandOutput, Event, Notice
+from tests.agent.commands.controller_run import AllowAll, ControllerRun, run_controller
 
 
 def test_a_session_begins_with_what_it_works_with_the_last_one_and_what_to_try(tmp_path: Path) -> None:
+    (tmp_path / "README.md").touch()
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/feature\n")
 
@@ -25,3 +33,23 @@ def test_a_session_begins_with_what_it_works_with_the_last_one_and_what_to_try(t
 
     run_controller(tmp_path, begin)
     run_controller(tmp_path, begin_again, verified=False)
+
+
+def test_a_new_session_is_announced_and_commands_work_before_anything_slow_is_loaded(tmp_path: Path) -> None:
+    events: list[Event] = []
+    config = Config(key="test-key-123456", state_dir=tmp_path / "state", user_dir=tmp_path / "config")
+    setup = RunSetup(Options(), config, tmp_path, {})
+
+    async def work() -> None:
+        controller = Controller(setup, events.append, AllowAll(), commands)
+        assert await controller.open()
+        first, last = events
+        assert isinstance(first, Notice) and "with claude-sonnet-5-5 in " in first.text
+        assert isinstance(last, Notice) and last.text.endswith("/help lists commands and keys")
+        assert await controller.command("/help")
+        assert isinstance(events[-1], CommandOutput) and controller.session is None
+        assert controller.services.selection.model.client is None  # type: ignore[attr-defined]
+        assert not await controller.command("/exit")
+        await controller.close()
+
+    asyncio.run(work())

@@ -68,6 +68,7 @@ def test_the_tools_of_another_source_join_the_built_in_ones(tmp_path: Path) -> N
 
     async def run() -> None:
         services = services_in(tmp_path, [], source)
+        await services.settle()
         await services.warm()
         session, context = SessionFactory(services).first()
         assert (*context.tools,) == (*BUILTIN, "mcp__maps__route")
@@ -84,6 +85,7 @@ def test_a_name_that_two_sources_use_is_an_error_that_names_both(tmp_path: Path)
     async def run() -> None:
         services = services_in(tmp_path, [], Source(recall.TOOL))
         with pytest.raises(ConfigError, match="the tool recall comes twice: from makeroom and maps"):
+            await services.settle()
             await services.warm()
         await services.close()
 
@@ -109,6 +111,7 @@ def test_a_session_recorded_without_kinds_goes_on_without_a_notice(tmp_path: Pat
 
     async def run() -> list[Fact]:
         services = services_in(tmp_path, events)
+        await services.settle()
         await services.warm()
         session, context = SessionFactory(services).resume(SID)
         record_opening(session, context.settings, 200_000, str(tmp_path), services.emit)

@@ -37,6 +37,7 @@ def run_in(
         services = make_services(setup, events.append, Answers())
         assert services.mcp is not None
         try:
+            await services.settle()
             await services.warm()
             done = act(services, services.mcp)
             if asyncio.iscoroutine(done):

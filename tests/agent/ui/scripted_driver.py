@@ -21,6 +21,7 @@ from agent import events  # noqa: E402
 from agent.app.config import Config  # noqa: E402
 from agent.app.options import Options  # noqa: E402
 from agent.app.setup import RunSetup  # noqa: E402
+from agent.errors import UsageError  # noqa: E402
 from agent.events import Emit, TurnFinished  # noqa: E402
 from agent.menus import Menu, MenuRow, question_menu  # noqa: E402
 from agent.ports import Approver, Chooser, Deny, PermissionQuestion, Status  # noqa: E402
@@ -82,9 +83,17 @@ class ScriptedDriver:
             "claude-sonnet-5-5", self.tokens, 200_000, self.state, 0.1234, self.modes[0], "s42", "/w"
         )
 
+    async def open(self) -> bool:
+        return True
+
+    def needs_session(self, line: str) -> bool:
+        return not line.startswith(("/help", "/exit"))
+
     async def ready(self) -> None:
         if "SCRIPTED_SLOW" in os.environ:
             await self.opened("ready")
+        if "SCRIPTED_UNUSABLE" in os.environ:
+            raise UsageError("the service has no such model")
 
     async def prompt(self, text: str, *, typed: str | None = None) -> TurnFinished:
         self.note("prompt", text)
@@ -316,7 +325,7 @@ def main(argv: Sequence[str]) -> int:
     options = Options(plain="--plain" in argv, resume="s41" if "-c" in argv else None)
     setup = RunSetup(options, Config(state_dir=folder / "state"), folder, os.environ)
 
-    def make(emit: Emit, approver: Approver, chooser: Chooser | None) -> ScriptedDriver:
+    async def make(emit: Emit, approver: Approver, chooser: Chooser | None) -> ScriptedDriver:
         if "SCRIPTED_BROKEN" in os.environ:
             raise RuntimeError("no agent today")
         return ScriptedDriver(emit, approver, chooser, folder)

@@ -221,6 +221,15 @@ def test_keys_typed_before_the_agent_is_ready_are_kept(tmp_path):
         terminal.open_gate("ready").logged("prompt 'say early'").logged("prompt 'say next'").sees("❯ dra")
 
 
+def test_a_prompt_is_drawn_as_sent_and_commands_work_while_the_session_is_loaded(tmp_path):
+    with PtyTerminal(tmp_path, SCRIPTED_SLOW="1") as terminal:
+        terminal.sees("❯").type("/help\r").sees("output of /help").type("say early\r")
+        terminal.sees("❯ say early", "Ctrl-C to interrupt").type("/help me\r").sees("output of /help me")
+        assert "prompt" not in terminal.log
+        terminal.type("\x1b").sees("Interrupted").until(lambda: terminal.text.count("say early") == 2)
+        terminal.type("\r").open_gate("ready").logged("prompt 'say early'").sees("\nearly")
+
+
 def test_files_complete_after_an_at_sign(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "calculator.py").touch()

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from . import scripted_driver
-from .pty_terminal import PtyTerminal, scripted
+from .pty_terminal import PtyTerminal, forked_makeroom, scripted
 
 
 def drafts(folder):
@@ -51,6 +51,27 @@ def test_a_fault_at_the_start_is_raised_with_the_terminal_restored(tmp_path):
         terminal.until(lambda: "no agent today" in terminal.text)
         assert terminal.modes == terminal.initial_modes
         assert_restored(terminal)
+
+
+def test_what_keeps_a_session_from_beginning_ends_it_with_one_line_whatever_was_sent(tmp_path):
+    slow = {"SCRIPTED_SLOW": "1", "SCRIPTED_UNUSABLE": "1"}
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path), **slow) as terminal:
+        terminal.ready().type("say too early\r").sees("❯ say too early", "Ctrl-C to interrupt")
+        terminal.open_gate("ready")
+        assert terminal.ends() == 1  # by the traceback of the script
+        assert terminal.text.endswith("agent.errors.UsageError: the service has no such model")
+        assert terminal.everything.count("UsageError: the") == 1
+        assert terminal.modes == terminal.initial_modes
+        assert_restored(terminal)
+        assert "prompt" not in terminal.log
+
+
+def test_a_missing_key_is_told_in_one_line_with_its_exit_code(tmp_path):
+    program = forked_makeroom("")
+    with PtyTerminal(tmp_path, (100, 24), program, MAKEROOM_PROVIDER="openai", OPENAI_MODEL="o3") as terminal:
+        assert terminal.ends() == 5
+        assert "with o3 in" in terminal.text
+        assert terminal.text.endswith("makeroom: no credentials: set OPENAI_API_KEY, or try --offline")
 
 
 def test_a_terminal_that_goes_away_ends_the_program(tmp_path):
