@@ -8,6 +8,7 @@ from contextlib import suppress
 from agent.events import Emit, Notice
 from agent.formatting import shorten
 from agent.loop.context import TurnContext
+from agent.loop.cost_preview import show_resumed
 from agent.session.environment_context import BranchWatch
 from agent.session.session import Session
 from agent.version import __version__
@@ -15,7 +16,6 @@ from tools.sandbox.wall import short_path
 from transcripts.listing import newest_summary
 from transcripts.render_text import format_age
 
-from .cost_preview import show_resumed
 from .setup import RunSetup
 
 MAX_LAST_TITLE_CHARS = 40  # of the last session

@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 
 from agent.app.controller import Controller
-from agent.app.cost_preview import show_resumed
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
 from agent.formatting import shorten
+from agent.loop.cost_preview import show_resumed
 from agent.menus import in_use_menu, session_line, session_menu
 from agent.session.conversation_text import conversation_text
 from agent.session.session import name_of, text_of_reply

@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import Any
 
 from agent.app.controller import Controller
-from agent.app.cost_preview import tell_cold_cost
 from agent.app.options import EFFORTS
 from agent.app.project_items import project_items
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.hooks.claude_settings import HOOK_KINDS
 from agent.formatting import shorten
+from agent.loop.cost_preview import OTHER_MODEL, tell_cold_cost
 from agent.permissions.explanation import explanation
 from agent.permissions.modes import MODES
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
@@ -91,7 +91,7 @@ choose from a list."""
         size = f"window {facts.window:,} tokens, output up to {facts.max_output:,}"
         return CommandOutput(f"{facts.id}: {size}\n{lines}\n/model ID       any other")
     await controller.factory.change_model(session, context, argument)
-    tell_cold_cost(session, context, controller.emit, "another model has a cache of its own")
+    tell_cold_cost(session, context, controller.emit, OTHER_MODEL)
     changed = Notice(f"the model is now {context.settings.model}")
     if selection.facts.known:
         return changed

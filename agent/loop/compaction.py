@@ -41,7 +41,8 @@ from transcripts.messages import SKILL_START, TextBlock
 from transcripts.record_errors import StoreError
 from transcripts.stored_outputs import store_output
 
-from .context import MIN_TOLD_DOLLARS, TurnContext
+from .context import TurnContext
+from .cost_preview import LESS_NOW, tell_cold_cost, why_cold
 from .model_call import call_summarizer, prompt_tokens
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
@@ -84,18 +85,11 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
     if prompt >= state.quiet_below[0] or messages >= state.quiet_below[1]:
         await compact_context(session, context, emit, AUTOMATIC)
     asked = folded.last_request
-    waited = context.clock.now() - asked.ts if asked is not None and asked.seq != state.billed else 0.0
-    if waited > state.settings.cache_ttl_s and isinstance(folded.entries[-1], Prompt):
-        _tell_cold_return(session, context, emit)
-
-
-def _tell_cold_return(session: Session, context: TurnContext, emit: Emit) -> None:
-    """Tell what the request after a long pause costs, before it is sent."""
-    tokens, prices = prompt_tokens(session, context), context.compaction.prices
-    dollars = prices.dollars(tokens * (prices.write if context.settings.cache else 1.0))
-    if dollars >= MIN_TOLD_DOLLARS:
-        bill = f"this request writes {tokens:,} tokens anew, ~${dollars:.2f}"
-        emit(Notice(f"the cache has expired meanwhile: {bill}; Ctrl-C and /compact make that less"))
+    if asked is None or asked.seq == state.billed or not isinstance(folded.entries[-1], Prompt):
+        return
+    changed = folded.opened is not None and folded.opened.seq > asked.seq  # to another model, say
+    if changed or context.clock.now() - asked.ts > state.settings.cache_ttl_s:
+        tell_cold_cost(session, context, emit, why_cold(session, context), LESS_NOW)
 
 
 async def compact_context(

@@ -260,6 +260,20 @@ def test_another_model_is_billed_before_anything_is_sent(tmp_path: Path) -> None
     run_controller(tmp_path, work)
 
 
+def test_a_model_chosen_otherwise_is_billed_with_the_prompt_and_once(tmp_path: Path) -> None:
+    files(tmp_path, 10)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        session, context = run.controller.in_use
+        await run.controller.factory.change_model(session, context, "claude-opus-5-5")  # as --model does
+        told = await run.do("how many files are there?")
+        assert told.count("this request writes ") == 1 and "Ctrl-C and /compact make that less" in told
+        assert "anew" not in await run.do("and now?")
+
+    run_controller(tmp_path, work)
+
+
 def test_a_model_an_effort_a_mode_and_a_rule_can_be_chosen_from_lists(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         chooser = run.controller.chooser = ScriptedChooser(

@@ -241,10 +241,30 @@ def test_a_return_after_the_cache_has_expired_is_billed_once_before_it_is_sent(t
         asyncio.run(whole())
         (told,) = (notice.text for notice in w.told(Notice))
         tokens, dollars = re.search(
-            r"^the cache has expired .* writes ([\d,]+) tokens anew, ~\$([\d.]+);", told
+            r"^the cache has expired: .* writes ([\d,]+) tokens anew, ~\$([\d.]+);", told
         ).groups()
         usage = w.session.folded.last_reply.usage
         assert abs(int(tokens.replace(",", "")) - usage.prompt) < 0.05 * usage.prompt
         prices = w.context.compaction.prices
         paid = prices.dollars(usage.prompt * prices.write)  # the server's cache lives by another clock
         assert abs(float(dollars) - paid) < max(0.006, 0.05 * paid)
+
+
+def test_a_model_whose_cache_holds_the_history_still_is_not_billed(tmp_path: Path) -> None:
+    with world(["first", "second", "third"], tmp_path) as w:
+
+        async def turn_with(model: str) -> str:
+            before, opened = len(w.told(Notice)), w.session.folded.opened
+            w.context.settings = replace(w.context.settings, model=model)
+            w.session.open(opened.system, opened.tools, model=model)
+            await w.turn("and now?")
+            return " ".join(notice.text for notice in w.told(Notice)[before:])
+
+        async def whole() -> None:
+            await w.turn("a sentence that says something. " * 12_000)
+            first = w.context.settings.model
+            assert "have a cache of their own: this request writes " in await turn_with("claude-opus-4-5")
+            assert await turn_with(first) == ""
+            await w.context.model.close()  # type: ignore[attr-defined]
+
+        asyncio.run(whole())

@@ -1,0 +1,84 @@
+"""What the next request will cost where that is more than usual, told before anything is sent."""
+
+from __future__ import annotations
+
+from agent.events import Emit, Notice
+from agent.session.session import Session
+from agent.session.session_replay import show_replayed
+from compact.prices import Prices
+from transcripts.facts import Compacted, Instructed, Opened, Reply, Undone
+from transcripts.messages import ThinkingBlock
+from transcripts.tool_kinds import same_tools
+
+from .context import MIN_TOLD_DOLLARS, TurnContext
+from .model_call import prompt_tokens
+
+LESS_BEFORE = "/compact first makes that less, /clear starts anew"
+OTHER_MODEL = "another model has a cache of its own"
+LESS_NOW = "Ctrl-C and /compact make that less"
+
+
+def show_resumed(session: Session, context: TurnContext, emit: Emit) -> None:
+    """The end of a session that is gone on with, and what going on costs where its cache is of no use."""
+    show_replayed(session, context.tools, emit)
+    if why := why_cold(session, context):
+        tell_cold_cost(session, context, emit, why)
+
+
+def why_cold(session: Session, context: TurnContext) -> str:
+    """Why the next request finds little in the cache; "" where it finds what the last one left there."""
+    asked, opened, settings = session.folded.last_request, session.folded.opened, context.settings
+    if asked is None or context.clock.now() - asked.ts > context.compaction.settings.cache_ttl_s:
+        return "the cache has expired"
+    if opened is not None and opened.model != settings.model:
+        return OTHER_MODEL
+    is_changed = opened is not None and (
+        opened.seq > asked.seq or not same_tools(opened.tools, settings.tools)
+    )
+    return "another model, or other tools, have a cache of their own" if is_changed else ""
+
+
+def tell_cold_cost(
+    session: Session, context: TurnContext, emit: Emit, why: str, less: str = LESS_BEFORE
+) -> None:
+    """Tell what a request costs that finds little in the cache, unless that is little, and how it is less."""
+    asked = session.folded.last_request
+    if not session.folded.entries or asked is None:
+        return
+    context.compaction.billed = asked.seq
+    tokens, prices = prompt_tokens(session, context), context.compaction.prices
+    anew = max(0, tokens - _cached_tokens(session, context))
+    dollars = _dollars(anew, tokens - anew, prices, cached=bool(context.settings.cache))
+    if _dollars(anew, 0, prices, cached=bool(context.settings.cache)) >= MIN_TOLD_DOLLARS:
+        which = "the next" if less == LESS_BEFORE else "this"
+        emit(Notice(f"{why}: {which} request writes {anew:,} tokens anew, ~${dollars:.2f}; {less}"))
+
+
+def _dollars(anew: int, read: int, prices: Prices, cached: bool) -> float:
+    return prices.dollars(anew * (prices.write if cached else 1.0) + read * prices.read)
+
+
+def _cached_tokens(session: Session, context: TurnContext) -> int:
+    """Tokens of the history that the cache of the model still holds, as far as the record tells.
+
+    They are those of the last request to it that has not expired, unless what it held was changed since.
+    """
+    now, ttl = context.clock.now(), context.compaction.settings.cache_ttl_s
+    sent: dict[str, int] = {}
+    opened, thinks = None, False
+    for fact in session.folded.facts:
+        match fact:
+            case Opened():
+                sent = {} if thinks else sent  # it leaves all thinking out
+                opened = fact
+            case Instructed() | Compacted() | Undone():
+                sent = {}
+            case Reply():
+                thinks = thinks or any(isinstance(block, ThinkingBlock) for block in fact.blocks)
+                if opened is not None and now - fact.ts <= ttl:
+                    sent[opened.model] = fact.usage.prompt
+    settings, known = context.settings, session.folded.opened
+    same = known is not None and same_tools(known.tools, settings.tools) and known.system == settings.system
+    if known is None or not same or (thinks and known.model != settings.model):
+        return 0
+    return sent.get(settings.model, 0)
