@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from .allow_rules import ReadingJudge, coverage, lasting_rule
 from .deny_rules import Denial, denial_of
 from .destructive import ruin_by
-from .modes import Mode
+from .modes import WRITES_A_FILE, Mode
 from .program_names import Standpoint, own_programs_of
 from .rule_syntax import EDITING, OPENING, READING, RUNNING, Rule, exact_rule, is_exactly
 from .shell_syntax import MAX_PARSED_CHARS
@@ -242,7 +242,7 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
     if access.kind == "network":
         return Verdict("ask", "it reaches the network", Rule(tool, access.target))
     if inside:
-        return Verdict("ask", "it writes a file", Rule(tool))
+        return Verdict("ask", WRITES_A_FILE, Rule(tool))
     return Verdict(
         "ask", "outside the project" if access.outside else "a protected place", binding=access.protected
     )

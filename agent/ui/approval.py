@@ -8,10 +8,14 @@ while anew. An answer that outlasts the call is only marked by its key, and take
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from wcwidth import strip_sequences
+
+from agent.permissions.modes import WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from tools.person_answer import ANSWERS
 
@@ -40,6 +44,8 @@ PLAN_ANSWERS: tuple[Answer, ...] = (
     ("n", "No, go on planning, and tell why", None),
 )
 PLAN_ABOVE = "It stands above."
+AIR_ROWS = 4
+_CHANGED_ROW = re.compile(r" *\d+ [-+] ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,9 @@ class ApprovalPanel:
     marked: int = 0  # index of the marked choice
     scroll: int = 0  # the line of the body that is shown first
     reasoning: bool = False  # whether the reason of a "no" is being written
+    plan_above: bool = False  # whether the plan that is asked about is printed already
     body: list[str] = field(default_factory=list)
+    columns: int = 0  # that the body was drawn for
 
     def choice_for(self, key: str) -> ApprovalChoice | None:
         return next((choice for choice in self.choices if key in (choice.letter, choice.digit)), None)
@@ -102,7 +110,7 @@ class ApprovalDialog:
             panel = self.panel = ApprovalPanel(question, approval_choices(question), asyncio.Future())
             if plan := question.preview.get("plan"):
                 self.show_plan(str(plan))
-                panel.body = [f"  {PLAN_ABOVE}"]
+                panel.plan_above = True
             panel.listens_at = self._monotonic() + LISTEN_DELAY_S
             self.on_change()
             try:
@@ -254,31 +262,46 @@ def full_question(question: PermissionQuestion, ctx: RenderContext) -> list[str]
 def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[str]:
     """The question in at most `rows` lines; the choices are always there."""
     question = panel.question
-    if not panel.body:
-        panel.body = question_body(question, ctx)
-    airy = rows >= MIN_ROWS_WITH_AIR
-    rows -= 4 * airy
+    is_new = panel.columns == 0
+    if panel.columns != ctx.columns:  # new, or on a terminal that was resized
+        panel.body = [f"  {PLAN_ABOVE}"] if panel.plan_above else question_body(question, ctx)
+        panel.columns = ctx.columns
     head = ctx.clipped("warning", question_head(question))
     title = one_line(question.title)
     if question.preview.get("diff") and title:
         head += "  " + clip(title, max(ctx.columns - len(question.tool) - 10, 1))
-    foot = _foot(panel, ctx, rows - 1 - MIN_BODY_ROWS)
-    room = max(rows - 1 - len(foot), MIN_BODY_ROWS)
+    air = AIR_ROWS if rows >= MIN_ROWS_WITH_AIR else 0
+    foot = _foot(panel, ctx, rows - air - 1 - MIN_BODY_ROWS)
+    room = max(rows - air - 1 - len(foot), MIN_BODY_ROWS)
+    if room < len(panel.body) <= room + air:  # all of it is worth more than the air
+        air, room = 0, room + air
+    if is_new and len(panel.body) > room:
+        panel.scroll = _first_change(panel.body)
+    panel.scroll = min(panel.scroll, max(len(panel.body) - MIN_BODY_ROWS, 0))
     shown = panel.body[panel.scroll : panel.scroll + room]
     if len(panel.body) > room:
         shown = panel.body[panel.scroll : panel.scroll + room - 1]
         last = panel.scroll + len(shown)
         more = f"  lines {panel.scroll + 1}-{last} of {len(panel.body)} · PgUp PgDn"
         shown = [*shown, ctx.hint(f"{more} · Ctrl-O prints all", more)]
-    gap = [""] if airy else []
+    gap = [""] if air else []
     below = gap if not panel.reasoning else []
     lines = [*gap, head, *gap, *shown, *gap, *foot, *below]
     return [clip_painted(row, ctx.columns) for row in lines]
 
 
+def _first_change(body: list[str]) -> int:
+    """The row before the first that a diff adds or removes, 0 without one."""
+    changed = (at for at, row in enumerate(body) if _CHANGED_ROW.match(strip_sequences(row)))
+    return max(next(changed, 0) - 1, 0)
+
+
 def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
     """The answers in at most `max_rows`: wrapped where there is room, else cut, and that is said."""
-    why = [ctx.clipped("dim", f"  {one_line(panel.question.why)}")] if panel.question.why else []
+    told = panel.question.why
+    if told == WRITES_A_FILE and panel.question.preview.get("diff"):
+        told = ""  # it is seen
+    why = [ctx.clipped("dim", f"  {one_line(told)}")] if told else []
     if panel.reasoning:
         long, short = (
             "Why not? Enter sends it (may be empty), Esc goes back",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from rich.syntax import Syntax
+from rich.style import Style
+from rich.syntax import ANSI_LIGHT, ANSISyntaxTheme, Syntax
 from rich.text import Text
 
 from tools.files.text_encoding import word_set
@@ -32,6 +33,14 @@ _ENDINGS = {
     "pyi": "python", "rb": "ruby", "rs": "rust", "tf": "terraform", "yml": "yaml",
 }  # fmt: skip
 
+_SEEN_ON_WHITE = {"yellow": Style(color="color(94)")}
+_ON_WHITE = ANSISyntaxTheme(
+    {
+        token: _SEEN_ON_WHITE.get(style.color.name if style.color else "", style)
+        for token, style in ANSI_LIGHT.items()
+    }
+)
+
 
 def language_of(file_name: str) -> str:
     """The language of a file by its name, "text" if it has none that is coloured."""
@@ -46,7 +55,8 @@ def coloured(code: str, language: str, theme: str) -> Text:
     short = len(code) <= MAX_COLOURED_CHARS and max(map(len, code.split("\n"))) <= MAX_COLOURED_LINE_CHARS
     if not short or language.lower() not in COLOURED_LANGUAGES:
         return Text(code, no_wrap=True)
-    drawn = Syntax(code, language, theme=theme, background_color="default").highlight(code)
+    colours = _ON_WHITE if theme == "ansi_light" else theme
+    drawn = Syntax(code, language, theme=colours, background_color="default").highlight(code)
     if not code.endswith("\n"):
         drawn.remove_suffix("\n")  # which the lexer added
     drawn.style = ""

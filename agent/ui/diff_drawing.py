@@ -81,7 +81,8 @@ def _styles(sign: str, ctx: RenderContext) -> tuple[Style, Style]:
         return Style(), Style()
     if fill is None:
         return Style(color=palette.signs[sign == "-"]), Style(reverse=True)
-    return Style(color=palette.on_fill, bgcolor=fill.line), Style(bgcolor=fill.words)
+    # words on the stronger fill are read before their kind is: colours of the language are too faint on it
+    return Style(color=palette.on_fill, bgcolor=fill.line), Style(color=palette.on_fill, bgcolor=fill.words)
 
 
 @cache

@@ -51,7 +51,20 @@ class Palette:
     roles: Mapping[str, tuple[str, str]] | None = None  # that differ from ROLES
 
 
+# Yellow is hardly seen on white, whatever yellow it is.
+_DARK_YELLOW, _ORANGE = "38;5;94", "38;5;130"
+_LIGHT_ROLES = {"warning": ("", _DARK_YELLOW), "shell": ("1", _DARK_YELLOW), "chart2": ("", _DARK_YELLOW)}
 _BLIND_ROLES = {"good": ("", "34"), "bad": ("", "33"), "error": ("1", "33"), "warning": ("", "35")}
+_OWN_ROLES: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "light": _LIGHT_ROLES,
+    "colour-blind": _BLIND_ROLES,
+    "colour-blind-light": {
+        **_LIGHT_ROLES,
+        **_BLIND_ROLES,
+        "bad": ("", _ORANGE),
+        "error": ("1", _ORANGE),
+    },
+}
 # Theme -> its fills for terminals with any colour and for those with 256: an added line and its changed
 # words, a removed line and its words, and text on them.
 _FILLS: Mapping[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
@@ -86,7 +99,7 @@ def choose_palette(name: str, environ: Mapping[str, str], is_light: bool | None 
         Fill(old_line, old_words),
         text,
         ("blue", "yellow") if blind else ("green", "red"),
-        _BLIND_ROLES if blind else None,
+        _OWN_ROLES.get(name),
     )
 
 

@@ -44,6 +44,7 @@ FACT_INDENT = "    "
 FILTER_KEYS = ("Enter chooses · Esc cancels · type to search", "type to search · Enter · Esc")
 QUESTION_KEYS = ("Enter or a digit chooses · Esc cancels", "Enter or a digit · Esc")
 MAX_QUESTION_LINES = 4
+AIR_LINES = 3  # around a menu, where all of it fits with them
 MIN_ROWS_WITH_FACTS = 8  # below that rows show their titles alone
 ANSWER_DELAY_S = 0.3  # after a question came, before it can be answered
 TO_THE_END = 1 << 30  # rows
@@ -107,7 +108,15 @@ def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicke
         kept = head[-1:] if state.menu.filters else head[:1]
         head, cursor = kept if rows > 1 else [], (0, cursor[1] if rows > 1 else 0)
     body, page = _body(state, ctx, max(rows - len(head) - len(foot), 1))
+    if foot and _lines_of_all(state, ctx, rows) + len(head) + len(foot) + AIR_LINES <= rows:
+        head, foot, cursor = ["", *head, ""], ["", *foot], (cursor[0] + 1, cursor[1])
     return DrawnPicker([clip_painted(line, ctx.columns) for line in (*head, *body, *foot)], cursor, page)
+
+
+def _lines_of_all(state: PickerState, ctx: RenderContext, most: int) -> int:
+    """How many lines the menu has before anything is searched for, if not more than `most`."""
+    whole = search_menu(state.menu)
+    return sum(len(_row(whole, at, ctx, facts=True)) for at in range(min(len(whole.found), most)))
 
 
 def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int, int]]:
@@ -120,7 +129,8 @@ def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int,
     room = max(ctx.columns - len(label) - len(place) - 1, 1)
     typed = longest_end(typed_line(state.words), room)
     search = ctx.paint("accent", label) + typed + " " + ctx.paint("dim", place)
-    return [ctx.clipped("bold", title), search], (1, len(label) + len(typed))
+    titles = ctx.wrapped("bold", title)[:MAX_QUESTION_LINES]
+    return [*titles, search], (len(titles), len(label) + len(typed))
 
 
 def _body(state: PickerState, ctx: RenderContext, room: int) -> tuple[list[str], int]:
@@ -155,7 +165,9 @@ def _row(state: PickerState, at: int, ctx: RenderContext, facts: bool) -> list[s
     if marked:
         lines = [ctx.paint("accent", line) for line in lines]
     if facts and row.facts:
-        joined = list(_joined([one_line(fact) for fact in row.facts], max(ctx.columns - len(FACT_INDENT), 1)))
+        inner = max(ctx.columns - len(FACT_INDENT), 2)
+        together = _joined([one_line(fact) for fact in row.facts], inner)
+        joined = [part for line in together for part in wrap(line, inner)]
         lines += [ctx.paint("dim", FACT_INDENT + line) for line in (joined if marked else joined[:1])]
     return lines
 

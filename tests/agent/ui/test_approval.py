@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from agent.permissions.modes import WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion
 from agent.ui.approval import (
     ApprovalDialog,
@@ -249,6 +250,36 @@ def test_a_narrow_question_wraps_its_rules_or_tells_where_they_stand_whole():
     short = draw_approval(panel, ctx, 9)
     assert any("Ctrl-O: rules whole" in row for row in short) and any("❯ 1 Yes" in row for row in short)
     assert rule in "\n".join(full_question(asked, RenderContext(80, Theme(False))))
+
+
+LONG_EDIT = "".join(f" line {at}\n" for at in range(9)) + "-old\n+" + "new words " * 8 + "\n after\n"
+
+
+def test_a_question_is_drawn_anew_for_another_width_and_begins_where_the_change_is():
+    asked = question(
+        tool="edit", title="a.py", why=WRITES_A_FILE, preview={"diff": f"@@ -1,11 +1,11 @@\n{LONG_EDIT}"}
+    )
+    panel = ApprovalPanel(asked, approval_choices(asked), None, 0.0)
+    wide = draw_approval(panel, RenderContext(120, Theme(False, False)), 30)
+    assert any(row.rstrip().endswith("new words") for row in wide) and WRITES_A_FILE not in "\n".join(wide)
+    narrow = draw_approval(panel, RenderContext(40, Theme(False, False)), 30)
+    assert "".join(narrow).count("words") == 8
+    small = draw_approval(
+        ApprovalPanel(asked, approval_choices(asked), None), RenderContext(40, Theme(False, False)), 10
+    )
+    assert any("- old" in row for row in small) and any("lines 9-" in row for row in small)
+
+
+def test_all_of_a_change_is_worth_more_than_air_around_it():
+    asked = question(tool="edit", title="a.py", preview={"diff": f"@@ -1,11 +1,11 @@\n{LONG_EDIT}"})
+
+    def drawn(rows):
+        return draw_approval(
+            ApprovalPanel(asked, approval_choices(asked), None), RenderContext(120, Theme(False, False)), rows
+        )
+
+    assert [row.strip() for row in drawn(30)].count("") == 4
+    assert not any("PgUp" in row for row in drawn(20)) and "" not in drawn(20)
 
 
 REFUSED = {"refused": "walled off: write ~/.cargo (cargo)", "through": "write ~/.cargo"}

@@ -1,10 +1,12 @@
 """Diffs on the screen: numbers, words that changed, backgrounds, colours of the language."""
 
+import re
+
 import pyte
 from wcwidth import strip_sequences
 
-from agent.ui.palettes import ANSI, choose_palette
-from agent.ui.render import render_diff
+from agent.ui.palettes import ANSI, ROLES, choose_palette
+from agent.ui.render import render_diff, render_markdown
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
 from transcripts.diff_rows import changed_words, diff_rows, with_marks
 
@@ -60,6 +62,25 @@ def test_code_has_the_colours_of_its_language_on_both_sides() -> None:
     keyword, plain = [screen.buffer[1][screen.display[1].index(text)].fg for text in ("return", "price")]
     assert keyword != plain == "dcdcdc"
     assert screen.buffer[2][screen.display[2].index("return")].fg == keyword
+
+
+def test_the_words_that_changed_are_in_the_colour_of_text() -> None:
+    lines = render_diff(
+        "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a = 10 + 3\n+a = 20 + 3\n", RenderContext(40, DARK)
+    )
+    screen = cells_of(lines, 40)
+    changed, same = [screen.buffer[1][screen.display[1].index(text)].fg for text in ("20", "3")]
+    assert changed == "dcdcdc" != same
+
+
+def test_on_a_light_background_nothing_is_yellow() -> None:
+    colours = {"TERM": "xterm-256color"}
+    for name in ("light", "colour-blind-light"):
+        theme = Theme(palette=choose_palette(name, colours))
+        assert not any(re.search(r"\x1b\[(?:\d+;)*(?:33|93)m", theme.paint(role, "x")) for role in ROLES)
+        code = render_markdown("```python\nname = 'text'  # why\n```", RenderContext(40, theme))
+        assert not re.search(r"\x1b\[(?:\d+;)*(?:33|93)m", code)
+    assert "33m" in Theme(palette=choose_palette("dark", colours)).paint("warning", "x")
 
 
 def test_without_backgrounds_the_text_tells_and_without_colours_the_sign_and_an_underline() -> None:

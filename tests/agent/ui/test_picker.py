@@ -127,6 +127,15 @@ def test_each_row_tells_when_and_the_marked_one_all_of_its_facts(columns):
     assert text.count("yesterday 14:02") == len([line for line in lines if "session " in line]) >= 4
 
 
+def test_of_the_marked_row_nothing_is_cut_and_there_is_air_where_there_is_room():
+    fact = "a fact that is much longer than the screen is wide, as an explanation may be"
+    menu = Menu("A title that is longer than the screen is", (MenuRow("a", "first", (fact,)),) * 2)
+    lines = bare_lines(draw_picker(search_menu(menu), RenderContext(36, Theme()), 30))
+    assert " ".join(" ".join(lines).split()).count(fact) == 1 and lines[0] == lines[-2] == ""
+    assert lines[1:3] == ["A title that is longer than the", "screen is"]
+    assert "" not in bare_lines(draw_picker(search_menu(menu), RenderContext(36, Theme()), 12))
+
+
 def test_a_short_screen_shows_titles_alone_and_the_smallest_one_the_marked_row():
     state = move_mark(search_menu(SESSIONS), 7)
     assert "  session 6\n❯ session 7\n  session 8" in "\n".join(
@@ -158,9 +167,11 @@ def test_a_page_is_what_was_shown():
 def test_a_question_shows_its_keys_and_all_of_its_words():
     menu = question_menu("Are you quite sure about it?", yes="Yes, with some more words than fit", no="No")
     lines = bare_lines(draw_picker(search_menu(menu), RenderContext(20, Theme()), 20))
-    assert lines[:5] == [
+    assert lines[:7] == [
+        "",
         "Are you quite sure",
         "about it?",
+        "",
         "❯ 1 Yes, with some",
         "  more words than",
         "  fit",
@@ -177,7 +188,7 @@ def test_a_menu_line_by_line_has_keys_that_are_understood():
 
 def test_a_row_that_is_known_by_a_number_shows_it_and_is_found_by_it():
     menu = Menu("Which?", (MenuRow("b", "second", key="12"), MenuRow("a", "first", key="3")))
-    assert bare_lines(draw_picker(search_menu(menu), RenderContext(40, Theme()), 9))[2:4] == [
+    assert bare_lines(draw_picker(search_menu(menu), RenderContext(40, Theme()), 6))[2:4] == [
         "❯ #12  second",
         "  #3  first",
     ]
