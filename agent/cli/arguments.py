@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     made.add_argument("prompt", nargs="*", help="what to do; with -p also read from standard input")
-    made.add_argument("-v", "--version", action="version", version=f"makeroom {__version__}")
+    made.add_argument("-v", "-V", "--version", action="version", version=f"makeroom {__version__}")
     add = made.add_argument_group("running").add_argument
     add("-p", "--print", dest="headless", action="store_true", help="answer once and leave")
     add("--output-format", choices=OUTPUT_FORMATS, default="text", help="what -p prints")

@@ -35,8 +35,10 @@ ELSEWHERE = {
     "auth": "set ANTHROPIC_API_KEY instead",
     **dict.fromkeys(("update", "upgrade"), "pipx or uv upgrades it where they installed it; see --help"),
 }
+OWN_WORDS = ("help", "version")  # commands that have no module
 USAGE_CODE = 2  # as of any command line that makes no sense
 MIN_LIKENESS = 0.8  # of a misspelt subcommand
+OF_THE_LIBRARY = ("argument ", "unrecognized ", "the following ")  # messages that do not tell what to do
 UNKNOWN_WORDS = "unrecognized arguments: "  # as argparse begins what it says of them
 HEADLESS_FLAGS = frozenset(("-p", "--print", "--input-format"))
 CD_FLAGS = ("-C", "--cd")
@@ -53,7 +55,8 @@ class OneLineParser(argparse.ArgumentParser):
             shown = (each for each in self._actions if each.help != argparse.SUPPRESS)
             near = get_close_matches(flag, [name for each in shown for name in each.option_strings], 1)
             message = f"unrecognized option {flag}{f': did you mean {near[0]}?' if near else ''}"
-        self.exit(USAGE_CODE, f"{self.prog}: {message} ({self.prog} --help lists the options)\n")
+        more = f" ({self.prog} --help lists the options)" if message.startswith(OF_THE_LIBRARY) else ""
+        self.exit(USAGE_CODE, f"{self.prog}: {message}{more}\n")
 
 
 class Subcommand(NamedTuple):
@@ -129,10 +132,16 @@ def _refuse_foreign(made: argparse.ArgumentParser, words: Sequence[str], names: 
     """Exit with code 2 for what looks like a command, and is none here."""
     first, second = words[0], words[1] if len(words) > 1 else ""
     alone = not second or second.startswith("-")
-    if not (alone or second in COMMAND_VERBS) or any(map(str.isspace, first)):
+    if not (alone or second in COMMAND_VERBS) or first in OWN_WORDS or any(map(str.isspace, first)):
         return
-    near = next(iter(get_close_matches(first, (*names, *FOREIGN_COMMANDS), 1, MIN_LIKENESS)), "")
-    if near:
-        hint = f"did you mean {near!r}?" if near in names else ELSEWHERE.get(near, "see --help")
+    ours = (*names, *OWN_WORDS)
+    if near := [*_nearest(first, ours), *_nearest(first, FOREIGN_COMMANDS)]:
+        hint = f"did you mean {near[0]!r}?" if near[0] in ours else ELSEWHERE.get(near[0], "see --help")
         prompt = f"as a prompt: makeroom -- {' '.join(words)}"
         made.exit(USAGE_CODE, f"makeroom: there is no command {first!r}: {hint} ({prompt})\n")
+
+
+def _nearest(word: str, known: Collection[str]) -> list[str]:
+    """What a word may have been meant as: letters in another order first."""
+    same_letters = [each for each in known if sorted(each) == sorted(word)]
+    return [*same_letters, *get_close_matches(word, known, 1, MIN_LIKENESS)]

@@ -34,13 +34,17 @@ COMMANDS_MODULE = "agent.commands"  # and all that a session takes: 150 ms, afte
 NO_MODEL = """\
 makeroom needs a model to talk to. One of these will do:
 
-  export ANTHROPIC_API_KEY=sk-ant-...     your key for the Anthropic API
-  export ANTHROPIC_BASE_URL=http://localhost:11434
-                                          any Anthropic-compatible server, such as Ollama or llama.cpp
-                                          (then choose its model with --model)
-  export MAKEROOM_PROVIDER=openai OPENAI_API_KEY=...
-                                          OpenAI, or with OPENAI_BASE_URL any server of chat completions
-  makeroom --offline                      the built-in rule-based demo: no key, no network
+  your key for the Anthropic API
+    export ANTHROPIC_API_KEY=sk-ant-...
+  any Anthropic-compatible server, such as Ollama or llama.cpp, and its model
+    export ANTHROPIC_BASE_URL=http://localhost:11434
+    makeroom --model NAME
+  OpenAI, or with OPENAI_BASE_URL any server of chat completions
+    export MAKEROOM_PROVIDER=openai OPENAI_API_KEY=...
+  the built-in rule-based demo in a sample project: no key, no network
+    makeroom --offline --sample
+
+makeroom -p /doctor looks for what else is missing.
 """
 
 
@@ -107,7 +111,8 @@ def run_setup(options: Options) -> RunSetup:
 
 def _run(setup: RunSetup) -> int:
     headless = setup.options.headless
-    if not setup.options.offline and not has_credentials(setup.config, setup.environ, Path.home()):
+    asks_model = not setup.options.offline and not (headless and setup.options.prompt.strip() == "/doctor")
+    if asks_model and not has_credentials(setup.config, setup.environ, Path.home()):
         interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
         warnings = "".join(f"makeroom: {escaped(each)}\n" for each in setup.config.warnings)
         (sys.stdout if interactive else sys.stderr).write(f"{warnings}{NO_MODEL}")

@@ -1,4 +1,4 @@
-"""`python -m agent permissions check`: how command lines would be judged, without running any of them.
+"""`makeroom permissions check`: how command lines would be judged, without running any of them.
 
     permissions check [--wall on|off] [flags]
 

@@ -1,4 +1,4 @@
-"""`python -m agent recall`: search the sessions of this folder, in plain text and without a model.
+"""`makeroom recall`: search the sessions of this folder, in plain text and without a model.
 
     recall WORDS                 what fits words or a question best, the best first
     recall ID                    the original of a recall id: SESSION/r57, or r57 of the newest session

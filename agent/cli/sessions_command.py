@@ -1,4 +1,4 @@
-"""`python -m agent sessions`: list, show, search and export sessions, in plain text and without a model.
+"""`makeroom sessions`: list, show, search and export sessions, in plain text and without a model.
 
     sessions [list]              the sessions of this folder, newest first, each with its agents
     sessions show ID             one conversation

@@ -1,4 +1,4 @@
-"""`python -m agent verify`: check what the record of a session says against itself, without a model.
+"""`makeroom verify`: check what the record of a session says against itself, without a model.
 
     verify [SESSION...]          an id, the beginning of one, or a name (default: every session of the folder)
     -C DIR                       the sessions of DIR

@@ -187,7 +187,7 @@ class PasteChips:
             return ""
         if chip in self._images:
             return f"[image {ord(chip) - _FIRST_CHIP + 1}: {self._images[chip]}]"
-        lines = text.count("\n") + 1
+        lines = len(text.removesuffix("\n").split("\n"))
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
         return f"[paste {ord(chip) - _FIRST_CHIP + 1}: {size}]"
 

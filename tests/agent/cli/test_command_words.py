@@ -56,6 +56,8 @@ def test_what_is_meant_for_the_model_stays_a_prompt(argv: list[str], prompt: str
         ("sesions list", "did you mean 'sessions'?"),
         ("updat", "there is no command 'updat': pipx or uv upgrades it"),
         ("dotcor", "makeroom -p /doctor"),
+        ("hlep", "did you mean 'help'?"),
+        ("--at r5", "at a moment of which session?\n"),
         ("--modle x", "unrecognized option --modle: did you mean --model? (makeroom --help"),
         ("--contnue", "did you mean --continue?"),
         ("--modle=x fix it", "did you mean --model?"),

@@ -113,6 +113,12 @@ def test_without_a_key_the_exit_code_is_5_and_an_empty_one_is_none(here: Run) ->
     assert (done.returncode, result["is_error"]) == (5, True), "a client waits for a result"
     assert "ANTHROPIC_API_KEY" in done.stderr and "--offline" in done.stderr
     assert "CLAUDE_CODE_OAUTH_TOKEN is not usable" in done.stderr
+    assert max(map(len, done.stderr.partition("\n\n")[2].splitlines())) < 80, "what will do"
+
+
+def test_the_doctor_looks_also_where_the_key_is_what_is_missing(here: Run) -> None:
+    done = here(None, "/doctor", ANTHROPIC_API_KEY="", HTTPS_PROXY="http://127.0.0.1:9")
+    assert done.returncode == 0 and "!!  key: missing" in done.stdout
 
 
 def test_a_session_to_resume_that_is_not_there_has_a_result_that_says_so(here: Run) -> None:

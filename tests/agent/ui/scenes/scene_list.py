@@ -218,7 +218,7 @@ SCENES = (
     Scene("completions", types("/", "/compact")),
     Scene("completions_files", types("look at @ca", "calc.py")),
     Scene("shortcuts", types("?", "/ commands")),
-    Scene("paste", types("see \x1b[200~" + "line\n" * 40 + "\x1b[201~ here", "41 lines")),
+    Scene("paste", types("see \x1b[200~" + "line\n" * 40 + "\x1b[201~ here", "40 lines")),
     Scene("own_command", asks("!ls -la", "README.md")),
     Scene("search_history", both(asks("first thing", "Done."), types("\x12fir", "search")), DONE),
     Scene("help", asks("/help", "/help commands")),
