@@ -2,9 +2,11 @@
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from typing import Any, Literal, get_args
+
+from transcripts.lazy_dataclass import dataclass
 
 Policy = Literal["thrifty", "classic", "off"]
 WARNING_PERCENT, CRITICAL_PERCENT, BLOCKING_PERCENT, EXHAUSTED_PERCENT = 80, 95, 98, 100  # of the window

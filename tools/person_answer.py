@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
+
+from transcripts.lazy_dataclass import dataclass
 
 ANSWERS = "answers"  # the field of a changed input that has what was answered: {question: answer}
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import groupby
+
+from .lazy_dataclass import dataclass
 
 _HUNK_STARTS = re.compile(r"@@ -(\d+)\S* \+(\d+)")  # in the old and the new file
 _PIECE = re.compile(r"\w+|\s+|.")

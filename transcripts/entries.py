@@ -6,9 +6,10 @@ results.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from .facts import Reply, Result, User
+from .lazy_dataclass import dataclass
 from .messages import ToolUseBlock
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -18,11 +18,10 @@ from agent.extensions.approvals import Approvals
 from agent.extensions.hooks.claude_settings import ApprovedSettings, approved_settings
 from agent.extensions.mcp.mcp_presence import SOURCE_MODULE, may_have_servers
 from agent.extensions.skills.skill_presence import NoSkills, SkillCatalog, find_library
-from agent.model.anthropic.betas import beta_header
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.anthropic.clouds import cloud_of
-from agent.model.anthropic.request import FORMAT, encode_request
+from agent.model.anthropic.request import FORMAT, beta_header, encode_request
 from agent.model.chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel
 from agent.model.chat_completions.chat_request import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request
 from agent.model.selection import ModelFactsCache, ModelSelection
@@ -34,6 +33,7 @@ from compact.tokens import TokenCounter, load_counter
 from tools import BUILTIN, CONDITIONAL
 from tools.base import Tool
 from tools.registry import BuiltinTools, join_tools
+from transcripts.lazy_dataclass import dataclass
 
 from .project_items import settle_project_items
 from .setup import RunSetup

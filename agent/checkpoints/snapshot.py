@@ -11,9 +11,11 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Literal
+
+from transcripts.lazy_dataclass import dataclass
 
 from .content_store import ContentStore
 

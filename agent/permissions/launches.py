@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
+
+from transcripts.lazy_dataclass import dataclass
 
 from .launcher_tables import SHELL_STARTERS, Launcher
 from .shell_syntax import Words

@@ -6,7 +6,8 @@ Every program of which "always" offers the beginning (allow_rules.py) has a row 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from transcripts.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

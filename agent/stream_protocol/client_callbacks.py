@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from agent.extensions.hooks.hook_answers import HookFailed, hook_answer
@@ -20,6 +20,7 @@ from agent.ports import (
     PermissionQuestion,
     PermissionUpdate,
 )
+from transcripts.lazy_dataclass import dataclass
 
 from .client_channel import ClientChannel, ClientRefused
 

@@ -7,7 +7,8 @@ dark background. A theme adds backgrounds, which need one of 256 colours, or any
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from transcripts.lazy_dataclass import dataclass
 
 # Role -> (attributes that stay without colour, colours), as SGR numbers.
 ROLES: Mapping[str, tuple[str, str]] = {

@@ -13,9 +13,11 @@ import os
 import threading
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from time import monotonic
+
+from transcripts.lazy_dataclass import dataclass
 
 from .safe_open import MAX_WHOLE_BYTES
 from .text_encoding import TextForm, decode_text, unify_newlines

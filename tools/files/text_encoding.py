@@ -9,7 +9,8 @@ from __future__ import annotations
 import codecs
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+
+from transcripts.lazy_dataclass import dataclass
 
 _BYTE_ORDER_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
     (codecs.BOM_UTF8, "utf-8", "surrogateescape"),

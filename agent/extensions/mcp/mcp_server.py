@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, Protocol
+
+from transcripts.lazy_dataclass import dataclass
 
 from .mcp_entries import ServerEntry
 from .mcp_offer import Offer, ask_offer

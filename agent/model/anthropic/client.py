@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, partial
 from typing import Any, ClassVar
 
@@ -44,14 +44,14 @@ from agent.model.error_mapping import (
 from agent.model.retry import UNREADABLE_TRIES
 from agent.model.server_windows import with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
+from transcripts.lazy_dataclass import dataclass
 from transcripts.masking import mask
 from transcripts.messages import UnknownBlock
 
 from .accumulator import MessageAccumulator, message_events
-from .betas import COMPACTION_BETA, beta_header, beta_names
 from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
 from .clouds import Cloud, bedrock_events, cloud_body
-from .request import FORMAT, NAMES, encode_request
+from .request import COMPACTION_BETA, FORMAT, NAMES, beta_header, beta_names, encode_request
 from .sdk_import import import_sdk
 from .server_tools import server_tool_notice
 

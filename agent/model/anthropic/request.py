@@ -1,4 +1,6 @@
-"""Encode a request for the Messages API. Pure; the same request gives the same bytes.
+"""Encode a request for the Messages API, and name the beta features that it uses.
+
+Pure; the same request gives the same bytes.
 
 A message is encoded once, when it is first sent, and joined ever after; only the few messages that carry
 a cache mark are encoded anew. What stays the same in a session comes before the messages, so that each
@@ -7,6 +9,7 @@ request is a byte-wise extension of the one before as far as the marks allow.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agent.errors import Feature
@@ -17,6 +20,8 @@ from transcripts.view import Message, PartKind, to_json_bytes
 
 FORMAT = "anthropic messages"  # the key of what `Message.encoded` keeps for this adapter
 SIGNED_FORMAT = f"{FORMAT}, signed thinking alone"
+BETA_HEADER = "anthropic-beta"
+COMPACTION_BETA = "compact-2026-09-04"
 MAX_MESSAGE_MARKS = 2  # the API takes four: one is on the system prompt, one on the last message
 # The fields by which a server names a feature that it does not take.
 FEATURE_FIELDS: dict[str, Feature] = {
@@ -114,3 +119,14 @@ def _head(settings: RequestSettings, mark: dict[str, Any] | None) -> dict[str, A
     if settings.effort:
         head["output_config"] = {"effort": settings.effort}
     return {**head, "stream": True}
+
+
+def beta_names(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """The names under which the header stands among the others, or its own where it does not."""
+    return tuple(each for each in headers if each.lower() == BETA_HEADER) or (BETA_HEADER,)
+
+
+def beta_header(headers: Mapping[str, str], betas: Sequence[str]) -> dict[str, str]:
+    """The header that names beta features, with those that are named already; empty without any."""
+    (name,) = beta_names(headers)[:1]
+    return {name: ",".join(dict.fromkeys(filter(None, (headers.get(name), *betas))))} if betas else {}
