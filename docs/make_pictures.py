@@ -24,6 +24,10 @@ from rich.console import Console
 from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.agent.ui.scenes.picture import DimScreen  # noqa: E402  found by the line above
+
 COLUMNS, ROWS = 92, 34
 TIMEOUT_S = 25.0
 MAX_IDLE_S = 1.5  # between two frames of the recording
@@ -41,7 +45,7 @@ class Terminal:
         self.frames: list[tuple[float, str]] = []  # when what was drawn, in seconds from the start
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._began = time.monotonic()
-        self.screen = pyte.HistoryScreen(COLUMNS, ROWS, history=2_000)
+        self.screen = DimScreen(COLUMNS, ROWS, history=2_000)
         self._stream = pyte.ByteStream(self.screen)
         environ = {
             **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
@@ -105,6 +109,7 @@ class Terminal:
 def _style_of(cell: pyte.screens.Char) -> str:
     """The style of a cell as rich names it."""
     words = {"bold": "bold", "italics": "italic", "underscore": "underline", "reverse": "reverse"}
+    words["blink"] = "dim"  # as DimScreen keeps it
     style = [_colour_name(cell.fg)] if cell.fg != "default" else []
     style += ["on", _colour_name(cell.bg)] if cell.bg != "default" else []
     return " ".join((*style, *(word for name, word in words.items() if getattr(cell, name))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -25,6 +25,7 @@ from tools.bash import command_access
 from tools.files.text_encoding import pluralize
 from transcripts.masking import mask
 
+from .screen_commands import set_editing, set_theme
 from .setting_menus import CHANGE_HINT, MODE_WORDS, effort_menu, model_menu, permission_menu, settings_menu
 
 FLAG_SETTINGS = (
@@ -226,15 +227,23 @@ command. Choose one from the list to change it."""
 
 async def _change_setting(controller: Controller, name: str) -> Event | None:
     """Change a setting in this session where that can be, else say where it is changed."""
-    if name == "effort":
-        return await set_effort(controller, "")
-    if name == "permission_mode":
-        return await set_permissions(controller, "")
-    commands = {"model": "/model", "sandbox": "/sandbox auto, require or off", "policy": "--policy"}
+    if name in CHANGED_BY:
+        return await CHANGED_BY[name](controller, "")
+    commands = {"sandbox": "/sandbox auto, require or off", "policy": "--policy"}
     path = controller.setup.config.user_dir / "settings.toml"
     here = f"{commands[name]} changes it in this session; " if name in commands else ""
     entry = f"`{name.removeprefix('compact.')} = ...` {'in [compact] ' if '.' in name else ''}in {path}"
     return Notice(f"{here}{entry} changes it from the next start on")
+
+
+# What changes a setting in this session, by a menu or at once.
+CHANGED_BY: Mapping[str, Callable[[Controller, str], Awaitable[Event | None]]] = {
+    "model": set_model,
+    "effort": set_effort,
+    "permission_mode": set_permissions,
+    "theme": set_theme,
+    "editing": set_editing,
+}
 
 
 def _settings(controller: Controller) -> Iterator[SettingRow]:

@@ -148,7 +148,7 @@ def read_next(run: ReadingRun, past: Sequence[Step]) -> Answer:
     found.done += 1
     lines.append(f"Reading {found.position}")
     if not {*found.up_next()[1:2]} & {*notes.split("\n")}:
-        lines += found.up_next()
+        lines += ["", *found.up_next()]
     return Answer("\n".join(lines), (tool_call("read", file_path=found.paths[found.done]),))
 
 

@@ -211,6 +211,7 @@ class PlainRepl:
         self._driver: Driver
         self._view = PlainView(LineReader(), mask)
         self._running: asyncio.Task[bool] | None = None
+        self._prompted = False
 
     async def run(self, prompt: str) -> int:
         """Run the prompt, if any, and then lines until the end of input; returns the exit code."""
@@ -236,7 +237,10 @@ class PlainRepl:
                     session.result()
                 return code
             finally:
+                session = self._driver.status().session
                 await self._driver.close()
+                if self._prompted and at_terminal() and not self._driver.status().unsaved:
+                    view.emit(events.Notice(f"Go on with: makeroom --resume {session}"))
 
     async def _run_lines(self, prompt: str) -> None:
         await self._driver.ready()
@@ -262,6 +266,7 @@ class PlainRepl:
         try:
             if is_command(line.strip()) or line.startswith("!"):
                 return await self._driver.command(line.strip())
+            self._prompted = True
             ended = await self._driver.prompt(line)
             if not view.turn_ended:
                 view.emit(ended)

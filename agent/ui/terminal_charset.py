@@ -5,6 +5,9 @@ from __future__ import annotations
 import codecs
 from collections.abc import Mapping
 from functools import lru_cache
+from unicodedata import normalize
+
+from .terminal_text import cell_width
 
 # Our symbols, each with one that every charset has and that takes one cell too.
 _ASCII_SYMBOLS = str.maketrans(
@@ -12,6 +15,7 @@ _ASCII_SYMBOLS = str.maketrans(
         **dict(zip("❯●⎿…·⏎─│•⋯✗✓↑↓←→└■▣▤▥▦▧▨▩▌—", ">*|~-$-|*:xv^v<>`#+x=%*o@|-", strict=True)),
         **dict(zip("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\|/-\\|/", strict=True)),
         **dict(zip("☐☑☒◻◼▶▸✔⚠", "ox#o#>>v!", strict=True)),
+        **dict(zip("“”„‘’‚–‐−×", '"""\'\',---x', strict=True)),
     }
 )
 
@@ -27,7 +31,10 @@ def locale_charset(environ: Mapping[str, str]) -> str:
 
 
 def encode_for_terminal(text: str, environ: Mapping[str, str]) -> bytes:
-    """The text as the terminal takes it; a character that it has not is a question mark."""
+    """The text as the terminal takes it: for a character that it has not, one that is alike, or `?`.
+
+    What stands for a character takes as many cells, so that the screen stays as it was laid out.
+    """
     charset = locale_charset(environ)
     if charset == "utf-8":
         return text.encode("utf-8", "replace")
@@ -39,4 +46,9 @@ def _encoded(char: str, charset: str) -> bytes:
     try:
         return char.encode(charset)
     except UnicodeEncodeError:
-        return char.translate(_ASCII_SYMBOLS).encode(charset, "replace")
+        width = cell_width(char)
+        for alike in (char.translate(_ASCII_SYMBOLS), normalize("NFKD", char)):
+            shown = alike.encode(charset, "ignore")
+            if shown and len(shown) == width:
+                return shown
+        return b"?" * width

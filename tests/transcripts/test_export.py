@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -293,3 +294,16 @@ def test_the_chart_has_a_scale_and_words_at_its_compactions() -> None:
     assert all(f">{label}</text>" in page for label in ("0", "10k", "20k", "30k", "40k", "r2", "r5"))
     assert ">old output was cleared, 30k → 13k tokens</text>" in page
     assert "old output was cleared, 30k → 13k tokens (micro, auto)</summary>" in page
+
+
+def test_compactions_close_to_each_other_have_their_words_in_rows_of_their_own() -> None:
+    report = {"before": 30_780, "after": 13_226}
+    facts: list[Fact] = [User(1, 1.0, (TextBlock("go"),), (1,))]
+    for seq in range(2, 40):
+        told = Compacted(seq, 1.0, "micro", "auto", (), None, report)
+        reply = Reply(seq, 1.0, (TextBlock("x"),), (1,), usage=Usage(9_000))
+        facts.append(told if seq in (20, 22, 24) else reply)
+    page = session_page(fold(facts), "s1")
+    words = re.findall(r"<text class=words x=([\d.]+) y=(\d+)", page)
+    assert len(words) == 3 and len({y for _, y in words}) == 3
+    assert page.rindex("<line class=mark") < page.index("<text class=words")

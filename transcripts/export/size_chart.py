@@ -9,9 +9,10 @@ from transcripts.facts import Compacted, Reply
 from transcripts.fold import Folded
 from transcripts.render_text import fact_text
 
-WIDTH, HEIGHT = 900, 220  # in the chart's own units
-LEFT, TOP, BOTTOM = 52, 34, 198  # where the plot begins, its upper and its lower edge
+WIDTH, HEIGHT = 900, 252  # in the chart's own units
+LEFT, TOP, BOTTOM = 52, 66, 230  # where the plot begins, its upper and its lower edge
 MAX_SCALE_LINES = 5
+WORD_ROWS, WORD_ROW_HEIGHT = 3, 16  # above the plot
 WORDS_WIDTH = 270  # that the words at a mark take at most
 WORDS_BY_LAYER = {
     "budget": "large results went to files",
@@ -79,20 +80,26 @@ def scale_step(most: int) -> int:
 
 
 def _marks(shown: list[tuple[Compacted, float]]) -> Iterator[str]:
-    """A line for each compaction, with its words where there is room."""
-    free = 0.0  # what is to the right of it has no words yet
+    """A line for each compaction, then the words of those that have room for them, over the lines."""
+    free = [0.0] * WORD_ROWS  # what is to the right of it has no words yet
+    labels = []
     for one, at in shown:
         words = escape(compaction_words(one))
-        label = ""
         anchor, shift = ("end", -5) if at > WIDTH - WORDS_WIDTH else ("start", 5)
         begin = at - WORDS_WIDTH if anchor == "end" else at
-        if begin >= free:
-            free = begin + WORDS_WIDTH
-            label = f"<text class=words x={at + shift:.1f} y={TOP - 14} text-anchor={anchor}>{words}</text>"
+        row = next((row for row, end in enumerate(free) if begin >= end), None)
+        top = TOP - 8
+        if row is not None:
+            free[row] = begin + WORDS_WIDTH
+            top = TOP - 12 - (WORD_ROWS - row) * WORD_ROW_HEIGHT + 8
+            labels.append(
+                f"<text class=words x={at + shift:.1f} y={top + 8} text-anchor={anchor}>{words}</text>"
+            )
         yield (
-            f"<a href=#r{one.seq}><line class=mark x1={at:.1f} y1={TOP - 24} x2={at:.1f} y2={BOTTOM} />"
-            f"<title>{escape(one.id)}: {words} ({escape(one.trigger)})</title>{label}</a>"
+            f"<a href=#r{one.seq}><line class=mark x1={at:.1f} y1={top} x2={at:.1f} y2={BOTTOM} />"
+            f"<title>{escape(one.id)}: {words} ({escape(one.trigger)})</title></a>"
         )
+    yield from labels
 
 
 def _short(tokens: int) -> str:

@@ -277,7 +277,16 @@ def test_a_model_chosen_otherwise_is_billed_with_the_prompt_and_once(tmp_path: P
 def test_a_model_an_effort_a_mode_and_a_rule_can_be_chosen_from_lists(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         chooser = run.controller.chooser = ScriptedChooser(
-            "claude-opus-5-5", "high", "mode plan", "remove bash(make)", "", "permission_mode", "mode manual"
+            *(
+                "claude-opus-5-5",
+                "high",
+                "mode plan",
+                "remove bash(make)",
+                "",
+                "permission_mode",
+                "mode manual",
+            ),
+            *("theme", "light", "model", "claude-haiku-5-5"),
         )
         assert "the model is now claude-opus-5-5" in await run.do("/model")
         assert "the effort is now high" in await run.do("/effort")
@@ -285,6 +294,8 @@ def test_a_model_an_effort_a_mode_and_a_rule_can_be_chosen_from_lists(tmp_path: 
         assert "removed: allow bash(make)" in await run.do("/permissions allow bash(make)", "/permissions")
         assert await run.do("/model") == ""
         assert "mode   manual" in await run.do("/config")
+        assert 'theme = "light" in ' in await run.do("/config")
+        assert "the model is now claude-haiku-5-5" in await run.do("/config")
         models, efforts, modes, rules, *_ = chooser.menus
         assert models.rows[models.at].value == "claude-sonnet-5-5"
         assert {row.title for row in efforts.rows} == {"low", "medium", "high", "xhigh", "max"}

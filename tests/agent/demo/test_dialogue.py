@@ -118,7 +118,7 @@ def test_paths_are_marked_as_code_so_that_underscores_stay() -> None:
     assert said.endswith("Done: The file `./src/__init__.py` has been updated.")
     listed = called("bash", "./__init__.py\n./__main__.py\n2", command=listing())
     said = told(user("read every python file one by one"), *listed)
-    assert "Reading file 1 of 2: `./__init__.py`\nUp next (2-2):\n- `./__main__.py`" in said
+    assert "Reading file 1 of 2: `./__init__.py`\n\nUp next (2-2):\n- `./__main__.py`" in said
 
 
 def listing() -> str:

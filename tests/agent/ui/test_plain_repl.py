@@ -16,6 +16,7 @@ def test_line_mode_on_a_terminal_sends_no_escape_codes(tmp_path, term, words):
         terminal.type("wait never\n").logged("prompt 'wait never'").type("\x03").sees("Interrupted")
         terminal.type("/context\n").sees("tool results: 30,000").type("exit\n")
         assert terminal.ends() == 0
+        assert terminal.text.endswith("Go on with: makeroom --resume s42")
     assert b"\x1b" not in bytes(terminal.raw)
 
 

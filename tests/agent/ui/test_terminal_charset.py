@@ -30,8 +30,11 @@ def test_the_charset_is_that_of_the_locale(environ, charset) -> None:
 def test_symbols_have_a_sign_of_one_cell_in_other_charsets_and_letters_stay() -> None:
     assert (
         encode_for_terminal("❯ ● ⎿ … ─ ⠙ Größe 日", {"LANG": "de_DE.ISO-8859-1"})
-        == b"> * | ~ - / Gr\xf6\xdfe ?"
+        == b"> * | ~ - / Gr\xf6\xdfe ??"
     )
+    told = "“so” – it’s naïve cafe\u0301, 日本 👩\u200d👧 ﬁn"
+    shown = encode_for_terminal(told, {"LC_ALL": "C"})
+    assert shown == b'"so" - it\'s naive cafe, ???? ???? ?n' and len(shown) == cell_width(told)
     assert encode_for_terminal("❯ Größe", {}) == "❯ Größe".encode()
 
 
