@@ -237,10 +237,10 @@ class PlainRepl:
                     session.result()
                 return code
             finally:
-                session = self._driver.status().session
+                sid = self._driver.status().session
                 await self._driver.close()
                 if self._prompted and at_terminal() and not self._driver.status().unsaved:
-                    view.emit(events.Notice(f"Go on with: makeroom --resume {session}"))
+                    view.emit(events.Notice(f"Go on with: makeroom --resume {sid}"))
 
     async def _run_lines(self, prompt: str) -> None:
         await self._driver.ready()
