@@ -1,4 +1,7 @@
-"""Notice a call that is repeated and has the same result each time, and tell the model so."""
+"""Notice a call that is repeated and has the same result each time, tell the model so, and end it at last.
+
+Counted is what the record holds: a history that is folded between the calls hides none of them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from transcripts.messages import Block, TextBlock, ToolUseBlock
 
 TIMES = 3
 MAX_COUNTED_TIMES = 20  # a reply may repeat a call two thousand times, and each one is looked at
+MAX_TIMES = 50  # from then on the turn is over
+STUCK = f"the same call had the same result {MAX_TIMES} times in a row: the turn was ended"
 NOTE = (
     "[the same call had the same result {times} times in a row; it will not change by itself: do something "
     "else, or say what is in the way]"
@@ -20,24 +25,35 @@ NOTE = (
 
 def with_repeat_note(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...]) -> tuple[Block, ...]:
     """What a call came to; with a note where the calls before it were the same and ended so."""
-    times = 1
-    for before, outcome in islice(_latest(folded), MAX_COUNTED_TIMES):
-        same = (before.name, before.input, _bare(outcome)) == (use.name, use.input, content)
-        if not same:
-            break
-        times += 1
+    times = 1 + _equal(folded, use, content, MAX_COUNTED_TIMES)
     told = times if times <= MAX_COUNTED_TIMES else f"more than {MAX_COUNTED_TIMES}"
     return content if times < TIMES else (*content, TextBlock(NOTE.format(times=told)))
 
 
+def is_stuck(folded: Folded) -> bool:
+    """Whether the newest calls, MAX_TIMES of them, were the same and ended in the same way."""
+    newest = next(_latest(folded), None)
+    return newest is not None and _equal(folded, newest[0], _bare(newest[1]), MAX_TIMES) == MAX_TIMES
+
+
+def _equal(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], most: int) -> int:
+    """How many of the newest calls were that call and had that result, at most so many."""
+    times = 0
+    for before, outcome in islice(_latest(folded), most):
+        if (before.name, before.input, _bare(outcome)) != (use.name, use.input, content):
+            break
+        times += 1
+    return times
+
+
 def _latest(folded: Folded) -> Iterator[tuple[ToolUseBlock, tuple[Block, ...]]]:
-    """Calls with their results, the newest first."""
-    for entry in reversed(folded.entries):
+    """Calls with their results since the person said something, the newest first."""
+    for entry in reversed(folded.conversation.entries):
         if isinstance(entry, Exchange):
             for block in sorted(entry.results, reverse=True):
                 if block in entry.uses:
                     yield entry.uses[block], entry.results[block].content
-        else:
+        elif entry.fact.source == "user":
             return
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from agent.errors import ModelError
 from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.formatting import shorten
 from agent.permissions.rules import only_reads
@@ -29,7 +30,7 @@ from .call_permission import REFUSED, ParsedCall, Permission, ask_permission, pa
 from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
 from .leaving import Leaving
-from .loop_detection import with_repeat_note
+from .loop_detection import STUCK, is_stuck, with_repeat_note
 from .touched_files import NeededText, content_of, needed_text
 from .unknown_tools import answer_unknown, find_tool
 
@@ -88,7 +89,8 @@ class CallBatch:
 async def run_tool_calls(session: Session, context: TurnContext, emit: Emit, reply: Reply) -> None:
     """Run the calls of a reply; every one of them has a result in the record when this returns or raises.
 
-    Raises TurnStopped after the user refused with Esc, CancelledError when the turn is interrupted.
+    Raises TurnStopped after the user refused with Esc, CancelledError when the turn is interrupted,
+    ModelError where the model repeats itself without end.
     """
     batch, waiting = CallBatch(session, context, emit, reply.seq), calls_of(reply)
     unfinished = waiting[-1:] if reply.stop == "max_tokens" else []
@@ -97,7 +99,7 @@ async def run_tool_calls(session: Session, context: TurnContext, emit: Emit, rep
             group = await _prepare_group(batch, waiting, unfinished)
             del waiting[: len(group)]
             await _run_together(batch, group)
-    except (asyncio.CancelledError, TurnStopped):
+    except (asyncio.CancelledError, TurnStopped, ModelError):
         exchange = session.folded.conversation.exchange_of(reply.seq)
         for index, use in waiting:
             if exchange is None or index not in exchange.results:
@@ -176,7 +178,7 @@ async def _run_together(batch: CallBatch, group: Sequence[PreparedCall]) -> None
     tasks = [asyncio.ensure_future(_run(batch, call)) for call in group]
     try:
         await asyncio.gather(*tasks)
-    except (asyncio.CancelledError, TurnStopped):
+    except (asyncio.CancelledError, TurnStopped, ModelError):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -187,6 +189,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
     """Run one call, unless it has its result already, and record the result."""
     if call.result is not None or call.parsed is None:
         await _answer_with_text(batch, call)
+        _end_where_stuck(batch)
         return
     began = batch.context.clock.monotonic()
     batch.emit(ToolCallStarted(batch.reply, call.index, call.name, call.title))
@@ -215,6 +218,13 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         raise TurnStopped
     if stop is not None or result.ends_turn:
         raise TurnStopped("denied" if stop is not None or result.error else "done", stop or "")
+    _end_where_stuck(batch)
+
+
+def _end_where_stuck(batch: CallBatch) -> None:
+    """Raises ModelError where the model does the same again and again."""
+    if is_stuck(batch.session.folded):
+        raise ModelError(STUCK)
 
 
 async def _call_tool(

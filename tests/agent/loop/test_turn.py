@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent.events import Notice, Retrying, StreamAborted, ToolCallFinished, ToolCallProgress, TurnFinished
+from agent.loop.loop_detection import MAX_TIMES, STUCK
 from agent.model.anthropic.request import FEATURE_FIELDS
 from agent.model.retry import MAX_TRIES
 from agent.ports import Allow, Deny, HookAnswer, HookEvent
@@ -18,7 +19,7 @@ from tests.strict_api.reply import calls, says, thinks
 from tools.base import ToolCall, ToolResult, text_result
 from tools.bash import BashArguments, run_bash
 from tools.processes.jobs import command_runner
-from transcripts.facts import Reply, Result, Started, User
+from transcripts.facts import Fold, Reply, Result, Started, User
 from transcripts.messages import TextBlock
 
 from .world import world
@@ -429,6 +430,30 @@ def test_the_same_call_with_the_same_result_three_times_running_is_remarked_on(t
         assert w.run().reason == "done"
         told = [text for text in w.texts() if "times in a row" in text]
         assert [text.split(" times")[0].rpartition(" ")[2] for text in told] == ["3", "4"]
+        w.check()
+
+
+def test_a_call_is_counted_although_history_is_folded_in_between_and_ends_the_turn_at_last(
+    tmp_path: Path,
+) -> None:
+    again = Answer([calls("echo", words="x")])
+    cut = Answer([says("I will")], stop_reason="max_tokens")  # which the harness has go on
+    with world([*[again] * 10, cut, *[again] * MAX_TIMES], tmp_path) as w:
+        ran = list[str]()
+
+        async def fold_and_answer(arguments: Any, call: ToolCall) -> ToolResult:
+            ran.append(arguments.words)
+            seqs = [fact.seq for fact in w.record.facts if isinstance(fact, Reply | Result)]
+            if len(ran) % 4 == 0:  # all but the reply with this call
+                edits = (Fold(seqs[0], seqs[-2], (TextBlock("[folded]"),)),)
+                w.session.compacted("collapse", "auto", edits, {})
+            return text_result("the same")
+
+        w.replace_run("echo", fold_and_answer)
+        ended = w.run()
+        assert (ended.reason, ended.error, len(ran)) == ("failed", STUCK, MAX_TIMES)
+        assert ended.code != 0
+        assert "more than 20 times in a row" in w.texts()[-1]
         w.check()
 
 
