@@ -255,6 +255,13 @@ def _run_remote(made: Launch, words: Words, stdin: str | None) -> None:
             run_input(made, stdin)
 
 
+def _load_builtin(made: Launch, words: Words, stdin: str | None) -> None:
+    """`enable -f LIBRARY NAME`: code of the library runs, and the name then stands for whatever it does."""
+    made.unsure = made.unsure or any(
+        (word.startswith("-") and "f" in word) or is_open(word) for word in words[1:]
+    )
+
+
 def _run_source(made: Launch, words: Words, stdin: str | None) -> None:
     rest = [word for word in words[1:] if word != "--"]
     if rest and is_open(rest[0]):
@@ -350,6 +357,7 @@ _SPECIAL: dict[str, Callable[[Launch, Words, str | None], None]] = {
     "source": _run_source,
     ".": _run_source,
     "trap": _run_trap,
+    "enable": _load_builtin,
     "mapfile": _run_callback,
     "readarray": _run_callback,
     "compgen": _run_callback,

@@ -115,13 +115,56 @@ def _is_choice(words: list[str]) -> bool:
 
 
 def deleted_by_pipe(scene: Scene) -> str:
-    """A vital place all of whose names reach a remover through a pipe or a loop."""
-    if scene.program not in _REMOVERS or not any(map(is_open, scene.operands())):
+    """A vital place all of whose names reach a remover through a pipe, a loop or a file."""
+    if scene.program not in _REMOVERS or not any(is_open(word.lstrip("/")) for word in scene.operands()):
         return ""
-    for source in _name_sources(scene):
+    sources = _name_sources(scene)
+    file = _file_of_names(scene) if scene.has_flag("rR", "--recursive") else ""
+    if file:
+        writers = [each for each in scene.line if (">", file) in each.redirects]
+        sources += writers or _within_substitutions(scene)
+        if not writers and not is_unknown(file) and scene.command.level > 0:
+            return f"removes whatever the file {file} names"
+    for source in sources:
         if place := _place_listed(Scene(source, scene.here, scene.places, scene.line)):
             return f"removes {place}"
     return ""
+
+
+def _file_of_names(scene: Scene) -> str:
+    """The file, or the mark of a `<(...)`, by which xargs or a loop is told what to remove; "" for none."""
+    launched = scene.command.level > 0
+    feeders = (
+        each
+        for each in scene.line
+        if each.words[:1] == ("xargs",) and launched and each.level == scene.command.level - 1
+    )
+    for feeder in feeders:
+        for at, word in enumerate(feeder.words):
+            if word == "-a" or word.startswith("--arg-file="):
+                return word.partition("=")[2] or "".join(feeder.words[at + 1 : at + 2])
+        first = _first_of_pipe(feeder.source) if feeder.source is not None else feeder
+        if first is not None and first.words[0] == "cat" and len(first.words) > 1:
+            return first.words[-1]
+        if first is feeder and (named := _redirected(feeder)):
+            return named
+    if any(each.words[:1] in (("read",), ("mapfile",), ("readarray",)) for each in scene.line):
+        return next(filter(None, map(_redirected, scene.line)), "") if not launched else ""
+    return ""
+
+
+def _redirected(command: Invocation) -> str:
+    targets = (target for operator, target in command.redirects if operator == "<")
+    return next((target for target in targets if not target.startswith("/dev/")), "")
+
+
+def _within_substitutions(scene: Scene) -> list[Invocation]:
+    """The commands whose output a substitution gives to the shell of this command."""
+    deeper = len(scene.command.shells)
+    last = [each for each in scene.line if len(each.shells) > deeper and each.words]
+    inner = [each.source for each in last]
+    ends = (each for each in last if not any(each is source for source in inner))
+    return [first for each in ends if (first := _first_of_pipe(each)) is not None]
 
 
 def _name_sources(scene: Scene) -> list[Invocation]:
@@ -193,7 +236,9 @@ def place_with_new_rights(scene: Scene) -> str:
     operands = scene.operands()
     reference = any(option.startswith("--reference") for option in scene.options())
     modes = [word for word in scene.arguments if _LOCKING_MODE.fullmatch(word)]
-    first_is_place = reference or scene.program == "chattr" or any(mode.startswith("-") for mode in modes)
+    first_is_place = (
+        reference or scene.program in ("chattr", "setfacl") or any(mode.startswith("-") for mode in modes)
+    )
     words = operands if first_is_place else operands[1:]
     for word in words:
         place = scene.vital(word)

@@ -69,6 +69,10 @@ _PRINTS_PROJECT = re.compile(r"\s*git\s+rev-parse\s+--show-toplevel\s*(?:2>\s*/d
 _LISTS_ALL = re.compile(
     r"\s*(?:ls(?:\s+-\w+)*|dir|find(?:\s+\./?)?(?:\s+-type\s+[fd]|\s+-m(?:ax|in)depth\s+\d|\s+-print0?)*|echo\s+\*)\s*"
 )
+_LISTS_PLACE = re.compile(  # all that a folder elsewhere holds
+    r"\s*(?:ls(?:\s+-\w+)*|dir|find|echo|printf\s+\S+)\s+(/[\w./-]*|~[\w./-]*|\.\.[\w./-]*)\*?"
+    r"(?:\s+-type\s+[fd]|\s+-m(?:ax|in)depth\s+\d|\s+-print0?)*\s*(?:2>\s*/dev/null\s*)?"
+)
 Values = Mapping[str, Sequence[str]]  # of each variable that a line sets: what it may set it to
 
 
@@ -183,6 +187,9 @@ def _substituted(part: Part) -> str:
             return HOME if word[2] == "~" else word[1] or word[2]
         if not part.quoted and _LISTS_ALL.fullmatch(part.text):
             return STAR
+        if not part.quoted and (listed := _LISTS_PLACE.fullmatch(part.text)):
+            folder = listed[1].replace("~/", HOME + "/") if listed[1] != "~" else HOME
+            return f"{folder}/{STAR}{BLANK}{SPLIT}"
     return ANY if part.quoted else SPLIT
 
 

@@ -130,6 +130,7 @@ UNTOLD = [
     "read x <<< curl; $x", "printf -v x curl; $x", 'set -- curl x; "$@"', 'f() { $(x) "$@"; }; f curl x',
     "while read c; do $c; done < x", "x+=curl; $x", "IFS=_; x=curl_y; $x", "declare -n x=y; $x",
     "x='a[$(curl y)]'; ((x))", "[[ -v 'a[$(curl)]' ]]", "test -v 'a[`curl`]'", "printf -v 'a[$(curl)]' x",
+    "enable -f ./x.so x; x", "builtin enable -f ./x.so git; git status", "enable $x",
     "PS4='$(curl)'; set -x", "x='$(curl)'; echo ${x@P}", "let 'a[$(curl)]'",
     "python -c 'import os; os.system(\"curl x\")'", "perl -e 'exec \"curl\"'",
     "awk 'BEGIN { system(\"curl x\") }'", "python3 <<E\nos.system('git push')\nE",
