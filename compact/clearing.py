@@ -24,6 +24,7 @@ from .tokens import TokenCounter
 
 PLACEHOLDER_START = "[cleared:"
 PREVIEW_START = "<persisted-output"
+PAGING_KINDS = frozenset({"reads", "searches", "recalls"})
 MAX_SHOWN_ARGUMENT_CHARS = 80  # of an argument that is shown; paths are shown whole
 MAX_LINE_SOURCE_CHARS = 4_000  # of a text that is put on one line
 _MAIN_ARGUMENTS = (*PATH_ARGUMENTS, "command", "pattern", "query", "url", "description", "prompt")
@@ -127,20 +128,28 @@ def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCount
 def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Clear | None, tuple[File, ...]]:
     """The edit that shows the beginning of a result, and the file that keeps all of it.
 
-    An output that is stored already is named where it is. The edit is None where a preview is not shorter.
+    An output that is stored already is named where it is; what a tool pages through by itself is not stored.
+    The edit is None where a preview is not shorter.
     """
     fact = fact_at(situation.folded, part.seq)
     if not isinstance(fact, Result):
         return None, ()
     text, ident = joined_text(fact.content), recall_id(part)
     path = fact.stored.path if fact.stored else f"{situation.outputs}r{part.seq}.txt"
+    kept = fact.stored is not None or is_paging(situation.folded, part)
+    place = "" if kept and not fact.stored else f' path="{path}"'
     shown = (
-        f'{PREVIEW_START} path="{path}" characters="{len(text)}" recall="{ident}">\n'
+        f'{PREVIEW_START}{place} characters="{len(text)}" recall="{ident}">\n'
         f"Preview (the first {min(characters, len(text)):,} of {len(text):,} characters; "
         f"recall {ident} pages through all of it):\n{text[:characters]}\n</persisted-output>"
     )
     edit = _shorter(part, "content", shown, sum(fact.tokens), situation.counter)
-    return edit, () if fact.stored or edit is None else ((path.rpartition("/")[2], text),)
+    return edit, () if kept or edit is None else ((path.rpartition("/")[2], text),)
+
+
+def is_paging(folded: Folded, part: Part) -> bool:
+    """Whether a result is of a tool that pages by itself through what is on the disk or in the record."""
+    return part.use is not None and folded.kind_of(part.use.name) in PAGING_KINDS
 
 
 def user_block_edit(folded: Folded, part: Part, characters: int, counter: TokenCounter) -> Clear | None:

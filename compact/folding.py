@@ -49,7 +49,7 @@ def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
     if at == 0:
         return None
     record = record_tokens(situation, limits, at, limit)
-    room = max(min(MIN_TAIL_TOKENS, most), limit - record - summary_reserve(limit))
+    room = max(min(MIN_TAIL_TOKENS, most, limit // 2), limit - record - summary_reserve(limit))
     at = _cut(situation, min(most, room)) or at
     if limits.tail is None:
         at = min(at, max(1, _first_recent(situation), _cut(situation, room)))

@@ -55,6 +55,8 @@ class CompactSettings:
     classic_trigger_share: float = 0.80  # of the window
     trigger_max_share: float = 0.92  # of the window
     trigger_min_share: float = 0.60  # of the window
+    trigger_small_tokens: int = 9_600  # that the trigger is at least, since system and tools take their part
+    trigger_small_share: float = 0.75  # of the window: that may take no more
     trigger_reserve_tokens: int = 13_000  # kept free beside the largest reply
     summary_max_output_tokens: int = 20_000
     service_summaries: bool = False  # written by the service's own compaction (beta), where it has one
@@ -214,4 +216,5 @@ def trigger_of(window: ContextWindow, settings: CompactSettings) -> int:
         return min(settings.classic_trigger_tokens, int(settings.classic_trigger_share * window.size))
     free = window.size - window.max_output - settings.trigger_reserve_tokens
     highest = int(settings.trigger_max_share * window.size)
-    return max(min(free, highest), int(settings.trigger_min_share * window.size))
+    small = min(settings.trigger_small_tokens, int(settings.trigger_small_share * window.size))
+    return max(min(free, highest), small, int(settings.trigger_min_share * window.size))

@@ -8,7 +8,8 @@ The definitions, for all figures: window, system and tools, and prices are those
 counted with cl100k; pauses are those of the recording, none where it has no times, or PAUSE_S before each
 prompt; a request is refused where prompt and reply together exceed the window; thinking is bound to its
 prefix, as on current models; a re-read is one more call (the whole prompt, read) and the tokens of the newest
-source, written, for each reference and each edit (references.py) whose text is not in context.
+source, written, for each reference and each edit (references.py) whose text is not in context, and for each
+result that was cut before the model saw it.
 
 There are two baselines: only appending, with the same breakpoints and no window, and the policy `off` within
 the window, re-reads included.
@@ -19,7 +20,7 @@ from dataclasses import field, replace
 
 from compact.cache_breakpoints import cache_breakpoints
 from compact.identifiers import joined_text
-from compact.invariants import problems
+from compact.invariants import fact_at, problems
 from compact.pipeline import REACTIVE_RUNGS
 from compact.plan import Situation, SummaryReply, SummaryRequest, Trigger, finish_plan
 from compact.put_back import FileTouch, PutBackRules, cleared_texts, put_back
@@ -27,7 +28,7 @@ from compact.summary_prompt import TOO_LONG, summary_messages
 from compact.tokens import Calibration
 from compact.trim import trim_page
 from tools.processes.output_folding import fold_output
-from transcripts.facts import Compacted, Fact, Failed, Metadata, Reply, RequestSent, Result, User
+from transcripts.facts import Clear, Compacted, Edit, Fact, Failed, Metadata, Reply, RequestSent, Result, User
 from transcripts.fold import Folded
 from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage
@@ -153,6 +154,7 @@ class _Replay:
     shown: Replacements = field(default_factory=Replacements)
     trimmed: set[int] = field(default_factory=set)  # seqs of results that show less than was recorded
     put_back: list[tuple[int, str]] = field(default_factory=list)  # (seq of the result, text)
+    cut: dict[int, bool] = field(default_factory=dict)  # results cut unseen; False: a reference was charged
 
     def take(self, fact: Fact) -> None:
         """Apply a recorded fact under its number here."""
@@ -229,19 +231,13 @@ class _Replay:
             self.totals.lost += state is ReferenceState.LOST
             self.totals.recoverable += state is ReferenceState.RECOVERABLE
             if state is not ReferenceState.IN_CONTEXT:
-                self._charge_reread(reference.sources[-1])
+                _charge_reread(self, reference.sources[-1])
         for edit in self.recorded.edits.get(reply.seq, ()):
             self.totals.edits += 1
             other = f"{self.shown.text}\n{_still_shown(self.put_back, self.folded)}"
             if not is_in_view(edit, self.numbers, self.folded, other, self.trimmed):
                 self.totals.edits_out += 1
-                self._charge_reread(max(source[0] for need in edit.needs for source in need))
-
-    def _charge_reread(self, source: int) -> None:
-        """Charge a call that shows again what the recorded fact `source` said."""
-        fact, prices = self.recorded.facts[source - 1], self.setup.prices
-        tokens = sum(fact.tokens) if isinstance(fact, Result) else 0
-        self.totals.rereads += self.layout.tokens * prices.read + tokens * prices.write
+                _charge_reread(self, max(source[0] for need in edit.needs for source in need))
 
     def _compact(self, trigger: Trigger, rung: int = 0) -> list[tuple[str, int]]:
         """Plan and apply. Returns (layer, tokens freed) of every compaction."""
@@ -261,6 +257,7 @@ class _Replay:
         for what, reason in planned.failures:
             self.folded.apply(Failed(self.folded.last_seq + 1, now, what, reason))
         for proposal in planned.proposals:
+            _charge_unseen(self, proposal.edits)
             before, seq = self.folded.view.tokens, self.folded.last_seq + 1
             fact = Compacted(seq, now, proposal.layer, trigger, proposal.edits, report=proposal.report)
             self.folded.apply(fact)
@@ -287,6 +284,31 @@ class _Replay:
         self.totals.summaries += 1
         self.totals.cost += self.setup.prices.plain(served) + OUTPUT_PRICE * output
         return SummaryReply(text, None, replace(served, output=output), "end_turn")
+
+
+def _charge_reread(state: _Replay, source: int) -> None:
+    """Charge a call that shows again what the recorded fact `source` said."""
+    fact, seq = state.recorded.facts[source - 1], state.numbers[source]
+    if state.cut.get(seq):
+        state.cut[seq] = False  # it was asked for again when it was cut
+    else:
+        _charge_call(state, sum(fact.tokens) if isinstance(fact, Result) else 0)
+
+
+def _charge_unseen(state: _Replay, edits: Iterable[Edit]) -> None:
+    """Charge a call for each result that these edits cut before the model saw it: it has to ask again."""
+    for edit in edits:
+        if isinstance(edit, Clear) and edit.seq > state.folded.last_reply_seq and edit.seq not in state.cut:
+            fact = fact_at(state.folded, edit.seq)
+            if isinstance(fact, Result):
+                state.cut[edit.seq] = True
+                _charge_call(state, sum(fact.tokens))
+
+
+def _charge_call(state: _Replay, tokens: int) -> None:
+    """Charge one more call over the prompt as it is, and so many tokens that it writes."""
+    prices = state.setup.prices
+    state.totals.rereads += state.layout.tokens * prices.read + tokens * prices.write
 
 
 def _trimmed(result: Result, folded: Folded, setup: ReplaySetup) -> Result:

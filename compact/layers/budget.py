@@ -1,21 +1,24 @@
 """budget: results of one message that are too large together are stored on disk, largest first.
 
 A preview stays in view. Only the newest message is looked at: the older ones were when they were the newest.
-Tools that page by themselves are exempt: those that read files or recall, and those that the settings name.
+Tools that page by themselves are exempt, those that read files or recall, and those that the settings name,
+while the window has room for what they show: what cannot be sent whole is better cut here than refused.
 """
 
-from operator import attrgetter, itemgetter
+import sys
+from operator import attrgetter
 
-from compact.clearing import is_replaced, preview_edit
+from compact.clearing import is_paging, is_replaced, preview_edit
 from compact.identifiers import block_texts
 from compact.plan import File, Layer, Proposal, Situation
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import MIN_SLOPE
 from transcripts.facts import Clear
+from transcripts.view import Part
 
-EXEMPT_KINDS = frozenset({"reads", "searches", "recalls", "instructs"})
 MAX_TOKEN_CHARS = 128  # of the longest token in cl100k
+MAX_EXEMPT_SHARE = 0.75  # of what system, tools and the largest reply leave of the window, for exempt results
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int:
@@ -26,32 +29,52 @@ def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int:
 
 def _plan(situation: Situation) -> tuple[Proposal, ...]:
     settings, view = situation.settings, situation.view
-    newest = view[-1].parts if view else ()
-    results = [(sum(map(len, block_texts([part.block]))), part) for part in newest if part.use is not None]
+    results = [part for part in (view[-1].parts if view else ()) if part.use is not None]
     if not results:
         return ()
-    characters, tokens = sum(size for size, _ in results), sum(part.tokens for _, part in results)
+    sizes = {part.seq: sum(map(len, block_texts([part.block]))) for part in results}
+    characters, tokens = sum(sizes.values()), sum(part.tokens for part in results)
     max_tokens = situation.unscaled(int(settings.budget_max_share * situation.window.size))
+    results.sort(key=lambda part: -sizes[part.seq])
+    exempt = [part for part in results if _is_exempt(situation, part)]
+    others = [part for part in results if part not in exempt]
     edits: list[Clear] = []
     files: list[File] = []
-    for size, part in sorted(results, key=itemgetter(0), reverse=True):
-        if characters <= settings.budget_max_chars and tokens <= max_tokens:
-            break
-        name = part.use.name if part.use is not None else ""
-        exempt = name in settings.budget_exempt or situation.folded.kind_of(name) in EXEMPT_KINDS
-        if exempt or is_replaced(part):
-            continue
-        edit, stored = preview_edit(situation, part, settings.budget_preview_chars)
-        if edit is not None:
-            edits.append(edit)
-            files.extend(stored)
-            characters -= size - len(edit.text)
-            tokens -= edit.saves
+    for parts, most_characters, most_tokens in (
+        (others, settings.budget_max_chars, max_tokens),
+        (exempt, sys.maxsize, max(max_tokens, _exempt_tokens(situation))),
+    ):
+        for part in parts:
+            if characters <= most_characters and tokens <= most_tokens:
+                break
+            if is_replaced(part) or _kind(situation, part) == "instructs":
+                continue
+            edit, stored = preview_edit(situation, part, settings.budget_preview_chars)
+            if edit is not None:
+                edits.append(edit)
+                files.extend(stored)
+                characters -= sizes[part.seq] - len(edit.text)
+                tokens -= edit.saves
     if not edits:
         return ()
     edits.sort(key=attrgetter("seq"))
     why = "results over the budget"
     return (propose(situation, "budget", "auto", tuple(edits), tuple(files), why=why),)
+
+
+def _kind(situation: Situation, part: Part) -> str:
+    return situation.folded.kind_of(part.use.name) if part.use is not None else ""
+
+
+def _is_exempt(situation: Situation, part: Part) -> bool:
+    named = part.use is not None and part.use.name in situation.settings.budget_exempt
+    return named or is_paging(situation.folded, part) or _kind(situation, part) == "instructs"
+
+
+def _exempt_tokens(situation: Situation) -> int:
+    """What exempt results may have together, in our tokens."""
+    room = situation.window.size - situation.window.max_output - situation.scaled(situation.overhead)
+    return situation.unscaled(int(MAX_EXEMPT_SHARE * room))
 
 
 BUDGET_LAYER = Layer(_plan, _min_tokens, messages_only=True, lasting=True)

@@ -75,7 +75,9 @@ def _plan(situation: Situation) -> Flow:
     if settings.policy == "thrifty" and situation.window.size <= settings.ledger_only_max_window:
         proposal = fallback_summary(uncleared, "auto", "a summary costs more than it saves in a small window")
         if proposal is not None:
-            return CompactionPlan((proposal,))
+            least = settings.min_gain_share * situation.tokens
+            frees = situation.tokens - proposal.report["after"] >= least
+            return CompactionPlan((proposal,) if frees or not fits(situation) else ())
     return (yield from summarize(uncleared, "auto", uncleared.focus))
 
 

@@ -180,7 +180,7 @@ def test_complaint_09_less_than_a_tenth_is_no_compaction_and_the_share_is_told()
     full = busy(15).compact("manual")
     report = full.proposals[-1].report
     assert report["freed"] >= 0.1 * report["before"]
-    assert f"(-{round(100 * report['freed'] / report['before'])} %)" in compaction_notice(full.proposals)
+    assert f"(-{round(100 * report['freed'] / report['before'])}%)" in compaction_notice(full.proposals)
 
 
 def test_complaint_10_all_user_messages_are_kept_to_the_letter_through_many_compactions():

@@ -53,6 +53,24 @@ def test_tools_that_page_by_themselves_are_exempt(name):
     assert stored(heap("a" * 300_000, name=name)) == []
 
 
+def test_results_of_exempt_tools_that_the_window_has_no_room_for_become_previews_without_a_file():
+    world = heap("a" * 30_000, "b" * 90_000, name="read")
+    world.window, world.overhead = ContextWindow(32_000, 8_000), 4_000
+    assert stored(world) == [5]  # the rest fits three quarters of the 20,000 tokens that are left
+    (proposal,) = BUDGET_LAYER.plan(world.situation)
+    assert proposal.files == () and "recall r5 pages through all of it" in proposal.edits[0].text
+    assert "path=" not in proposal.edits[0].text
+    world.window = ContextWindow(64_000, 8_000)
+    assert stored(world) == []
+
+
+def test_instructions_are_never_cut():
+    world = heap("a" * 90_000, name="skill")
+    world.window = ContextWindow(16_000, 4_000)
+    world.open({"name": "skill", "kind": "instructs"})
+    assert stored(world) == []
+
+
 def test_further_tools_are_exempt_by_the_settings_or_by_what_they_declare():
     assert stored(heap("a" * 300_000, name="mine", budget_exempt=("mine",))) == []
     world = heap("a" * 300_000, name="mine")
@@ -270,6 +288,23 @@ def test_in_a_small_window_no_model_is_asked_because_that_costs_more_than_it_sav
         world.user("go on")
     assert [proposal.layer for proposal in world.plan().proposals] == [layer]
     assert bool(world.questions) is (layer == "summary")
+
+
+@pytest.mark.parametrize(
+    ("window", "page", "most"), [(8_000, 1_200, 13), (8_000, 3_500, 9), (16_000, 2_500, 8)]
+)
+def test_reading_file_after_file_in_a_small_window_fits_each_time_and_seldom_takes_the_ledger(
+    window, page, most
+):
+    world = World(window=window, overhead=3_200, judged=False)
+    world.with_settings(ledger_only_max_window=CompactSettings().ledger_only_max_window)
+    world.user("read every file")
+    layers = []
+    for at in range(40):
+        world.call("read", f"line of file {at} " * (page // 4), file_path=f"src/f{at}.py")
+        layers += [proposal.layer for proposal in world.compact().proposals]
+        assert world.situation.tokens <= window - world.window.max_output
+    assert layers.count("ledger") <= most and not world.questions
 
 
 def test_the_next_message_of_the_user_ends_that():

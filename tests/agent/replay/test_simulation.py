@@ -104,12 +104,24 @@ def test_names_behind_a_placeholder_with_an_id_are_recoverable_and_without_one_l
 
 
 def test_each_reference_that_is_not_in_context_costs_a_call_and_its_source():
-    facts = session(2)
-    done = replay(recording("f", facts), "thrifty", setup(clearing(0)))
+    facts = list(session(2))
+    shown = f"{facts[2].content[0].text} def other_name(): ..."
+    facts[2] = replace(facts[2], content=(TextBlock(shown),))
+    facts[-1] = replace(facts[-1], blocks=(TextBlock("other_name is done"),))
+    done = replay(recording("f", facts), "thrifty", setup(clearing(1)))
     assert done.totals.recoverable == 1
-    prompt = done.requests[1].view_tokens
+    prompt = done.requests[2].view_tokens
     assert done.totals.rereads == pytest.approx(0.1 * prompt + 1.25 * facts[2].tokens[0])
     assert done.figures.cost_with_rereads > done.figures.cost_ratio
+
+
+def test_a_result_that_is_cut_before_the_model_saw_it_costs_a_call_and_its_text_once():
+    facts = session(2)
+    done = replay(recording("f", facts), "thrifty", setup(clearing(0)))
+    assert done.totals.recoverable == 1  # the first result, which was asked for again when it was cut
+    before = sum(request.view_tokens for request in done.requests[:2])
+    written = facts[2].tokens[0] + facts[4].tokens[0]
+    assert done.totals.rereads == pytest.approx(0.1 * before + 1.25 * written)
 
 
 def folding(situation, trigger, focus, rung):
