@@ -132,14 +132,16 @@ def _title(item: ProjectItem, approvals: Approvals) -> str:
 
 
 def _unattended(items: Sequence[ProjectItem]) -> str:
-    return (
-        f"{_bringer(items)} brings {_counted(items)} that nobody has approved: off here; start makeroom in it"
-        " at a terminal to decide"
-    )
+    off = f"{_bringer(items)} brings {_counted(items)} that nobody has approved: off here"
+    return f"{off}; start makeroom {'' if _everywhere(items) else 'in it '}at a terminal to decide"
+
+
+def _everywhere(items: Sequence[ProjectItem]) -> bool:
+    return all(item.everywhere for item in items)
 
 
 def _bringer(items: Sequence[ProjectItem]) -> str:
-    return "your home folder" if all(item.everywhere for item in items) else "this project"
+    return "your home folder" if _everywhere(items) else "this project"
 
 
 def _counted(items: Sequence[ProjectItem]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 from agent.app.context_building import session_hooks
 from agent.app.controller import Controller
 from agent.app.project_items import choose_items, item_lines, project_items, record_decision
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.agents.agent_definitions import agents_section
-from agent.extensions.skills.skill_presence import Skill, SkillCatalog
+from agent.extensions.skills.skill_presence import Skill, SkillCatalog, SkillKind
 from agent.formatting import shorten
 
 MAX_SUMMARY_CHARS = 75  # shown of a command or skill in a list
@@ -71,7 +72,8 @@ looked for anew. With a name, show all about that one."""
     controller.emit(CommandOutput("\n".join(lines)))
     for warning in warnings:
         controller.emit(Notice(warning, "warning"))
-    if open_items := services.approvals.undecided(await project_items(controller.setup)):
+    waiting = services.approvals.undecided(await project_items(controller.setup))
+    if open_items := [item for item in waiting if item.kind in get_args(SkillKind)]:
         controller.emit(Notice("until /trust allows them, these run no line and are granted nothing:"))
         controller.emit(CommandOutput("\n".join(item_lines(open_items))))
     return None

@@ -298,7 +298,7 @@ async def show_hooks(controller: Controller, argument: str) -> Event | None:
     waiting = [item for item in await project_items(controller.setup) if item.kind in HOOK_KINDS]
     waiting = [item for item in waiting if not controller.services.approvals.allows(item)]
     if waiting:
-        lines.append(f"off until you allow it (/trust): {pluralize(len(waiting), 'hook')} of this project")
+        lines.append(f"off until you allow it (/trust): {pluralize(len(waiting), 'hook')}")
     controller.emit(CommandOutput("\n".join(lines) or "There are no hooks."))
     return Notice(
         f"[hooks] in {config.user_dir / 'settings.toml'} sets them, and Claude Code's settings files do, as"

@@ -108,7 +108,7 @@ def test_where_nobody_can_choose_one_warning_says_what_is_off(tmp_path: Path) ->
     (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
     text, decisions = settle(tmp_path, unattended=True)
     assert text.count("\n") == 0
-    assert "2 hooks that nobody has approved" in text
+    assert "2 hooks that nobody has approved: off here; start makeroom in it at a terminal" in text
     assert decisions == [None, None]
 
 

@@ -77,6 +77,8 @@ def test_a_typed_command_stands_in_the_prompt_and_in_lists(tmp_path: Path) -> No
         assert "/review  [what] · Review the changes" in await run.do("/help commands")
         assert "allows  Write, Bash(git push:*)" in await run.do("/help review")
         assert "/pdf     project  skill    About PDF" in await run.do("/skills")
+        put(tmp_path / ".claude/settings.json", '{"hooks": {"Stop": [{"hooks": [{"command": "x"}]}]}}')
+        assert "until /trust allows" not in await run.do("/skills"), "a hook is no skill"
         put(tmp_path / ".claude/commands/init.md", "Ours is another.")
         assert f"hidden: {tmp_path}/.claude/commands/init.md by /init of makeroom" in await run.do("/skills")
         assert [name for name, _ in run.controller.commands()].count("init") == 1

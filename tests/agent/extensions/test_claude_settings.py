@@ -126,7 +126,7 @@ def test_what_is_allowed_in_a_session_acts_from_then_on_and_what_is_forbidden_no
     (tmp_path / ".claude/settings.json").write_text(json.dumps({"hooks": hooks}))
 
     async def work(run: ControllerRun) -> None:
-        assert "off until you allow it (/trust): 1 hook of this project" in await run.do("hello", "/hooks")
+        assert "off until you allow it (/trust): 1 hook" in await run.do("hello", "/hooks")
         await run.do("/trust all")
         assert (await run.controller.prompt("hello")).error == "a hook refused the prompt: no"
         assert "echo no" in await run.do("/hooks")
