@@ -41,6 +41,8 @@ _FOREIGN_PARAMETERS = {
     "run_in_background": "background isbackground runinbackground",
     "pattern": "regex query",
     "agent": "subagenttype agenttype",
+    "name": "skill skillname",
+    "focus": "instructions",
 }
 _OWN_PARAMETERS = {name: own for own, names in _FOREIGN_PARAMETERS.items() for name in names.split()}
 _PARAMETER_HINTS = dict.fromkeys(("cwd", "workdir", "dir_path"), "put `cd DIR &&` in front of the command")

@@ -139,6 +139,28 @@ def test_a_read_only_file_is_not_overwritten(open_files: FileSession):
     assert path.read_bytes() == b"a\n"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
+def test_a_file_of_somebody_else_is_told_by_its_owner(open_files: FileSession):
+    open_files.put("f", b"a\n").chmod(0o644)
+    out = child(
+        "files.do('read', file_path='f')\nprint(files.refused('write', file_path='f', content='b'))",
+        open_files.folder,
+        NOBODY,
+    )
+    assert "is read-only (mode 0644, of user 0) and was not changed." in out
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files immutable")
+def test_an_immutable_file_is_not_called_read_only(files: FileSession):
+    path = files.seen("f", b"a\n")
+    if subprocess.run(["chattr", "+i", str(path)], check=False, capture_output=True).returncode:
+        pytest.skip("this file system has no such attribute")
+    try:
+        assert "the file may be marked immutable" in files.refused("write", file_path="f", content="b")
+    finally:
+        subprocess.run(["chattr", "-i", str(path)], check=True)
+
+
 def test_hard_links_stay_linked(files: FileSession):
     path = files.seen("f", b"a\nlonger\n")
     os.link(path, files.path("g"))

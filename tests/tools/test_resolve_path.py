@@ -343,8 +343,9 @@ def test_relative_paths_are_of_the_current_folder_and_then_of_the_project(files:
     assert "sub/both.py" in files.do("read", file_path="both.py")
     assert "top.py" in files.do("read", file_path="top.py")
     assert "sub/here.py" in files.do("read", file_path="sub/here.py")  # as results name it
-    files.edit("sub/here.py", "here", "there")
-    files.do("write", file_path="new.py", content="x")
+    assert files.edit("sub/here.py", "here", "there").startswith("The file here.py has been updated")
+    assert "at: new.py (" in files.do("write", file_path="new.py", content="x")
+    assert f"The file {files.path('top.py')} has" in files.edit("top.py", "top", "TOP")  # not below
     assert (files.path("sub/new.py").exists(), files.path("new.py").exists()) == (True, False)
     assert "does not exist" in files.refused("read", file_path="nowhere.py")
 

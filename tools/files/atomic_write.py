@@ -80,9 +80,12 @@ def _replace(request: WriteRequest, descriptor: int) -> str:
     if not os.access(request.path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
         if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-        mode = f"{stat.S_IMODE(state.st_mode):04o}"
+        if state.st_mode & stat.S_IWUSR and os.geteuid() in (0, state.st_uid):
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))  # such as an immutable file
+        own = state.st_uid == os.geteuid()
+        mode = f"mode {stat.S_IMODE(state.st_mode):04o}" + ("" if own else f", of user {state.st_uid}")
         raise ToolError(
-            f"{one_line_path(request.path)} is read-only (mode {mode}) and was not changed.\n"
+            f"{one_line_path(request.path)} is read-only ({mode}) and was not changed.\n"
             "Ask the person whether it may be made writable."
         )
     why = ""

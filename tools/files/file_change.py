@@ -74,7 +74,7 @@ def changing_tool(
         change, note = await _apply(given, path, call, lambda: plan(given, path, context))
         sha256 = hashlib.sha256(change.data).hexdigest()
         context.seen[path] = SeenFile(sha256)
-        text = describe(given, one_line_path(path, context.folder), change)
+        text = describe(given, one_line_path(path, context.cwd), change)  # as bash takes it from there
         about = {"path": path, "sha256": sha256, **({"count": change.count} if change.count else {})}
         human = _human(change, path, context)
         return text_result(f"{text}\n{note}" if note else text, human=human, about=about)
