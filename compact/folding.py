@@ -20,6 +20,7 @@ from .plan import File, Situation
 from .summary_record import FoldLimits, record_limit, record_text, record_tokens, summary_reserve
 
 MIN_TAIL_TOKENS = 1_500  # of the newest exchanges that stay, whatever the record takes
+MAX_RESTORED_SHARE = 0.2  # of the tokens that are folded: more would take back most of what a fold frees
 MIN_SHRUNK_TOKENS = 300  # of a block that is worth shrinking
 RESTORED_HEADING = "[folded: files as they were last read, kept for reference; read again before you edit]"
 PREVIEW_CHARS = (2_000, 400)  # of a shrunk block: at first, and where that is still too much
@@ -91,7 +92,10 @@ def _restore_files(situation: Situation, last: int, tail: Sequence[Entry]) -> tu
     """
     settings, counter = situation.settings, situation.counter
     room = min(settings.restore_max_tokens, int(settings.restore_max_share * situation.window.size))
-    left = situation.unscaled(room) - counter.text(RESTORED_HEADING)
+    left = situation.unscaled(room)
+    if settings.policy != "classic":
+        left = min(left, int(MAX_RESTORED_SHARE * _tokens_until(situation, last)))
+    left -= counter.text(RESTORED_HEADING)
     shown = {
         file_path_of(use) for entry in tail if isinstance(entry, Exchange) for use in entry.uses.values()
     }
@@ -111,6 +115,11 @@ def _restore_files(situation: Situation, last: int, tail: Sequence[Entry]) -> tu
         if len(texts) >= settings.restore_max_files:
             break
     return "\n\n".join([RESTORED_HEADING, *texts]) if texts else "", results
+
+
+def _tokens_until(situation: Situation, last: int) -> int:
+    """Tokens of our count of the messages up to fact `last`, as they are shown."""
+    return sum(message.tokens for message in situation.view if message.last <= last)
 
 
 def _recent_reads(folded: Folded, last: int) -> Iterator[tuple[str, Result]]:

@@ -145,7 +145,7 @@ def restored(world, at, **settings):
 
 
 def test_files_read_last_are_shown_again_within_their_limits():
-    world = session(calls=9, name="read")
+    world = session(calls=9, name="read", policy="classic")
     results = [fact.seq for fact in world.facts if hasattr(fact, "of")]
     assert restored(world, 10) == results[:3:-1]
     assert restored(world, 10, restore_max_files=2) == results[:-3:-1]
@@ -158,6 +158,15 @@ def test_files_read_last_are_shown_again_within_their_limits():
     assert len(texts) == 2
     assert texts[1].startswith("[folded: files as they were last read, kept for reference; read again before")
     assert f"### src/f8.py (as read in r{results[-1]})\n0008" in texts[1]
+
+
+def test_files_that_are_shown_again_take_back_a_fifth_at_most_of_what_is_folded():
+    world = session(calls=9, name="read")
+    folded = sum(message.tokens for message in world.folded.view)
+    made = fold_before(world.situation, AUTO, 10)
+    assert 0 < world.situation.counter.text(made.fold.blocks[1].text) <= folded / 5
+    classic = restored(world, 10, policy="classic")
+    assert made.restored == classic[: len(made.restored)] != classic
 
 
 def test_a_file_that_was_changed_or_stands_in_the_tail_is_not_restored():
