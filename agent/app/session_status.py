@@ -76,7 +76,7 @@ class StatusCommand:
     """Runs a command line whenever the status has changed; the first line that it writes is shown.
 
     `told` makes its input, `on_change` is called when it has written something else than before. Where it
-    fails, or takes longer than a second, the usual status is shown.
+    fails, or takes longer than a second, the usual status is shown, with a note that says so.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class StatusCommand:
     ) -> None:
         self._line, self._run, self._told, self._on_change = line, run, told, on_change
         self._wanted: Status | None = None
-        self._shown = ""
+        self._shown = self._trouble = ""
         self._working: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -98,7 +98,7 @@ class StatusCommand:
             self._wanted = status
             if self._working is None or self._working.done():
                 self._working = asyncio.ensure_future(self._work())
-        return replace(status, own_line=self._shown)
+        return replace(status, own_line=self._shown, note=status.note or self._trouble)
 
     async def close(self) -> None:
         """Run it no more."""
@@ -112,20 +112,24 @@ class StatusCommand:
         while told is not self._wanted and self._wanted is not None:
             told = self._wanted
             pause = asyncio.ensure_future(asyncio.sleep(STATUS_INTERVAL_S))
-            text = await self._written(told)
-            if text != self._shown:
-                self._shown = text
+            before = self._shown, self._trouble
+            self._shown, self._trouble = await self._written(told)
+            if (self._shown, self._trouble) != before:
                 self._on_change()
             await pause
 
-    async def _written(self, status: Status) -> str:
-        """The first line that the command writes; "" where it fails."""
+    async def _written(self, status: Status) -> tuple[str, str]:
+        """The first line that the command writes; "" and why where it fails."""
         given = json.dumps(self._told(status), default=str)
         try:
             end = await asyncio.wait_for(self._run(self._line, given), STATUS_TIMEOUT_S)
-        except OSError:  # TimeoutError too
-            return ""
-        return "" if end.code else end.out.strip("\n").partition("\n")[0].rstrip("\r")
+        except TimeoutError:
+            return "", f"status_line: took over {STATUS_TIMEOUT_S:g} s"
+        except OSError as error:
+            return "", f"status_line: {error.strerror or 'cannot be started'}"
+        if end.code:
+            return "", f"status_line: exit {end.code}"
+        return end.out.strip("\n").partition("\n")[0].rstrip("\r"), ""
 
 
 def status_input(status: Status, session: Session, context: TurnContext) -> dict[str, Any]:

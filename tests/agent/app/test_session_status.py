@@ -48,8 +48,12 @@ def test_the_command_runs_for_the_first_and_the_newest_status_and_not_in_between
     assert told == [1, 4]
 
 
-@pytest.mark.parametrize("fault", ["exit", "gone", "slow"])
-def test_a_command_that_fails_leaves_the_usual_line(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("fault", "told"), [("exit", "exit 1"), ("gone", "No such file"), ("slow", "took over 0.01 s")]
+)
+def test_a_command_that_fails_leaves_the_usual_line_and_says_why(
+    fault: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("STATUS_TIMEOUT_S", "STATUS_INTERVAL_S"):
         monkeypatch.setattr(f"agent.app.session_status.{name}", 0.01)
     asked: list[str] = []
@@ -57,19 +61,20 @@ def test_a_command_that_fails_leaves_the_usual_line(fault: str, monkeypatch: pyt
     async def run(line: str, given: str) -> OwnCommandEnd:
         asked.append(line)
         if fault == "gone":
-            raise FileNotFoundError
+            raise FileNotFoundError(2, "No such file")
         if fault == "slow":
             await asyncio.Event().wait()
         return OwnCommandEnd(1, "words", "")
 
-    async def whole() -> str:
+    async def whole() -> Status:
         command = StatusCommand("line", run, lambda status: {}, lambda: None)
         command.fill(STATUS)
         while command._working is not None and not command._working.done():
             await asyncio.sleep(0.01)
-        return command.fill(STATUS).own_line
+        return command.fill(STATUS)
 
-    assert (asyncio.run(whole()), asked) == ("", ["line"])
+    shown = asyncio.run(whole())
+    assert (shown.own_line, shown.note, asked) == ("", f"status_line: {told}", ["line"])
 
 
 def test_the_command_is_told_what_claude_code_tells(tmp_path: Any) -> None:
