@@ -97,6 +97,7 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
         working = asyncio.ensure_future(state.queue.work_off(driver))
         try:
             await driver.ready()  # what it raises ends the session, whatever is typed meanwhile
+            state.terminal.invalidate()  # the status is known now
             await _load_drawing()
         except BaseException:
             await _end(working)
