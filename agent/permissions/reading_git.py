@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import dropwhile
 from typing import Literal
 
 from tools.files.text_encoding import word_set
@@ -137,6 +138,7 @@ _SHOWING_HISTORY = ("log", "reflog", "reflog show", "stash list", "rev-list", "s
 _TWO_WORDS = word_set("worktree remote reflog stash")
 _FORMATS = ("format", "pretty", "sort")
 _PATCHES_OF_MERGES = ("c", "cc", "diff-merges")  # options of history that show contents by themselves
+_READING_OF_SETTINGS = frozenset(("--global", "--local", "--system", "--get", "--get-all"))
 _SETTING = r"(?!.*(?:token|password|passphrase|secret|header|key|url|helper))\w[\w-]*\.[\w.-]+"
 
 
@@ -219,10 +221,11 @@ def _listing(name: str, arguments: Sequence[str]) -> Reading:
 
 
 def _setting(arguments: Sequence[str]) -> Reading:
-    """One setting by its name, if that is not the name of a secret. With another word it would be set."""
-    words = [word for word in arguments if word not in ("--global", "--local", "--system")]
-    if len(words) == 2 and words[0] in ("--get", "--get-all"):
-        del words[0]
+    """One setting by its name, if that is not the name of a secret.
+
+    With another word it would be set, also to what looks like an option: options stand before the name.
+    """
+    words = [*dropwhile(_READING_OF_SETTINGS.__contains__, arguments)]
     if len(words) != 1 or not re.fullmatch(_SETTING, words[0], re.IGNORECASE):
         raise NotProved("git config is known to only read with one plain name")
     return Reading("git", git="names")
