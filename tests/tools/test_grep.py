@@ -140,6 +140,12 @@ def test_what_misleads_in_a_pattern_is_told(project: BashSession) -> None:
     assert globbed(project, "src/deep/") == ["src/deep/ is a folder; src/deep/** has its files."]
     assert set(globbed(project, "*.py, *.ts")) == {"src/app.py", "src/deep/util.ts"}
     assert globbed(project, "src/**/*.{py,ts},!*.ts") == ["src/app.py"]
+    page = project.folder / "app/[id]/[...rest].tsx"  # as web frameworks name them
+    page.parent.mkdir(parents=True)
+    page.write_text("needle")
+    for pattern in ("app/[id]/[...rest].tsx", "app/[id]/*", "**/[id]/**"):
+        assert globbed(project, pattern) == ["app/[id]/[...rest].tsx"]
+    page.unlink()
     assert len(globbed(project, "*", head_limit=0)) == 7
 
 

@@ -376,6 +376,8 @@ def test_a_missing_file_names_what_may_have_been_meant(files: FileSession):
     files.put("src/parser.pyc", b"x\n")
     assert "Did you mean src/parser.py or" in files.refused("read", file_path="src/PARSER.py")
     assert "glob finds" in files.refused("read", file_path="src/*.py")
+    files.put("src/bad\udce9name.txt", b"x")  # a byte that no path of a call can hold
+    assert "Did you mean" not in files.refused("read", file_path="src/bad\ufffdname.txt")
     assert "an address, not a path" in files.refused("write", file_path="https://a.example/b", content="x")
     assert "1\tx" in files.do("read", file_path=f"file://{files.path('README.md')}")
 

@@ -102,10 +102,11 @@ def regular_files(folder: Path, stopped: Callable[[], bool] = lambda: False) -> 
 def name_matcher(pattern: str) -> Callable[[str], bool]:
     """Whether a path below a folder fits a glob: by its name alone where the glob has no slash.
 
-    `**` stands for any folders, `{a,b}` for each of its words. Raises ValueError for more alternatives than
-    MAX_GLOB_ALTERNATIVES.
+    `**` stands for any folders, `{a,b}` for each of its words; names such as `[id]` fit themselves too.
+    Raises ValueError for more alternatives than MAX_GLOB_ALTERNATIVES.
     """
     globs = _without_braces(pattern)
+    globs += [each.replace("[", "\\[") for each in globs if "[" in each]
     by_name = [re.compile(_glob(each)) for each in globs if "/" not in each]
     by_path = [_path_pattern(each) for each in globs if "/" in each]
 

@@ -27,7 +27,7 @@ from tools.sandbox.guarded_names import is_protected
 from tools.truncate import escaped
 
 from .project_files import list_project
-from .text_encoding import word_set
+from .text_encoding import has_surrogate, word_set
 
 _MAX_PATH_BYTES = 4_095  # PATH_MAX of Linux without its NUL
 _MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
@@ -283,6 +283,6 @@ def _stem(name: str) -> str:
 def _names_in(folder: str) -> list[str]:
     try:
         with os.scandir(folder or ".") as entries:
-            return [entry.name for entry in islice(entries, _MAX_SIBLINGS)]
+            return [entry.name for entry in islice(entries, _MAX_SIBLINGS) if not has_surrogate(entry.name)]
     except OSError:
         return []
