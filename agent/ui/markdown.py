@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import ClassVar, cast
@@ -40,6 +41,7 @@ MIN_LAYOUT_COLUMNS = 12  # below that text is only wrapped
 MAX_LAYOUT_CHARS = 60_000  # the same beyond that: rich takes up to 2 s for as much
 MIN_TEXT_COLUMNS = 6  # behind the indents of quotes and lists
 _INDENTING = ("blockquote_open", "list_item_open")
+_BARE_ADDRESS = re.compile(r"https?://[^\s<>\"'`]{1,2000}")
 _STYLES = RichTheme(
     {
         "markdown.h1": Style(bold=True, underline=True, color="magenta"),
@@ -146,8 +148,23 @@ def _shown_inline(tokens: list[Token], links: bool) -> Iterator[Token]:
             token.content = escape_prose(token.content)
             if opened is not None:
                 words.append(token)
+            elif links and token.type == "text":
+                yield from _with_bare_addresses(token.content)
             else:
                 yield token
+
+
+def _with_bare_addresses(text: str) -> Iterator[Token]:
+    """A text in which addresses are links: a terminal does not find one that goes on in another row."""
+    at = 0
+    for found in _BARE_ADDRESS.finditer(text):
+        address = found[0].rstrip(".,;:!?")
+        address = address if "(" in address else address.rstrip(")]}.,;:!?")
+        if is_safe_link(address):
+            link = Token("link_open", "a", 1, attrs={"href": address})
+            yield from (_text(text[at : found.start()]), link, _text(address), Token("link_close", "a", -1))
+            at = found.start() + len(address)
+    yield _text(text[at:])
 
 
 def _shown_link(opened: Token, words: list[Token], closed: Token, links: bool) -> Iterator[Token]:

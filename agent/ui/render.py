@@ -174,7 +174,8 @@ def call_title(name: str, title: str, ctx: RenderContext, role: str) -> str:
     shown = clip(one_line(name), room)
     rest = clip(one_line(title), room - cell_width(shown) - 2)
     if rest and ctx.folder and tool_kind(name) in ("reads", "writes"):
-        rest = linked(rest, file_link(title, ctx.folder))
+        path, gap, note = rest.partition("  ")
+        rest = linked(path, file_link(title, ctx.folder)) + gap + note
     line = f"{ctx.paint(role, '●')} {ctx.paint('bold', shown)}" + (f"  {rest}" if rest else "")
     return clip_painted(line, ctx.columns)
 

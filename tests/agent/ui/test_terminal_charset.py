@@ -1,5 +1,6 @@
 """What a terminal is sent: in the charset of its locale, links only where they are known to work."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,14 @@ def test_links_are_shown_as_links_where_the_terminal_is_known_to_open_them() -> 
     drawn = draw_markdown(text, 60, Theme(links=True))
     assert "\x1b]8;;https://example.org/x\x1b\\here\x1b]8;;\x1b\\" in drawn
     assert "]8;;javascript" not in drawn
+    bare = draw_markdown(
+        "(see https://example.org/a_(b), https://example.org/c). Not http://.", 80, Theme(links=True)
+    )
+    assert re.findall(r"\x1b\]8;;([^\x1b]+)", bare) == ["https://example.org/a_(b)", "https://example.org/c"]
+    assert strip_sequences(bare) == "(see https://example.org/a_(b), https://example.org/c). Not http://."
+    ctx = RenderContext(80, Theme(links=True), folder="/w")
+    assert strip_sequences(call_title("read", "a.py  3 lines", ctx, "good")) == "● read  a.py  3 lines"
+    assert "\x1b\\a.py\x1b]8;;\x1b\\  3 lines" in call_title("read", "a.py  3 lines", ctx, "good")
     assert "https://example.org/x" in strip_sequences(draw_markdown(text, 200, Theme()))
 
 
@@ -68,7 +77,7 @@ def test_a_link_that_is_wrapped_is_one_on_each_row() -> None:
 
 def test_the_file_of_a_call_is_a_link_below_the_folder_of_the_session() -> None:
     ctx = RenderContext(80, Theme(links=True), folder="/home/me/shop")
-    assert "/home/me/shop/src/a%20b.py\x1b\\src/a b.py  3 lines" in call_title(
+    assert "/home/me/shop/src/a%20b.py\x1b\\src/a b.py\x1b]8;;\x1b\\  3 lines" in call_title(
         "read", "src/a b.py  3 lines", ctx, "good"
     )
     assert "]8;" not in call_title("bash", "make", ctx, "good")
