@@ -39,7 +39,7 @@ async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolRes
     if arguments.id is not None and arguments.id.strip():
         return _original(record, arguments.id.strip().strip("[]"), arguments)
     if arguments.query is not None and arguments.query.strip():
-        return await _search(record, arguments)
+        return await _search(record, arguments, f"r{call.ident.partition('.')[0]}")
     raise ToolError("Neither `id` nor `query` was given.\nGive the id of a placeholder, or words.")
 
 
@@ -64,10 +64,12 @@ def _original(record: Originals, id: str, arguments: RecallArguments) -> ToolRes
     return ToolResult((page, TextBlock(f"[{where}]")), human={"note": where})
 
 
-async def _search(record: Originals, arguments: RecallArguments) -> ToolResult:
+async def _search(record: Originals, arguments: RecallArguments, own: str) -> ToolResult:
+    """What fits, but for the reply `own` with this call, which holds the words too."""
     words, offset = (arguments.query or "").strip(), arguments.offset
     wanted = min(offset + _MAX_HITS, _MAX_FOUND)
-    hits = await asyncio.to_thread(record.find, words, arguments.scope, wanted + 1)
+    found = await asyncio.to_thread(record.find, words, arguments.scope, wanted + 2)
+    hits = [hit for hit in found if hit.id.partition(".")[0] != own]
     if not hits:
         elsewhere = "" if arguments.scope == "project" else '; scope "project" searches earlier sessions too'
         text = f"Nothing in this {arguments.scope} fits: {words}{elsewhere}"

@@ -33,8 +33,13 @@ _FOREIGN_TOOLS: tuple[tuple[str, str, frozenset[str]], ...] = (
         word_set("multiedit editfile strreplace strreplaceeditor strreplacebasededittool replace")
         | word_set(
             "replaceinfile searchreplace searchandreplace insert texteditor applypatch applydiff patch"
-        )
-        | word_set("notebookedit editnotebook"),
+        ),
+    ),
+    (
+        "edit",
+        "edit(file_path, old_string, new_string) replaces exact text, also in a notebook: its JSON, as read"
+        " shows it.",
+        word_set("notebookedit editnotebook"),
     ),
     (
         "bash",

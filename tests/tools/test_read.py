@@ -256,6 +256,15 @@ def test_a_broken_image_is_text(files: FileSession, name: str):
     assert " at 0x" not in result.content[0].text  # it is the same each time
 
 
+def test_of_encoded_data_only_the_beginning_is_shown(files: FileSession):
+    data = base64.b64encode(bytes(range(256)) * 40).decode()
+    files.put("plot.ipynb", f'{{"image/png": "{data}"}}\n"next"\n'.encode())
+    shown = files.do("read", file_path="plot.ipynb").splitlines()
+    assert shown == [f'1\t{{"image/png": "{data[:100]}…[+{len(data) - 98:,} chars]', '2\t"next"']
+    files.put("long.txt", b"word, " * 1_000)
+    assert len(files.do("read", file_path="long.txt")) > 2_000
+
+
 def test_a_folder_is_listed_whatever_it_holds(files: FileSession):
     files.put("sub/b", b"")
     files.path("sub/a").mkdir()

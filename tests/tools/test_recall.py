@@ -38,7 +38,7 @@ class Originals:
 
 async def asked(originals: Originals | None, **given: Any) -> ToolResult:
     context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, lookup=originals and (lambda: originals))
-    return await recall.TOOL.run(parse_arguments(recall.TOOL, given), ToolCall(context))
+    return await recall.TOOL.run(parse_arguments(recall.TOOL, given), ToolCall(context, "99.0"))
 
 
 def ask(originals: Originals | None, **given: Any) -> ToolResult:
@@ -75,6 +75,8 @@ def test_words_are_looked_for():
     assert found.endswith("[8 shown, there are more; continue with offset=8]")
     assert text(ask(originals, query="apple", offset=20)).count("apple") == 5
     assert "project hit" in text(ask(originals, query="apple", scope="project"))
+    twice = Originals(**{"r5": "a pear", "r99": '{"query": "pear"}', "r99.0": "pear"})
+    assert text(ask(twice, query="pear")).splitlines()[1:] == ["    a pear"]  # not this very call
     assert text(ask(originals, query="pear")).startswith("Nothing in this session fits: pear; scope")
     assert text(ask(originals, query="pear", scope="project")) == "Nothing in this project fits: pear"
 

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import io
 import os
+import re
 import threading
 from bisect import bisect_right
 from collections import deque
@@ -25,6 +26,9 @@ from .text_encoding import TextForm, decode_text, unify_newlines
 MAX_WINDOW_LINES = 2_000
 MAX_WINDOW_BYTES = 50_000  # as UTF-8
 MAX_WIDTH_CHARS = 2_000  # of a line that are shown
+_ENCODED_DATA = re.compile(r"[A-Za-z0-9+/=_-]{1000}")  # such as images in notebooks and style sheets
+_MIN_DATA_LETTERS = 20
+_SHOWN_DATA_CHARS = 100
 _SCAN_LIMIT_S = 5.0  # for looking through a large file; what was found by then is shown
 _SCAN_CHARS = 64 * 1024  # of a large file that are looked through at once
 _BUFFER_BYTES = 256 * 1024
@@ -181,6 +185,15 @@ def _form_of(sample: bytes) -> TextForm | None:
     return found and found[1]
 
 
+def _shown_width(line: str) -> int:
+    """How many characters of a line are shown: of a long one that is encoded data only the first of those."""
+    if len(line) < MAX_WIDTH_CHARS:
+        return MAX_WIDTH_CHARS
+    data = _ENCODED_DATA.search(line, 0, MAX_WIDTH_CHARS)
+    is_data = data is not None and len(set(data[0])) >= _MIN_DATA_LETTERS
+    return min(MAX_WIDTH_CHARS, data.start() + _SHOWN_DATA_CHARS) if is_data and data else MAX_WIDTH_CHARS
+
+
 def _shown(
     lines: list[str], lengths: list[int] | None = None, max_bytes: int = MAX_WINDOW_BYTES
 ) -> list[str]:
@@ -192,8 +205,8 @@ def _shown(
     if max(lengths, default=0) <= MAX_WIDTH_CHARS and "".join(lines).isascii():
         sizes = [length + 1 for length in lengths]
     else:
-        cut = [line[:MAX_WIDTH_CHARS] for line in lines]
+        cut = [line[: _shown_width(line)] for line in lines]
         sizes = [len(line.encode("utf-8", "surrogatepass")) + 1 for line in cut]
-        left = [length - MAX_WIDTH_CHARS for length in lengths]
+        left = [length - len(line) for length, line in zip(lengths, cut, strict=True)]
         lines = [f"{line}…[+{left[at]:,} chars]" if left[at] > 0 else line for at, line in enumerate(cut)]
     return lines[: bisect_right([*accumulate(sizes)], max_bytes)]
