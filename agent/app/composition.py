@@ -9,7 +9,6 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from agent.demo.demo_model import ENCODING, WINDOW_TOKENS, DemoModel, encode_for_demo
 from agent.errors import ConfigError, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
 from agent.extensions.agents.agent_definitions import BUILTIN_AGENTS, AgentDefinition
@@ -21,11 +20,9 @@ from agent.extensions.skills.skill_presence import NoSkills, SkillCatalog, find_
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.anthropic.clouds import cloud_of
-from agent.model.anthropic.request import FORMAT, beta_header, encode_request
-from agent.model.chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel
-from agent.model.chat_completions.chat_request import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request
+from agent.model.anthropic.request import beta_header
 from agent.model.selection import ModelFactsCache, ModelSelection
-from agent.model_port import Model, ModelRequest
+from agent.model_port import Model
 from agent.ports import Approver, Chooser, ToolSource
 from agent.session.records_guard import RecordsGuard
 from agent.session.repository import SessionRepository
@@ -68,26 +65,24 @@ def openai_model(setup: RunSetup) -> Model:
     """OpenAI or whatever OPENAI_BASE_URL names, else the base_url of a settings file."""
     config = setup.config
     own = None if config.origins.get("base_url") == "ANTHROPIC_BASE_URL" else config.base_url
-    url = config.openai_base_url or own or OPENAI_URL
-    return ChatCompletionsModel(url, config.openai_key, config.timeout)
+    adapter = import_module("agent.model.chat_completions.chat_client")  # 5 ms that others save
+    made: Model = adapter.ChatCompletionsModel(
+        config.openai_base_url or own or adapter.OPENAI_URL, config.openai_key, config.timeout
+    )
+    return made
 
 
 def demo_model(setup: RunSetup) -> Model:
     """The rules behind --offline."""
-    return DemoModel(setup.options.context_window or WINDOW_TOKENS)
+    demo = import_module("agent.demo.demo_model")  # 10 ms that others save
+    made: Model = demo.DemoModel(setup.options.context_window or demo.WINDOW_TOKENS)
+    return made
 
 
 PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {
     "anthropic": anthropic_model,
     "openai": openai_model,
     "demo": demo_model,
-}
-# How recorded requests are encoded again, by the names that the record holds.
-ENCODERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
-    FORMAT: encode_request,
-    CHAT_FORMAT: partial(encode_chat_request, official=False),
-    OFFICIAL_CHAT_FORMAT: partial(encode_chat_request, official=True),
-    ENCODING: encode_for_demo,
 }
 SKILL_TOOL_MODULE = "agent.extensions.skills.skill_tool"
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from agent.events import Emit
     from agent.ports import Approver, Chooser
 
-COMMANDS_MODULE = "agent.commands"  # and all that a session takes: 150 ms, after the first paint
+# Loaded when they are chosen: the faces (110 ms with prompt_toolkit, 60 ms the others), what picks a session
+# (60 ms that a new one saves), the commands and all that a session takes (100 ms, after the first paint).
+REPL_MODULE = "agent.ui.repl"
+HEADLESS_MODULE = "agent.ui.headless"
+STREAM_MODULE = "agent.stream_protocol.stream_run"
+CHOICE_MODULE = "agent.cli.session_choice"
+COMMANDS_MODULE = "agent.commands"
 NO_MODEL = """\
 makeroom needs a model to talk to. One of these will do:
 
@@ -68,14 +74,13 @@ def with_errors_told(action: Callable[[], int]) -> int:
 def _begin(options: Options) -> int:
     setup = run_setup(options)
     if options.resume is not None or options.continue_:
-        from .session_choice import tell_refusal, with_session  # 60 ms that a new session saves
-
+        choice = import_module(CHOICE_MODULE)
         try:
-            chosen = with_session(setup)
+            chosen = choice.with_session(setup)
         except (AgentError, StoreError) as error:
             if options.output_format == "text":
                 raise
-            return tell_refusal(str(error), options.resume or "")
+            return int(choice.tell_refusal(str(error), options.resume or ""))
         if chosen is None:
             return 0
         setup = chosen
@@ -117,19 +122,13 @@ def _run(setup: RunSetup) -> int:
         warnings = "".join(f"makeroom: {escaped(each)}\n" for each in setup.config.warnings)
         (sys.stdout if interactive else sys.stderr).write(f"{warnings}{NO_MODEL}")
         if headless and setup.options.output_format != "text":  # a client waits for a result
-            import_module("agent.cli.session_choice").write_refusal("makeroom needs a model to talk to", "")
+            import_module(CHOICE_MODULE).write_refusal("makeroom needs a model to talk to", "")
         return AuthenticationError.code
     if setup.options.input_format == "stream-json":
-        from agent.stream_protocol.stream_run import run_stream  # 60 ms that other runs save
-
-        return run_stream(setup, _make_controller)
+        return int(import_module(STREAM_MODULE).run_stream(setup, _make_controller))
     if headless:
-        from agent.ui.headless import run_headless  # 60 ms that the REPL's first paint saves
-
-        return run_headless(setup, partial(_make_controller, setup))
-    from agent.ui.repl import run_repl  # 110 ms of prompt_toolkit that headless runs save
-
-    return asyncio.run(run_repl(partial(_make_driver, setup), setup))
+        return int(import_module(HEADLESS_MODULE).run_headless(setup, partial(_make_controller, setup)))
+    return int(asyncio.run(import_module(REPL_MODULE).run_repl(partial(_make_driver, setup), setup)))
 
 
 def _make_controller(
