@@ -97,6 +97,9 @@ def run_setup(options: Options) -> RunSetup:
     except OSError as error:
         where = options.folder or "the current folder"
         raise UsageError(f"cannot work in {where}: {error.strerror}; name another with -C") from error
+    for name in [name for name, value in os.environ.items() if not value.strip()]:
+        if name.startswith("ANTHROPIC_"):  # the SDK reads them too, and takes an empty one for a value
+            del os.environ[name]
     given = given_settings(options.settings, options.setting_sources, folder)
     environ = {**os.environ, **given.environ}
     config = load_config(environ, folder, Path.home(), given)

@@ -116,6 +116,12 @@ def test_without_a_key_the_exit_code_is_5_and_an_empty_one_is_none(here: Run) ->
     assert max(map(len, done.stderr.partition("\n\n")[2].splitlines())) < 80, "what will do"
 
 
+def test_an_empty_address_of_the_server_counts_as_unset(here: Run) -> None:
+    variables = {"ANTHROPIC_API_KEY": "sk-ant-x", "HTTPS_PROXY": "http://127.0.0.1:9"}
+    done = here(None, "hi", ANTHROPIC_BASE_URL=" ", CLAUDE_CODE_MAX_RETRIES="0", **variables)
+    assert done.returncode == 75 and "no connection to https://api.anthropic.com" in done.stderr
+
+
 def test_the_doctor_looks_also_where_the_key_is_what_is_missing(here: Run) -> None:
     done = here(None, "/doctor", ANTHROPIC_API_KEY="", HTTPS_PROXY="http://127.0.0.1:9")
     assert done.returncode == 0 and "!!  key: missing" in done.stdout
