@@ -258,8 +258,11 @@ async def _run(controller: Controller, line: str) -> Event | None:
         return None if await _run_brought(controller, line) else _unknown(controller, name)
     try:
         return await command.run(controller, argument.strip())
-    except (AgentError, StoreError, OSError) as error:
-        return Notice(f"/{command.name}: {error}", "error")
+    except OSError as error:
+        told = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
+    except (AgentError, StoreError) as error:
+        told = str(error)
+    return Notice(f"/{command.name}: {told}", "error")
 
 
 async def _run_brought(controller: Controller, line: str) -> bool:

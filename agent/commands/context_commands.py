@@ -12,7 +12,7 @@ from agent.loop.context import CompactionState
 from agent.loop.model_call import prompt_tokens
 from agent.menus import Menu, MenuRow
 from agent.session.repository import load_deferred
-from agent.session.session import NESTED_TOPIC, Session
+from agent.session.session import NESTED_TOPIC, Session, record_opening
 from compact.clearing import recall_id, strike_edits
 from compact.ledger import pins_of
 from compact.pipeline import dry_run
@@ -141,9 +141,12 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
     session, context = controller.in_use
     if not session.folded.entries:
         return Notice("there is nothing to compact yet")
+    words = argument.split()
+    if DRY_RUN not in words:  # which has thinking left out that another model's server would refuse
+        window, folder = context.compaction.window.size, str(controller.setup.folder)
+        record_opening(session, context.settings, window, folder, controller.emit)
     situation = situation_of(session, context)
     used = f"{situation.tokens:,} tokens, {int(percent(situation.tokens, situation.window))}% of the window"
-    words = argument.split()
     planned = dry_run(situation, "manual", " ".join(word for word in words if word != DRY_RUN))
     if DRY_RUN not in words:
         if planned.goes:

@@ -100,7 +100,7 @@ async def rename_session(controller: Controller, argument: str) -> Event | None:
     if argument:
         session.add_metadata("name", {"name": argument})
     name = name_of(session.folded.metadata)
-    return Notice(f"the name is {name!r}" if name else "this session has no name")
+    return Notice(f"the name is {name!r}" if name else "this session has no name; /rename NAME gives it one")
 
 
 async def export_session(controller: Controller, argument: str) -> Event | None:

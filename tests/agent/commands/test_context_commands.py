@@ -65,6 +65,24 @@ def test_complaint_11_a_manual_compaction_starts_no_turn(tmp_path: Path) -> None
     run_controller(tmp_path, work)
 
 
+def test_a_session_of_another_model_can_be_compacted_before_its_first_prompt(tmp_path: Path) -> None:
+    """Its thinking is signed by nobody whom the server knows."""
+    files(tmp_path, 20)
+    sids: list[str] = []
+
+    async def demo(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        sids.append(run.controller.in_use[0].sid)
+
+    async def other(run: ControllerRun) -> None:
+        assert "earlier thinking is left out" in await run.do("/compact")
+        (made,) = run.emitted(ContextCompacted)
+        assert made.ids and len(run.server.requests) == 1
+
+    run_controller(tmp_path, demo, offline=True)
+    run_controller(tmp_path, other, resume=sids[0], verified=False)
+
+
 def test_compact_says_in_plain_words_why_it_does_nothing_or_what_it_would_do(tmp_path: Path) -> None:
     files(tmp_path)
 

@@ -43,7 +43,7 @@ def test_a_name_that_another_session_has_is_refused_with_its_id(tmp_path: Path) 
         assert "'Blue'" in await run.do("/rename Blue")
         await run.do("/clear", "help")
         assert f"session {old} has the name 'blue' already" in await run.do("/rename blue")
-        assert await run.do("/rename") == "this session has no name"
+        assert await run.do("/rename") == "this session has no name; /rename NAME gives it one"
 
     run_controller(tmp_path, work)
 
@@ -55,6 +55,8 @@ def test_export_writes_a_file_of_the_asked_form(tmp_path: Path) -> None:
         assert "<html" in (tmp_path / "out.html").read_text("utf-8")
         assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("out.*")} == {0o600}
         assert "exists already" in await run.do("/export out.md")
+        told = f"/export: {tmp_path}/nowhere/out.md: No such file or directory"
+        assert await run.do("/export nowhere/out.md") == told
 
     run_controller(tmp_path, work)
 
