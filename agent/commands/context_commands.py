@@ -114,7 +114,7 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
         f"  written to it   {used.cache_written:>12,}",
         f"  neither         {used.input:>12,}",
         f"output            {used.output:>12,} tokens",
-        f"cost              {_cost_line(session)}",
+        *_cost_lines(session),
         *_agents_line(session),
     ]
     return CommandOutput("\n".join(lines))
@@ -128,12 +128,15 @@ def _agents_line(session: Session) -> list[str]:
     return [f"  of that ${dollars:.4f} by {pluralize(agents, 'agent')}: /agents"] if notes else []
 
 
-def _cost_line(session: Session) -> str:
+def _cost_lines(session: Session) -> list[str]:
     unpriced = session.unpriced
     priced = [model for model in session.spending if model not in unpriced]
-    known = f"{f'${session.cost:.4f}':>12} at the list prices of {', '.join(priced) or 'the model'}"
+    known = [
+        f"cost              {f'${session.cost:.4f}':>12}",
+        f"  at the list prices of {', '.join(priced) or 'the model'}",
+    ]
     unknown = f"price unknown: {', '.join(unpriced)} ([prices] in your settings can tell it)"
-    return "; ".join([*([known] if priced or not unpriced else []), *([unknown] if unpriced else [])])
+    return [*(known if priced or not unpriced else []), *([unknown] if unpriced else [])]
 
 
 async def compact_now(controller: Controller, argument: str) -> Event | None:

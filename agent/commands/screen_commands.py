@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agent.app.controller import Controller
 from agent.app.options import EDITING_MODES, THEMES
 from agent.events import Event, Notice, ScreenSetting
@@ -20,6 +22,9 @@ colour-blind-light; without one, choose from a list. The setting `theme` keeps i
     if argument not in THEMES:
         return Notice(f"the themes are {', '.join(THEMES)}", "warning")
     controller.emit(ScreenSetting("theme", argument))
+    config = controller.setup.config  # where the menu and /config look for what is in force
+    config = replace(config, theme=argument, origins={**config.origins, "theme": "/theme"})
+    controller.setup = replace(controller.setup, config=config)
     path = controller.setup.config.user_dir / "settings.toml"
     return Notice(f'theme = "{argument}" in {path} keeps it')
 

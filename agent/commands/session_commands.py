@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 import sys
@@ -107,6 +108,7 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     """Write the session to a file. Its extension chooses the format: .md (the default), .html, .jsonl."""
     session, _ = controller.in_use
     path = controller.setup.folder / Path(argument or f"{session.sid}.md").expanduser()
+    path = Path(os.path.normpath(path))
     try:
         masks, suffix = controller.setup.masks, path.suffix or ".md"
         text = export_text(session.folded, session.sid, suffix, session.deferred, masks)

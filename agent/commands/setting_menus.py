@@ -56,8 +56,8 @@ def effort_menu(now: str | None) -> Menu:
 
 
 def theme_menu(now: str) -> Menu:
-    """The themes; `now` is the one that is set."""
-    rows = [MenuRow(name, name, (THEME_WORDS[name],)) for name in THEMES]
+    """The themes; `now` is the one in force."""
+    rows = [MenuRow(name, name, (*_mark(name == now), THEME_WORDS[name])) for name in THEMES]
     return Menu("Which colours?", tuple(rows), at=_place(rows, now))
 
 

@@ -29,6 +29,7 @@ MIN_ROWS_WITH_GAPS = 15  # from which on there are blank rows around what runs
 STATUS_SEPARATOR = " · "
 CONTEXT_RANK = 0
 RANKS_BESIDE_OWN_LINE = (1, 2)  # mode, what waits and what runs: no line of one's own may hide them
+SHORTCUT_GAP = "   "
 SHORTCUTS = (
     "/ commands   @ files   ! shell   ↑ history   Ctrl-R search",
     "newline: Shift+Enter, Alt+Enter, Ctrl-J or \\ Enter",
@@ -63,7 +64,7 @@ def draw_completions(buffer: Buffer, ctx: RenderContext) -> list[str]:
     """The completions around the current one with their summaries, or the shortcuts after a `?`."""
     state = buffer.complete_state
     if state is None or not state.completions:
-        return [row for line in SHORTCUTS for row in ctx.wrapped("dim", line)] if buffer.text == "?" else []
+        return _shortcut_rows(ctx) if buffer.text == "?" else []
     at, count = state.complete_index, len(state.completions)
     first = max(0, min((at or 0) - MAX_COMPLETION_ROWS + 2, count - MAX_COMPLETION_ROWS))
     shown = state.completions[first : first + MAX_COMPLETION_ROWS]
@@ -78,6 +79,20 @@ def draw_completions(buffer: Buffer, ctx: RenderContext) -> list[str]:
     if count > len(shown):
         rows.append(ctx.clipped("dim", f"  {first + 1}-{first + len(shown)} of {count} · ↑ ↓, or type on"))
     return rows
+
+
+def _shortcut_rows(ctx: RenderContext) -> list[str]:
+    """The shortcuts, each whole on its row where the screen is wide enough for one."""
+    rows: list[str] = []
+    for line in SHORTCUTS:
+        row = ""
+        for shortcut in line.split(SHORTCUT_GAP):
+            if row and cell_width(row + SHORTCUT_GAP + shortcut) > ctx.columns:
+                rows.append(row)
+                row = ""
+            row += SHORTCUT_GAP + shortcut if row else shortcut
+        rows.append(row)
+    return [part for row in rows for part in ctx.wrapped("dim", row)]
 
 
 def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:

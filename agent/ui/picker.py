@@ -167,9 +167,11 @@ def _row(state: PickerState, at: int, ctx: RenderContext, facts: bool) -> list[s
         lines = [ctx.paint("accent", line) for line in lines]
     if facts and row.facts:
         inner = max(ctx.columns - len(FACT_INDENT), 2)
-        together = _joined([one_line(fact) for fact in row.facts], inner)
-        joined = [part for line in together for part in wrap(line, inner)]
-        lines += [ctx.paint("dim", FACT_INDENT + line) for line in (joined if marked else joined[:1])]
+        joined = list(_joined([one_line(fact) for fact in row.facts], inner))
+        shown = [clip(line, inner) for line in joined[:1]]
+        if marked:
+            shown = [part for line in joined for part in wrap(line, inner)]
+        lines += [ctx.paint("dim", FACT_INDENT + line) for line in shown]
     return lines
 
 

@@ -57,6 +57,7 @@ def test_export_writes_a_file_of_the_asked_form(tmp_path: Path) -> None:
         assert "exists already" in await run.do("/export out.md")
         told = f"/export: {tmp_path}/nowhere/out.md: No such file or directory"
         assert await run.do("/export nowhere/out.md") == told
+        assert f"written to {tmp_path.parent / 'up.md'}\n" in await run.do("/export ../up.md") + "\n"
 
     run_controller(tmp_path, work)
 

@@ -286,7 +286,7 @@ def test_a_model_an_effort_a_mode_and_a_rule_can_be_chosen_from_lists(tmp_path: 
                 "permission_mode",
                 "mode manual",
             ),
-            *("theme", "light", "model", "claude-haiku-5-5"),
+            *("theme", "light", "model", "claude-haiku-5-5", ""),
         )
         assert "the model is now claude-opus-5-5" in await run.do("/model")
         assert "the effort is now high" in await run.do("/effort")
@@ -295,7 +295,12 @@ def test_a_model_an_effort_a_mode_and_a_rule_can_be_chosen_from_lists(tmp_path: 
         assert await run.do("/model") == ""
         assert "mode   manual" in await run.do("/config")
         assert 'theme = "light" in ' in await run.do("/config")
+        themes = chooser.menus[-1]
+        assert themes.rows[themes.at].value == "auto"
         assert "the model is now claude-haiku-5-5" in await run.do("/config")
+        await run.do("/theme")
+        themes = chooser.menus[-1]
+        assert themes.rows[themes.at].value == "light" and "in use" in themes.rows[themes.at].facts
         models, efforts, modes, rules, *_ = chooser.menus
         assert models.rows[models.at].value == "claude-sonnet-5-5"
         assert {row.title for row in efforts.rows} == {"low", "medium", "high", "xhigh", "max"}

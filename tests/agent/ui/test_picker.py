@@ -132,6 +132,7 @@ def test_of_the_marked_row_nothing_is_cut_and_there_is_air_where_there_is_room()
     menu = Menu("A title that is longer than the screen is", (MenuRow("a", "first", (fact,)),) * 2)
     lines = bare_lines(draw_picker(search_menu(menu), RenderContext(36, Theme()), 30))
     assert " ".join(" ".join(lines).split()).count(fact) == 1 and lines[0] == lines[-2] == ""
+    assert lines[-3] == "    a fact that is much longer than…"
     assert lines[1:3] == ["A title that is longer than the", "screen is"]
     assert "" not in bare_lines(draw_picker(search_menu(menu), RenderContext(36, Theme()), 12))
 

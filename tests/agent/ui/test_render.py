@@ -6,12 +6,14 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
 
 from agent import events
 from agent.events import ContextChart
 from agent.ports import PermissionQuestion, Status
 from agent.ui.approval import ApprovalPanel, approval_choices, draw_approval
-from agent.ui.layout import status_line
+from agent.ui.layout import SHORTCUT_GAP, SHORTCUTS, draw_completions, status_line
 from agent.ui.live_view import LiveView, draw_live_view
 from agent.ui.markdown import draw_markdown
 from agent.ui.plain_repl import PlainView
@@ -176,6 +178,15 @@ def test_what_was_looked_at_is_shown_where_outputs_are_whole() -> None:
     assert many.endswith("… +100 lines")
     again = looked("read", "File unchanged since last read.", unchanged=True)
     assert render_event(again, replace(ctx, full=True)) == "● read  a.py  3 lines"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 120])
+def test_no_shortcut_is_broken_where_the_screen_has_room_for_it(columns: int) -> None:
+    rows = draw_completions(Buffer(document=Document("?")), RenderContext(columns, Theme(False, False)))
+    shortcuts = {shortcut for line in SHORTCUTS for shortcut in line.split(SHORTCUT_GAP)}
+    shown = {shortcut for row in rows for shortcut in row.split(SHORTCUT_GAP)}
+    assert {one for one in shortcuts if len(one) <= columns} <= shown
+    assert max(map(len, rows)) <= columns
 
 
 def test_a_label_that_is_cut_has_one_ellipsis() -> None:
