@@ -31,9 +31,9 @@ other commands:
   makeroom mcp                 list, add and remove MCP servers
   makeroom permissions check   how command lines would be judged
   makeroom recall WORDS        search the sessions of this folder
-  makeroom replay FILE...      what a compaction policy would cost on recorded sessions
+  makeroom replay FILE...      what policies would cost on recorded sessions
   makeroom sessions            list, show, search and export sessions
-  makeroom verify [SESSION]    check that a record gives what was sent, byte for byte
+  makeroom verify [SESSION]    check that a record gives what was sent
 """
 
 
@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     """The parser; its help is the reference that the README's table is checked against."""
     made = OneLineParser(
         prog="makeroom",
+        usage="makeroom [options] [prompt]\n       makeroom [-C DIR] command ...",
         description="A coding agent in your terminal whose context never runs out.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

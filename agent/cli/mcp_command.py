@@ -60,7 +60,8 @@ _IGNORED_LOCAL = "mcp.local.json\n"
 
 def main(words: list[str]) -> int:
     """Run `mcp` with these words. Exit code 0, 1 where a server fails or there is none, 2 for bad usage."""
-    if not words or words[0] in ("-h", "--help", "help"):
+    ours = words[: words.index("--")] if "--" in words else words
+    if not words or words[0] == "help" or {"-h", "--help"} & set(ours):
         return print_text(__doc__ or "")
     if words[0] not in MCP_ACTIONS:
         sys.stderr.write(
@@ -78,7 +79,7 @@ def _act(action: str, words: list[str]) -> int:
 def _parsed(action: str, words: list[str]) -> argparse.Namespace:
     """The words after an action; behind `--` stands a command line as it is."""
     at = words.index("--") if "--" in words else len(words)
-    made = OneLineParser(prog=f"makeroom mcp {action}", allow_abbrev=False)
+    made = OneLineParser(prog=f"makeroom mcp {action}", add_help=False, allow_abbrev=False)
     if action not in ("list", "import"):
         made.add_argument("name")
         made.add_argument("-s", "--scope", choices=WRITTEN_SCOPES)

@@ -176,3 +176,5 @@ def test_servers_are_added_listed_and_removed(
     assert said("remove", "own")[0] == said("get", "own")[0] == said("add", "x")[0] == said("bake")[0] == 2
     assert (tmp_path / ".makeroom" / ".gitignore").read_text() == "mcp.local.json\n"
     assert main(["help"]) == 0
+    assert "-e KEY=VALUE" in said("add", "--help")[1]
+    assert said("add", "helpful", "--", sys.executable, "--help")[0] == 0
