@@ -64,7 +64,7 @@ class Command:
 async def show_help(controller: Controller, argument: str) -> Event | None:
     """Show the keys and commands in short. `keys` and `commands` list all of them, the name of a section \
 such as `room` its commands. With a command's name, show the help of that command."""
-    library, name = controller.services.skills, argument.removeprefix("/")
+    library, name = controller.services.skills, argument.removeprefix("/").lower()
     if (command := find_command(name)) is not None:
         return CommandOutput(f"/{command.name}: {command.help}")
     if name in HELP_SECTIONS:

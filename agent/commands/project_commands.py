@@ -132,8 +132,14 @@ async def show_todos(controller: Controller, argument: str) -> Event | None:
 
 
 async def plan(controller: Controller, argument: str) -> Event | None:
-    """Go to plan mode. Words after it are the prompt; in plan mode, without words, show the newest plan."""
+    """Go to plan mode. Words after it are the prompt; in plan mode, without words, show the newest plan; \
+`off` leaves it."""
     session, context = controller.in_use
+    if argument == "off":
+        left = context.permissions.planning
+        if left:
+            context.permissions.set_mode("manual")
+        return Notice("plan mode is left: edits are asked about" if left else "this is not plan mode")
     if context.permissions.planning and not argument:
         _, newest = newest_plan(session.folded) or (0, "")
         return CommandOutput(newest, "markdown") if newest else Notice("there is no plan yet")

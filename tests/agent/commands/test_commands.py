@@ -35,7 +35,7 @@ def test_help_fits_a_small_window_and_leads_to_all_of_it(tmp_path: Path) -> None
         everything = await run.do("/help commands")
         assert all(f"  /{each.name} " in everything and each.summary in everything for each in COMMANDS)
         assert "/own-39" in everything
-        (room, *_), keys = (await run.do("/help room")).splitlines(), await run.do("/help keys")
+        (room, *_), keys = (await run.do("/help Room")).splitlines(), await run.do("/help keys")
         assert room.split("  ")[1] == "/context" and "Ctrl-B has the running command" in keys
         assert "--dry-run" in await run.do("/help compact") == await run.do("/help /compact")
         assert "did you mean /compact?" in await run.do("/help compcat")
