@@ -29,8 +29,8 @@ from .load import MAX_LINE_BYTES, read_record
 from .messages import ToolUseBlock
 from .record_errors import StoreError
 from .render_text import call_of
-from .search_index import IndexUnavailable, Place, SearchIndex, indexed_text, open_index
-from .search_terms import QueryTerm, query_terms
+from .search_index import IndexUnavailable, Place, SearchIndex, indexed_text, open_index, terms_like
+from .search_terms import QueryTerm, is_ideograph, query_terms
 from .session_lock import RECORDS_FOLDER
 from .stored_outputs import OUTPUTS_FOLDER
 
@@ -45,6 +45,8 @@ WINDOW_CHARS = 300  # what counts as one place
 MAX_MATCHES = 1_000  # of words in one text
 MIN_PLACED_CHARS = 3  # of a term by which a place in a text is found: shorter ones stand everywhere
 MIN_PREFIX_CHARS = 4  # of a word that nothing has, so that words which begin like it count
+MIN_SLIP_LIKENESS = 0.8  # of a word that nothing has and one that it is taken for
+SLIP_WEIGHT = 0.7  # of the word that one which nothing has is taken for
 SLICE_S = 0.2  # that the index is held for at once while it is brought up to date
 UPDATE_S = 2.0  # that a search spends on what was appended since the last one; the rest is not found yet
 
@@ -166,8 +168,10 @@ def _rank(
     within = index.ids_of(sids[0]) if len(sids) == 1 else None
     known = index.count() if within is None else len(within)
     having = {term: index.facts_with(term, within, MAX_FACTS_OF_TERM) for term in terms}
-    for term in [term for term, ids in having.items() if not ids and len(term.text) >= MIN_PREFIX_CHARS]:
-        having[term] = index.facts_with(replace(term, is_prefix=True), within, MAX_FACTS_OF_TERM)
+    for term in [term for term, ids in having.items() if not ids]:
+        if (other := _other_form(index, term, within)) is not term:
+            del having[term]
+            having[other] = index.facts_with(other, within, MAX_FACTS_OF_TERM)
     weights = {
         term: term.weight * math.log(1 + (max(0, known - len(ids)) + 0.5) / (len(ids) + 0.5))
         for term, ids in having.items()
@@ -187,6 +191,24 @@ def _rank(
         for id, place in places.items()
         if place.sid in wanted
     }, weights
+
+
+def _other_form(index: SearchIndex, term: QueryTerm, within: range | None) -> QueryTerm:
+    """A term that nothing has, as the beginning of one that something has, or else as what it is a slip for.
+
+    A single ideograph is the beginning of a pair of them.
+    """
+    if len(term.text) < MIN_PREFIX_CHARS and not is_ideograph(term.text):
+        return term
+    longer = replace(term, is_prefix=True)
+    if index.facts_with(longer, within, 1) or is_ideograph(term.text):
+        return longer
+    from difflib import get_close_matches  # 3 ms that searches for words that are found save
+
+    # Without the signs between parts: `resumesession` is found as `resume_session`.
+    likely = {each.replace("_", ""): each for each in terms_like(index, term.text)}
+    close = get_close_matches(term.text.replace("_", ""), likely, n=1, cutoff=MIN_SLIP_LIKENESS)
+    return QueryTerm(likely[close[0]], term.weight * SLIP_WEIGHT, is_prefix=True) if close else term
 
 
 def _own_and_neighbours(

@@ -39,6 +39,7 @@ BATCH_BYTES = 4 << 20  # of records that are read in one transaction
 MAX_CALL_DISTANCE = 200  # facts between a call and its result
 MIN_FREE_PAGES, MAX_FREE_SHARE = 64, 0.15  # pages of the file that hold nothing
 LOCK_TIMEOUT_S = 2.0
+SAME_START_CHARS, MAX_LIKE_TERMS = 2, 8_000  # of words that may be slips for one another
 MIN_STALE_TEXTS, MAX_STALE_SHARE = 1_000, 0.3  # facts whose records are gone; above both it is made anew
 _FILE_BITS = 26  # the id of a fact is that of its file, shifted, plus its place among the file's texts
 _MARK_BYTES = 32  # of a record before the place up to which it was indexed: they hold a checksum
@@ -311,6 +312,18 @@ class SearchIndex:
         self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (id, " ".join(terms)))
         self._db.execute("INSERT INTO facts VALUES (?, ?, ?, ?)", (id, fact.seq, at, len(terms)))
         return True
+
+
+def terms_like(index: SearchIndex, word: str) -> list[str]:
+    """The terms that begin as a word does and are about as long, as they are held: without endings."""
+    db = index._db
+    db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, words, row)")
+    query = """
+        SELECT term FROM vocabulary WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? LIMIT ?
+    """
+    start, size = word[:SAME_START_CHARS], len(word)
+    bounds = (start, start[:-1] + chr(ord(start[-1]) + 1), size - 4, size + 3)
+    return [term for (term,) in db.execute(query, (*bounds, MAX_LIKE_TERMS))]
 
 
 def _give_back_space(db: sqlite3.Connection) -> None:

@@ -84,6 +84,11 @@ def query_terms(query: str) -> tuple[QueryTerm, ...]:
     return tuple(telling[:MAX_QUERY_TERMS])
 
 
+def is_ideograph(text: str) -> bool:
+    """Whether this is one ideograph: texts are indexed by pairs of them."""
+    return len(text) == 1 and _IDEOGRAPHS.fullmatch(text * 2) is not None
+
+
 @lru_cache(maxsize=CACHED_WORDS)
 def _word_terms(word: str) -> tuple[str, ...]:
     """A word without separators, and the parts at its humps and digits."""

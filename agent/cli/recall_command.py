@@ -21,6 +21,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,9 @@ def _answer_all(scope: RecallScope, file: str) -> int:
 def _queries(text: str) -> Iterator[dict[str, Any]]:
     """The queries of a file, with what else stands in their objects. Raises ValueError."""
     for line in filter(str.strip, text.splitlines()):
-        about = json.loads(line) if line.lstrip().startswith("{") else {"query": line}
+        about: dict[str, Any] = {} if line.lstrip().startswith("{") else {"query": line}
+        with suppress(ValueError):
+            about = about or json.loads(line)
         if not isinstance(about.get("query"), str):
             raise ValueError(f'a query is a line of words, or an object with "query": {line[:80]}')
         yield about

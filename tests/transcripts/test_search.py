@@ -71,6 +71,8 @@ def index_file(project: Path) -> Path:
     [
         ("how often do we retry, and what is the jitter?", "a3"),
         ("maxTries", "a3"),
+        ("maxtries", "a3"),
+        ("the ranodm jiter", "a3"),
         ("src/retry.py", "a2"),
         ("backof*", "a2"),
         ("giving up", "a4"),  # by its stem
@@ -80,6 +82,15 @@ def index_file(project: Path) -> Path:
 )
 def test_what_fits_best_comes_first(project: Path, query: str, best: str) -> None:
     assert found(project, query)[0] == best
+
+
+def test_one_ideograph_is_found_in_the_pairs_that_are_indexed(project: Path) -> None:
+    write(project, "c", User(1, NOON, (TextBlock("所有金额以瑞士法郎显示"),)))
+    assert found(project, "法") == ["c1"]
+
+
+def test_a_word_that_is_like_no_other_finds_nothing(project: Path) -> None:
+    assert found(project, "kubernetes") == found(project, "xq") == found(project, "zzzzzz") == []
 
 
 def test_a_search_keeps_to_its_sessions(project: Path) -> None:

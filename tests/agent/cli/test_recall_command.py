@@ -83,11 +83,17 @@ def test_secrets_of_the_environment_are_masked(
         (("x", "--session", "nope"), "no session 'nope'"),
         (("r9",), "there is no r9"),
         (("--queries", "/none"), "/none"),
+        (("--queries", "-"), 'a query is a line of words, or an object with "query": {"query'),
     ],
 )
 def test_a_mistake_is_exit_2_and_one_line(
-    capsys: pytest.CaptureFixture[str], project: Path, words: tuple[str, ...], complaint: str
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    project: Path,
+    words: tuple[str, ...],
+    complaint: str,
 ) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"query": '))
     code, out, err = run(capsys, project, *words)
     assert (code, out) == (2, "") and complaint in err and err.count("\n") == 1
 
