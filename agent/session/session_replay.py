@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent.events import CommandOutput, EarlierMessages, Emit, Event, Notice, PromptReplayed, ToolCallFinished
+from agent.formatting import shorten
 from tools.base import Tool, ToolError, parse_arguments
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Result
@@ -21,6 +22,7 @@ MAX_RECENT_CALLS = 30
 MAX_RECENT_CHARS = 20_000  # of prompts and answers; what is under way is shown whole
 MAX_EARLIER_ENTRIES = 400  # that a key shows; `makeroom sessions show` has all
 MAX_ANSWER_CHARS = 12_000  # of one answer, which ends with a line
+MAX_CALL_CHARS = 80  # of a call that never ended
 _OWN_COMMAND = re.compile(r"<command-of-the-user>\n\$ (.*?)\n(.*)\n</command-of-the-user>", re.DOTALL)
 
 
@@ -39,8 +41,9 @@ def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit) -> No
         emit(event)
     last = session.folded.conversation.last_exchange
     if last is not None and last.open:
-        running = ", ".join(use.name for index, use in last.uses.items() if index not in last.results)
-        emit(Notice(f"the last run ended in the middle of: {running}; it may have run in part", "warning"))
+        running = [_call(use, tools) for index, use in last.uses.items() if index not in last.results]
+        told = f"the last run ended in the middle of: {', '.join(running)}; it may have run in part"
+        emit(Notice(told, "warning"))
     if entries:
         emit(Notice(f"going on with {session.sid}"))
 
@@ -114,6 +117,11 @@ def _cut(text: str, seq: int) -> str:
 def _without_content(result: Result) -> Result:
     """A result that was left in the file: it has left the context."""
     return replace(result, human={"text": f"(left the context: /recall r{result.seq} shows it)"})
+
+
+def _call(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:
+    """A call in a few words: the person has to look whether it did what it was to do."""
+    return f"{use.name} {shorten(' '.join(_title(use, tools).split()), MAX_CALL_CHARS)}".rstrip()
 
 
 def _title(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:

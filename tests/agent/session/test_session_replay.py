@@ -119,4 +119,4 @@ def test_a_call_that_never_ended_is_told() -> None:
     uses = (ToolUseBlock("t1", "bash", {"command": "make"}),)
     one._add(Reply(2, 1.0, uses, (1,)))
     *_, warning, _ = replayed(one)
-    assert isinstance(warning, Notice) and "ended in the middle of: bash" in warning.text
+    assert isinstance(warning, Notice) and "ended in the middle of: bash make;" in warning.text
