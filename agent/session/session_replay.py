@@ -22,7 +22,7 @@ MAX_RECENT_CALLS = 30
 MAX_RECENT_CHARS = 20_000  # of prompts and answers; what is under way is shown whole
 MAX_EARLIER_ENTRIES = 400  # that a key shows; `makeroom sessions show` has all
 MAX_ANSWER_CHARS = 12_000  # of one answer, which ends with a line
-MAX_CALL_CHARS = 80  # of a call that never ended
+MAX_OPEN_CALL_CHARS = 80  # of a call that never ended
 _OWN_COMMAND = re.compile(r"<command-of-the-user>\n\$ (.*?)\n(.*)\n</command-of-the-user>", re.DOTALL)
 
 
@@ -121,7 +121,7 @@ def _without_content(result: Result) -> Result:
 
 def _call(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:
     """A call in a few words: the person has to look whether it did what it was to do."""
-    return f"{use.name} {shorten(' '.join(_title(use, tools).split()), MAX_CALL_CHARS)}".rstrip()
+    return f"{use.name} {shorten(' '.join(_title(use, tools).split()), MAX_OPEN_CALL_CHARS)}".rstrip()
 
 
 def _title(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:

@@ -22,6 +22,7 @@ from .frame_update import Frame, frame_update
 from .terminal_charset import encode_for_terminal
 from .terminal_text import painted_width, wrap_painted, write_fully
 
+SAVE_CURSOR, RESTORE_CURSOR = "\x1b7", "\x1b8"
 BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
 
 
@@ -75,6 +76,7 @@ class FrameRenderer(Renderer):
 
     def __init__(self, output: FrameOutput) -> None:
         self.compose: Callable[[], Frame] = Frame
+        self.waits = False  # whether the size of the terminal is not known at the moment
         self.on_shown: Callable[[], None] = lambda: None
         self.on_hidden: Callable[[], None] = lambda: None
         self.frame = Frame()
@@ -100,6 +102,8 @@ class FrameRenderer(Renderer):
 
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:
         """Write what turns the last frame into the next, in one update."""
+        if self.waits:
+            return
         if not self._bracketed_paste_enabled:
             self.output.enable_bracketed_paste()
             self.output.disable_autowrap()
@@ -138,17 +142,19 @@ class FrameRenderer(Renderer):
     def blank(self, up: int | None = None) -> None:
         """Make the rows of the frame blank one by one, and forget it; the cursor is `up` rows down in it.
 
-        tmux moves what is on the screen into its history when all of it is erased at once.
+        tmux moves what is on the screen into its history when all of it is erased at once. A terminal that
+        got lower may have dropped rows below the cursor: the way back up is shorter than the frame is high.
         """
         up = self.frame.cursor[0] if up is None else up
         height = max(len(self.frame.rows), up + 1)
         self.output.write_raw("\r")
         self.output.cursor_up(up)
+        self.output.write_raw(SAVE_CURSOR)
         for _ in range(height - 1):
             self.output.erase_end_of_line()
             self.output.cursor_down(1)
         self.output.erase_end_of_line()
-        self.output.cursor_up(height - 1)
+        self.output.write_raw(RESTORE_CURSOR)
         self.output.erase_down()
         self.frame = Frame()
 

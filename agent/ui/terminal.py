@@ -38,6 +38,9 @@ from .terminal_text import (
 
 ASK_GROUND = "\x1b]11;?\x1b\\"
 VIM_MODES = {InputMode.INSERT: "INSERT", InputMode.REPLACE: "REPLACE"}
+# tmux changes its screen at once, but tells a second change only 0.25 s after the first: what is drawn in
+# between is cut, and no longer has the rows that it seems to have.
+SIZE_SETTLE_S = 0.3
 PRINT_INTERVAL_S = 0.02  # for which printing is gathered: at most 50 writes a second
 ESCAPE_TIMEOUT_S = 0.05  # after which an escape byte that came alone is the key
 SEQUENCE_TIMEOUT_S = 0.1  # after which the start of a key sequence is a key of its own
@@ -79,6 +82,7 @@ class LiveScreen:
         self._renderer = app.renderer = FrameRenderer(output)
         self._print_timer: asyncio.TimerHandle | None = None
         self._printed_at = 0.0
+        self._resized: asyncio.TimerHandle | None = None
 
     def print_above(self, text: str) -> None:
         """Print finished lines (ANSI, joined by newlines) once, above the live part, soon."""
@@ -105,7 +109,25 @@ class LiveScreen:
             self.app.invalidate()
 
     def resize(self) -> None:
-        """Draw the live part anew after the terminal changed its size."""
+        """Draw the live part anew after the terminal changed its size, when that is known to be its size."""
+        if self._resized is not None:
+            self._resized.cancel()
+            self._resized = None
+        if "TMUX" in os.environ:
+            self._renderer.waits = True
+            loop, size = asyncio.get_running_loop(), self._output.get_size()
+            self._resized = loop.call_later(SIZE_SETTLE_S, lambda: self._draw_settled(size))
+        else:
+            self._draw_resized()
+
+    def _draw_settled(self, told: Size) -> None:
+        if self._output.get_size() != told:
+            self.resize()  # it changes again
+            return
+        self._renderer.waits = False
+        self._draw_resized()
+
+    def _draw_resized(self) -> None:
         if not self.app._running_in_terminal:
             with self._output.one_update():
                 self._renderer.forget_size()

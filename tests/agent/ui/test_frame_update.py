@@ -1,9 +1,15 @@
 """Frames drawn one after the other: a terminal shows what it should, finished rows once, for few bytes."""
 
+import asyncio
 import random
 
 import pyte
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import DummyInput
 
+from agent.ui import terminal
+from agent.ui.frame_renderer import FrameOutput, FrameRenderer
 from agent.ui.frame_update import Frame, frame_update, row_change
 from agent.ui.terminal_text import painted_width
 
@@ -102,3 +108,52 @@ def test_the_rows_below_what_grows_are_moved_and_not_written_again() -> None:
     update = frame_update(old, new, ["tail", "of which more came", "and more"], 24)
     assert "status" not in update and "─" not in update
     assert len(update) < 80
+
+
+def written(size, path, draw):
+    """What is written to a terminal of such a size by a renderer that is handed over."""
+    with path.open("w") as file:
+        draw(FrameRenderer(FrameOutput(file, lambda: size, term="xterm")))
+    return path.read_bytes().decode()
+
+
+def test_a_frame_is_blanked_whole_and_alone_where_the_terminal_dropped_rows_below_the_cursor(
+    tmp_path,
+) -> None:
+    """tmux does so when it gets lower; a cursor that goes down stops at the last row then."""
+    above, frame = ["first", "second", "third"], ["----", "> one", "  two", "  three", "status"]
+    for dropped in range(4):
+        height = len(above) + len(frame) - dropped
+        screen = fed([*above, *frame][:height], height, [])
+        screen.cursor.y = len(above) + 1  # in the row of `> one`
+
+        def blank(renderer):
+            renderer.frame = Frame(tuple(frame), (1, 2))
+            renderer.blank()
+            renderer.output.flush()
+
+        pyte.Stream(screen).feed(written(Size(height, COLUMNS), tmp_path / "codes", blank))
+        assert [row.rstrip() for row in screen.display if row.strip()] == above
+        assert screen.cursor.y == len(above)
+
+
+def test_in_tmux_nothing_is_drawn_until_the_size_stays(tmp_path, monkeypatch) -> None:
+    """It tells a second change of its size a while after it was made."""
+    monkeypatch.setattr(terminal, "SIZE_SETTLE_S", 0.001)
+    monkeypatch.setenv("TMUX", "/tmp/tmux,1,0")
+
+    async def resized_twice(file):
+        sizes = iter([Size(24, 80), Size(24, 80), Size(24, 20), *[Size(15, 40)] * 9])
+        output = FrameOutput(file, lambda: next(sizes), term="xterm")
+        screen = terminal.LiveScreen(Application(input=DummyInput(), output=output), output)
+        renderer = screen.app.renderer
+        renderer.forget_size, forgotten = lambda: forgotten.append(renderer.waits), []
+        screen.resize()
+        assert renderer.waits and not forgotten
+        while renderer.waits:
+            await asyncio.sleep(0)
+        assert forgotten == [False]
+        return [*sizes]
+
+    with (tmp_path / "codes").open("w") as file:
+        assert len(asyncio.run(resized_twice(file))) < 9  # it looked until two were alike
