@@ -27,6 +27,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from agent.errors import UsageError
 from agent.extensions.approvals import Approvals
 from agent.extensions.mcp.mcp_entries import Scope, ServerEntry, ServerKind, read_entry
 from agent.extensions.mcp.mcp_oauth import log_in, open_browser, token_file
+from agent.extensions.mcp.mcp_remote import MISSING_LIBRARY
 from agent.extensions.mcp.mcp_scopes import (
     ConfiguredServers,
     McpPlaces,
@@ -55,7 +57,7 @@ from .launch import run_setup, with_errors_told
 from .recall_command import print_text
 
 WRITTEN_SCOPES: tuple[Scope, ...] = ("local", "project", "user")
-_IGNORED_LOCAL = "mcp.local.json\n"
+_IGNORED_LOCAL = "mcp.local.json\n.gitignore\n"  # this file too: nothing of it is for others
 
 
 def main(words: list[str]) -> int:
@@ -189,10 +191,17 @@ def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> 
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
     print_text(f"{'replaced' if replaced else 'added'} {given.name} ({made.kind}) in {path}")
-    if made.kind == "stdio" and not made.problem and find_program(made, setup.environ, setup.folder) is None:
-        warning = f"{escaped(no_program(made))} yet: install it or correct the command; mcp list tries it"
-        sys.stderr.write(f"makeroom: {warning}\n")
+    if missing := made.problem or _missing(made, setup):
+        sys.stderr.write(f"makeroom: {given.name} cannot start yet: {escaped(missing)}\n")
     return 0
+
+
+def _missing(entry: ServerEntry, setup: RunSetup) -> str:
+    """What a server that was added lacks: it may be installed later, so that the entry stays."""
+    if entry.kind == "stdio":
+        found = find_program(entry, setup.environ, setup.folder)
+        return f"{no_program(entry)}; install it or correct the command" if found is None else ""
+    return MISSING_LIBRARY if find_spec("mcp") is None else ""
 
 
 def _store(setup: RunSetup, scope: Scope, name: str, raw: Mapping[str, Any]) -> bool:

@@ -158,9 +158,7 @@ def test_servers_are_added_listed_and_removed(
     code, text = said("add", "own", "-e", "KEY=secret", "--", *line)
     assert code == 0 and "no program" not in text
     code, text = said("add", "late", "--", "nowhere-at-all", "-x")
-    assert (
-        code == 0 and "added late" in text and "there is no program 'nowhere-at-all' yet: install it" in text
-    )
+    assert code == 0 and "added late" in text and "there is no program 'nowhere-at-all'; install it" in text
     assert said("remove", "late")[0] == 0
     assert said("add", "-s", "project", "web", "http://127.0.0.1:9/mcp", "-H", "X: ${NOT_SET}")[0] == 0
     code, text = said("list")
@@ -174,7 +172,11 @@ def test_servers_are_added_listed_and_removed(
     assert "added mine" in said("import")[1] and "already" in said("import")[1]
     assert said("remove", "own")[0] == said("remove", "mine")[0] == 0
     assert said("remove", "own")[0] == said("get", "own")[0] == said("add", "x")[0] == said("bake")[0] == 2
-    assert (tmp_path / ".makeroom" / ".gitignore").read_text() == "mcp.local.json\n"
+    assert (tmp_path / ".makeroom" / ".gitignore").read_text() == "mcp.local.json\n.gitignore\n"
+    monkeypatch.setattr("agent.cli.mcp_command.find_spec", lambda name: None)
+    assert (
+        "remote cannot start yet: it needs the extra mcp" in said("add", "remote", "http://127.0.0.1:9/x")[1]
+    )
     assert main(["help"]) == 0
     assert "-e KEY=VALUE" in said("add", "--help")[1]
     assert said("add", "helpful", "--", sys.executable, "--help")[0] == 0
