@@ -5,7 +5,6 @@ Slow to import, as rich is: loaded after the first paint.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 
 from rich.console import Console
@@ -13,9 +12,9 @@ from rich.style import Style
 from rich.text import Text
 
 from tools.files.text_encoding import pluralize
-from transcripts.diff_rows import DiffRow, diff_rows, file_name, with_marks
+from transcripts.diff_rows import DiffRow, by_side, diff_rows, file_name, language_of, with_marks
 
-from .code_colours import coloured, language_of
+from .code_colours import coloured
 from .segment_lines import filled, segment_line
 from .terminal_text import RenderContext, escape_output, painted_width, wrapped_spans
 
@@ -29,26 +28,12 @@ def draw_diff(text: str, ctx: RenderContext, limit: int) -> list[str]:
     shown = with_marks(rows if len(rows) <= limit else rows[: limit - 1])
     digits = max((len(str(row.number)) for row in shown if row.number), default=1)
     language = language_of(file_name(lines)) if ctx.theme.colour else "text"
-    codes = _coloured_rows(shown, language, ctx.theme.palette.code)
+    theme = ctx.theme.palette.code
+    codes = by_side(shown, lambda code: coloured(code, language, theme).split("\n", allow_blank=True))
     drawn = [line for row, code in zip(shown, codes, strict=True) for line in _lines(row, code, digits, ctx)]
     if len(rows) > len(shown):
         drawn.append(ctx.clipped("dim", f"… +{pluralize(len(rows) - len(shown), 'line')}"))
     return drawn
-
-
-def _coloured_rows(rows: Sequence[DiffRow], language: str, theme: str) -> list[Text]:
-    """The text of each row in the colours of its language: removed lines as they stood in the old file."""
-    sides = {}
-    for sign in "-+":
-        code = "\n".join("" if row.sign == "@" else row.text for row in rows if row.sign in (sign, " ", "@"))
-        sides[sign] = iter(coloured(code, language, theme).split("\n", allow_blank=True))
-    found = []
-    for row in rows:
-        sign = "-" if row.sign == "-" else "+"
-        found.append(next(sides[sign]))
-        if row.sign in " @":
-            next(sides["-"])
-    return found
 
 
 def _lines(row: DiffRow, code: Text, digits: int, ctx: RenderContext) -> list[str]:

@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -275,6 +276,25 @@ def test_the_title_is_the_name_else_the_first_prompt() -> None:
     assert title.startswith("fix the build fix the build") and title.endswith("…")
     assert session_title([words, name], "s1") == "my session"
     assert session_title([], "s1") == "Session s1"
+
+
+def test_a_diff_has_the_colours_of_its_language_on_both_sides_and_its_marks() -> None:
+    change = " def f(a):\n-    return a + 1  # <b>\n+    return a + 22  # <b>\n"
+    diff = f"--- a/x.py\n+++ b/x.py\n@@ -1,3 +1,3 @@\n{change}"
+    facts: list[Fact] = [
+        User(1, 1.0, (TextBlock("go"),), (1,)),
+        Reply(2, 1.0, (ToolUseBlock("t", "edit", {"file_path": "x.py"}),), (1,)),
+        Result(3, 1.0, 2, 0, (TextBlock("done"),), human={"diff": diff}),
+    ]
+    page = session_page(fold(facts), "s1")
+    shown = page[page.index("<pre class=diff>") : page.index("</pre>", page.index("<pre class=diff>"))]
+    assert shown.count("<b class=key>return</b>") == 2 and "<b class=def>f</b>" in shown
+    assert "<mark>1</mark>" in shown and "<mark>22</mark>" in shown
+    assert shown.count("<b class=rem># &lt;b&gt;</b>") == 2
+    plain = session_page(
+        fold([*facts[:2], replace(facts[2], human={"diff": diff.replace(".py", ".odd")})]), "s1"
+    )
+    assert "<b class=" not in plain and "<mark>22</mark>" in plain
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
+from itertools import pairwise
 from pathlib import Path
 from string import Template
 
@@ -17,8 +18,17 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
+from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
-from transcripts.diff_rows import DiffRow, diff_rows, file_name, with_marks
+from transcripts.diff_rows import (
+    DiffRow,
+    by_side,
+    diff_rows,
+    file_name,
+    is_quickly_coloured,
+    language_of,
+    with_marks,
+)
 from transcripts.facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from transcripts.fold import Folded
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_injected, is_thinking
@@ -33,6 +43,14 @@ from transcripts.render_text import (
 
 from .size_chart import compaction_words, size_chart
 
+Words = list[tuple[str, str]]  # of a line of code: (kind, text)
+# What the lexers call words -> their class on the page.
+KIND_BY_TOKEN = {
+    "Token.Comment": "rem", "Token.Keyword": "key", "Token.Operator.Word": "key", "Token.Name.Tag": "key",
+    "Token.Name.Builtin": "lib", "Token.Name.Exception": "lib", "Token.Name.Attribute": "lib",
+    "Token.Name.Function": "def", "Token.Name.Class": "def", "Token.Name.Decorator": "lib",
+    "Token.Literal.String": "str", "Token.Literal.Number": "num",
+}  # fmt: skip
 PROGRAM_LABEL = "From the program"
 MAX_LABEL_CHARS = 120
 MAX_PARTIAL_CHARS = 2_000  # of an interrupted reply
@@ -176,21 +194,48 @@ def _diff_lines(diff: str) -> Iterator[str]:
     lines = shortened(diff).splitlines()
     rows = with_marks(diff_rows(lines))
     digits = max((len(str(row.number)) for row in rows if row.number), default=1)
-    if name := file_name(lines):
+    name = file_name(lines)
+    if name:
         yield f'<span class="at">{_html(name)}\n</span>'
-    for row in rows:
+    language = language_of(name)
+    for row, words in zip(rows, by_side(rows, lambda code: _words(code, language)), strict=True):
         kind = {"+": "add", "-": "del", "@": "at"}.get(row.sign, "same")
         margin = f"<i>{row.number or '⋯':>{digits}}</i> {row.sign.replace('@', ' ')} "
-        yield f'<span class="{kind}">{margin}{_marked(row)}\n</span>'
+        yield f'<span class="{kind}">{margin}{_marked(row, words)}\n</span>'
 
 
-def _marked(row: DiffRow) -> str:
-    """The text of a row as HTML, its changed words marked."""
+def _words(code: str, language: str) -> list[Words]:
+    """The lines of the code, each as its words with their kinds, as far as that is quick."""
+    if not is_quickly_coloured(code, language):
+        return [[("", line)] for line in code.split("\n")]
+    lines: list[Words] = [[]]
+    for token, text in get_lexer_by_name(language, stripnl=False, ensurenl=False).get_tokens(code):
+        kind = next(
+            (KIND_BY_TOKEN[part] for part in map(str, reversed(token.split())) if part in KIND_BY_TOKEN), ""
+        )
+        first, *others = text.split("\n")
+        lines[-1].append((kind, first))
+        lines += [[(kind, piece)] for piece in others]
+    return lines if len(lines) == code.count("\n") + 1 else [[("", line)] for line in code.split("\n")]
+
+
+def _marked(row: DiffRow, words: Words) -> str:
+    """The text of a row as HTML: its words by their kinds, those that changed marked instead."""
+    if "".join(text for _, text in words) != row.text:  # the lexer has changed it
+        words = [("", row.text)]
     pieces, at = [], 0
-    for begin, end in row.marks:
-        pieces += [_html(row.text[at:begin]), f"<mark>{_html(row.text[begin:end])}</mark>"]
-        at = end
-    return "".join((*pieces, _html(row.text[at:])))
+    for kind, text in words:
+        cuts = sorted(
+            {at, at + len(text), *(cut for mark in row.marks for cut in mark if at < cut < at + len(text))}
+        )
+        for begin, end in pairwise(cuts):
+            shown = _html(row.text[begin:end])
+            if any(low <= begin < high for low, high in row.marks):
+                pieces.append(f"<mark>{shown}</mark>")
+            else:
+                pieces.append(f"<b class={kind}>{shown}</b>" if kind and shown.strip() else shown)
+        at += len(text)
+    return "".join(pieces)
 
 
 def _pre(text: str) -> str:
