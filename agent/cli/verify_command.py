@@ -63,18 +63,23 @@ class Difference(Exception):
 
 @dataclass(slots=True)
 class Verified:
-    """How much of a record was checked and found as it was; `unhashed` requests have no hash to compare."""
+    """How much of a record was checked and found as it was; `unhashed` requests have no hash to compare.
+
+    `torn`: bytes of a last line that was cut off, as a crash or a full disk leaves one.
+    """
 
     requests: int = 0
     unhashed: int = 0
     removed: int = 0
     prefixes: int = 0
+    torn: int = 0
 
     def line(self) -> str:
         made = f"{pluralize(self.requests, 'request')} made again byte for byte"
         old = f" ({self.unhashed} more have no hash)" if self.unhashed else ""
         left_out = f"{pluralize(self.removed, 'removed text')} fetched"
-        return f"{made}{old}, {left_out}, {self.prefixes} prefixes fold: all as it was"
+        torn = f"; of its last line {pluralize(self.torn, 'byte')} are left, cut off" if self.torn else ""
+        return f"{made}{old}, {left_out}, {self.prefixes} prefixes fold: all as it was{torn}"
 
 
 def main(words: list[str], folder: Path | None = None) -> int:
@@ -112,8 +117,10 @@ def verify_record(home: Path, sid: str) -> Verified:
     loaded = read_record(record_path(home, sid))
     if loaded.damaged:
         damaged = loaded.damaged[0]
-        raise Difference(f"line {damaged.line} is damaged: {damaged.why}")
-    verified = Verified()
+        raise Difference(f"line {damaged.line} is damaged: {damaged.why}" if damaged.line else damaged.why)
+    if not loaded.facts:
+        raise Difference("the record is empty")
+    verified = Verified(torn=loaded.torn_size)
     _verify_requests(loaded.facts, verified)
     _verify_removed(home, loaded, verified)
     return verified

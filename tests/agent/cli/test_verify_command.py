@@ -94,9 +94,20 @@ def damage(facts: list[Fact]) -> list[bytes]:
     return lines
 
 
+def empty(facts: list[Fact]) -> list[bytes]:
+    return []
+
+
+def say_a_line_twice(facts: list[Fact]) -> list[bytes]:
+    lines = [encode_fact(fact, "s") for fact in facts]
+    return [*lines[:6], *lines[5:]]
+
+
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
+        (empty, r"s: the record is empty$"),
+        (say_a_line_twice, r"s: record \d+ comes again"),
         (change_a_result, r"s: r\d+: a request of \d+ messages is not what was sent: \w{12} was sent"),
         (leave_out_a_prompt, r"s: r\d+: a request of \d+ message"),
         (damage, r"s: line 6 is damaged"),
@@ -115,6 +126,14 @@ def test_the_first_difference_is_named(
     target.write_bytes(b"".join(spoil(facts_of(recorded[0], sid))))
     assert main(["-C", str(tmp_path)]) == 1
     assert re.match(told, capsys.readouterr().out)
+
+
+def test_a_last_line_that_was_cut_off_is_told(tmp_path: Path) -> None:
+    record_path(tmp_path, SID).parent.mkdir()
+    record_path(tmp_path, SID).write_bytes(b"".join(encode_fact(fact, SID) for fact in TURN)[:-40])
+    assert re.search(
+        r"all as it was; of its last line \d+ bytes are left", verify_record(tmp_path, SID).line()
+    )
 
 
 def test_a_result_of_several_blocks_is_as_it_was(tmp_path: Path) -> None:
