@@ -280,7 +280,7 @@ class TranscriptView:
         ctx = self._terminal.render_context()
         foot = draw_live_view(self.live_view, ctx, rows, time.monotonic())
         if self._looks:
-            foot = [render_looks(self._looks, ctx), "", *foot][-rows:]
+            foot = [render_looks(self._looks, ctx), *([""] if foot else []), *foot][-rows:]
         tail = self._tail.lines(self._stream, rows - len(foot) - 1, ctx, self._terminal.size())
         return [*tail, *([""] if tail and foot else []), *foot]
 

@@ -179,6 +179,10 @@ def test_sigterm_at_a_question_leaves_cleanly(terminal):
     assert ask(terminal).signal(signal.SIGTERM).ends() == 143
 
 
+def test_what_was_read_before_a_question_has_one_blank_row_below_it(terminal):
+    terminal.type("reads 1;ask\r").sees("Allow bash?", "10 lines\n\n───")
+
+
 def test_a_diff_is_shown_with_its_lines(terminal):
     ask(terminal, "ask diff").sees("2 -     return a - b", "2 +     return a + b")
 
