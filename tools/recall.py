@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
 
 from transcripts.messages import TextBlock
 from transcripts.originals import Originals
+from transcripts.tool_kinds import RECALLED_KEY
 
 from .base import Arguments, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
@@ -37,9 +39,11 @@ async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolRes
         raise ToolError("There is no record to recall from.\nRead the files, or run the command again.")
     record = call.context.lookup()
     if arguments.id is not None and arguments.id.strip():
-        return _original(record, arguments.id.strip().strip("[]"), arguments)
+        found = _original(record, arguments.id.strip().strip("[]"), arguments)
+        return replace(found, about={RECALLED_KEY: True})
     if arguments.query is not None and arguments.query.strip():
-        return await _search(record, arguments, f"r{call.ident.partition('.')[0]}")
+        found = await _search(record, arguments, f"r{call.ident.partition('.')[0]}")
+        return replace(found, about={RECALLED_KEY: True})
     raise ToolError("Neither `id` nor `query` was given.\nGive the id of a placeholder, or words.")
 
 

@@ -23,17 +23,18 @@ from .facts import Fact, Reply, Result, Rewound, User
 from .lazy_dataclass import dataclass
 from .load import MAX_LINE_BYTES
 from .masking import mask
-from .messages import without_injected
+from .messages import Block, ToolUseBlock, without_injected
 from .record_files import SEARCH_FOLDER
 from .render_text import content_text, fact_text, speaker_of
 from .search_terms import QueryTerm, document_terms
 from .session_lock import RECORDS_FOLDER
 from .stored_outputs import OUTPUTS_FOLDER, read_output
+from .tool_kinds import RECALLED_KEY, tool_kind
 
 if TYPE_CHECKING:
     import sqlite3
 
-INDEX_VERSION = 1  # another number makes every index anew
+INDEX_VERSION = 2  # another number makes every index anew
 MAX_INDEXED_CHARS = 1_000_000  # of one fact
 BATCH_BYTES = 4 << 20  # of records that are read in one transaction
 MAX_CALL_DISTANCE = 200  # facts between a call and its result
@@ -76,15 +77,25 @@ class Place:
 
 
 def indexed_text(fact: Fact, outputs: Path) -> str:
-    """What of a fact can be found: what was said, and the whole of an output that was stored beside it."""
+    """What of a fact can be found: what was said, and the whole of an output that was stored beside it.
+
+    Not what was recalled, nor the calls that asked for it: else every search would find the ones before it.
+    """
     match fact:
         case User():
             return content_text(without_injected(fact.blocks))
         case Result() if fact.stored is not None:
             return read_output(fact.stored, outputs) or fact_text(fact)
-        case Result() | Reply():
+        case Reply():
+            said = (block for block in fact.blocks if not _is_recall(block))
+            return content_text(tuple(said))
+        case Result() if not fact.about.get(RECALLED_KEY):
             return fact_text(fact)
     return ""
+
+
+def _is_recall(block: Block) -> bool:
+    return isinstance(block, ToolUseBlock) and tool_kind(block.name) == "recalls"
 
 
 @contextmanager

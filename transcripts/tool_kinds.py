@@ -15,6 +15,7 @@ instructs: loads instructions that hold from then on, so that its results are no
 other: none of these."""
 TOOL_KINDS: tuple[ToolKind, ...] = get_args(ToolKind)
 
+RECALLED_KEY = "recalled"  # in what the record keeps about a result: it shows earlier text again
 _VISIBLE_KEYS = ("name", "description", "input_schema")  # the kind is for the record alone
 _KIND_BY_NAME: dict[str, ToolKind] = {
     **dict.fromkeys(("read", "view", "open", "cat"), "reads"),

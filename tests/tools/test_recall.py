@@ -14,6 +14,7 @@ from tools import compact, recall
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
 from tools.recall import MAX_PAGE_CHARS
 from transcripts.search_hits import Hit
+from transcripts.tool_kinds import RECALLED_KEY
 
 from .file_session import text
 
@@ -75,6 +76,7 @@ def test_words_are_looked_for():
     assert found.endswith("[8 shown, there are more; continue with offset=8]")
     assert text(ask(originals, query="apple", offset=20)).count("apple") == 5
     assert "project hit" in text(ask(originals, query="apple", scope="project"))
+    assert ask(originals, query="apple").about == ask(originals, id="r7").about == {RECALLED_KEY: True}
     twice = Originals(**{"r5": "a pear", "r99": '{"query": "pear"}', "r99.0": "pear"})
     assert text(ask(twice, query="pear")).splitlines()[1:] == ["    a pear"]  # not this very call
     assert text(ask(originals, query="pear")).startswith("Nothing in this session fits: pear; scope")

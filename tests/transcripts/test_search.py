@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from transcripts.facts import Fact, Reply, Result, Rewound, StoredOutput, User
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.record_files import SEARCH_FOLDER, RecordFiles
 from transcripts.search import recorded_sids, search_facts, search_records, update_index
-from transcripts.search_index import IndexUnavailable, open_index
+from transcripts.search_index import INDEX_VERSION, IndexUnavailable, open_index
 from transcripts.session_lock import RECORDS_FOLDER
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 
@@ -109,6 +110,16 @@ def test_a_result_knows_its_call_and_where_the_words_stand(project: Path) -> Non
     assert best.text[best.start :].startswith("jitter")
 
 
+def test_earlier_searches_are_not_found(project: Path) -> None:
+    asked = ToolUseBlock("t9", "recall", {"query": "the green bikeshed"})
+    recalled = (TextBlock("r5  just now  user\n    Paint the bikeshed green."),)
+    facts = [Reply(6, NOON, (TextBlock("I look for it."), asked)), Result(7, NOON, 6, 1, recalled)]
+    write(project, "a", facts[0], replace(facts[1], about={"recalled": True}))
+    places = found(project, "the green bikeshed", "a")
+    assert places[0] == "a5" and "a7" not in places
+    assert found(project, "I look for it", limit=1) == ["a6"]
+
+
 def test_a_stored_output_is_searched_whole(project: Path) -> None:
     text = "line\n" * 3_000 + "the porcupine\n"
     folder = project / OUTPUTS_FOLDER
@@ -188,7 +199,9 @@ def test_an_index_that_is_missing_damaged_or_older_is_made_anew(
     assert found(project, "bikeshed colour")[0] == before[0]
     if spoil is not be_a_folder:  # which needs a person
         assert found(project, "bikeshed colour") == before
-        assert sqlite3.connect(index_file(project)).execute("PRAGMA user_version").fetchone() == (1,)
+        assert sqlite3.connect(index_file(project)).execute("PRAGMA user_version").fetchone() == (
+            INDEX_VERSION,
+        )
     if spoil is be_a_link:
         assert (project / "someone's file").read_text() == "precious"
 
