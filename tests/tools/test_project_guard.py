@@ -103,7 +103,7 @@ def test_what_a_walled_command_changed_is_put_back_and_told(name: str, project: 
         assert after == before
         lines = guard.take_reports()
         assert any(told in line for line in lines)
-        assert not any("look at it" in line for line in lines)
+        assert not any("look at " in line for line in lines)
         assert guard.take_reports() == []
 
     run(main())
@@ -131,7 +131,7 @@ def test_new_places_are_told_and_left(project: Path) -> None:
         (project / ".github/workflows/ci.yml").write_text("on: push")
         await guard.end()
         assert guard.take_reports() == [
-            "[a walled command, or somebody meanwhile, made .github, which other programs act on: look at it]"
+            "[look at .github: a walled command, or somebody meanwhile, made it; other programs act on it]"
         ]
         assert (project / ".github/workflows/ci.yml").exists()
 
@@ -168,7 +168,7 @@ def test_where_the_wall_keeps_guarded_files_only_new_ones_are_told(project: Path
         (project / ".idea/x.xml").write_text("")
         await guard.end()
         assert guard.take_reports() == [
-            "[a walled command, or somebody meanwhile, made .idea, which other programs act on: look at it]"
+            "[look at .idea: a walled command, or somebody meanwhile, made it; other programs act on it]"
         ]
         assert (project / ".env").read_text() == "KEY=2"
         assert not (project / ".git/config").exists()

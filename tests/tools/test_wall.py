@@ -280,7 +280,7 @@ def test_what_steers_other_programs_is_told_when_it_is_made(walled: WalledSessio
     told = walled.told(made)
     for name in (".git/config", ".git/hooks", ".vscode"):
         assert (
-            f"[a walled command, or somebody meanwhile, made {name}, which other programs act on: look at it]"
+            f"[look at {name}: a walled command, or somebody meanwhile, made it; other programs act on it]"
             in told
         )
     assert len(told) == 3

@@ -157,7 +157,7 @@ def _tell_new(paths: Iterable[str], told: set[str]) -> list[str]:
 
 
 def _new_line(path: str) -> str:
-    return f"[{BY_WHOM} made {one_line_path(path)}, which other programs act on: look at it]"
+    return f"[look at {one_line_path(path)}: {BY_WHOM} made it; other programs act on it]"
 
 
 def _shortened(lines: list[str]) -> list[str]:

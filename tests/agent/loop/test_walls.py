@@ -153,7 +153,7 @@ def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: Walled
     assert (shell.folder / "new").read_text() == "a\n"
     assert shell.notes[1].endswith("new f1 f2 and 7 more files") and "f1" not in shell.texts
     assert (
-        "a walled command, or somebody meanwhile, made .vscode, which other programs act on: look at it"
+        "look at .vscode: a walled command, or somebody meanwhile, made it; other programs act on it"
         in shell.texts
     )
 
