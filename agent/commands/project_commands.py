@@ -15,7 +15,7 @@ from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
 from agent.session.system_prompt import memory_of, memory_paths, read_memory, system_prompt
 from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
 from tools.files.text_encoding import pluralize
-from tools.processes.bash_run import move_to_background
+from tools.processes.bash_run import EDITOR_ADVICE, move_to_background
 from tools.processes.jobs import BackgroundJob, command_runner
 from tools.sandbox.guarded_names import MEMORY_NAMES
 
@@ -30,6 +30,7 @@ it keeps to; and what is easily done wrong. Only what you have seen in the files
 IMPROVE_PROMPT = (
     "\nThere is {name} already: keep what is still true, correct what is not, and add what is missing."
 )
+OWN_EDITOR_ADVICE = "run it in a terminal of its own; Ctrl-G opens your editor for the prompt"
 NO_REPLY = 0  # of which a command of the person is a call, for the screen
 MAX_COMMAND_CHARS = 60  # shown of a background command
 MAX_FILE_DIFF_LINES, MAX_DIFF_LINES = 60, 600  # shown by /diff of one file among several, and in all
@@ -109,7 +110,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
         if not private:
             framed = f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>"
             controller.after_prompt.append(framed)
-        return CommandOutput(text)
+        return CommandOutput(text.replace(EDITOR_ADVICE, OWN_EDITOR_ADVICE))
 
     controller.emit(ToolCallStarted(NO_REPLY, number, tool.name, command))
     call = ToolCall(context.tool_context, f"own.{number}", progress=show)

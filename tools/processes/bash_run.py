@@ -27,6 +27,7 @@ from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRequest, CommandRunner, e
 from .output_folding import fold_output
 from .spool import MAX_OUTPUT_BYTES, Spool
 
+EDITOR_ADVICE = "change files with edit or write; give git messages with -m (GIT_EDITOR is `true` here)"
 _MAX_SCREEN_CHARS = 10_000  # for the person; the screen shows fewer still
 _SETTLE_LIMIT_S = 0.05  # for processes that end together with their shell (`>(tee log)`)
 _LONG_RUN_S = 5.0  # from which on the model is told the time
@@ -335,7 +336,7 @@ def _advice(end: CommandEnd, line: str, text: str) -> str | None:
     if end.prompted:
         return "the last line looks like a question, and nobody can answer: use an option that answers it"
     if end.why == "editor":
-        return "change files with edit or write; give git messages with -m (GIT_EDITOR is `true` here)"
+        return EDITOR_ADVICE
     if end.why == "timeout" or end.code != 0 or not text:
         return hint(line, text)
     return None

@@ -1,10 +1,14 @@
 """/init, /memory, /diff, /tasks and `!command` against the strict server."""
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from agent.events import CommandOutput, ToolCallProgress
 from tools.base import ToolCall, parse_arguments
+from tools.bash import run_bash
+from tools.processes.bash_run import CommandLimits
 
 from .controller_run import ControllerRun, run_controller
 
@@ -123,6 +127,21 @@ def test_a_command_of_the_users_own_is_shown_to_the_model_unless_it_is_private(t
         assert "for both" in sent and "for me" not in sent
 
     run_controller(tmp_path, work)
+
+
+def test_an_editor_after_a_bang_is_told_what_the_person_can_do(tmp_path: Path) -> None:
+    (tmp_path / "vi").write_text("#!/bin/sh\nsleep 60\n")
+    (tmp_path / "vi").chmod(0o755)
+
+    async def work(run: ControllerRun) -> None:
+        tools = run.controller.in_use[1].tools
+        soon = partial(run_bash, limits=CommandLimits(editor_s=0.2))
+        tools["bash"] = replace(tools["bash"], run=soon)
+        said = await run.do("!vi notes")
+        assert "an editor waits for keys" in said and "in a terminal of its own" in said
+        assert "edit or write" not in said
+
+    run_controller(tmp_path, work, environ={"PATH": f"{tmp_path}:/usr/bin:/bin"})
 
 
 def test_a_running_command_of_the_users_own_shows_its_output_and_keeps_it_when_interrupted(
