@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import BufferControl, HSplit, Layout, SearchBufferControl, Window
 from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 
@@ -166,6 +167,7 @@ class ScreenLayout:
         self._reason = Buffer(multiline=False)  # in which the reason of a "no" is written
         self._reasoned: ApprovalPanel | None = None  # the question that it is about
         self._search = SearchBufferControl()
+        self._vi_mode: InputMode | None = None  # of the input, while a dialog has its place
         control = BufferControl(
             state.editor.buffer,
             search_buffer_control=self._search,
@@ -241,7 +243,18 @@ class ScreenLayout:
         layout = self.layout
         if layout.current_window is wanted or (layout.is_searching and wanted is self._input_window):
             return
+        self._take_letters(wanted is not self._input_window)
         layout.focus(wanted)
+
+    def _take_letters(self, dialog: bool) -> None:
+        """With vim's keys have letters be answers where a dialog stands, whatever they are in the input."""
+        vi = self._state.terminal.app.vi_state
+        if dialog and self._vi_mode is None:
+            self._vi_mode = vi.input_mode
+            vi.input_mode = InputMode.NAVIGATION  # which ends a command that has begun
+            vi.input_mode = InputMode.INSERT
+        elif not dialog and self._vi_mode is not None:
+            vi.input_mode, self._vi_mode = self._vi_mode, None
 
     def _status_line(self, status: Status | None, ctx: RenderContext) -> str:
         state = self._state

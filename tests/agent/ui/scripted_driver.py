@@ -323,7 +323,12 @@ def main(argv: Sequence[str]) -> int:
     approval.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0.15"))
     folder = Path(argv[1])
     options = Options(plain="--plain" in argv, resume="s41" if "-c" in argv else None)
-    setup = RunSetup(options, Config(state_dir=folder / "state"), folder, os.environ)
+    setup = RunSetup(
+        options,
+        Config(state_dir=folder / "state", editing=os.environ.get("SCRIPTED_EDITING", "emacs")),
+        folder,
+        os.environ,
+    )
 
     async def make(emit: Emit, approver: Approver, chooser: Chooser | None) -> ScriptedDriver:
         if "SCRIPTED_BROKEN" in os.environ:

@@ -179,6 +179,15 @@ def test_sigterm_at_a_question_leaves_cleanly(terminal):
     assert ask(terminal).signal(signal.SIGTERM).ends() == 143
 
 
+def test_with_the_keys_of_vim_letters_answer_whatever_they_mean_in_the_input(tmp_path):
+    with PtyTerminal(tmp_path, SCRIPTED_EDITING="vim") as terminal:
+        terminal.ready().type("wait gate;ask\r").sees("Ctrl-C to interrupt").type("draft\x1b").sees("NORMAL")
+        terminal.type("d").open_gate().sees("Allow bash?").again("n", lambda: "Why not?" in terminal.text)
+        terminal.type("no way\r").logged("Deny(reason='no way'").sees("❯ draft", "NORMAL")
+        terminal.type("ddipick fruits\r").sees("Which fruit?").type("ban").sees("search: ban").type("\r")
+        terminal.logged("picked 'banana'")
+
+
 def test_what_was_read_before_a_question_has_one_blank_row_below_it(terminal):
     terminal.type("reads 1;ask\r").sees("Allow bash?", "10 lines\n\n───")
 
