@@ -13,7 +13,13 @@ from .terminal_text import RenderContext, cell_width, escape_prose, longest_end
 
 INPUT_PROMPT = "❯ "
 # What prompt_toolkit calls the parts of a line -> our roles.
-_ROLES = {"chip": "chip", "hint": "dim", "incsearch": "found", "incsearch.current": "found"}
+_ROLES = {
+    "chip": "chip",
+    "hint": "dim",
+    "incsearch": "found",
+    "incsearch.current": "found",
+    "selected": "found",
+}
 
 
 class InputDrawing:

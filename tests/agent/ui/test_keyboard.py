@@ -56,6 +56,16 @@ def test_a_search_of_the_history_and_a_reason_lose_whole_characters_too(terminal
     terminal.type(f"so{family}\x7f\r").logged("Deny(reason='so'")
 
 
+def test_what_is_selected_is_seen(terminal):
+    def reversed_text():
+        return "".join(
+            cell.data for row in terminal.screen.buffer.values() for cell in row.values() if cell.reverse
+        )
+
+    terminal.type("alpha beta\x1b[1;2D\x1b[1;2D").until(lambda: reversed_text() == "ta", "the selection")
+    terminal.type("\x7f").sees("❯ alpha be\n").until(lambda: reversed_text() == "", "none")
+
+
 def test_backspace_removes_a_whole_chip(terminal):
     terminal.type(START + b"x\n" * 50 + END).sees("[paste 1").type("\x7fshort").sees("❯ short").misses(
         "[paste"
