@@ -31,6 +31,7 @@ STATUS_SEPARATOR = " · "
 CONTEXT_RANK = 0
 RANKS_BESIDE_OWN_LINE = (1, 2)  # mode, what waits and what runs: no line of one's own may hide them
 SHORTCUT_GAP = "   "
+MORE_SHORTCUTS = "… /help keys lists all"
 SHORTCUTS = (
     "/ commands   @ files   ! shell   ↑ history   Ctrl-R search",
     "newline: Shift+Enter, Alt+Enter, Ctrl-J or \\ Enter",
@@ -61,11 +62,11 @@ def max_input_rows(rows: int) -> int:
     return max(rows // 3, 2)
 
 
-def draw_completions(buffer: Buffer, ctx: RenderContext) -> list[str]:
+def draw_completions(buffer: Buffer, ctx: RenderContext, rows: int) -> list[str]:
     """The completions around the current one with their summaries, or the shortcuts after a `?`."""
     state = buffer.complete_state
     if state is None or not state.completions:
-        return _shortcut_rows(ctx) if buffer.text == "?" else []
+        return _shortcut_rows(ctx, rows) if buffer.text == "?" else []
     at, count = state.complete_index, len(state.completions)
     first = max(0, min((at or 0) - MAX_COMPLETION_ROWS + 2, count - MAX_COMPLETION_ROWS))
     shown = state.completions[first : first + MAX_COMPLETION_ROWS]
@@ -82,8 +83,8 @@ def draw_completions(buffer: Buffer, ctx: RenderContext) -> list[str]:
     return rows
 
 
-def _shortcut_rows(ctx: RenderContext) -> list[str]:
-    """The shortcuts, each whole on its row where the screen is wide enough for one."""
+def _shortcut_rows(ctx: RenderContext, room: int) -> list[str]:
+    """The shortcuts in at most `room` rows, each whole on its row where the screen is wide enough for one."""
     rows: list[str] = []
     for line in SHORTCUTS:
         row = ""
@@ -93,7 +94,10 @@ def _shortcut_rows(ctx: RenderContext) -> list[str]:
                 row = ""
             row += SHORTCUT_GAP + shortcut if row else shortcut
         rows.append(row)
-    return [part for row in rows for part in ctx.wrapped("dim", row)]
+    drawn = [part for row in rows for part in ctx.wrapped("dim", row)]
+    if len(drawn) <= room:
+        return drawn
+    return [*drawn[: max(room - 1, 0)], ctx.clipped("dim", MORE_SHORTCUTS)]
 
 
 def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
@@ -233,7 +237,7 @@ class ScreenLayout:
         if self.layout.is_searching:
             search, column = draw_one_row(self._search.buffer, SEARCH_PROMPT, ctx)
             lines, cursor = [*lines, search], (len(lines), column)
-        return [*lines, *draw_completions(state.editor.buffer, ctx)], cursor
+        return [*lines, *draw_completions(state.editor.buffer, ctx, rows - len(lines) - 4)], cursor
 
     def _focus(self) -> None:
         """At a question keys have no other place than its reason: none of them edits the hidden draft."""

@@ -182,7 +182,9 @@ def test_what_was_looked_at_is_shown_where_outputs_are_whole() -> None:
 
 @pytest.mark.parametrize("columns", [40, 60, 120])
 def test_no_shortcut_is_broken_where_the_screen_has_room_for_it(columns: int) -> None:
-    rows = draw_completions(Buffer(document=Document("?")), RenderContext(columns, Theme(False, False)))
+    asked, ctx = Buffer(document=Document("?")), RenderContext(columns, Theme(False, False))
+    rows = draw_completions(asked, ctx, 30)
+    assert draw_completions(asked, ctx, 4) == [*rows[:3], "… /help keys lists all"]
     shortcuts = {shortcut for line in SHORTCUTS for shortcut in line.split(SHORTCUT_GAP)}
     shown = {shortcut for row in rows for shortcut in row.split(SHORTCUT_GAP)}
     assert {one for one in shortcuts if len(one) <= columns} <= shown
