@@ -62,11 +62,11 @@ def max_input_rows(rows: int) -> int:
     return max(rows // 3, 2)
 
 
-def draw_completions(buffer: Buffer, ctx: RenderContext, rows: int) -> list[str]:
+def draw_completions(buffer: Buffer, ctx: RenderContext, room: int) -> list[str]:
     """The completions around the current one with their summaries, or the shortcuts after a `?`."""
     state = buffer.complete_state
     if state is None or not state.completions:
-        return _shortcut_rows(ctx, rows) if buffer.text == "?" else []
+        return _shortcut_rows(ctx, room) if buffer.text == "?" else []
     at, count = state.complete_index, len(state.completions)
     first = max(0, min((at or 0) - MAX_COMPLETION_ROWS + 2, count - MAX_COMPLETION_ROWS))
     shown = state.completions[first : first + MAX_COMPLETION_ROWS]
