@@ -152,9 +152,9 @@ def not_once(random: Random) -> tuple[int, str] | None:
     drawn = [draw_markdown(chunk.text, columns, Theme()) for chunk in [*chunks, *stream.end()]]
     shown = re.sub(r"[\s│─]", "", strip_sequences("\n".join(drawn)))
     # a narrow table has the letters of a word in rows that others stand between
-    seen, wanted = (re.findall(r"w\d+q" if columns >= 40 else r"[wq\d]", each) for each in (shown, text))
+    seen, wanted = (re.findall(r"w\d+q" if columns >= 80 else r"[wq]", each) for each in (shown, text))
     missing = Counter(wanted) - Counter(seen)
-    again = Counter(seen) - Counter(wanted) if columns >= 40 else None
+    again = Counter(seen) - Counter(wanted) if columns >= 80 else None
     return (columns, text) if missing or again else None
 
 
