@@ -59,7 +59,8 @@ class Permission:
 
 def parse_call(context: TurnContext, use: ToolUseBlock, tool: Tool) -> ParsedCall:
     """Read the input of a call. Raises ToolError."""
-    use = replace(use, input=with_own_names(tool, use.input))
+    if not use.input.keys() <= getattr(tool.arguments, "model_fields", use.input).keys():
+        use = replace(use, input=with_own_names(tool, use.input))
     arguments = parse_arguments(tool, use.input)
     title = tool.title(arguments)
     return ParsedCall(use, tool, title, arguments, tool.access(arguments, context.tool_context))

@@ -86,7 +86,7 @@ def test_a_socket_is_refused_and_a_folder_is_listed(files: FileSession):
     files.put("d/inner/f", b"x")
     files.put("d/a.py", b"x")
     result = files.result("read", file_path="d")
-    assert result.error
+    assert not result.error
     assert text(result).endswith("2 entries:\na.py\ninner/")
     for tool, more in (("write", {"content": "x"}), ("edit", {"old_string": "a", "new_string": "b"})):
         assert "a folder" in files.refused(tool, file_path="d", **more)
