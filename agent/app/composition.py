@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -20,9 +20,9 @@ from agent.extensions.skills.skill_presence import NoSkills, SkillCatalog, find_
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.anthropic.clouds import cloud_of
-from agent.model.anthropic.request import beta_header
+from agent.model.anthropic.request import FORMAT, beta_header, encode_request
 from agent.model.selection import ModelFactsCache, ModelSelection
-from agent.model_port import Model
+from agent.model_port import Model, ModelRequest
 from agent.ports import Approver, Chooser, ToolSource
 from agent.session.records_guard import RecordsGuard
 from agent.session.repository import SessionRepository
@@ -84,6 +84,21 @@ PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {
     "openai": openai_model,
     "demo": demo_model,
 }
+
+
+@cache
+def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
+    """How recorded requests are encoded again, by the names that the record holds."""
+    chat = import_module("agent.model.chat_completions.chat_request")
+    demo = import_module("agent.demo.demo_model")
+    return {
+        FORMAT: encode_request,
+        chat.CHAT_FORMAT: partial(chat.encode_chat_request, official=False),
+        chat.OFFICIAL_CHAT_FORMAT: partial(chat.encode_chat_request, official=True),
+        demo.ENCODING: demo.encode_for_demo,
+    }
+
+
 SKILL_TOOL_MODULE = "agent.extensions.skills.skill_tool"
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 

@@ -15,15 +15,12 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.demo.demo_model import ENCODING, encode_for_demo
-from agent.model.anthropic.request import FORMAT, encode_request
-from agent.model.chat_completions.chat_request import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request
+from agent.app.composition import encoders
 from agent.model_port import ModelRequest, RequestSettings
 from compact.invariants import problems
 from compact.plan import SummaryRequest
@@ -45,13 +42,6 @@ from transcripts.view import Message, Part, PartKind, sendable
 from .command_words import OneLineParser
 from .recall_command import complain, print_text
 
-# How recorded requests are encoded again, by the names that the record holds.
-ENCODERS: Mapping[str, Callable[[ModelRequest], bytes]] = {
-    FORMAT: encode_request,
-    CHAT_FORMAT: partial(encode_chat_request, official=False),
-    OFFICIAL_CHAT_FORMAT: partial(encode_chat_request, official=True),
-    ENCODING: encode_for_demo,
-}
 MAX_CHECKED_PREFIXES = 400  # of one record, evenly spread: each costs as much as its conversation is long
 HASH_CHARS = 12  # of a hash that is shown
 _SETTINGS = frozenset(field.name for field in fields(RequestSettings))
@@ -148,7 +138,7 @@ def _with_question(view: Sequence[Message]) -> list[Message]:
 
 
 def _verify_request(folded: Folded, sent: RequestSent, verified: Verified) -> None:
-    encode = ENCODERS.get(sent.encoding)
+    encode = encoders().get(sent.encoding)
     if not sent.sha256 or encode is None:
         verified.unhashed += 1
         return
