@@ -8,10 +8,10 @@ the very end exactly one TurnFinished. The others may come at any time. `emit` i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from transcripts.facts import Reply, Result
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, Usage
 
 Reason = Literal["done", "interrupted", "failed", "max_turns", "refused", "denied", "no_answer"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from tools.files.text_encoding import pluralize
-from transcripts.lazy_dataclass import dataclass
 from transcripts.listing import SessionSummary
 from transcripts.masking import SecretMasks
 from transcripts.record_errors import SessionInUse

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeGuard
 
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, TextBlock, Usage
 from transcripts.tool_kinds import is_server_tool
 from transcripts.view import Message

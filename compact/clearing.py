@@ -7,10 +7,10 @@ may copy them, so write and edit refuse text of this form; it must not change li
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from transcripts.facts import Clear, Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.server_calls import server_call_of
 from transcripts.view import Part, PartKind, View

@@ -11,10 +11,9 @@ import pkgutil
 import re
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Literal
-
-from transcripts.lazy_dataclass import dataclass
 
 LASTING, REQUEST, WISH, FACT, REST = 5, 4, 3, 2, 1  # weights of sentences, the heaviest first
 MAX_SENTENCE_CHARS = 600  # a longer one is data, not speech, and weighs least

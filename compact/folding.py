@@ -6,11 +6,11 @@ for the window, single blocks are shrunk.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Clear, Fold, Result
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import TextBlock
 from transcripts.view import Part, PartKind
 

@@ -9,7 +9,7 @@ session that refers back less than the table expects has its rates scaled down.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 from itertools import islice
@@ -18,7 +18,6 @@ from math import sqrt
 from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Result
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, TextBlock
 from transcripts.server_calls import finished_results
 from transcripts.tool_kinds import ToolKind

@@ -9,7 +9,7 @@ use are in the record.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from math import log
@@ -17,7 +17,6 @@ from typing import Literal
 
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import Metadata, Result, User
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import TextBlock, ToolUseBlock, is_injected
 from transcripts.tool_kinds import ToolKind
 

@@ -8,10 +8,10 @@ the window leaves no choice.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from transcripts.facts import Clear
-from transcripts.lazy_dataclass import dataclass
 from transcripts.view import PartKind
 
 from .cache_breakpoints import cache_breakpoints, first_unedited

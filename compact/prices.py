@@ -6,10 +6,9 @@ the price or less; what the change freed is not read any more, on every later ca
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import ceil
 
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Usage
 
 MILLION = 1_000_000

@@ -8,11 +8,11 @@ lines and carrying them. What the view still shows, or what the file does not ho
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from transcripts.entries import Prompt
 from transcripts.facts import Fact, Reply, Result
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, TextBlock, ToolUseBlock
 
 from .hazards import (

@@ -2,11 +2,9 @@
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Literal, get_args
-
-from transcripts.lazy_dataclass import dataclass
 
 Policy = Literal["thrifty", "classic", "off"]
 WARNING_PERCENT, CRITICAL_PERCENT, BLOCKING_PERCENT, EXHAUSTED_PERCENT = 80, 95, 98, 100  # of the window

@@ -9,12 +9,11 @@ turn goes on.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from transcripts.entries import Entry, Prompt
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import (
     INJECTED_CLOSING_TAG,
     INJECTED_OPENING_TAG,

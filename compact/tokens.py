@@ -13,6 +13,7 @@ import struct
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import combinations
@@ -24,7 +25,6 @@ from typing import Any
 
 from transcripts.facts import RequestSent
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import (
     Block,
     ImageBlock,

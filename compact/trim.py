@@ -7,11 +7,11 @@ does a page of which little would go.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from transcripts.facts import Result
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, TextBlock, ToolUseBlock
 
 from .hazards import SHOWN_IN, tracker_of

@@ -6,10 +6,10 @@ bound to what was shown then.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, ToolUseBlock, without_injected
 from transcripts.render_text import call_of, content_text, speaker_of
 

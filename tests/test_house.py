@@ -258,16 +258,6 @@ def test_heavy_libraries_stay_in_their_places() -> None:
     assert breaches(rule) == []
 
 
-def test_dataclasses_are_those_that_are_quick_to_define() -> None:
-    own = ("tools/process_supervisor/", "transcripts/lazy_dataclass.py")  # the one runs alone, by itself
-
-    def rule(module: Module) -> Iterator[str]:
-        if not module.path.startswith(own):
-            yield from module.imported & {"dataclasses.dataclass"}
-
-    assert breaches(rule) == []
-
-
 def test_pure_modules_touch_nothing() -> None:
     def rule(module: Module) -> Iterator[str]:
         if module.path.startswith(PURE) and module.path not in IMPURE_BY_NEED:

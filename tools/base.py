@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -19,7 +19,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tools.sandbox.wall import LeaveDecision, WallRefusal
 from transcripts.facts import StoredOutput
-from transcripts.lazy_dataclass import dataclass
 from transcripts.masking import SecretMasks
 from transcripts.messages import Block, TextBlock, empty_mapping
 from transcripts.originals import Originals

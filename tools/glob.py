@@ -9,6 +9,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from tools.files.resolve_path import is_inside, one_line_path, resolve_path
 from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained
 from tools.files.text_encoding import pluralize
 from tools.sandbox.guarded_names import is_protected
-from transcripts.lazy_dataclass import dataclass
 
 from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 

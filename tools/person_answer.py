@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
-
-from transcripts.lazy_dataclass import dataclass
 
 ANSWERS = "answers"  # the field of a changed input that has what was answered: {question: answer}
 

@@ -12,10 +12,10 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from .lazy_dataclass import dataclass
 from .record_errors import RecordUnreadable
 
 _PIECE_BYTES = 1 << 20

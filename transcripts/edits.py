@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from .facts import Clear, Compacted, Edit, Fold, Opened, Undone, Unthink
-from .lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -6,10 +6,9 @@ results.
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from .facts import Reply, Result, User
-from .lazy_dataclass import dataclass
 from .messages import ToolUseBlock
 
 

@@ -8,10 +8,9 @@ cache only; the order of facts is that of `seq`. `tokens` holds one count for ea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from .lazy_dataclass import dataclass
 from .messages import Block, Usage, empty_mapping
 
 

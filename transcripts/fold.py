@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .edits import ActiveEdits
@@ -32,7 +32,6 @@ from .facts import (
     Undone,
     User,
 )
-from .lazy_dataclass import dataclass
 from .messages import ToolUseBlock, Usage, usage_from_json
 from .tool_kinds import ToolKind, tool_kind
 from .view import View

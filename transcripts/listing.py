@@ -10,12 +10,12 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from .codec import BadLine, decode_line
 from .facts import Fact, Metadata, Opened, User
-from .lazy_dataclass import dataclass
 from .messages import TextBlock, said_by_person
 from .record_errors import AmbiguousSession, NoSuchSession
 from .session_lock import RECORDS_FOLDER

@@ -18,7 +18,7 @@ import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
@@ -27,7 +27,6 @@ from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_l
 from .disk import DISK, Disk, opened_fd
 from .facts import Compacted, Fact, Opened, Result, Rewound, Undone, UnknownFact
 from .fold import Folded, fold, replace_facts
-from .lazy_dataclass import dataclass
 from .record_errors import NoSuchSession, RecordUnreadable, StoreError
 
 MAX_LINE_BYTES = 1 << 28  # a longer line is no record: we write at most 50 MB

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import Any
 
 from .codec import CHECKSUM, seal
-from .lazy_dataclass import dataclass
 from .secret_forms import MIN_SECRET_CHARS, SECRET_FORMS
 from .view import to_json_bytes
 

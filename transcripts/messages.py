@@ -8,11 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
-
-from .lazy_dataclass import dataclass
 
 # The program's own context within a prompt (folder, date, ...) is a text block between these tags.
 INJECTED_OPENING_TAG = "<surroundings>"

@@ -11,14 +11,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from .codec import BadLine
 from .facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, Started, User
 from .fold import Folded, fold
-from .lazy_dataclass import dataclass
 from .load import LazyResults, read_record
 from .record_errors import NoSuchSession, StoreError
 from .render_text import block_text, fact_text, speaker_of

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from .lazy_dataclass import dataclass
 from .session_lock import RECORDS_FOLDER
 from .stored_outputs import OUTPUTS_TOP
 

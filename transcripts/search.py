@@ -15,7 +15,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
 from pathlib import Path
@@ -24,7 +24,6 @@ from threading import Event, Thread
 from .codec import BadLine, decode_line
 from .disk import opened_unread
 from .facts import Fact, Reply, Result
-from .lazy_dataclass import dataclass
 from .load import MAX_LINE_BYTES, read_record
 from .messages import ToolUseBlock
 from .record_errors import StoreError

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .disk import read_regular
 from .facts import Result
-from .lazy_dataclass import dataclass
 from .messages import ToolUseBlock
 from .render_text import format_age, speaker_of
 from .search import Found

@@ -14,13 +14,13 @@ import stat
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .codec import BadLine, decode_line
 from .disk import make_private_folders, opened_fd, opened_unread
 from .facts import Fact, Reply, Result, Rewound, User
-from .lazy_dataclass import dataclass
 from .load import MAX_LINE_BYTES
 from .masking import mask
 from .messages import Block, ToolUseBlock, without_injected

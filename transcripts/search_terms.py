@@ -7,10 +7,9 @@ any spelling that has the same parts. Endings of words are the index's own busin
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, pairwise
-
-from .lazy_dataclass import dataclass
 
 MAX_TERM_CHARS = 40  # of one part; what is longer is a hash or encoded
 MAX_COMPOUND_CHARS = 100  # of a compound name

@@ -14,10 +14,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
-
-from .lazy_dataclass import dataclass
 
 MIN_SECRET_CHARS = 8  # a shorter value would be found in innocent text
 MIN_RANDOM_CHARS = 12  # of the value of a name that other things have too, such as SORT_KEY

@@ -23,11 +23,10 @@ import stat
 import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .disk import append_line, make_private_folders
-from .lazy_dataclass import dataclass
 from .record_errors import StoreError
 from .record_files import WRITTEN_ONCE, RecordFiles, Stamp
 from .spare_files import SpareFile, SpareFiles

@@ -7,7 +7,7 @@ import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +23,6 @@ from .disk import (
     replace_and_open,
     sync_folders,
 )
-from .lazy_dataclass import dataclass
 from .record_files import Stamp, stamp_of
 from .session_lock import ensure_private_folder
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
 
-from .lazy_dataclass import dataclass
 from .messages import Block, ToolResultBlock, ToolUseBlock
 
 

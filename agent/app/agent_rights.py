@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.extensions.agents.agent_definitions import narrower_mode
@@ -17,7 +17,6 @@ from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, Per
 from agent.session.session import Session
 from tools.base import Access, ToolError, parse_arguments
 from transcripts.entries import Exchange, Prompt
-from transcripts.lazy_dataclass import dataclass
 
 REFUSED_BEFORE = "this was refused to the session that started you, and is refused to its agents too"
 

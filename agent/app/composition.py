@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -30,7 +30,6 @@ from compact.tokens import TokenCounter, load_counter
 from tools import BUILTIN, CONDITIONAL
 from tools.base import Tool
 from tools.registry import BuiltinTools, join_tools
-from transcripts.lazy_dataclass import dataclass
 
 from .project_items import settle_project_items
 from .setup import RunSetup

@@ -10,7 +10,7 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +22,6 @@ from agent.permissions.settings_toml import permissions_path, read_settings
 from compact.prices import Prices
 from compact.settings import current_names
 from transcripts.disk import is_foreign
-from transcripts.lazy_dataclass import dataclass
 from transcripts.secret_forms import secret_texts
 
 from .given_settings import GivenSettings

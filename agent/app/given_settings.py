@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from agent.permissions.modes import mode_named
 from agent.permissions.rule_syntax import known_rules
 from agent.permissions.settings_toml import read_settings
 from transcripts.disk import read_regular
-from transcripts.lazy_dataclass import dataclass
 
 from .options import Options
 

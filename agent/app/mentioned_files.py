@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from agent.session.session import Session
 from compact.tokens import calibrate
 from tools.base import Access, ToolError
 from tools.files.resolve_path import is_inside
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, TextBlock, is_attached
 
 from .pasted_images import IMAGES_FOLDER

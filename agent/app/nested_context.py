@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,6 @@ from agent.session.system_prompt import MEMORY_HEAD, SAFETY_RULES, TOOL_CONTRACT
 from tools.base import SpawnRequest, Tool, ToolError
 from tools.inbox import Inbox
 from tools.registry import definitions
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block
 
 from .agent_model import model_of_agent

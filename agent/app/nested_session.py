@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,6 @@ from tools.base import SpawnRequest, SpawnResult
 from tools.files.text_encoding import pluralize
 from tools.processes.jobs import BackgroundJob, command_runner
 from transcripts.facts import Fact, Reply, Result, User
-from transcripts.lazy_dataclass import dataclass
 from transcripts.load import read_record
 from transcripts.messages import Block, TextBlock, Usage
 from transcripts.record_errors import StoreError

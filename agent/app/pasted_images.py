@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -22,7 +23,6 @@ from tools.files.images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media
 from tools.files.safe_open import load_file
 from tools.processes.env_filter import filter_environment
 from transcripts.disk import make_private_folders, replace_file
-from transcripts.lazy_dataclass import dataclass
 
 MAX_PASTED_PATHS = 10  # of images that are dropped at once
 IMAGE_TIMEOUT_S = 3.0  # for a program to give what the clipboard holds

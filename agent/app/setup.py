@@ -6,6 +6,7 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import ConfigError
@@ -13,7 +14,6 @@ from agent.permissions.modes import Mode
 from agent.permissions.sandbox_settings import SandboxSettings, with_entries
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
 from compact.settings import CompactSettings, settings_from
-from transcripts.lazy_dataclass import dataclass
 from transcripts.masking import SecretMasks
 from transcripts.secret_forms import secret_values
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from glob import escape
 
 from agent.errors import AgentError
@@ -28,7 +28,6 @@ from agent.session.skill_texts import injected_instructions, instructions_text
 from tools.base import SpawnRequest, ToolError, ToolResult
 from tools.task import DEFAULT_AGENT, report_text
 from transcripts.disk import read_regular
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import TextBlock
 
 from .composition import Services

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from transcripts.disk import append_line, read_regular
-from transcripts.lazy_dataclass import dataclass
 from transcripts.record_errors import StoreError
 from transcripts.session_lock import RECORDS_FOLDER, ensure_private_folder
 

@@ -8,9 +8,9 @@ import re
 import time
 import zlib
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from transcripts.lazy_dataclass import dataclass
 from transcripts.record_errors import StoreError
 from transcripts.session_lock import ensure_private_folder
 

@@ -6,9 +6,9 @@ Reads only. It does not wait for a running command, whose changes are known when
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 from tools.files.patch import unified_diff
-from transcripts.lazy_dataclass import dataclass
 
 from .recorder import Checkpoints
 from .snapshot import PathState

@@ -13,11 +13,11 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from tools.files.safe_open import closing, safe_open
-from transcripts.lazy_dataclass import dataclass
 
 from .change_log import FileChange
 from .recorder import Checkpoints

@@ -12,10 +12,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from transcripts.lazy_dataclass import dataclass
 from transcripts.session_lock import RECORDS_FOLDER
 
 from .change_log import ChangeLog, FileChange, checkpoints_folder

@@ -11,11 +11,9 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
-
-from transcripts.lazy_dataclass import dataclass
 
 from .content_store import ContentStore
 

@@ -22,12 +22,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tools.truncate import escaped
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.listing import find_session
 from transcripts.masking import SecretMasks
 from transcripts.originals import RECALL_ID, Originals

@@ -16,7 +16,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from compact.summary_prompt import summary_messages
 from tools.files.text_encoding import pluralize
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, RequestSent, Result, User
 from transcripts.fold import Folded, fold
-from transcripts.lazy_dataclass import dataclass
 from transcripts.listing import find_session
 from transcripts.load import LoadedRecord, read_record
 from transcripts.messages import TextBlock

@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, cast
 
 from agent.app.controller import CommandTable, Controller
@@ -20,7 +21,6 @@ from agent.errors import AgentError
 from agent.events import CommandOutput, Emit, Event, Notice
 from agent.formatting import shorten
 from agent.ports import Approver, Chooser
-from transcripts.lazy_dataclass import dataclass
 from transcripts.record_errors import StoreError
 
 from . import agent_commands as agents

@@ -8,6 +8,7 @@ prompt is given back for editing.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from agent.app.controller import Controller
 from agent.checkpoints.change_log import changed_files_since
@@ -21,7 +22,6 @@ from agent.session.repository import load_deferred
 from tools.files.text_encoding import pluralize
 from transcripts.entries import Prompt
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.render_text import format_age
 
 SCOPES = ("conversation", "files", "both")

@@ -5,10 +5,9 @@ It knows nothing but what is in view: cleared results are placeholders, folded e
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, empty_mapping
 from transcripts.view import Message
 

@@ -3,14 +3,13 @@
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import ClassVar
 
 from agent.errors import ModelNotFound, PromptTooLong
 from agent.events import Emit, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest, PendingBlock
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, Usage, block_to_json
 from transcripts.view import Message, to_json_bytes
 

@@ -8,11 +8,9 @@ that a record names. What is not in view is listed again from the right place, a
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from itertools import takewhile
-
-from transcripts.lazy_dataclass import dataclass
 
 from .conversation import Answer, Step, calls_in, own_text, tool_call
 

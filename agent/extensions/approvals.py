@@ -11,11 +11,11 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from transcripts.disk import make_private_folders, opened_fd, read_regular, replace_file
-from transcripts.lazy_dataclass import dataclass
 
 MAX_APPROVALS_BYTES = 8 * 1024 * 1024
 EVERYWHERE = "*"  # under which the file has what was decided for all projects

@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from transcripts.disk import read_regular
-from transcripts.lazy_dataclass import dataclass
 
 MAX_MARKDOWN_BYTES = 64 * 1024
 MAX_FRONTMATTER_CHARS = 16 * 1024

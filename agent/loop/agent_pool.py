@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from agent.events import AgentStatus
 from agent.session.session import Session
@@ -12,7 +12,6 @@ from tools.base import SpawnRequest, SpawnResult, ToolError, ToolInterrupted, te
 from tools.files.text_encoding import pluralize
 from tools.inbox import Inbox
 from tools.task import report_text
-from transcripts.lazy_dataclass import dataclass
 
 MAX_AGENTS_AT_ONCE = 4
 MAX_AGENTS_OF_SESSION = 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from glob import escape
 from typing import Any, Literal
 
@@ -16,7 +16,6 @@ from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import Verdict, judge_call
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
 from tools.base import Access, Tool, ToolError, parse_arguments, with_own_names
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import ToolUseBlock
 
 from .context import TurnContext

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.errors import PromptTooLong
@@ -37,7 +37,6 @@ from compact.settings import CompactSettings
 from compact.tokens import calibrate, context_tokens
 from transcripts.entries import Prompt
 from transcripts.facts import Fold
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import SKILL_START, TextBlock
 from transcripts.record_errors import StoreError
 from transcripts.stored_outputs import store_output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from agent.checkpoints.recorder import Checkpoints
 from agent.model.retry import MAX_TRIES
@@ -16,7 +16,6 @@ from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import Tool, ToolContext
-from transcripts.lazy_dataclass import dataclass
 
 from .agent_pool import AgentPool
 from .session_wall import SessionWall

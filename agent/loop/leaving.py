@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
@@ -13,7 +14,6 @@ from agent.permissions.rules import may_leave
 from agent.ports import Deny, PermissionQuestion
 from tools.network.network_hosts import host_name
 from tools.sandbox.wall import LeaveDecision, WallProfile, WallRefusal, short_path
-from transcripts.lazy_dataclass import dataclass
 
 from .call_permission import ParsedCall, grant_always
 from .context import TurnContext

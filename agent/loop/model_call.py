@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from agent.errors import (
     BlockRejected,
@@ -32,7 +32,6 @@ from compact.settings import ContextWindow
 from compact.summary_prompt import summary_messages
 from compact.tokens import calibrate, context_tokens
 from transcripts.facts import Clear, Reply, RequestSent, Unthink
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import (
     UNSIGNED,
     Block,

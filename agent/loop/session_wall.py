@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,6 @@ from tools.processes.command_socket import SupervisorLost
 from tools.processes.jobs import command_runner
 from tools.sandbox.wall import WallLevel, WallProfile
 from tools.sandbox.wall_profile import wall_profile
-from transcripts.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from tools.network.network_proxy import NetworkProxy

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from agent.errors import ModelError
@@ -22,7 +22,6 @@ from agent.session.session import Session, calls_of
 from compact.trim import MIN_TRIMMED_CHARS
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from transcripts.facts import Reply
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
 
 from .asking import ask_person

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 from agent.session.session import Session
@@ -15,7 +16,6 @@ from tools.files.safe_open import in_thread, load_file
 from tools.files.text_encoding import decode_text, unify_newlines
 from transcripts.codec import BadLine
 from transcripts.facts import Fact
-from transcripts.lazy_dataclass import dataclass
 from transcripts.load import LazyResults
 from transcripts.messages import Block, TextBlock, ToolUseBlock, injected
 

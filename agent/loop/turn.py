@@ -7,13 +7,13 @@ of them. It may be cancelled at any await; the record is valid at each.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from agent.errors import ModelError, PromptTooLong
 from agent.events import Emit, Notice, TurnFinished
 from agent.session.session import Session, calls_of, text_of_reply
 from tools.files.text_encoding import pluralize
 from transcripts.facts import Reply
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import TextBlock
 
 from .compaction import compact_if_due, compact_reactively

@@ -12,12 +12,11 @@ import logging
 import math
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent.errors import RequestRejected, TransientError
 from agent.model.retry import UNREADABLE_TRIES
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import INVALID_JSON, replace_surrogates
 
 from .error_mapping import unreadable

@@ -10,6 +10,7 @@ import json
 import re
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from agent.errors import (
@@ -26,7 +27,6 @@ from agent.errors import (
 )
 from agent.model.retry import UNREADABLE_TRIES, retry_after
 from tools.truncate import printable
-from transcripts.lazy_dataclass import dataclass
 from transcripts.masking import mask
 from transcripts.messages import replace_surrogates
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from agent.errors import ModelError, ModelNotFound, UsageError
 from agent.model_port import Model, ModelFacts
 from transcripts.disk import make_private_folders, read_regular, replace_file
-from transcripts.lazy_dataclass import dataclass
 from transcripts.masking import mask
 
 from .error_mapping import LOCAL

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Protocol
 
 from tools.files.text_encoding import word_set
-from transcripts.lazy_dataclass import dataclass
 
 from .program_names import ProgramFiles
 from .risky_options import risky_word

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
-
-from transcripts.lazy_dataclass import dataclass
 
 from .launcher_tables import SHELL_STARTERS, Launcher
 from .shell_syntax import Words

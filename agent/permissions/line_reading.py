@@ -6,10 +6,8 @@ Where it cannot be told what runs, the reading says so; it never leaves a comman
 from __future__ import annotations
 
 import re
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-
-from transcripts.lazy_dataclass import dataclass
 
 from .launched_commands import MAKEFILES, MAKES, is_interpreter, launched_by, names_program, recipes
 from .launches import Launch, Script, is_unknown, program_name, value_commands

@@ -6,8 +6,7 @@ Every program of which "always" offers the beginning (allow_rules.py) has a row 
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from transcripts.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

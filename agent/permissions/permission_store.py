@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from transcripts.disk import make_private_folders, read_regular, replace_file
-from transcripts.lazy_dataclass import dataclass
 
 from .modes import Mode
 from .rule_syntax import OPENING, Rule, parse_rules

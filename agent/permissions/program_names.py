@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tools.files.text_encoding import word_set
-from transcripts.lazy_dataclass import dataclass
 
 from .launches import is_unknown, program_name
 from .line_reading import Invocation, LineReading, read_line

@@ -6,11 +6,10 @@ What the words tell is decided here; what files and programs they mean is asked 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tools.files.text_encoding import word_set
-from transcripts.lazy_dataclass import dataclass
 
 from .allow_rules import Trap
 from .option_syntax import NotProved, SetTrap

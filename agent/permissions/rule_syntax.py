@@ -15,13 +15,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from agent.formatting import own_name
 from tools import BUILTIN, CONDITIONAL
 from tools.files.text_encoding import word_set
 from tools.network.network_hosts import host_name
-from transcripts.lazy_dataclass import dataclass
 
 from .shell_syntax import Words
 

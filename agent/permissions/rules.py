@@ -7,12 +7,10 @@ a question. Within the wall a command needs no question; without one what cannot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from glob import escape
 from typing import TYPE_CHECKING, Literal
-
-from transcripts.lazy_dataclass import dataclass
 
 from .allow_rules import ReadingJudge, coverage, lasting_rule
 from .deny_rules import Denial, denial_of

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from tools.sandbox.wall import SandboxSetting
-from transcripts.lazy_dataclass import dataclass
 
 SANDBOX_MODES: tuple[SandboxSetting, ...] = get_args(SandboxSetting)
 ProjectAccess = Literal["writable", "read-only"]

@@ -7,9 +7,9 @@ is found, or `UnreadableError` is raised.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from tools.files.text_encoding import word_set
-from transcripts.lazy_dataclass import dataclass
 
 from .shell_reader import interpret_body, read_here_documents, read_sum, read_word, try_sum
 from .shell_values import (

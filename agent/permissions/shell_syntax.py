@@ -8,10 +8,9 @@ never to allow.
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from tools.files.text_encoding import word_set
-from transcripts.lazy_dataclass import dataclass
 
 Words = list[str]  # of one simple command: the program, then its arguments, unquoted; never empty
 MAX_PARSED_CHARS = 10_000  # of a line; nobody reads a longer one before allowing it

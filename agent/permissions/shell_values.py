@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
-
-from transcripts.lazy_dataclass import dataclass
 
 MAX_DEPTH = 30  # of substitutions, subshells and scripts within each other
 MAX_STEPS = 2_000  # pieces of words of one line; recorded sessions have at most 500

@@ -8,9 +8,9 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tools.files.text_encoding import word_set
-from transcripts.lazy_dataclass import dataclass
 
 from .launches import is_open, program_name
 from .line_reading import Invocation

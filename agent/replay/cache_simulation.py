@@ -8,10 +8,9 @@ result are charged the id that joins them, which our own count leaves out.
 """
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from agent.model.anthropic.request import markable_part
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Usage, block_to_json
 from transcripts.view import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, to_json_bytes
 

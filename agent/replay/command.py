@@ -8,6 +8,7 @@ is 2.
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from pkgutil import resolve_name
@@ -16,7 +17,6 @@ from typing import NoReturn
 from compact.prices import PRICE_TIERS
 from compact.tokens import TokenCounter, load_counter
 from transcripts.importers import UnreadableRecording, import_session
-from transcripts.lazy_dataclass import dataclass
 
 from .figures import Run, as_json, as_markdown
 from .policies import DEFAULT_TERMS, OWN_OVERHEAD_TOKENS, REPLAY_POLICIES, ReplayTerms, setup_of

@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
-
-from transcripts.lazy_dataclass import dataclass
 
 OUTPUT_PRICE = 5.0  # of an output token in input tokens, on every model that we know
 

@@ -6,7 +6,7 @@ be set.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from compact.identifiers import strings
@@ -18,7 +18,6 @@ from compact.settings import HOUR_TTL_S, CompactSettings, ContextWindow, trigger
 from compact.tokens import TokenCounter
 from transcripts.entries import Exchange, Prompt
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import TextBlock
 
 REPLAY_POLICIES = ("thrifty", "classic", "off", "summary")

@@ -18,6 +18,7 @@ judged.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 
 from compact.hazards import pages_referred_to
@@ -26,7 +27,6 @@ from compact.invariants import fact_at
 from compact.uncompact import in_force
 from transcripts.facts import Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, TextBlock, ToolUseBlock
 from transcripts.view import Message, PartKind
 

@@ -16,7 +16,7 @@ the window, re-reads included.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from compact.cache_breakpoints import cache_breakpoints
 from compact.identifiers import joined_text
@@ -30,7 +30,6 @@ from compact.trim import trim_page
 from tools.processes.output_folding import fold_output
 from transcripts.facts import Clear, Compacted, Edit, Fact, Failed, Metadata, Reply, RequestSent, Result, User
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage
 from transcripts.view import Message, Part, PartKind, sendable
 

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from tools.files.resolve_path import FileArguments, one_line_path, suggestions
 from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
 from tools.files.text_encoding import pluralize
 from tools.read import folder_names, read_page, restore_seen
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import ATTACHED_LINE, Block, ImageBlock, TextBlock, empty_mapping, injected
 from transcripts.render_text import content_text
 

@@ -10,10 +10,9 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from transcripts.lazy_dataclass import dataclass
 from transcripts.record_files import RECORD_FOLDERS
 from transcripts.session_lock import RECORDS_FOLDER, lock_holder
 from transcripts.spare_copy import Restored, SpareCopy, make_spare_copy, told_of

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from transcripts.disk import read_regular
 from transcripts.facts import Fact, Opened
 from transcripts.fold import fold
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
-from transcripts.lazy_dataclass import dataclass
 from transcripts.listing import SessionSummary, find_session, newest_session, recorded_sessions
 from transcripts.load import LazyResults, LoadedRecord, fetch_everything, read_record
 from transcripts.masking import SecretMasks

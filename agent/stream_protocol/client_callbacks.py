@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.extensions.hooks.hook_answers import HookFailed, hook_answer
@@ -20,7 +20,6 @@ from agent.ports import (
     PermissionQuestion,
     PermissionUpdate,
 )
-from transcripts.lazy_dataclass import dataclass
 
 from .client_channel import ClientChannel, ClientRefused
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, TextBlock, blocks_from_json, empty_mapping
 
 MAX_QUOTED_FRAME_CHARS = 200  # of a line that makes no sense

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from agent.extensions.mcp.mcp_entries import read_entry, server_words
 from agent.extensions.mcp.mcp_server import McpServer, ServerLimits
 from agent.extensions.mcp.mcp_session import ConnectionLost, Message, ServerFailed
-from transcripts.lazy_dataclass import dataclass
 
 from .client_channel import ClientChannel, ClientRefused
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent.extensions.mcp.mcp_calls import direct_tool
 from agent.extensions.mcp.mcp_server import McpServer
 from tools.base import Tool
-from transcripts.lazy_dataclass import dataclass
 
 _TOLD_OF_TOOLS = ("name", "description", "annotations")
 

@@ -11,14 +11,13 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from wcwidth import strip_sequences
 
 from agent.permissions.modes import WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from tools.person_answer import ANSWERS
-from transcripts.lazy_dataclass import dataclass
 
 from .question_form import QuestionForm
 from .render import render_diff

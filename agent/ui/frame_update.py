@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
 from operator import eq
-
-from transcripts.lazy_dataclass import dataclass
 
 from .terminal_text import painted_width
 

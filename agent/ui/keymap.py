@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prompt_toolkit.key_binding import KeyBindings
-
-from transcripts.lazy_dataclass import dataclass
 
 MAX_KEYMAP_BYTES = 64 * 1024
 KeySequence = tuple[str, ...]  # as prompt_toolkit names keys

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from agent import events
 from agent.formatting import format_count, format_duration
 from tools.files.text_encoding import pluralize
-from transcripts.lazy_dataclass import dataclass
 from transcripts.tool_kinds import tool_kind
 
 from .render import BRANCH, MIN_TOLD_SECONDS, call_title

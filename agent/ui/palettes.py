@@ -7,8 +7,7 @@ dark background. A theme adds backgrounds, which need one of 256 colours, or any
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from transcripts.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 # Role -> (attributes that stay without colour, colours), as SGR numbers.
 ROLES: Mapping[str, tuple[str, str]] = {

@@ -11,7 +11,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from prompt_toolkit.filters import Condition, FilterOrBool
@@ -21,7 +21,6 @@ from prompt_toolkit.layout import FormattedTextControl, HSplit, Layout, Window
 from wcwidth import iter_graphemes_reverse
 
 from agent.menus import Menu, MenuRow
-from transcripts.lazy_dataclass import dataclass
 
 from .frame_update import Frame
 from .terminal import Terminal, exit_on_signals

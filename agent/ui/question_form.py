@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from prompt_toolkit.filters import FilterOrBool
 from prompt_toolkit.key_binding import KeyBindings
-
-from transcripts.lazy_dataclass import dataclass
 
 from .picker import ANSWER_DELAY_S, ERASING_KEYS, MARKER, bind_dialog_keys
 from .terminal_text import (

@@ -7,13 +7,13 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from agent.app.setup import RunSetup
 from agent.ports import Driver
-from transcripts.lazy_dataclass import dataclass
 
 from .approval import ApprovalDialog
 from .completion import CompletionSource, FileIndex, is_command

@@ -10,6 +10,7 @@ import re
 import select
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
@@ -17,7 +18,6 @@ from urllib.parse import quote
 from wcwidth import iter_graphemes, iter_graphemes_reverse, strip_sequences, wcwidth
 
 from tools.truncate import INVISIBLE, JOINERS
-from transcripts.lazy_dataclass import dataclass
 
 from .palettes import ANSI, ROLES, Palette
 

@@ -11,13 +11,12 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from wcwidth import strip_sequences
 
 from agent import events
-from transcripts.lazy_dataclass import dataclass
 
 from .live_view import REDRAW_INTERVAL_S, LiveView, draw_live_view
 from .render import (

@@ -5,6 +5,7 @@ one, because of several folds over the same facts the widest counts.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 
 from compact.folding import message_count
@@ -15,7 +16,6 @@ from compact.summary_record import directives_within, live_within, request_withi
 from compact.uncompact import exemptions
 from transcripts.facts import Fold
 from transcripts.fold import Folded
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, TextBlock
 
 MAX_DIRECTIVES_TOKENS = 1_000  # of the user's sentences that stay of what is snipped

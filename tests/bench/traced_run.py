@@ -3,8 +3,7 @@
 Counted is every function of the product that is entered on the main thread, once each. Comprehensions and
 generator expressions belong to the function that holds them (from Python 3.12 on most have no frame of their
 own), and a coroutine that goes on after a wait is not entered again. What the warming of the command
-supervisor does meanwhile, a task of its own, is left out, and that the methods of dataclasses are written at
-their first call, as the standard library does it before.
+supervisor does meanwhile, a task of its own, is left out.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = tuple(f"{ROOT / name}{os.sep}" for name in ("agent", "tools", "compact", "transcripts"))
 BEGINNINGS = {"Controller.prompt": "prompt", "MessageAccumulator.feed": "result"}  # function -> the way
-BESIDE = ("tools/processes/supervisor_client.py", "transcripts/lazy_dataclass.py")
+BESIDE = ("tools/processes/supervisor_client.py",)
 POST = ("_base_client.py", "post")  # of the SDK: the request goes out
 
 

@@ -16,11 +16,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from tools.base import ToolError
-from transcripts.lazy_dataclass import dataclass
 
 from .resolve_path import one_line_path
 from .safe_open import FOLDER_FLAGS, FileChanged, FileContent, closing, load_file, opened_path

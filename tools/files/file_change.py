@@ -6,11 +6,11 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tools.base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from transcripts.lazy_dataclass import dataclass
 
 from .atomic_write import WriteAbandoned, WriteRequest, atomic_write
 from .patch import added_omission, holds_placeholder, unified_diff

@@ -14,11 +14,9 @@ import re
 import threading
 from bisect import bisect_right
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from time import monotonic
-
-from transcripts.lazy_dataclass import dataclass
 
 from .safe_open import MAX_WHOLE_BYTES
 from .text_encoding import TextForm, decode_text, unify_newlines

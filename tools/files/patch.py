@@ -10,9 +10,8 @@ import difflib
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
-
-from transcripts.lazy_dataclass import dataclass
 
 from .text_encoding import TextForm, unify_newlines
 

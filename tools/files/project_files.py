@@ -12,12 +12,12 @@ import stat
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from fnmatch import translate
 from itertools import islice
 from pathlib import Path
 
 from tools.truncate import is_plain
-from transcripts.lazy_dataclass import dataclass
 
 from .text_encoding import word_set
 

@@ -13,12 +13,12 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from tools.base import ToolError
 from tools.daemon_threads import FileSystemSilent, in_daemon_thread
-from transcripts.lazy_dataclass import dataclass
 
 from .resolve_path import one_line_path, suggestions
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from tools.processes.command_socket import CommandHandle, SupervisorLost
 from tools.processes.env_filter import filter_environment
 from tools.processes.jobs import DRAIN_LIMIT_S, CommandRunner, command_runner
 from transcripts.disk import make_private_folders
-from transcripts.lazy_dataclass import dataclass
 from transcripts.record_files import RECORD_FOLDERS
 
 from .resolve_path import canonical_path, is_inside

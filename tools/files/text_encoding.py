@@ -9,8 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from contextlib import suppress
-
-from transcripts.lazy_dataclass import dataclass
+from dataclasses import dataclass
 
 _BYTE_ORDER_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
     (codecs.BOM_UTF8, "utf-8", "surrogateescape"),

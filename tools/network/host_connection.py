@@ -12,13 +12,13 @@ import ipaddress
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import h11
 
 from tools.base import ToolError
 from tools.files.safe_open import in_thread
-from transcripts.lazy_dataclass import dataclass
 
 _RESOLVE_LIMIT_S = 10.0
 _CONNECT_LIMIT_S = 15.0  # for all addresses of a host, and for what a proxy answers

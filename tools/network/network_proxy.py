@@ -13,12 +13,11 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import h11
-
-from transcripts.lazy_dataclass import dataclass
 
 from .host_connection import HostConnection, HostNotPublic, HostUnreachable, connect_to_host
 from .network_hosts import host_name, shown_host

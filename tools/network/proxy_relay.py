@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import h11
-
-from transcripts.lazy_dataclass import dataclass
 
 from .client_hello import (
     HANDSHAKE_RECORD,

@@ -9,11 +9,10 @@ import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tools.base import ToolCall, ToolContext, ToolError, ToolInterrupted, ToolResult
 from tools.sandbox.wall import LeaveDecision, WallRefusal
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import TextBlock
 
 from .bash_run import CommandLimits, command_result, output_so_far, run_foreground

@@ -12,13 +12,13 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from tools.base import ToolContext, ToolResult, text_result
 from tools.files.text_encoding import guess_codec, pluralize
 from tools.truncate import NO_OUTPUT, count_invisible, cut_at_lines, escaped, printable, shown_chars
-from transcripts.lazy_dataclass import dataclass
 
 from .command_hints import hint, is_answer, looks_like_prompt, opens_editor
 from .command_progress import ProgressThrottle, from_first_character

@@ -12,10 +12,8 @@ import signal
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
-
-from transcripts.lazy_dataclass import dataclass
 
 from .json_socket import JsonSocket
 

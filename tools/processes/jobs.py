@@ -15,7 +15,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,7 +25,6 @@ from tools.sandbox.project_guard import project_guard
 from tools.sandbox.wall import WallLevel, WallProfile, WallRefusal
 from tools.sandbox.wall_profile import wall_profile
 from tools.sandbox.wall_refusal import MAX_SCANNED_CHARS, WalledRun, find_refusal
-from transcripts.lazy_dataclass import dataclass
 
 from .command_socket import CommandHandle
 from .env_filter import filter_environment, hide_own_environment

@@ -8,14 +8,13 @@ import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 
 from tools.sandbox.wall import WallProfile, WallRefusal
 from tools.sandbox.wall_refusal import WalledRun, find_refusal
 from transcripts.disk import opened_fd
-from transcripts.lazy_dataclass import dataclass
 
 from .jobs import DRAIN_LIMIT_S, CommandRunner, exit_code
 

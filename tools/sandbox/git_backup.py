@@ -14,12 +14,11 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from tools.files.safe_open import FOLDER_FLAGS, closing
-from transcripts.lazy_dataclass import dataclass
 
 BY_WHOM = "a walled command, or somebody meanwhile,"  # of what is reported: who it was cannot be told
 _STATE_FILES = ("HEAD", "packed-refs", "index", "shallow")

@@ -14,11 +14,10 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from tools.files.safe_open import FOLDER_FLAGS, closing, safe_open
-from transcripts.lazy_dataclass import dataclass
 
 from .guarded_paths import guarded_in_project
 

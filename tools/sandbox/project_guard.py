@@ -18,13 +18,12 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from tools.files.resolve_path import one_line_path
 from tools.files.safe_open import FILE_TIMEOUT_S, FOLDER_FLAGS, closing, in_thread, safe_open
-from transcripts.lazy_dataclass import dataclass
 
 from .git_backup import BY_WHOM, GitBackup
 from .guarded_state import (

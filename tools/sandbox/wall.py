@@ -6,10 +6,9 @@ for secrets and our own records; it reaches no network but through the session's
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-from transcripts.lazy_dataclass import dataclass
 
 # What holds walled commands: mount, PID and network namespaces; Landlock and seccomp (weaker); macOS's
 # sandbox-exec; nothing.

@@ -11,9 +11,8 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-
-from transcripts.lazy_dataclass import dataclass
 
 from .wall import WallProfile, WallRefusal
 

@@ -6,9 +6,9 @@ replaced history (a replay has the history itself), and what a second prompt on 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import Block, ToolResultBlock
 
 from .recording import ImportedSession, ParsedFile, content_blocks, parse_time

@@ -5,12 +5,11 @@ What cannot be parsed or paired is counted and left out, never guessed at.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from transcripts.facts import Fact, Reply, Result, User
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import (
     Block,
     TextBlock,

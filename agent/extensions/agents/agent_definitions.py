@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from agent.permissions.modes import MODES, Mode, mode_named
-from transcripts.lazy_dataclass import dataclass
 
 MAX_AGENT_DESCRIPTION_CHARS = 250  # shown to the model of each
 MAX_AGENTS_SECTION_CHARS = 4_000  # of the list in the system prompt: 2 % of a window of 50,000 tokens

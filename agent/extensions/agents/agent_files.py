@@ -6,6 +6,7 @@ Those of the project count once they are approved, by the bytes that they had th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.extensions.approvals import ProjectItem
@@ -13,7 +14,6 @@ from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
 from agent.permissions.settings_toml import claude_folder, home_folder
 from agent.session.system_prompt import repository_folders
 from transcripts.disk import is_foreign, read_regular
-from transcripts.lazy_dataclass import dataclass
 
 from .agent_definitions import BUILTIN_AGENTS, AgentDefinition, agent_definition, given_agents
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.errors import ConfigError
@@ -18,7 +18,6 @@ from agent.permissions.program_files import ProjectPrograms
 from agent.permissions.settings_toml import claude_folder, read_settings
 from tools.files.text_encoding import pluralize
 from transcripts.disk import is_foreign, read_regular
-from transcripts.lazy_dataclass import dataclass
 
 from .hook_table import HookEntry, read_hooks, status_command
 

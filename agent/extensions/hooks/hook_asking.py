@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
 from agent.ports import HookAnswer, HookEvent, Hooks
-from transcripts.lazy_dataclass import dataclass
 
 from .hook_answers import HookFailed
 from .hook_inputs import hook_input, with_short_form

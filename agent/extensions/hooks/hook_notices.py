@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent.formatting import client_name
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
-from transcripts.lazy_dataclass import dataclass
 
 IDLE_NOTICE_S = 60.0  # after a turn without anything new
 

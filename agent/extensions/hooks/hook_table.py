@@ -11,12 +11,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.formatting import client_name
 from agent.ports import HookEvent
-from transcripts.lazy_dataclass import dataclass
 
 HOOK_TIMEOUT_S = 60.0  # unless the entry names another
 SHORT_NAMES: Mapping[str, tuple[HookEvent, ...]] = {

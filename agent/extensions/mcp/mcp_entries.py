@@ -6,11 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from agent.permissions.rule_syntax import FOREIGN_PREFIX
-from transcripts.lazy_dataclass import dataclass
 from transcripts.masking import SecretMasks, mask
 from transcripts.secret_forms import secret_values
 

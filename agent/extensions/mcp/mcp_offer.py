@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from agent.permissions.rule_syntax import FOREIGN_PREFIX
-from transcripts.lazy_dataclass import dataclass
 
 from .mcp_entries import tool_names
 from .mcp_session import ConnectionLost, McpSession, Message, ServerFailed

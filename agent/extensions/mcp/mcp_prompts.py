@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from tools.base import ToolContext, ToolError
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import ATTACHED_LINE, Block, ImageBlock, TextBlock, injected
 
 from .mcp_entries import tool_names

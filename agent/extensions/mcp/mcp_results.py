@@ -7,6 +7,7 @@ import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from tools.processes.spool import Spool
 from tools.truncate import cut_at_lines, printable
 from transcripts.disk import replace_file
 from transcripts.facts import StoredOutput
-from transcripts.lazy_dataclass import dataclass
 from transcripts.masking import SecretMasks
 from transcripts.messages import Block, TextBlock
 from transcripts.stored_outputs import make_outputs_folder

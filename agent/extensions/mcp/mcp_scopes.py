@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent.errors import UsageError
 from transcripts.disk import make_private_folders, read_regular, replace_file
-from transcripts.lazy_dataclass import dataclass
 
 from .mcp_entries import Scope, ServerEntry, read_entry, servers_in
 from .mcp_presence import PROJECT_SERVER_FILES, USER_SERVER_FILE

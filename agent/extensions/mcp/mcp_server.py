@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
-
-from transcripts.lazy_dataclass import dataclass
 
 from .mcp_entries import ServerEntry
 from .mcp_offer import Offer, ask_offer

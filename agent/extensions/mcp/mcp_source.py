@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from weakref import WeakSet
 from agent.extensions.approvals import ProjectItem
 from tools.base import Tool, ToolContext
 from tools.inbox import Inbox
-from transcripts.lazy_dataclass import dataclass
 
 from .mcp_calls import direct_tool
 from .mcp_entries import ServerEntry, canonical_bytes, read_entry, server_words, servers_in, variables_in

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.extensions.frontmatter import read_markdown
 from agent.permissions.settings_toml import claude_folder
-from transcripts.lazy_dataclass import dataclass
 
 from .skill_files import check_origin
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.extensions.approvals import ProjectItem
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
 from transcripts.disk import read_regular
-from transcripts.lazy_dataclass import dataclass
 
 from .skill_files import read_skills
 from .skill_presence import Skill, SkillPlace, skill_places

@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import field
-
-from transcripts.lazy_dataclass import dataclass
+from dataclasses import dataclass, field
 
 _BLOCK = r"^```![ \t]*\n(?P<block>.*?)\n```[ \t]*$"
 _INLINE = r"(?<!\S)(?<!`` )!`(?P<line>[^`\n]+)`"

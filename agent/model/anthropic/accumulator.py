@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
@@ -26,7 +26,6 @@ from agent.model.answer_reader import (
     too_large,
 )
 from agent.model_port import IncomingReply, PendingBlock
-from transcripts.lazy_dataclass import dataclass
 from transcripts.messages import UNSIGNED, Block, Usage, block_from_json, replace_surrogates_in_json
 
 # delta type -> (the field that holds its text, the kind of block that it belongs to)

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, ClassVar
 
@@ -44,7 +44,6 @@ from agent.model.error_mapping import (
 from agent.model.retry import UNREADABLE_TRIES
 from agent.model.server_windows import with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
-from transcripts.lazy_dataclass import dataclass
 from transcripts.masking import mask
 from transcripts.messages import UnknownBlock
 

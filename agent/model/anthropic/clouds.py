@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 from agent.errors import AuthenticationError
-from transcripts.lazy_dataclass import dataclass
 
 SWITCH = "CLAUDE_CODE_USE_"
 OFF_VALUES = ("", "0", "false", "no", "off")

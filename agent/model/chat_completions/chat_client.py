@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,7 +42,6 @@ from agent.model.error_mapping import (
 from agent.model.retry import UNREADABLE_TRIES
 from agent.model.server_windows import with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
-from transcripts.lazy_dataclass import dataclass
 from transcripts.masking import mask
 
 from .chat_request import CHAT_FORMAT, CHAT_NAMES, OFFICIAL_CHAT_FORMAT, encode_chat_request
