@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import groupby
-from pathlib import PurePath
 from typing import TypeVar
 
 _HUNK_STARTS = re.compile(r"@@ -(\d+)\S* \+(\d+)")  # in the old and the new file
@@ -19,102 +18,6 @@ MAX_MARKED_LINE_CHARS = 400  # words of longer lines are not compared
 MAX_MARKED_LINES = 150  # of one diff: comparing takes up to half a millisecond a line
 MAX_SKIPPED_LINES = 4  # that were put between two that belong together
 MIN_KEPT_SHARE = 0.5  # of both lines that must have stayed, for marks to tell more than they hide
-
-# Code beyond these limits, or in another language, has no colours: some lexers take time without end for text
-# that was made for that. Those of these languages take at most half a second within the limits.
-MAX_COLOURED_CHARS = 10_000
-MAX_COLOURED_LINE_CHARS = 500
-COLOURED_LANGUAGES = frozenset(
-    [
-        "asm",
-        "bash",
-        "batch",
-        "c",
-        "c++",
-        "clojure",
-        "cmake",
-        "console",
-        "cpp",
-        "csharp",
-        "css",
-        "dart",
-        "diff",
-        "docker",
-        "dockerfile",
-        "elixir",
-        "erlang",
-        "fish",
-        "fsharp",
-        "go",
-        "graphql",
-        "groovy",
-        "haskell",
-        "hcl",
-        "html",
-        "http",
-        "ini",
-        "java",
-        "javascript",
-        "jinja",
-        "js",
-        "json",
-        "jsx",
-        "julia",
-        "kotlin",
-        "latex",
-        "lua",
-        "make",
-        "makefile",
-        "markdown",
-        "md",
-        "nasm",
-        "nginx",
-        "nim",
-        "objc",
-        "ocaml",
-        "perl",
-        "php",
-        "powershell",
-        "properties",
-        "proto",
-        "protobuf",
-        "ps1",
-        "pycon",
-        "python",
-        "python3",
-        "r",
-        "rst",
-        "ruby",
-        "rust",
-        "scala",
-        "scss",
-        "sh",
-        "shell",
-        "sql",
-        "svelte",
-        "swift",
-        "terraform",
-        "tex",
-        "toml",
-        "ts",
-        "tsx",
-        "typescript",
-        "vim",
-        "vue",
-        "xml",
-        "yaml",
-        "zig",
-        "zsh",
-    ]
-)
-# Endings of files that are no names of their languages.
-_ENDINGS = {
-    "bat": "batch", "cc": "cpp", "cfg": "ini", "clj": "clojure", "cs": "csharp", "cxx": "cpp",
-    "erl": "erlang", "ex": "elixir", "exs": "elixir", "h": "c", "hpp": "cpp", "hs": "haskell",
-    "htm": "html", "jl": "julia",
-    "kt": "kotlin", "kts": "kotlin", "mjs": "js", "ml": "ocaml", "mk": "make", "pl": "perl", "py": "python",
-    "pyi": "python", "rb": "ruby", "rs": "rust", "tf": "terraform", "yml": "yaml",
-}  # fmt: skip
 
 T = TypeVar("T")
 Span = tuple[int, int]
@@ -139,20 +42,6 @@ def file_name(lines: Sequence[str]) -> str:
         if line.startswith("+++ ") and line[4:] != "/dev/null":
             return line[4:].removeprefix("b/")
     return ""
-
-
-def language_of(file_name: str) -> str:
-    """The language of a file by its name, "text" if it has none that is coloured."""
-    path = PurePath(file_name.lower())
-    ending = path.suffix.removeprefix(".") or path.name
-    name = _ENDINGS.get(ending, ending)
-    return name if name in COLOURED_LANGUAGES else "text"
-
-
-def is_quickly_coloured(code: str, language: str) -> bool:
-    """Whether a lexer takes little time for the code, and there is one for the language."""
-    short = len(code) <= MAX_COLOURED_CHARS and max(map(len, code.split("\n"))) <= MAX_COLOURED_LINE_CHARS
-    return short and language.lower() in COLOURED_LANGUAGES
 
 
 def by_side(rows: Sequence[DiffRow], read: Callable[[str], Iterable[T]]) -> list[T]:

@@ -12,7 +12,8 @@ from rich.style import Style
 from rich.text import Text
 
 from tools.files.text_encoding import pluralize
-from transcripts.diff_rows import DiffRow, by_side, diff_rows, file_name, language_of, with_marks
+from transcripts.code_languages import language_of
+from transcripts.diff_rows import DiffRow, by_side, diff_rows, file_name, with_marks
 
 from .code_colours import coloured
 from .segment_lines import filled, segment_line

@@ -20,15 +20,8 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
-from transcripts.diff_rows import (
-    DiffRow,
-    by_side,
-    diff_rows,
-    file_name,
-    is_quickly_coloured,
-    language_of,
-    with_marks,
-)
+from transcripts.code_languages import is_quickly_coloured, language_of
+from transcripts.diff_rows import DiffRow, by_side, diff_rows, file_name, with_marks
 from transcripts.facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from transcripts.fold import Folded
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_injected, is_thinking
@@ -206,8 +199,9 @@ def _diff_lines(diff: str) -> Iterator[str]:
 
 def _words(code: str, language: str) -> list[Words]:
     """The lines of the code, each as its words with their kinds, as far as that is quick."""
+    plain: list[Words] = [[("", line)] for line in code.split("\n")]
     if not is_quickly_coloured(code, language):
-        return [[("", line)] for line in code.split("\n")]
+        return plain
     lines: list[Words] = [[]]
     for token, text in get_lexer_by_name(language, stripnl=False, ensurenl=False).get_tokens(code):
         kind = next(
@@ -216,7 +210,7 @@ def _words(code: str, language: str) -> list[Words]:
         first, *others = text.split("\n")
         lines[-1].append((kind, first))
         lines += [[(kind, piece)] for piece in others]
-    return lines if len(lines) == code.count("\n") + 1 else [[("", line)] for line in code.split("\n")]
+    return lines if len(lines) == len(plain) else plain
 
 
 def _marked(row: DiffRow, words: Words) -> str:
