@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agent.app.options import Options
 from agent.errors import UsageError
+from tools.files.project_files import shared_git_folder
 from transcripts.disk import append_line
 
 SAMPLE_FOLDER = "makeroom-sample"
@@ -118,7 +119,7 @@ def leave_out_of_git(folder: Path) -> None:
     top = next((place for place in folder.parents if (place / ".git").exists()), None)
     if top is None or (folder / ".git").exists():
         return
-    exclude = _git_folder(top) / "info" / "exclude"
+    exclude = shared_git_folder(top) / "info" / "exclude"
     pattern = f"/{folder.relative_to(top).as_posix()}/"
     known = b""
     with suppress(FileNotFoundError):
@@ -126,19 +127,6 @@ def leave_out_of_git(folder: Path) -> None:
     if pattern.encode() not in known.splitlines():
         exclude.parent.mkdir(exist_ok=True)
         append_line(exclude, pattern.encode(), follow_links=True)
-
-
-def _git_folder(top: Path) -> Path:
-    """Where the repository of a checkout keeps what all of its worktrees share. Raises OSError."""
-    git = top / ".git"
-    if git.is_dir():
-        return git
-    own = (
-        top / git.read_text("utf-8", "replace").removeprefix("gitdir:").strip()
-    )  # a worktree, or a submodule
-    with suppress(FileNotFoundError):
-        return own / (own / "commondir").read_text("utf-8", "replace").strip()
-    return own
 
 
 def log_text(station: int) -> str:

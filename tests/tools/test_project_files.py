@@ -78,6 +78,25 @@ def test_the_patterns_of_the_person_count_in_every_repository(
     assert listed(root) == {"a.swp", ".gitignore"} and listed(root / "sub") == set()
 
 
+def test_a_folder_called_gitignore_is_no_file_of_patterns(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore" / "inner").mkdir(parents=True)
+    (tmp_path / "a.py").touch()
+    assert listed(tmp_path) == {"a.py"} and listed(tmp_path / ".gitignore") == set()
+
+
+def test_what_a_repository_excludes_counts_in_its_worktrees(tmp_path: Path) -> None:
+    main, tree = tmp_path / "main", tmp_path / "tree"
+    shared, own = main / ".git", main / ".git" / "worktrees" / "tree"
+    for folder in (shared / "info", own, tree):
+        folder.mkdir(parents=True)
+    (shared / "info" / "exclude").write_text("*.log\n")
+    (own / "commondir").write_text("../..\n")
+    (tree / ".git").write_text(f"gitdir: {own}\n")
+    for name in ("a.log", "a.py"):
+        (tree / name).touch()
+    assert listed(tree) == {"a.py"}
+
+
 @pytest.mark.sweep
 def test_patterns_mean_what_they_mean_to_git_in_many_projects(tmp_path: Path) -> None:
     compare(tmp_path, range(25, 1_500))

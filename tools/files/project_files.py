@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from tools.truncate import is_plain
+from transcripts.disk import opened_fd
 
 from .text_encoding import word_set
 
@@ -264,12 +265,21 @@ def _ignore_files_above(folder: Path) -> list[IgnoreFile]:
     """The files of patterns of the repository that the folder is in, but for the folder's own."""
     above = (folder, *folder.parents)
     top = next((place for place in above if (place / ".git").exists()), folder)  # a file in a worktree
-    found = [_ignore_file(top / ".git" / "info" / "exclude", len(top.parts))]
+    found = [_ignore_file(shared_git_folder(top) / "info" / "exclude", len(top.parts))]
     if (top / ".git").exists():
         found.insert(0, _ignore_file(_personal_patterns(), len(top.parts)))
     within = reversed(above[1 : above.index(top) + 1])
     found += [_ignore_file(place / ".gitignore", len(place.parts)) for place in within]
     return [file for file in found if file is not None]
+
+
+def shared_git_folder(top: Path) -> Path:
+    """Where the repository of a checkout keeps what all of its worktrees share; `top` is where .git lies."""
+    own = _small_text(top / ".git")
+    if own is None:
+        return top / ".git"
+    folder = top / own.removeprefix("gitdir:").strip()  # a worktree, or a submodule
+    return folder / (_small_text(folder / "commondir") or "").strip()
 
 
 def _personal_patterns() -> Path:
@@ -292,14 +302,11 @@ def _ignore_file(path: Path, depth: int) -> IgnoreFile | None:
 
 def _small_text(path: Path) -> str | None:
     """The text of a regular file that no link leads to; None where there is none."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return None
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        return file.read(MAX_IGNORE_BYTES).decode("utf-8", "surrogateescape")
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(OSError), opened_fd(path, flags) as descriptor:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return os.read(descriptor, MAX_IGNORE_BYTES).decode("utf-8", "surrogateescape")
+    return None
 
 
 def _folders_above(name: str) -> Iterator[str]:
