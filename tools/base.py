@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -197,6 +198,7 @@ class ToolContext:
     in_view: Callable[[int], bool] = lambda seq: False
     lookup: Callable[[], Originals] | None = None  # the record as it is now; None outside a session
     compact: Callable[[str], None] = lambda focus: None
+    page_bytes: Callable[[], int] = lambda: sys.maxsize  # of one page of a tool that pages, by the window
     environ: Mapping[str, str] = field(default_factory=dict)  # of commands, with the credentials
     pass_env: frozenset[str] = frozenset()  # variables that commands get although they look like credentials
     masks: SecretMasks = field(default_factory=SecretMasks)  # values that no stored output may hold

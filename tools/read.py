@@ -78,7 +78,8 @@ async def read_file(
     shown = seen if in_view else None
     wanted = (arguments.offset or 1, min(arguments.limit or MAX_WINDOW_LINES, MAX_WINDOW_LINES))
     with os_errors_explained(path, context.folder):
-        result = await in_thread(timeout_s, lambda abandoned: read_page(path, wanted, shown, abandoned))
+        most = min(context.page_bytes(), MAX_WINDOW_BYTES)
+        result = await in_thread(timeout_s, lambda abandoned: read_page(path, wanted, shown, abandoned, most))
     if (arguments.offset or arguments.limit) and isinstance(result.content[0], ImageBlock):
         note = TextBlock("[an image has no lines: offset and limit were not used, all of it is shown]")
         result = replace(result, content=(*result.content, note))
@@ -124,8 +125,7 @@ def read_page(
 ) -> ToolResult:
     """What a read of `wanted` (offset, limit) gives. `shown`: what an earlier result still in view shows.
 
-    A file of over 4 MB is shown MAX_WINDOW_BYTES at once, whatever `max_bytes`. Blocking. Raises ToolError,
-    OSError.
+    Blocking. Raises ToolError, OSError.
     """
     if Path(path).is_dir():
         return _listing(path)
@@ -135,7 +135,7 @@ def read_page(
         if kind is not None and state.st_size <= MAX_IMAGE_FILE_BYTES:
             return _image_page(path, read_at_most(descriptor, MAX_IMAGE_FILE_BYTES), kind)
         if state.st_size > _MAX_SMALL_BYTES:
-            window = scan_file(descriptor, state.st_size, wanted, abandoned)
+            window = scan_file(descriptor, state.st_size, wanted, abandoned, max_bytes)
             if window is None:
                 raise _binary(path, head, state.st_size)
             return _text_page(path, window, shown)

@@ -39,7 +39,8 @@ async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolRes
         raise ToolError("There is no record to recall from.\nRead the files, or run the command again.")
     record = call.context.lookup()
     if arguments.id is not None and arguments.id.strip():
-        found = _original(record, arguments.id.strip().strip("[]"), arguments)
+        most = min(arguments.limit, MAX_PAGE_CHARS, call.context.page_bytes())
+        found = _original(record, arguments.id.strip().strip("[]"), arguments.offset, most)
         return replace(found, about={RECALLED_KEY: True})
     if arguments.query is not None and arguments.query.strip():
         found = await _search(record, arguments, f"r{call.ident.partition('.')[0]}")
@@ -47,7 +48,7 @@ async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolRes
     raise ToolError("Neither `id` nor `query` was given.\nGive the id of a placeholder, or words.")
 
 
-def _original(record: Originals, id: str, arguments: RecallArguments) -> ToolResult:
+def _original(record: Originals, id: str, first: int, most: int) -> ToolResult:
     try:
         text = record.original(id)
     except KeyError as error:
@@ -56,10 +57,9 @@ def _original(record: Originals, id: str, arguments: RecallArguments) -> ToolRes
         raise ToolError(f"There is nothing with the id {id} in this session.\n{hint}") from error
     if not text:
         return text_result(f"[{id} is empty]")
-    first = arguments.offset
     if first >= len(text):
         return text_result(f"[offset {first} is past the end: {id} has {len(text)} characters]")
-    last = min(len(text), first + min(arguments.limit, MAX_PAGE_CHARS))
+    last = min(len(text), first + most)
     page = TextBlock(text[first:last])
     if first == 0 and last == len(text):
         return ToolResult((page,), human={"note": f"{len(text):,} characters"})

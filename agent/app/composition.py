@@ -98,6 +98,9 @@ def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
     }
 
 
+SMALL_WINDOW_TOKENS = 16_384  # up to which all tools together would take a fifth of it and more
+# What is not offered there unless --tools names it: bash does the same, or the work gets on without.
+LEFT_OUT_OF_SMALL_WINDOWS = frozenset({"grep", "glob", "todo", "task", "ask_user", "monitor"})
 SKILL_TOOL_MODULE = "agent.extensions.skills.skill_tool"
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
@@ -154,10 +157,10 @@ class Services:
         """Everything slow, once it is settled: the tools, the client, the tokenizer's table, the model."""
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.environ)
-        self.fix_tools()
         await asyncio.to_thread(self.selection.model.connect)
         await asyncio.to_thread(self.counter.warm)
         await self.selection.choose(self.setup.model_name)
+        self.fix_tools()
 
     def fix_tools(self) -> None:
         """Offer what the sources have now. Raises ConfigError."""
@@ -168,7 +171,16 @@ class Services:
             joined = join_tools(offers)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        self.tools = offered_tools(joined, self.setup.options.tools)
+        wanted = self.setup.options.tools
+        if wanted is None and self.window <= SMALL_WINDOW_TOKENS:
+            wanted = tuple(name for name in joined if name not in LEFT_OUT_OF_SMALL_WINDOWS)
+        self.tools = offered_tools(joined, wanted)
+
+    @property
+    def window(self) -> int:
+        """The window in tokens: as set by flag or settings, else the model's."""
+        setup = self.setup
+        return setup.options.context_window or setup.config.context_window or self.selection.facts.window
 
     def summaries(self) -> list[tuple[str, str]]:
         """(name, summary) of commands, skills and prompts that people bring; resources have their @."""

@@ -86,6 +86,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         services.mcp.attach(tools.inbox)
         services.mcp.renew = partial(renew_tools, services, session, context)
         tools.servers = services.mcp
+    tools.page_bytes = lambda: context.compaction.page_bytes
     context.tool_context.compact = lambda focus: setattr(context.compaction, "requested_focus", focus)
     return context
 
@@ -161,7 +162,7 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
 def request_settings(services: Services, opened: Opened | None, rules: PermissionRules) -> RequestSettings:
     """What every request has in common: the system prompt as the session began, the rest as it is now."""
     setup, facts, tools = services.setup, services.selection.facts, services.tools
-    max_output = output_room(window_size(setup, facts))
+    max_output = output_room(services.window)
     return RequestSettings(
         model=facts.id,
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
@@ -183,10 +184,9 @@ def _new_system_prompt(services: Services) -> tuple[str, ...]:
     if options.setting_sources is not None:
         paths = [path for path in paths if _source_of(path, user_dir) in options.setting_sources]
     memory = read_memory(paths, user_dir)
-    texts = system_prompt(memory, options.append_system_prompt, options.system_prompt)
+    texts = system_prompt(memory, services.tools, options.append_system_prompt, options.system_prompt)
     if SKILL_TOOL in services.tools:
-        window = window_size(setup, services.selection.facts)
-        section = skills_section(services.skills.for_model(), window, services.counter.text)
+        section = skills_section(services.skills.for_model(), services.window, services.counter.text)
         texts = (*texts, section) if section else texts
     if "task" in services.tools and (agents := agents_section(services.agents)):
         texts = (*texts, agents)
@@ -208,11 +208,6 @@ def _style(services: Services) -> str:
 
 def _source_of(path: Path, user_dir: Path) -> str:
     return "user" if path.parent == user_dir else "project"
-
-
-def window_size(setup: RunSetup, facts: ModelFacts) -> int:
-    """The window in tokens: as set by flag or settings, else the model's."""
-    return setup.options.context_window or setup.config.context_window or facts.window
 
 
 def summary_model(services: Services) -> str:
@@ -240,7 +235,7 @@ def compaction_state(services: Services, settings: RequestSettings) -> Compactio
         prices = replace(prices, write=prices.write_hour)
     return CompactionState(
         settings=limits,
-        window=ContextWindow(window_size(setup, facts), settings.max_tokens),
+        window=ContextWindow(services.window, settings.max_tokens),
         prices=prices,
         counter=services.counter,
         overhead=sum(overheads(settings, services.counter).values()),

@@ -14,7 +14,7 @@ from agent.loop.context import TurnContext
 from agent.loop.unknown_tools import same_tool
 from agent.session.session import Session
 from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD
-from agent.session.system_prompt import MEMORY_HEAD, SAFETY_RULES, TOOL_CONTRACTS
+from agent.session.system_prompt import MEMORY_HEAD, SAFETY_RULES, tool_contracts
 from tools.base import SpawnRequest, Tool, ToolError
 from tools.inbox import Inbox
 from tools.registry import definitions
@@ -70,6 +70,7 @@ async def nested_context(call: NestedCall, session: Session, changed: Callable[[
         inbox=Inbox(),
         plan_mode=None,
         compact=lambda focus: setattr(state, "requested_focus", focus),
+        page_bytes=lambda: state.page_bytes,
         spawn=None,
     )
     refused = partial(refused_to_agents, call.parent, context)
@@ -118,7 +119,7 @@ def _system(call: NestedCall, tools: Mapping[str, Tool]) -> tuple[str, ...]:
     system, definition = call.context.settings.system, call.definition
     if definition is None:
         return (*system, *filter(None, [call.request.system]))
-    first = "\n\n".join((definition.prompt, REPORT_RULES, TOOL_CONTRACTS, SAFETY_RULES))
+    first = "\n\n".join((definition.prompt, REPORT_RULES, tool_contracts(tools), SAFETY_RULES))
     dropped = [AGENTS_HEAD]
     dropped += [] if definition.memory else [MEMORY_HEAD]
     dropped += [] if SKILL_TOOL in tools else [SKILLS_HEAD]

@@ -88,6 +88,8 @@ class SessionFactory:
         except UsageError:
             services.selection.facts = before
             raise
+        services.fix_tools()
+        context.tools = services.tools
         opened = session.folded.opened
         settings = request_settings(services, opened, context.permissions.rules)
         context.settings = settings.without(*context.settings.rejected)

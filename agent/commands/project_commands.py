@@ -51,7 +51,7 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
     _, context = controller.in_use
     folder, user_dir = controller.setup.folder, controller.setup.config.user_dir
     used = memory_of(context.settings.system)
-    now = memory_of(system_prompt(read_memory(memory_paths(folder, user_dir), user_dir)))
+    now = memory_of(system_prompt(read_memory(memory_paths(folder, user_dir), user_dir), ()))
     lines = []
     for path, text in used.items():
         note = "  (gone since)" if path not in now else "" if now[path] == text else "  (changed since)"

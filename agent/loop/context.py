@@ -20,6 +20,8 @@ from tools.base import Tool, ToolContext
 from .agent_pool import AgentPool
 from .session_wall import SessionWall
 
+PAGE_SHARE = 0.2  # of the window
+BYTES_A_TOKEN = 3.5  # of code, by the counts of the models that are served
 MIN_TOLD_DOLLARS = 0.05  # of a request, from which on it is told of before it is sent
 
 
@@ -37,6 +39,7 @@ class CompactionState:
     told             the newest reason given for going without an automatic summary, so that it is given once
     billed           seq of the newest request after which what the next one costs was told already
     quiet_below      the sizes of the prompt and of its messages below which no layer acts unasked
+    page_bytes       of what a tool that pages shows at once: a few pages stand side by side in the window
     """
 
     settings: CompactSettings
@@ -53,6 +56,7 @@ class CompactionState:
     told: str = ""
     billed: int = 0
     quiet_below: tuple[int, int] = field(init=False)
+    page_bytes: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.use_window(self.window)
@@ -61,6 +65,7 @@ class CompactionState:
         """Plan for another window from now on."""
         self.window = window
         self.quiet_below = quiet_below(self.settings, window)
+        self.page_bytes = int(PAGE_SHARE * BYTES_A_TOKEN * window.size)
 
 
 @dataclass(slots=True)

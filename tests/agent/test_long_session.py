@@ -81,13 +81,19 @@ def long_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> LongRun:
 
 
 def run_and_check(
-    folder: Path, capfd: pytest.CaptureFixture[str], policy: str, files: int, window: int, believed: int
+    folder: Path,
+    capfd: pytest.CaptureFixture[str],
+    policy: str,
+    files: int,
+    window: int,
+    believed: int,
+    prompt: str = PROMPT,
 ) -> tuple[Path, int]:
     """Let the program read so many files. Returns its transcript and how many requests were too long."""
     tree(folder, files)
     flags = ("--output-format", "json", "--allowedTools", "bash", "-m", MODEL, "--policy", policy)
     with Server(demo_reply, ServerOptions(window=window, binds_thinking=True, keep_requests=False)) as server:
-        done = run_here(folder, capfd, server, *flags, "--context-window", str(believed), PROMPT)
+        done = run_here(folder, capfd, server, *flags, "--context-window", str(believed), prompt)
         refused = [text for text in server.refused if "prompt is too long" not in text]
         too_long = len(server.refused) - len(refused)
     assert refused == []
@@ -113,6 +119,13 @@ def test_sixty_files_in_a_window_that_holds_ten(tmp_path: Path, long_run: LongRu
     rng = random.Random(1)
     cuts(path, iter(line_ends(path)[::9]), tmp_path)
     cuts(path, (rng.randrange(path.stat().st_size) for _ in range(15)), tmp_path)
+
+
+def test_in_a_window_of_8k_nothing_is_refused_though_the_prompt_is_long(long_run: LongRun) -> None:
+    _, too_long = long_run(
+        "thrifty", files=12, window=8_192, believed=8_192, prompt=f"{PROMPT}. {'Mind this. ' * 300}"
+    )
+    assert too_long == 0
 
 
 @pytest.mark.parametrize("policy", ["thrifty", "off"])

@@ -23,7 +23,6 @@ WIDTH, BYTES = 5, 40  # in these tests, so that small texts reach them
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(line_window, "MAX_WIDTH_CHARS", WIDTH)
-        patch.setattr(line_window, "MAX_WINDOW_BYTES", BYTES)
         patch.setattr(line_window, "_SCAN_CHARS", 7)
         PLACE[:] = [tmp_path_factory.mktemp("windows") / "file"]
         yield PLACE[0]
@@ -39,7 +38,7 @@ def scanned(data: bytes, offset: int, limit: int, *, abandoned: bool = False) ->
     if abandoned:
         event.set()
     try:
-        return scan_file(descriptor, len(data), (offset, limit), event)
+        return scan_file(descriptor, len(data), (offset, limit), event, BYTES)
     finally:
         os.close(descriptor)
 
@@ -54,7 +53,7 @@ def expected(text: str, offset: int, limit: int) -> tuple[int, list[str], int]:
     size = 0
     for line in lines[first - 1 :][:limit]:
         size += len(line[:WIDTH].encode()) + 1
-        if size > BYTES:
+        if size > BYTES and shown:  # one line is shown whatever its size
             break
         shown.append(line if len(line) <= WIDTH else f"{line[:WIDTH]}…[+{len(line) - WIDTH} chars]")
     return first, shown, len(lines)
@@ -69,11 +68,13 @@ TEXTS = st.text(alphabet=st.sampled_from("abcde\n\n\r é\u2028"), min_size=1, ma
 @example("abcde", 1, 5)
 @example("abcde\nabcdef\n", 1, 5)
 @example("0123456789\n" * 3, 2, 2)
+@example("aaaaa\n" * 6 + "\u2028\u2028\u2028\u2028\n", 1, 9)
+@example("\u2028" * 5, 1, 9)
 def test_both_ways_of_reading_cut_out_the_same_lines(text: str, offset: int, limit: int):
     first, lines, total = expected(text, offset, limit)
     more = first + len(lines) <= total
     data = text.encode()
-    cut = cut_text(text, TextForm(), (offset, limit))
+    cut = cut_text(text, TextForm(), (offset, limit), max_bytes=BYTES)
     assert (cut.first, cut.lines, cut.total, cut.more) == (first, lines, total, more)
     scan = scanned(data, offset, limit)
     assert scan is not None

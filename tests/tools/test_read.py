@@ -44,6 +44,17 @@ def test_a_long_file_comes_in_pages(files: FileSession):
     assert files.do("read", file_path="f", offset=-5000, limit=1).startswith("3124\tline 3124\n")
 
 
+def test_pages_are_as_small_as_the_window_wants_them(files: FileSession):
+    files.context.page_bytes = lambda: 900
+    for name, times in (("small", 200), ("large", 600_000)):
+        files.put(name, b"12345678\n" * times)
+        page = files.do("read", file_path=name)
+        assert f"\n[lines 1-100 of {times}; continue with offset=101]" in page
+        assert page.startswith("1\t12345678\n") and "\n100\t12345678\n[" in page
+    files.put("wide", b"x" * 1_500)
+    assert files.do("read", file_path="wide").startswith("1\txxx"), "a page has a line at least"
+
+
 def test_pages_end_at_their_size_and_long_lines_are_cut(files: FileSession):
     files.put("f", (b"x" * 999 + b"\n") * 100)
     page = files.do("read", file_path="f")

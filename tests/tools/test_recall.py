@@ -37,13 +37,19 @@ class Originals:
         return [Hit(id, "s", 0.0, f"{scope} hit", (whole[:40],), 1.0) for id, whole in found]
 
 
-async def asked(originals: Originals | None, **given: Any) -> ToolResult:
+async def asked(originals: Originals | None, page_bytes: int = MAX_PAGE_CHARS, **given: Any) -> ToolResult:
     context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, lookup=originals and (lambda: originals))
+    context.page_bytes = lambda: page_bytes
     return await recall.TOOL.run(parse_arguments(recall.TOOL, given), ToolCall(context, "99.0"))
 
 
 def ask(originals: Originals | None, **given: Any) -> ToolResult:
     return asyncio.run(asked(originals, **given))
+
+
+def test_pages_are_as_small_as_the_window_wants_them():
+    page = ask(Originals(r57="abcdefgh"), page_bytes=3, id="r57")
+    assert text(page).startswith("abc\n") and "offset=3" in text(page)
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=200), st.integers(1, 50))

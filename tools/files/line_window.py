@@ -70,7 +70,7 @@ def cut_text(
     shown = lines[first - 1 : first - 1 + limit]
     small = len(flat) <= max_bytes and flat.isascii()
     if not small or max(map(len, shown), default=0) > MAX_WIDTH_CHARS:
-        shown = _shown(shown, max_bytes=max_bytes)
+        shown = _shown(shown, max_bytes)
     return LineWindow(first, shown, total, first + len(shown) <= total, form, sha256)
 
 
@@ -89,7 +89,11 @@ def _line_prefixes(first: int, count: int) -> list[str]:
 
 
 def scan_file(
-    descriptor: int, size: int, wanted: tuple[int, int], abandoned: threading.Event
+    descriptor: int,
+    size: int,
+    wanted: tuple[int, int],
+    abandoned: threading.Event,
+    max_bytes: int = MAX_WINDOW_BYTES,
 ) -> LineWindow | None:
     """The window of a file too large to be held in memory; None where it is binary. Raises OSError.
 
@@ -100,12 +104,12 @@ def scan_file(
     if form is None:
         return None
     if wanted[0] < 0 and size > MAX_WHOLE_BYTES:
-        return _last_lines(descriptor, size, form, wanted)
+        return _last_lines(descriptor, size, form, wanted, max_bytes)
     os.lseek(descriptor, len(form.mark), os.SEEK_SET)
     source = _HashingReader(descriptor, form.mark, abandoned)
     errors = form.errors if form.errors == "surrogateescape" else "replace"  # the rest may be no text
     with io.TextIOWrapper(io.BufferedReader(source, _BUFFER_BYTES), form.codec, errors) as file:
-        return _scan(file, source, form, wanted, size > MAX_WHOLE_BYTES)
+        return _scan(file, source, form, wanted, size > MAX_WHOLE_BYTES, max_bytes)
 
 
 class _HashingReader(io.RawIOBase):
@@ -130,7 +134,12 @@ class _HashingReader(io.RawIOBase):
 
 
 def _scan(
-    file: io.TextIOWrapper, source: _HashingReader, form: TextForm, wanted: tuple[int, int], huge: bool
+    file: io.TextIOWrapper,
+    source: _HashingReader,
+    form: TextForm,
+    wanted: tuple[int, int],
+    huge: bool,
+    max_bytes: int,
 ) -> LineWindow:
     """Read the lines and keep those wanted. A huge file is read no further than that."""
     offset, limit = wanted
@@ -146,7 +155,7 @@ def _scan(
                 pairs = zip(closed[skipped:], lengths[skipped:], strict=True)
                 kept.extend((each[:MAX_WIDTH_CHARS], size) for each, size in pairs)
                 kept_chars += sum(map(len, closed[skipped:]))
-            full = offset > 0 and (len(kept) >= limit or kept_chars >= MAX_WINDOW_BYTES)
+            full = offset > 0 and (len(kept) >= limit or kept_chars >= max_bytes)
             line, start, length = line + len(closed), "", 0
         start, length = (start + rest)[:MAX_WIDTH_CHARS], length + len(rest)
     if length and not full and line >= offset:
@@ -155,20 +164,22 @@ def _scan(
     ended = not source.stopped and not (huge and full)
     first = offset if offset > 0 else line - len(kept)
     found = [*kept][:limit]
-    shown = _shown([text for text, _ in found], [size for _, size in found])
+    shown = _shown([text for text, _ in found], max_bytes, [size for _, size in found])
     total = line - 1 if ended else None
     more = not ended or first + len(shown) < line
     sha256 = source.hash.hexdigest() if ended else None
     return LineWindow(first, shown, total, more, form, sha256, source.stopped and not full)
 
 
-def _last_lines(descriptor: int, size: int, form: TextForm, wanted: tuple[int, int]) -> LineWindow:
+def _last_lines(
+    descriptor: int, size: int, form: TextForm, wanted: tuple[int, int], max_bytes: int
+) -> LineWindow:
     """The last lines of a huge file, numbered from its end: -1 is the last one."""
     start = len(form.mark) + (size - len(form.mark) - _END_BYTES) // form.unit * form.unit
     data = os.pread(descriptor, _END_BYTES, start)
     text = data.decode(form.codec, "replace" if form.errors == "strict" else form.errors)
     text = unify_newlines(text).partition("\n")[2]  # the first line began before
-    window = cut_text(text, form, wanted)
+    window = cut_text(text, form, wanted, max_bytes=max_bytes)
     return replace(window, first=window.first - (window.total or 0) - 1, total=None)
 
 
@@ -192,10 +203,8 @@ def _shown_width(line: str) -> int:
     return min(MAX_WIDTH_CHARS, data.start() + _SHOWN_DATA_CHARS) if is_data and data else MAX_WIDTH_CHARS
 
 
-def _shown(
-    lines: list[str], lengths: list[int] | None = None, max_bytes: int = MAX_WINDOW_BYTES
-) -> list[str]:
-    """As many of the lines as fit a window, each cut to its width.
+def _shown(lines: list[str], max_bytes: int, lengths: list[int] | None = None) -> list[str]:
+    """As many of the lines as fit a window, each cut to its width, but the first in any case.
 
     `lengths` are those of the whole lines, in characters, where they were cut already.
     """
@@ -207,4 +216,4 @@ def _shown(
         sizes = [len(line.encode("utf-8", "surrogatepass")) + 1 for line in cut]
         left = [length - len(line) for length, line in zip(lengths, cut, strict=True)]
         lines = [f"{line}…[+{left[at]:,} chars]" if left[at] > 0 else line for at, line in enumerate(cut)]
-    return lines[: bisect_right([*accumulate(sizes)], max_bytes)]
+    return lines[: max(1, bisect_right([*accumulate(sizes)], max_bytes))]

@@ -17,6 +17,7 @@ from agent.replay.policies import OWN_OVERHEAD_TOKENS
 from agent.session.system_prompt import system_prompt
 from compact.prices import PRICE_TIERS
 from compact.tokens import load_counter
+from tools import BUILTIN
 from tools.registry import definitions, load_builtin_tools
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -273,7 +274,7 @@ def test_window_and_overhead_can_be_given(session, capsys):
 def test_our_own_system_and_tools_take_what_replay_says():
     counter = load_counter()
     counter.warm()
-    settings = RequestSettings("m", 1, system_prompt(()), definitions(load_builtin_tools()))
+    settings = RequestSettings("m", 1, system_prompt((), BUILTIN), definitions(load_builtin_tools()))
     assert sum(overheads(settings, counter).values()) == pytest.approx(OWN_OVERHEAD_TOKENS, rel=0.2)
 
 

@@ -165,6 +165,19 @@ def test_the_system_prompt_and_the_tools_can_be_others(here: Run) -> None:
     assert second["system"][0]["text"].startswith("# Tools") and "tools" not in second
 
 
+def test_a_small_window_has_fewer_tools_unless_they_are_named(here: Run) -> None:
+    with Server(ScriptedModel(["one", "two", "three"])) as server:
+        here(server, "x", "--context-window", "16384")
+        here(server, "x", "--context-window", "16384", "--tools", "Read,Grep")
+        here(server, "x", "--context-window", "16385")
+        small, named, large = ({tool["name"] for tool in each["tools"]} for each in server.requests)
+        prompts = [each["system"][0]["text"] for each in server.requests]
+    assert small == large - {"grep", "glob", "todo", "task", "ask_user", "monitor"}
+    assert {"bash", "read", "write", "edit", "compact", "recall"} <= small and {"grep", "todo"} <= large
+    assert named == {"read", "grep"}
+    assert ["text with grep" in prompt for prompt in prompts] == [False, True, True]
+
+
 def test_settings_and_folders_can_be_given(here: Run, tmp_path: Path) -> None:
     other = tmp_path.parent / f"{tmp_path.name}-other"
     other.mkdir()
