@@ -52,10 +52,11 @@ def add_client_flags(made: argparse.ArgumentParser) -> None:
         help="permit a later switch to bypassPermissions",
     )
     add("--fallback-model", metavar="MODEL", help="where --model stays overloaded")
-    add("--add-dir", dest="add_dirs", action="append", default=[], metavar="DIR", help="work in DIR as well")
+    several: Any = {"nargs": "+", "action": "extend", "default": []}
+    add("--add-dir", dest="add_dirs", metavar="DIR", help="work in DIR as well", **several)
     add("--settings", metavar="FILE|JSON", help="more settings")
     add("--setting-sources", metavar="LIST", help='files to read: user,project,local; "" for none')
-    add("--mcp-config", action="append", default=[], metavar="FILE|JSON", help="MCP servers")
+    add("--mcp-config", metavar="FILE|JSON", help="MCP servers", **several)
     add("--strict-mcp-config", action="store_true", help="no MCP servers but those of --mcp-config")
     partial = "with stream-json: the events of the API as they come"
     add("--include-partial-messages", dest="partial_messages", action="store_true", help=partial)
@@ -109,7 +110,7 @@ def settle_client_flags(made: argparse.ArgumentParser, values: dict[str, Any]) -
     if values["system_prompt"] is not None and values["system_prompt_file"] is not None:
         made.error("give either --system-prompt or --system-prompt-file, not both")
     _settle_thinking(values)
-    _settle_lists(made, values)
+    _settle_lists(made, values, streams)
     values.pop("verbose")
 
 
@@ -121,8 +122,10 @@ def _settle_thinking(values: dict[str, Any]) -> None:
         values["thinking"] = budget > 0
 
 
-def _settle_lists(made: argparse.ArgumentParser, values: dict[str, Any]) -> None:
+def _settle_lists(made: argparse.ArgumentParser, values: dict[str, Any], streams: bool) -> None:
     for name in ("add_dirs", "mcp_config"):
+        if not (values["prompt"] or streams) and len(values[name]) > 1 and _is_prompt(values[name][-1]):
+            values["prompt"] = values[name].pop()
         values[name] = tuple(values[name])
     sources = values["setting_sources"]
     if sources is not None:
@@ -138,6 +141,11 @@ def _settle_lists(made: argparse.ArgumentParser, values: dict[str, Any]) -> None
         unknown_names = [name for name in names if own_name(name) not in (*offered, "default")]
         if unknown_names:
             values["remarks"] += (f"--tools: there is no tool {', '.join(unknown_names)} here",)
+
+
+def _is_prompt(word: str) -> bool:
+    """Whether the last word behind a flag that takes paths looks like words to the model instead."""
+    return " " in word and not word.lstrip().startswith(("/", ".", "~", "{"))
 
 
 def _items(text: str) -> tuple[str, ...]:

@@ -30,6 +30,24 @@ def test_a_last_word_after_rules_is_the_prompt_where_there_may_be_one() -> None:
     assert (options.prompt, options.allowed_tools, options.remarks) == ("mend the tests", ("bash",), ())
 
 
+@pytest.mark.parametrize("flag", ["--add-dir", "--mcp-config"])
+@pytest.mark.parametrize(
+    ("words", "values", "prompt"),
+    [
+        (["a", "b", "mend it"], ("a", "b"), "mend it"),
+        (["a", "./b c"], ("a", "./b c"), ""),
+        (["a b"], ("a b",), ""),
+        (["a", "b c", "--", "mend", "it"], ("a", "b c"), "mend it"),
+    ],
+)
+def test_several_folders_or_files_and_a_prompt(
+    flag: str, words: list[str], values: tuple[str, ...], prompt: str
+) -> None:
+    options = parse(["-p", flag, *words])
+    assert options.prompt == prompt
+    assert (options.add_dirs or options.mcp_config) == values
+
+
 @pytest.mark.parametrize(
     ("argv", "wanted"),
     [
@@ -41,7 +59,7 @@ def test_a_last_word_after_rules_is_the_prompt_where_there_may_be_one() -> None:
         (["--setting-sources="], {"setting_sources": ()}),
         (["--setting-sources=user,project"], {"setting_sources": ("user", "project")}),
         (["--tools", "default"], {"tools": None}),
-        (["--add-dir", "a", "--add-dir=b"], {"add_dirs": ("a", "b")}),
+        (["--add-dir", "a", "b c", "--add-dir=d"], {"add_dirs": ("a", "b c", "d")}),
         (["--no-session-persistence"], {"no_session": True}),
         (["--permission-mode", "default"], {"permission_mode": "manual"}),
         (["--mcp-config", json.dumps({"mcpServers": {}})], {"mcp_config": ('{"mcpServers": {}}',)}),
