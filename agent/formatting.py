@@ -1,8 +1,9 @@
-"""Durations, numbers and dates as people read them, names as clients do."""
+"""Durations, numbers and dates as people read them, names as clients do, and what looks like a command."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -41,6 +42,14 @@ def client_output(tool: str, text: str) -> dict[str, Any] | None:
         return None
     text = "" if text == NO_OUTPUT else text
     return {"stdout": text, "stderr": "", "interrupted": False, "isImage": False}
+
+
+def is_command(text: str, exists: Callable[[str], bool] = os.path.lexists) -> bool:
+    """Whether a line is a slash command and not words that begin with a path, as in `/usr/lib is slow`."""
+    if not text.startswith("/") or "\n" in text.split(" ")[0]:
+        return False
+    word = text[1:].split(maxsplit=1)[0] if text[1:].strip() and not text[1].isspace() else ""
+    return bool(word) and "/" not in word and not exists(f"/{word}")
 
 
 def format_duration(seconds: float) -> str:

@@ -59,6 +59,9 @@ class CommandTable(Protocol):
     def use_without_screen(self, line: str) -> Literal["words", "run", "refuse"]:
         """Whether a prompt of a script is a command that runs there, one that does not, or for the model."""
 
+    async def unknown_command(self, controller: Controller, line: str) -> str:
+        """What is said to a prompt of a script that looks like a command and is none; "" to any other."""
+
     async def run_command(self, controller: Controller, line: str) -> None:
         """Run a command line. What goes wrong is emitted, never raised."""
 

@@ -19,7 +19,7 @@ from agent.app.controller import CommandTable, Controller
 from agent.app.setup import RunSetup
 from agent.errors import AgentError
 from agent.events import CommandOutput, Emit, Event, Notice
-from agent.formatting import shorten
+from agent.formatting import is_command, shorten
 from agent.ports import Approver, Chooser
 from transcripts.record_errors import StoreError
 
@@ -267,14 +267,27 @@ async def _run(controller: Controller, line: str) -> Event | None:
 
 async def _run_brought(controller: Controller, line: str) -> bool:
     """Run a command, a skill or a prompt that people bring; whether there is such. The turn tells its end."""
-    services = controller.services
-    is_prompt = services.mcp is not None and await services.mcp.called(line) is not None
-    if not is_prompt and services.skills.typed(line) is None:
-        await services.find_skills()  # it may be new
-    if not is_prompt and services.skills.typed(line) is None:
+    if not await _is_brought(controller, line):
         return False
     await controller.prompt(line)
     return True
+
+
+async def _is_brought(controller: Controller, line: str) -> bool:
+    services = controller.services
+    if services.mcp is not None and await services.mcp.called(line) is not None:
+        return True
+    if services.skills.typed(line) is None:
+        await services.find_skills()  # it may be new
+    return services.skills.typed(line) is not None
+
+
+async def unknown_command(controller: Controller, line: str) -> str:
+    """What is said to a prompt of a script that looks like a command and is none; "" to any other."""
+    name = line.strip().removeprefix("/").partition(" ")[0]
+    if not is_command(line.strip()) or find_command(name.lower()) or await _is_brought(controller, line):
+        return ""
+    return _unknown(controller, name).text
 
 
 def _unknown(controller: Controller, name: str) -> Notice:

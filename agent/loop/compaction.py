@@ -99,7 +99,7 @@ async def compact_context(
     planned, trigger = await _plan(session, context, emit, request), request.trigger
     for what, reason in planned.failures:
         session.failed(what, reason)
-        if what != HookEvent.PRE_COMPACT:
+        if what != HookEvent.PRE_COMPACT and not (trigger == "manual" and reason in planned.note):
             emit(Notice(f"[{trigger} compact] {what}: {reason}", "warning"))
     if planned.note:
         _explain(context, emit, trigger, planned)
@@ -112,7 +112,7 @@ def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: Compac
     """Say why nothing was done, or why not by a summary; before requests only what was not said before."""
     if trigger != "auto":
         if not planned.proposals:
-            emit(Notice(planned.note))
+            emit(Notice(planned.note, "error" if planned.failures and trigger == "manual" else "info"))
         return
     reason = planned.note.partition(". ")[0]  # the blocks that the rest names change with every call
     if reason == context.compaction.told:

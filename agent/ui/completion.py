@@ -31,14 +31,6 @@ MAX_TYPED_PATH_CHARS = 4_096  # PATH_MAX: a longer word before the cursor is no 
 _MENTION = re.compile(r"(?:^|\s)@([^\s@]*)$")
 
 
-def is_command(text: str, exists: Callable[[str], bool] = os.path.lexists) -> bool:
-    """Whether a line is a slash command and not words that begin with a path, as in `/usr/lib is slow`."""
-    if not text.startswith("/") or "\n" in text.split(" ")[0]:
-        return False
-    word = text[1:].split(maxsplit=1)[0] if text[1:].strip() and not text[1].isspace() else ""
-    return bool(word) and "/" not in word and not exists(f"/{word}")
-
-
 def rank(typed: str, names: Iterable[str]) -> list[str]:
     """The names that match, best first: those that begin so, then those that hold the letters in order.
 

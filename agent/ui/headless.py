@@ -144,11 +144,13 @@ async def run_prompt(
     runnable: Collection[str] = (),
 ) -> TurnFinished:
     """Run a turn on a prompt, or the slash command that it is: then what that tells is the answer, and an
-    error that it tells fails the run. Raises UsageError for a command that needs a screen and is not named
-    in `runnable`.
+    error that it tells fails the run. Raises UsageError for a command that there is not, or that needs a
+    screen and is not named in `runnable`.
     """
     use = controller.command_table.use_without_screen(text)
     if use == "words":
+        if unknown := await controller.command_table.unknown_command(controller, text):
+            raise UsageError(unknown)
         return await controller.prompt(text, content)
     if use == "refuse" and text.split()[0].removeprefix("/") not in runnable:
         raise for_the_screen(text)

@@ -22,10 +22,11 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 from wcwidth import iter_graphemes, iter_graphemes_reverse
 
+from agent.formatting import is_command
 from tools.files.text_encoding import pluralize
 from transcripts.disk import append_line, make_private_folders, opened_regular
 
-from .completion import is_command, rank
+from .completion import rank
 from .keyboard import PasteChips
 
 EXIT_WORDS = frozenset({"exit", "quit", ":q"})

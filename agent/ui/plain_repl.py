@@ -12,12 +12,12 @@ from contextlib import suppress
 from typing import Any
 
 from agent import events
+from agent.formatting import is_command
 from agent.menus import Menu, MenuRow
 from agent.ports import Allow, Deny, Driver, Factory, PermissionQuestion
 from tools.person_answer import ANSWERS
 
 from .approval import approval_choices, question_body, question_head, question_target
-from .completion import is_command
 from .input_editor import EXIT_WORDS
 from .output_formats import PipeWriter
 from .render import (

@@ -13,10 +13,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from agent.app.setup import RunSetup
+from agent.formatting import is_command
 from agent.ports import Driver
 
 from .approval import ApprovalDialog
-from .completion import CompletionSource, FileIndex, is_command
+from .completion import CompletionSource, FileIndex
 from .input_editor import InputEditor, PromptHistory, UnsentInput
 from .keymap import read_keymap
 from .notifications import Notifications, wants_notifications

@@ -7,10 +7,10 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
+from agent.formatting import is_command
 from agent.ui.completion import (
     CompletionSource,
     FileIndex,
-    is_command,
     matching_paths,
     rank,
     word_before_cursor,

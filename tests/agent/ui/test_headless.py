@@ -332,6 +332,21 @@ def test_a_command_for_the_screen_is_refused_in_a_script_and_other_words_go_to_t
     with Server(ScriptedModel(["an answer", "an answer"])) as server:
         done = here(server, "/clear")
         assert done.returncode == 2 and "/clear is for somebody at the screen" in done.stderr
+        for line, hint in (("/compcat", "did you mean /compact?"), ("/unknown word", "/help lists them")):
+            done = here(server, line)
+            assert (done.returncode, done.stdout) == (2, "") and hint in done.stderr
         assert list(server.requests) == []
         assert here(server, "/etc/hosts: what is in it?").stdout == "an answer\n"
-        assert here(server, "/unknown").stdout == "an answer\n"
+        assert here(server, "/tmp is full").stdout == "an answer\n"
+
+
+def test_a_compaction_that_fails_in_a_script_fails_it_and_says_why_once(here: Run) -> None:
+    reads = [Reply([calls("bash", command=f"seq {number} {number + 900}")]) for number in range(8)]
+    with Server(ScriptedModel([*reads, "done"])) as server:
+        assert here(server, "go", "--allowedTools", "bash").returncode == 0
+        server.faults.add(Fault("status", status=402, text="no credit", times=None))
+        done = here(server, "-c", "/compact")
+        told = json.loads(here(server, "-c", "/compact", "--output-format", "json").stdout)
+    assert done.returncode == 1 and "What goes" in done.stdout
+    assert done.stderr.count("the history is as it was: ") == done.stderr.count("no credit") == 1
+    assert told["is_error"] and "the history is as it was" in str(told)
