@@ -142,9 +142,10 @@ class ControlRequests:
 
 async def set_model(run: ControlRequests, body: Body) -> Answer:
     controller = await run.ready()
-    catalog = controller.services.selection.model.catalog
+    selection = controller.services.selection
     name = body.get("model") or controller.setup.model_name
-    model = catalog.resolve("" if name == "default" else str(name))
+    model = selection.model.catalog.resolve("" if name == "default" else str(name))
+    await selection.beside(model).choose(model)  # which tells now that there is none such, not after the turn
     await run.use_model(model)
     return {"model": model}
 

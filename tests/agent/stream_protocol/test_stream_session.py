@@ -20,6 +20,7 @@ import pytest
 from PIL import Image
 
 from agent.stream_protocol.client_channel import read_lines
+from tests.agent.model.chat_server import MODEL, ChatServer
 from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
@@ -31,7 +32,7 @@ FLAGS = ("--output-format", "stream-json", "--verbose", "--input-format", "strea
 class Process:
     """The program under a client of our own."""
 
-    def __init__(self, folder: Path, server: Server, *flags: str, **environ: str) -> None:
+    def __init__(self, folder: Path, server: Server | None, *flags: str, **environ: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "agent", *FLAGS, *flags],
             cwd=folder,
@@ -172,3 +173,16 @@ def test_lines_are_found_however_they_arrive(sizes: tuple[int, ...]) -> None:
     os.close(writing)
     assert list(found) == lines
     os.close(reading)
+
+
+def test_a_model_that_there_is_not_is_refused_at_once(tmp_path: Path) -> None:
+    with ChatServer() as server:
+        environ = {"MAKEROOM_PROVIDER": "openai", "OPENAI_BASE_URL": f"{server.base_url}/v1"}
+        with Process(tmp_path, None, "-m", MODEL, **environ) as client:
+            client.send(control("1", "set_model", model="unheard-of"), control("2", "set_model", model=MODEL))
+            answers = [client.until("control_response")["response"] for _ in range(2)]
+            client.close_input()
+            code, _, err = client.ends()
+    assert answers[0]["subtype"] == "error" and "unheard-of" in answers[0]["error"]
+    assert answers[1]["subtype"] == "success" and answers[1]["response"] == {"model": MODEL}
+    assert (code, err) == (0, "")
