@@ -262,3 +262,12 @@ def test_other_names_of_options_are_understood_or_named() -> None:
     assert (read(include="*.c").glob, read(multiline=True).pattern) == ("*.c", "(?s:x)")
     with pytest.raises(ToolError, match=r"Its parameters are: pattern \(required\), .* -i, context"):
         read(kind="py")
+
+
+def test_letters_are_found_in_files_of_an_old_encoding_too(searched: BashSession) -> None:
+    for name, codec in (("old.txt", "cp1252"), ("new.txt", "utf-8"), ("wide.txt", "utf-16")):
+        (searched.folder / name).write_bytes("first\nun caf\u00e9 cr\u00e8me\n".encode(codec))
+    (searched.folder / "some.bin").write_bytes("\0caf\u00e9".encode("cp1252"))
+    found = do(searched, grep.TOOL, pattern="CAF\u00c9", output_mode="content", **{"-i": True})
+    line = "2:un caf\u00e9 cr\u00e8me"
+    assert text(found).splitlines() == [f"{name}.txt:{line}" for name in ("new", "old", "wide")]

@@ -56,7 +56,10 @@ def _text_of(path: Path) -> tuple[str, bool]:
     codec = _WIDE_MARKS.get(data[:2])
     if codec:
         return data.decode(codec, "replace"), False
-    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape"), b"\0" in data
+    try:
+        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8"), b"\0" in data
+    except UnicodeDecodeError:  # mostly Windows-1252, as old files are
+        return data.decode("cp1252", "surrogateescape"), b"\0" in data
 
 
 def _matches(regex: re.Pattern[str], text: str, lines: list[str], flags: str) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from .resolve_path import canonical_path, is_inside
 from .safe_open import MAX_WHOLE_BYTES, load_file
 
 SEARCH_LIMIT_S = 20.0
+OTHER_ENCODING = "windows-1252"  # of old files, in which letters of a pattern are other bytes than in UTF-8
 MAX_SEARCH_BYTES = 8 * 1024 * 1024  # of JSON that a search writes; what was found by then is shown
 _ACROSS_LINES = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
 _XARGS = 'exec xargs -0 "$@" <"$0"'  # the names of files may be more than one command line holds
@@ -41,6 +42,7 @@ class SearchRequest:
 
     context     lines around each match
     first_only  no more than the first match of each file
+    encoding    of files without a byte order mark; "" for UTF-8
     """
 
     pattern: str
@@ -49,6 +51,7 @@ class SearchRequest:
     ignore_case: bool = False
     context: int = 0
     first_only: bool = False
+    encoding: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,11 @@ async def search_files(
         return SearchOutput({})
     if ripgrep := shutil.which("rg", path=_safe_path(context)):
         output = await _run(context, request, ripgrep, limit_s)
+        if not (request.pattern.isascii() or output.message or output.stopped):
+            more = await _run(context, replace(request, encoding=OTHER_ENCODING), ripgrep, limit_s)
+            found = {**more.lines, **output.lines}
+            lines = {name: found[name] for name in sorted(found) if name not in output.binary}
+            output = replace(output, lines=lines, stopped=more.stopped)
     return await _run(context, request, None, limit_s) if output.message else output
 
 
@@ -169,6 +177,7 @@ def _ripgrep(request: SearchRequest, names: str, program: str) -> list[str]:
     options += ["--ignore-case"] if request.ignore_case else []
     options += ["--multiline"] if _ACROSS_LINES.search(request.pattern) else []
     options += ["--crlf"] if _heeds_line_ends(request.pattern) else []
+    options += [f"--encoding={request.encoding}"] if request.encoding else []
     options += ["--max-count=1"] if request.first_only else [f"--context={request.context}"]
     search = [program, *options, f"--regexp={request.pattern}", "--"]
     return ["bash", "--noprofile", "--norc", "-c", _XARGS, names, *search]
