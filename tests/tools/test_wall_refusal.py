@@ -147,6 +147,7 @@ def test_a_file_that_a_command_was_to_make_in_a_hidden_place_is_recognised(run: 
         "cat: {home}/.ssh/absent: Permission denied",
         "cat: {home}/notes: No such file or directory",
         "FAILED tests/test_a.py - assert 1 == 2",
+        'error during connect: Get "http://%2Fvar%2Frun%2Fdocker.sock/_ping": permission denied',
         "",
     ],
 )
