@@ -26,6 +26,7 @@ FILE_TIMEOUT_S = 10.0  # a file system that takes longer to answer is given up
 MAX_WHOLE_BYTES = 64 * 1024 * 1024  # of a file that is read whole, hashed and edited
 _READ_BYTES = 1024 * 1024
 _GLOB_CHARS = frozenset("*?")
+TEMPORARY_FOLDERS = ("/tmp/", "/var/tmp/")
 # To pass through a folder; with O_PATH it need not be readable.
 FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 T = TypeVar("T")
@@ -95,6 +96,8 @@ def os_errors_explained(path: str, root: Path) -> Iterator[None]:
         if error.errno == errno.ENOENT:
             near = " or ".join(one_line_path(each, root) for each in suggestions(path, root))
             hint = f"Did you mean {near}?" if near else "Check the path; glob finds files by their names."
+            if path.startswith(TEMPORARY_FOLDERS) and not path.startswith(f"{root}/"):
+                hint = "Commands within the wall have a /tmp of their own: bash shows what they left there."
             if _GLOB_CHARS.intersection(name):
                 hint = "If it is a pattern of names: glob finds the files that fit it."
             raise ToolError(f"File does not exist: {name}\n{hint}") from error
