@@ -33,7 +33,7 @@ _MOVED = re.compile(r"cross-device|busy|EXDEV|EBUSY|error (?:18|16)\)", re.IGNOR
 _REDIRECTION = re.compile(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # a shell about its own `>`
 _QUOTED_NAME = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^\u2019\n]+)\u2019")
 _BARE = re.compile(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
-_ADDRESS = re.compile(r"\b(?!unix|file)[a-z][a-z\d+.-]*://[^\s'\"]*", re.IGNORECASE)  # none of files
+_PLACE_ON_THE_WEB = re.compile(r"\b(?!unix|file)[a-z][a-z\d+.-]*://[^\s'\"]*", re.IGNORECASE)  # none of files
 _PROGRAM = re.compile(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
 _NO_PROGRAMS = re.compile(r"[\w.]*(?:Error|Exception)|E[A-Z]+|error|fatal|warning|ERROR|Errno", re.ASCII)
 _COMMAND_WORD = re.compile(r"(?:\s*(?:cd\s[^;&|]*(?:&&|;)|\w+=\S*\s))*\s*(?:[^\s;&|]*/)?([\w.+-]+)")
@@ -124,8 +124,8 @@ def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:
     match = _REFUSED.search(line)
     if match is None:
         return
-    before = _ADDRESS.sub("", line[: match.start()]).rstrip()
-    after = _ADDRESS.sub("", line[match.end() :])
+    before = _PLACE_ON_THE_WEB.sub("", line[: match.start()]).rstrip()
+    after = _PLACE_ON_THE_WEB.sub("", line[match.end() :])
     chunk = before.removesuffix(":").rpartition(": ")[2].strip() if before.endswith(":") else ""
     named = [] if re.search(r"['\"`\u2018]", chunk) else chunk.split()[-1:]
     named += [*_quoted(after), *reversed(_quoted(before))]
