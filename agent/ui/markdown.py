@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import count
 from typing import ClassVar, cast
 
 from markdown_it import MarkdownIt
@@ -14,6 +16,7 @@ from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.markdown import (
     BlockQuote,
@@ -31,10 +34,11 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme as RichTheme
+from wcwidth import iter_graphemes
 
 from .code_colours import coloured
 from .segment_lines import is_safe_link, segment_line
-from .terminal_text import Theme, escape_prose, one_line, wrap, wrap_painted, wrapped_spans
+from .terminal_text import Theme, cell_width, escape_prose, one_line, wrap, wrap_painted, wrapped_spans
 
 MIN_TABLE_COLUMN = 10  # cells, with the gap; in less a table shows its rows one below the other
 MIN_LAYOUT_COLUMNS = 12  # below that text is only wrapped
@@ -66,11 +70,50 @@ def draw_markdown(text: str, columns: int, theme: Theme) -> str:
     document = _Document("", code_theme=theme.palette.code, hyperlinks=theme.links)
     # like rich's own, but HTML is text: the tags that a model writes about must not vanish
     document.parsed = _parsed(safe, theme.links)
-    # rich counts joined emoji as one, and leaves out what has no room behind its indents: a line that
-    # is too wide for the terminal is wrapped again
+    held = _HeldGraphemes(safe)
+    for token in document.parsed:
+        for child in token.children or ():
+            child.content = held.hold(child.content)
+    # rich leaves out what has no room behind its indents: a line that is too wide for the terminal is
+    # wrapped again
     room = max(columns, _deepest_indent(document.parsed) + MIN_TEXT_COLUMNS)
-    lines = _draw(document, room, theme)
+    lines = map(held.restore, _draw(document, room, theme))
     return "\n".join(row for line in lines for row in wrap_painted(line, columns))
+
+
+class _HeldGraphemes:
+    """Has rich count graphemes as `cell_width` does: joined emoji for all of their parts.
+
+    While rich lays out, each stands as one private character of one cell, as often as it takes cells.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._unused = (char for char in map(chr, range(0x100000, 0x10FFFE)) if char not in text)
+        self._held: dict[str, str] = {}  # a grapheme, and the character that stands for it
+        self._seen = Counter[str]()  # how often each of those came back
+
+    def hold(self, text: str) -> str:
+        if cell_width(text) == cell_len(text):
+            return text
+        return "".join(map(self._run, iter_graphemes(text)))
+
+    def _run(self, grapheme: str) -> str:
+        width = cell_width(grapheme)
+        if width == cell_len(grapheme):
+            return grapheme
+        if grapheme not in self._held:
+            self._held[grapheme] = next(self._unused)
+        return self._held[grapheme] * width
+
+    def restore(self, line: str) -> str:
+        """The next line with the graphemes; one that rich broke stands where it began."""
+        for grapheme, char in self._held.items():
+            before, width = self._seen[char], cell_width(grapheme)
+            *pieces, end = line.split(char)
+            self._seen[char] += len(pieces)
+            starts = (grapheme if at % width == 0 else "" for at in count(before))
+            line = "".join(piece + start for piece, start in zip(pieces, starts, strict=False)) + end
+        return line
 
 
 def _parsed(text: str, links: bool) -> list[Token]:

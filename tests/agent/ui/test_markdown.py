@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from itertools import count
+from itertools import count, pairwise
 from random import Random
 
 import pytest
@@ -69,6 +69,17 @@ def test_random_texts_of_many_scripts_are_drawn_whole() -> None:
 @pytest.mark.timeout(600)
 def test_ten_thousand_random_texts_are_drawn_whole() -> None:
     assert losses(seed=2, texts=10_000) == []
+
+
+def test_rows_are_as_full_as_whole_words_fill_them_also_with_joined_emoji() -> None:
+    random = Random(3)
+    for columns in range(24, 100):
+        rows = strip_sequences(
+            draw_markdown(words(random, 60, 50).replace("x" * 30, "x"), columns, Theme(True))
+        )
+        for row, following in pairwise(rows.split("\n")):
+            if "中" * 9 not in row + following:  # which is broken anywhere
+                assert painted_width(f"{row} {following.split(' ')[0]}") > columns
 
 
 def test_a_narrow_table_shows_its_rows_one_below_the_other() -> None:
