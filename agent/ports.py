@@ -211,6 +211,7 @@ class Status:
     told the size of the window, "" where nobody did. `todos` are (status, what to do). `own_line` is
     what the person's own command wrote, with any control characters; "" where there is none. `agents`
     are those in the background, `asks` is the name of one that waits for an answer.
+    `title` is the session's name, else the beginning of its first prompt.
     `unsaved` says why the record does not take the session, "" while it does. `spending` is what `cost` is
     made of, by model, of the session and its agents; it grows.
     """
@@ -234,6 +235,7 @@ class Status:
     agents: int = 0
     asks: str = ""
     unsaved: str = ""
+    title: str = ""
     spending: Mapping[str, Spending] = field(default_factory=dict)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -88,11 +88,14 @@ def session_title(facts: Sequence[Fact], sid: str) -> str:
     names = [one for one in facts if isinstance(one, Metadata) and one.topic == "name"]
     if names and (name := names[-1].about.get("name")):
         return str(name)
+    return first_words(facts) or f"Session {sid}"
+
+
+def first_words(facts: Iterable[Fact]) -> str:
+    """The beginning of a session's first prompt, on one line; "" where there is none."""
     prompts = (one for one in facts if isinstance(one, User) and one.source == "user")
-    words = " ".join(content_text(said_by_person(one.blocks)) for one in islice(prompts, 1)).split()
-    title = " ".join(words)
-    short = title if len(title) <= MAX_TITLE_OF_SESSION_CHARS else f"{title[:MAX_TITLE_OF_SESSION_CHARS]}…"
-    return short or f"Session {sid}"
+    title = " ".join(" ".join(content_text(said_by_person(one.blocks)) for one in islice(prompts, 1)).split())
+    return title if len(title) <= MAX_TITLE_OF_SESSION_CHARS else f"{title[:MAX_TITLE_OF_SESSION_CHARS]}…"
 
 
 def utc_time(ts: float) -> str:

@@ -15,10 +15,11 @@ from agent.loop.model_call import prompt_tokens
 from agent.ports import Status
 from agent.session.environment_context import BranchWatch
 from agent.session.plan_and_todo import newest_todos
-from agent.session.session import Session
+from agent.session.session import Session, name_of
 from agent.version import __version__
 from compact.settings import WindowState, state_of
 from tools.processes.jobs import command_runner
+from transcripts.render_text import first_words
 
 from .composition import Services
 from .hooks import RunCommand, commands_within
@@ -193,6 +194,7 @@ def status_of(session: Session, context: TurnContext, branch: str) -> Status:
         window_source=context.compaction.window_source,
         effort=context.settings.effort or "",
         unsaved=session.why_unsaved(),
+        title=name_of(session.folded.metadata) or first_words(session.folded.facts),
         spending=session.spending,
         todos=tuple((item.status, item.shown) for item in todos),
     )

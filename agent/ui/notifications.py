@@ -27,6 +27,7 @@ class Notifications:
         self._send = send
         self._environ = environ
         self._name = one_line(name)[:_MAX_TEXT_CHARS]
+        self._session = ""
         self._activity: Activity = "idle"
         self._started = False
         self.focused = True
@@ -49,8 +50,16 @@ class Notifications:
             if self._started:
                 self._send(self._title())
 
+    def tell_session(self, title: str) -> None:
+        """Let the title of the window name the session too, as soon as it has a title."""
+        if title != self._session:
+            self._session = title
+            if self._started:
+                self._send(self._title())
+
     def _title(self) -> str:
-        return f"\x1b]0;{_MARKS[self._activity]}makeroom: {self._name}\x07"
+        said = f"{self._name}: {one_line(self._session)}" if self._session else self._name
+        return f"\x1b]0;{_MARKS[self._activity]}makeroom: {said[:_MAX_TEXT_CHARS]}\x07"
 
     def turn_ended(self, seconds: float) -> None:
         """A turn that took so long is over."""

@@ -109,6 +109,7 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
         working = asyncio.ensure_future(state.queue.work_off(driver))
         try:
             await driver.ready()  # what it raises ends the session, whatever is typed meanwhile
+            state.tell_title()
             state.terminal.invalidate()  # the status is known now
             await _load_drawing()
         except BaseException:
@@ -190,6 +191,8 @@ def _emit(state: ReplState, event: events.Event) -> None:
     """Take what happens; what is about the screen itself is done here."""
     if not isinstance(event, events.ScreenSetting):
         state.view.emit(event)
+        if isinstance(event, events.RequestStarted | events.TurnFinished):
+            state.tell_title()
     elif event.name == "theme":
         state.terminal.set_theme(event.value)
         state.view.notice(f"the theme is {event.value} now")

@@ -192,6 +192,11 @@ class ReplState:
         if live_view.started_at is None or live_view.queued:
             self.terminal.invalidate()
 
+    def tell_title(self) -> None:
+        """Let the title of the window name the session, or another one."""
+        if self.driver is not None:
+            self.notifications.tell_session(self.driver.status().title)
+
     def leave(self, code: int) -> None:
         """End the session. After a signal what is written stays for the next one.
 
@@ -277,6 +282,7 @@ async def _run_prompt(state: ReplState, driver: Driver, item: QueuedInput) -> No
 async def _run_command(state: ReplState, driver: Driver, item: QueuedInput) -> None:
     line = item.expanded.strip()
     stays = await driver.command(line)
+    state.tell_title()
     state.prompted = state.prompted or state.view.turn_ended  # the command began a turn
     if not stays:
         state.leave(0)

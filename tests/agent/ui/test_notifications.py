@@ -4,7 +4,7 @@ import pytest
 
 from agent.ui.notifications import MIN_TURN_S, Notifications, wants_notifications
 
-from .pty_terminal import PtyTerminal
+from .pty_terminal import PtyTerminal, forked_makeroom
 
 
 def sent(environ, *, focused, seconds=MIN_TURN_S):
@@ -65,3 +65,21 @@ def test_the_title_follows_the_session_and_a_question_rings_where_the_focus_is_e
         assert terminal.raw.count(b"\x1b]777") == rung
         terminal.type("\x03").misses("Allow bash?").type("\x15/exit\r").ends()
         assert b"\x1b[?1004l" in terminal.raw
+
+
+def test_the_title_names_the_session_by_its_first_prompt_or_its_name(tmp_path):
+    with PtyTerminal(tmp_path, (80, 24), forked_makeroom("--offline")) as terminal:
+        terminal.sees("❯").type("hello you\r")
+        terminal.until(lambda: titled("… ", tmp_path, "hello you") in terminal.raw, "its first prompt")
+        terminal.until(lambda: titled("", tmp_path, "hello you") in terminal.raw, "its first prompt, idle")
+        terminal.type("/rename the beginning\r").until(
+            lambda: titled("", tmp_path, "the beginning") in terminal.raw, "its name"
+        )
+        terminal.type("\x04").ends()
+    with PtyTerminal(tmp_path, (80, 24), forked_makeroom("--offline -c")) as terminal:
+        terminal.until(lambda: titled("", tmp_path, "the beginning") in terminal.raw, "its name")
+        terminal.type("\x04").ends()
+
+
+def titled(mark, folder, session):
+    return f"\x1b]0;{mark}makeroom: {folder.name}: {session}\x07".encode()
