@@ -98,12 +98,13 @@ async def run_tool_calls(session: Session, context: TurnContext, emit: Emit, rep
             group = await _prepare_group(batch, waiting, unfinished)
             del waiting[: len(group)]
             await _run_together(batch, group)
-    except (asyncio.CancelledError, TurnStopped, ModelError):
+    except (asyncio.CancelledError, TurnStopped, ModelError) as stop:
+        why = f"[not run: {stop}]" if isinstance(stop, ModelError) else NOT_BEGUN
         exchange = session.folded.conversation.exchange_of(reply.seq)
         for index, use in waiting:
             if exchange is None or index not in exchange.results:
-                result = text_result(NOT_BEGUN, error=True, human={"text": "", "note": "not run"})
-                _answer(batch, replace(_refused(index, use, None, NOT_BEGUN), result=result))
+                result = text_result(why, error=True, human={"text": "", "note": "not run"})
+                _answer(batch, replace(_refused(index, use, None, why), result=result))
         raise
 
 

@@ -34,7 +34,8 @@ MAX_COMPARED_NAMES = 5_000  # of the project's files, with one that is not there
 MIN_FILE_LIKENESS = 0.7
 ATTACHED_TOPIC = "attached"  # of metadata: {"prompt": seq, "files": what a read of each tells of itself}
 _WRITTEN = re.compile(
-    r"""(?:(?<=[\s(\[{<,;"'`])|\A)@(?:"([^"\n]{1,1000})"(\#L\d+(?:-L?\d+)?)?|([^\s"@][^\s"]{0,1000}))"""
+    r"""(?:(?<=[\s(\[{<,;"'`])|\A)@(?:"([^"\n]{1,1000})"(\#L\d+(?:-L?\d+)?)?|"""
+    r"""([^\s"@](?:\\[ ]|[^\s"]){0,1000}))"""
 )
 _LINES = re.compile(r"#L(\d{1,9})(?:-L?(\d{1,9}))?\Z")
 _COMPILER_LINE = re.compile(r":(\d{1,9})(?::\d+|-\d+)?\Z")  # as compilers write it
@@ -81,7 +82,7 @@ def find_mentions(text: str) -> list[Mention]:
     """The mentions in a text, each once, in order; none of what it repeats from a pipe (`<stdin>`)."""
     found: dict[Mention, None] = {}
     for match in _WRITTEN.finditer(text.partition("\n\n<stdin>\n")[0]):
-        written = match[1] + (match[2] or "") if match[1] else match[3]
+        written = match[1] + (match[2] or "") if match[1] else match[3].replace("\\ ", " ")
         found[_mention(written)] = None
         if len(found) == MAX_MENTIONS:
             break
@@ -191,10 +192,10 @@ async def _attached(
 
 def _folder(name: str, names: list[str], count: int) -> Attachment:
     more = f"\n[{count - len(names):,} more]" if count > len(names) else ""
-    size = pluralize(count, "entry", "entries")
+    name, size = f"{name.rstrip('/')}/", pluralize(count, "entry", "entries")
     listed = "\n".join(names)
-    text = injected(f"{ATTACHED_LINE}\nFolder: {name}/ ({size})\n{listed}{more}")
-    return Attachment(f"listed {name}/ ({size})", (TextBlock(text),))
+    text = injected(f"{ATTACHED_LINE}\nFolder: {name} ({size})\n{listed}{more}")
+    return Attachment(f"listed {name} ({size})", (TextBlock(text),))
 
 
 async def _file(

@@ -457,6 +457,16 @@ def test_a_call_is_counted_although_history_is_folded_in_between_and_ends_the_tu
         w.check()
 
 
+def test_calls_that_a_turn_without_end_leaves_are_not_said_to_be_interrupted_by_the_user(
+    tmp_path: Path,
+) -> None:
+    again = calls("echo", words="x")
+    with world([*[Answer([again])] * (MAX_TIMES - 1), Answer([again, calls("other")])], tmp_path) as w:
+        ended = w.run()
+        assert (ended.reason, ended.error) == ("failed", STUCK)
+        assert w.texts()[-1] == f"[not run: {STUCK}]"
+
+
 def test_a_call_that_the_person_asks_for_again_is_not_remarked_on(tmp_path: Path) -> None:
     again = Answer([calls("echo", words="x"), calls("echo", words="x")])
     with world([again, "ok", again, "ok"], tmp_path) as w:

@@ -60,6 +60,7 @@ def text_of(one: Attachment) -> str:
         ("write to me@example.org about user@host", []),
         ("@~/notes @../up @/abs", [Mention("~/notes"), Mention("../up"), Mention("/abs")]),
         ("explain @a\n\n<stdin>\nsee @b\n</stdin>", [Mention("a")]),
+        ("@my\\ big\\ notes.md#L3 more", [Mention("my big notes.md", (3, 3))]),
         ("@ and @@x", []),
     ],
 )
@@ -78,7 +79,8 @@ def test_a_mentioned_file_is_attached_with_its_lines_and_counts_as_read(context:
 def test_lines_a_folder_and_the_home_folder_can_be_mentioned(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "notes").write_text("mine\n")
-    lines, folder, home = attached("@src/a.py#L39-50 @src/ @~/notes", context)
+    lines, folder, home, root = attached("@src/a.py#L39-50 @src/ @~/notes @/", context)
+    assert root.told.startswith("listed / (") and "\nFolder: / (" in text_of(root)
     assert lines.told == "read src/a.py (39-40 of 40)" and "line 38" not in text_of(lines)
     assert folder.told == "listed src/ (1 entry)" and "\na.py\n" in text_of(folder)
     assert "\n1\tmine" in text_of(home)
