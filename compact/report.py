@@ -16,6 +16,8 @@ from .invariants import changed_span, with_dropped_thinking
 from .plan import File, Proposal, Situation, Trigger
 from .prices import Prices, RewriteBill
 
+MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
+LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # of which a person wants to know in any case
 MIN_TOLD_COST_USD = 0.05  # that a notice mentions
 _DONE_BY_LAYER = {
     "budget": "large results went to files",
@@ -157,7 +159,18 @@ def fits(situation: Situation) -> bool:
     return situation.tokens <= situation.window.size
 
 
-def compaction_notice(proposals: Sequence[Proposal], trigger: str = "") -> str:
+def is_told(made: Sequence[Proposal | Compacted], policy: str) -> bool:
+    """Whether compactions that were made together deserve a line; /context lists them all.
+
+    classic clears a little before almost every call, which is nobody's news.
+    """
+    if any(each.trigger != "auto" or each.layer in LAYERS_TOLD for each in made):
+        return True
+    before, after = made[0].report["before"], made[-1].report["after"]
+    return bool(policy != "classic" and before - after >= max(1, MIN_SHARE_TOLD * before))
+
+
+def compaction_notice(proposals: Sequence[Proposal | Compacted], trigger: str = "") -> str:
     """One line in plain words: the sizes, what was done, whether the model was asked.
 
     `trigger` overrides that of the proposals. When it has paid for itself is told by /context.
@@ -176,7 +189,7 @@ def compaction_notice(proposals: Sequence[Proposal], trigger: str = "") -> str:
     return f"[{name} compact] {sizes} tokens (-{share}%): {done}{asked}{cost}; /uncompact undoes it"
 
 
-def _cost_worth_telling(proposals: Sequence[Proposal]) -> str:
+def _cost_worth_telling(proposals: Sequence[Proposal | Compacted]) -> str:
     """What writing the cache anew costs, "" where that is little or has to be paid anyway."""
     dearest = max(
         (each.report["predicted_cost_usd"] for each in proposals if not each.report["cold"]), default=0

@@ -16,7 +16,6 @@ from agent.extensions.hooks.hook_asking import JoinedHooks
 from agent.extensions.hooks.hook_inputs import about_session
 from agent.extensions.hooks.hook_notices import IdleNotices, NotifyingApprover
 from agent.extensions.skills.output_styles import StylePlaces, style_text
-from agent.loop.compaction import LAYERS_TOLD
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
 from agent.model.retry import MAX_TRIES
@@ -30,6 +29,7 @@ from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD, skills_section
 from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
 from compact.hazards import pages_referred_to
 from compact.prices import PriceList
+from compact.report import LAYERS_TOLD
 from compact.settings import HOUR_TTL_S, ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import ToolContext

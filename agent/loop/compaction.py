@@ -32,8 +32,7 @@ from compact.plan import (
     Trigger,
     WorkedOut,
 )
-from compact.report import compaction_notice, largest_blocks_sentence
-from compact.settings import CompactSettings
+from compact.report import LAYERS_TOLD, compaction_notice, is_told, largest_blocks_sentence
 from compact.tokens import calibrate, context_tokens
 from transcripts.entries import Prompt
 from transcripts.facts import Fold
@@ -45,8 +44,6 @@ from .context import TurnContext
 from .cost_preview import LESS_NOW, tell_cold_cost, why_cold
 from .model_call import call_summarizer, prompt_tokens
 
-MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
-LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # of which a person wants to know in any case
 MAX_LIVE_CHARS = 120  # of a command line in the record
 
 
@@ -234,7 +231,7 @@ async def _apply(
     if not applied:
         return CompactionOutcome()
     line, final = compaction_notice(applied), applied[-1].report
-    if trigger != "auto" or _worth_telling(applied, context.compaction.settings):
+    if is_told(applied, context.compaction.settings.policy):
         emit(ContextCompacted(line, trigger, tuple(ids), final))
     _tell_hidden_skills(session, context)
     before, after = applied[0].report["before"], final["after"]
@@ -279,17 +276,6 @@ def _store_files(proposal: Proposal, context: TurnContext) -> str:
     except OSError as error:
         return f"{error.strerror or error}, {context.tool_context.outputs}"
     return ""
-
-
-def _worth_telling(applied: Sequence[Proposal], settings: CompactSettings) -> bool:
-    """Whether an automatic compaction deserves a line; /context lists them all.
-
-    classic clears a little before almost every call, which is nobody's news.
-    """
-    if any(each.layer in LAYERS_TOLD for each in applied):
-        return True
-    before, after = applied[0].report["before"], applied[-1].report["after"]
-    return settings.policy != "classic" and before - after >= max(1, MIN_SHARE_TOLD * before)
 
 
 async def compact_reactively(

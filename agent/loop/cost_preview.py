@@ -20,7 +20,7 @@ LESS_NOW = "Ctrl-C and /compact make that less"
 
 def show_resumed(session: Session, context: TurnContext, emit: Emit) -> None:
     """The end of a session that is gone on with, and what going on costs where its cache is of no use."""
-    show_replayed(session, context.tools, emit)
+    show_replayed(session, context.tools, emit, context.compaction.settings.policy)
     if why := why_cold(session, context):
         tell_cold_cost(session, context, emit, why)
 

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
-from agent.events import CommandOutput, EarlierMessages, Emit, Event, Notice, PromptReplayed, ToolCallFinished
+from agent.events import (
+    CommandOutput,
+    ContextCompacted,
+    EarlierMessages,
+    Emit,
+    Event,
+    Notice,
+    PromptReplayed,
+    ToolCallFinished,
+)
 from agent.formatting import shorten
+from compact.report import compaction_notice, is_told
 from tools.base import Tool, ToolError, parse_arguments
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Result
@@ -26,8 +38,11 @@ MAX_OPEN_CALL_CHARS = 80  # of a call that never ended
 _OWN_COMMAND = re.compile(r"<command-of-the-user>\n\$ (.*?)\n(.*)\n</command-of-the-user>", re.DOTALL)
 
 
-def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit) -> None:
-    """Emit the newest exchanges of a session, after a line about those before them."""
+def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit, policy: str = "thrifty") -> None:
+    """Emit the newest exchanges of a session, after a line about those before them.
+
+    `policy` decides which compactions are told.
+    """
     entries = session.folded.entries
     first = recent_start(entries)
     newest = next((at for at in range(len(entries) - 1, -1, -1) if _is_prompt(entries[at])), first)
@@ -37,7 +52,13 @@ def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit) -> No
     if newest < first:  # a long turn: its end, below the prompt
         for event in _events(entries[newest : newest + 1], session, tools):
             emit(event)
-    for event in _events(entries[first:], session, tools):
+    made = deque(_compactions_told(session, entries[first].seq if entries else 0, policy))
+    for entry in entries[first:]:
+        while made and made[0][0] < entry.seq:
+            emit(made.popleft()[1])
+        for event in _events([entry], session, tools):
+            emit(event)
+    for _, event in made:
         emit(event)
     last = session.folded.conversation.last_exchange
     if last is not None and last.open:
@@ -90,6 +111,18 @@ def _events(entries: Sequence[Entry], session: Session, tools: Mapping[str, Tool
                 shown = _without_content(result) if result.seq in session.deferred else result
                 title = _title(use, tools)
                 yield ToolCallFinished(entry.seq, index, use.name, title, shown, 0.0)
+
+
+def _compactions_told(session: Session, since: int, policy: str) -> Iterator[tuple[int, Event]]:
+    """(seq, notice) of what was told of compactions since then; those that were undone are left out."""
+    made = [each for each in session.folded.compactions if each.seq > since]
+    made = [each for each in made if each.id not in session.folded.undone and "cold" in each.report]
+    for _, group in groupby(enumerate(made), lambda pair: (pair[1].seq - pair[0], pair[1].trigger)):
+        together = [each for _, each in group]  # one behind the other: planned and told as one
+        if is_told(together, policy):
+            ids = tuple(each.id for each in together)
+            line, trigger = compaction_notice(together), together[0].trigger
+            yield together[0].seq, ContextCompacted(line, trigger, ids, together[-1].report)
 
 
 def _prompt_events(prompt: Prompt) -> Iterator[Event]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from agent.events import CommandOutput, EarlierMessages, Event, Notice, PromptReplayed, ToolCallFinished
+from agent.events import (
+    CommandOutput,
+    ContextCompacted,
+    EarlierMessages,
+    Event,
+    Notice,
+    PromptReplayed,
+    ToolCallFinished,
+)
 from agent.session.session import Session
 from agent.session.session_replay import MAX_ANSWER_CHARS, MAX_RECENT_CALLS, show_replayed
 from compact.tokens import TokenCounter
 from tools.bash import TOOL as BASH
-from transcripts.facts import Reply, Result, User
+from transcripts.facts import Clear, Reply, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import ATTACHED_LINE, Block, TextBlock, ToolUseBlock, injected
 
@@ -120,3 +128,25 @@ def test_a_call_that_never_ended_is_told() -> None:
     one._add(Reply(2, 1.0, uses, (1,)))
     *_, warning, _ = replayed(one)
     assert isinstance(warning, Notice) and "ended in the middle of: bash make;" in warning.text
+
+
+def test_compactions_are_told_again_where_they_were_made() -> None:
+    one = session()
+    figures = {"before": 9_000, "after": 6_000, "freed": 3_000, "cold": False, "predicted_cost_usd": 0.0}
+    for number in range(4):
+        prompt(one, f"look at {number}")
+        exchange(one, "", "ls")
+        (result,) = (fact for fact in one.folded.facts if fact.seq == one.folded.last_seq)
+        one.compacted("micro", "auto", (Clear(result.seq, 0, "content", "[gone]", 1),), figures)
+        if number == 2:
+            one.compacted("ledger", "auto", (), {**figures, "after": 2_000})
+        exchange(one, f"answer {number}")
+    one.undone(one.folded.compactions[1].id, ())
+    told = [event for event in replayed(one) if not isinstance(event, EarlierMessages)]
+    shape = [type(event).__name__ for event in told]
+    whole = ["PromptReplayed", "ToolCallFinished", "ContextCompacted", "CommandOutput"]
+    undone = [name for name in whole if name != "ContextCompacted"]
+    assert shape == [*undone, *whole, *whole, "Notice"]
+    notices = [event.notice for event in told if isinstance(event, ContextCompacted)]
+    assert "9k -> 2k tokens (-78%): old tool output became placeholders, older messages became" in notices[0]
+    assert "9k -> 6k tokens" in notices[1]
