@@ -51,8 +51,9 @@ def environ_for(url: str) -> dict[str, str]:
 
 
 def obeyed(output: bytes) -> list[str]:
-    """What a terminal would obey or hide, of all that the server sent."""
-    shown = re.sub("\x1b\\]0;[^\x07]*?makeroom: \\w+\x07", "", output.decode("utf-8", "replace"))  # our title
+    """What a terminal would obey or hide, of all that the server sent; our title counts as what it says."""
+    text = output.decode("utf-8", "replace")
+    shown = re.sub("\x1b\\]0;([^\x00-\x1f]*makeroom: [^\x00-\x1f]*)\x07", r"\1", text)
     sequences = [each for each in ESCAPES if each.startswith("\x1b") and each[:4] in shown]
     return [*sequences, *(char for char in HIDING if char in shown)]
 

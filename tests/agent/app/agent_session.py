@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event as Signal
 from typing import Any
 
 from agent.app.composition import Services, make_services
@@ -43,6 +44,17 @@ def parts(**by_word: Part) -> Callable[[Body], Reply]:
         return Reply([says(step)]) if isinstance(step, str) else step
 
     return respond
+
+
+def held(respond: Callable[[Body], Reply], word: str, go: Signal) -> Callable[[Body], Reply]:
+    """The same model, which answers a conversation that begins with a word once it may go on."""
+
+    def waits(body: Body) -> Reply:
+        if re.search(rf"\b{word}\b", _says(body["messages"][0])):
+            assert go.wait(30.0)
+        return respond(body)
+
+    return waits
 
 
 def _says(message: Mapping[str, Any]) -> str:

@@ -3,10 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 from agent.loop.agent_pool import AgentPool
 from agent.loop.compaction import live_state
-from tests.agent.app.agent_session import parts, task
+from tests.agent.app.agent_session import held, parts, task
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
 
@@ -46,10 +47,12 @@ async def until(run: ControllerRun, holds: Callable[[AgentPool], bool]) -> Agent
 
 def test_the_report_of_an_agent_in_the_background_comes_with_the_next_prompt(tmp_path: Path) -> None:
     beside = Reply([task("look", "explore", run_in_background=True)])
+    over = Event()  # the turn: else the agent may end within it, and its report be told there
     respond = parts(go=[beside, "it looks"], look=["It is Title."], thanks=["well"], again=["well"])
 
     async def work(run: ControllerRun) -> None:
         assert "its report goes with the next request" not in await run.do("go")
+        over.set()
         await until(run, lambda pool: not pool.running)
         assert run.controller.status().agents == 0
         await run.do("thanks")
@@ -60,15 +63,17 @@ def test_the_report_of_an_agent_in_the_background_comes_with_the_next_prompt(tmp
         await run.do("/clear", f"/resume {sid}")
         assert run.controller.in_use[1].tool_context.inbox.take() == []  # it was told
 
-    run_controller(tmp_path, work, respond=respond)
+    run_controller(tmp_path, work, respond=held(respond, "look", over))
 
 
 def test_a_report_that_was_not_told_is_told_after_a_resume(tmp_path: Path) -> None:
     beside = Reply([task("look", "explore", run_in_background=True)])
+    over = Event()
     respond = parts(go=[beside, "it looks"], look=["It is Title."], again=["well"])
 
     async def work(run: ControllerRun) -> None:
         await run.do("go")
+        over.set()
         await until(run, lambda pool: not pool.running)
         sid = run.controller.in_use[0].sid
         await run.do("/clear", f"/resume {sid}", "again")
@@ -77,7 +82,7 @@ def test_a_report_that_was_not_told_is_told_after_a_resume(tmp_path: Path) -> No
             "explore #1 that you started" in sent and "It is Title.\\n[it ended with an earlier run" in sent
         )
 
-    run_controller(tmp_path, work, respond=respond)
+    run_controller(tmp_path, work, respond=held(respond, "look", over))
 
 
 def test_the_question_of_an_agent_in_the_background_waits_for_the_person(tmp_path: Path) -> None:
