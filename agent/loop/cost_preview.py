@@ -14,6 +14,7 @@ from .context import MIN_TOLD_DOLLARS, TurnContext
 from .model_call import prompt_tokens
 
 LESS_BEFORE = "/compact first makes that less, /clear starts anew"
+NO_LESS = "/clear starts anew"
 OTHER_MODEL = "another model has a cache of its own"
 LESS_NOW = "Ctrl-C and /compact make that less"
 
@@ -51,7 +52,16 @@ def tell_cold_cost(
     dollars = _dollars(anew, tokens - anew, prices, cached=bool(context.settings.cache))
     if _dollars(anew, 0, prices, cached=bool(context.settings.cache)) >= MIN_TOLD_DOLLARS:
         which = "the next" if less == LESS_BEFORE else "this"
+        less = NO_LESS if _is_just_compacted(session) else less
         emit(Notice(f"{why}: {which} request writes {anew:,} tokens anew, ~${dollars:.2f}; {less}"))
+
+
+def _is_just_compacted(session: Session) -> bool:
+    """Whether a person compacted it, and nothing came after that."""
+    newest = next(
+        (fact for fact in reversed(session.folded.facts) if isinstance(fact, Compacted | Reply)), None
+    )
+    return isinstance(newest, Compacted) and newest.trigger == "manual"
 
 
 def _dollars(anew: int, read: int, prices: Prices, cached: bool) -> float:

@@ -35,7 +35,15 @@ from transcripts.facts import (
 )
 from transcripts.fold import Folded
 from transcripts.load import LazyResults
-from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage, empty_mapping, replace_surrogates
+from transcripts.messages import (
+    Block,
+    TextBlock,
+    ToolUseBlock,
+    Usage,
+    empty_mapping,
+    is_thinking,
+    replace_surrogates,
+)
 from transcripts.tool_kinds import same_tools
 
 F = TypeVar("F", bound=Fact)
@@ -223,10 +231,14 @@ def record_opening(session: Session, settings: RequestSettings, window: int, fol
     """
     before, gaps = session.folded.opened, list(session.folded.gaps)
     if before is not None:
-        if notice := _what_changed(before, settings, folder):
-            emit(notice)
-        elif list(before.about.get("holes", ())) == gaps:
+        same = before.model == settings.model and same_tools(before.tools, settings.tools)
+        if same and before.folder == folder and list(before.about.get("holes", ())) == gaps:
             return
+        if not same and _shows_thinking(session):
+            emit(Notice("the model or the tools changed: earlier thinking is left out of the context"))
+        if before.folder != folder:
+            was = before.folder or "an unknown folder"
+            emit(Notice(f"this session worked in {was} so far; from now on it works in {folder}", "warning"))
     session.open(
         settings.system,
         settings.tools,
@@ -238,13 +250,8 @@ def record_opening(session: Session, settings: RequestSettings, window: int, fol
     )
 
 
-def _what_changed(before: Opened, settings: RequestSettings, folder: str) -> Notice | None:
-    if before.model != settings.model or not same_tools(before.tools, settings.tools):
-        return Notice("the model or the tools changed: earlier thinking is left out of the context")
-    if before.folder != folder:
-        was = before.folder or "an unknown folder"
-        return Notice(f"this session worked in {was} so far; from now on it works in {folder}", "warning")
-    return None
+def _shows_thinking(session: Session) -> bool:
+    return any(is_thinking(part.block) for message in session.folded.view for part in message.parts)
 
 
 def without_surrogates(block: Block) -> Block:

@@ -1,4 +1,4 @@
-"""What CPU time the pipeline takes before a call at 180k tokens in 2,000 and 10,000 messages; does it grow?"""
+"""What CPU time the pipeline takes before a call at 180k tokens in 2,000 and 10,000 messages; is it more?"""
 
 import time
 from collections.abc import Iterator

@@ -21,6 +21,8 @@ from agent.permissions.settings_toml import permissions_path
 from agent.session.environment_context import PLAN_TEXT
 from compact.prices import PRICES_BY_MODEL
 from tests.strict_api.demo_bridge import demo_reply
+from tests.strict_api.reply import Reply as Answer
+from tests.strict_api.reply import says
 from tests.strict_api.server import Server
 from transcripts.facts import Opened, Reply
 
@@ -258,6 +260,27 @@ def test_another_model_is_billed_before_anything_is_sent(tmp_path: Path) -> None
         assert abs(float(dollars) - paid) < max(0.006, 0.05 * paid)
 
     run_controller(tmp_path, work)
+
+
+def test_what_was_just_compacted_is_not_said_to_cost_less_by_compacting(tmp_path: Path) -> None:
+    files(tmp_path, 30, 300)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL, "/compact")
+        told = await run.do("/model claude-opus-5-5")
+        assert "tokens anew" in told and "; /clear starts anew" in told and "/compact" not in told
+        assert "earlier thinking is left out" not in told  # the record of the summary has none
+
+    run_controller(tmp_path, work)
+
+
+def test_another_model_says_nothing_of_thinking_where_there_is_none(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
+        told = await run.do("/model claude-opus-5-5") + await run.do("and now?")
+        assert "thinking" not in told and run.controller.in_use[0].folded.opened.model == "claude-opus-5-5"
+
+    run_controller(tmp_path, work, respond=lambda body: Answer([says("well")]))
 
 
 def test_a_model_chosen_otherwise_is_billed_with_the_prompt_and_once(tmp_path: Path) -> None:
