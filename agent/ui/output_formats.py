@@ -16,6 +16,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TextIO
@@ -362,15 +363,16 @@ def json_line(value: Any) -> str:
         text = _to_json(value)
     except ValueError:  # NaN and the like in what a server sent; other readers than Python's take none
         text = _to_json(json.loads(json.dumps(value, default=str), parse_constant=lambda name: None))
-    return _ESCAPED_IN_JSON.sub(_escaped_in_json, text)
+    return _ESCAPED_IN_JSON.sub(lambda found: _escaped_in_json(found[0]), text)
 
 
 def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str, allow_nan=False)
 
 
-def _escaped_in_json(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1] if found[0] != "\x7f" else "\\u007f"
+@lru_cache(maxsize=256)
+def _escaped_in_json(character: str) -> str:
+    return json.dumps(character)[1:-1] if character != "\x7f" else "\\u007f"
 
 
 def usage_fields(usage: Usage) -> dict[str, int]:
