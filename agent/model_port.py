@@ -236,4 +236,10 @@ class Model(Protocol):
         Raises ModelError; ModelNotFound only where the server is the authority on which models there are.
         """
 
+    async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
+        """The tokens of a prompt of these blocks, where the server counts without a charge; None elsewhere.
+
+        Raises nothing: who asks has an estimate of their own.
+        """
+
     async def close(self) -> None: ...

@@ -326,6 +326,9 @@ class ParrotModel:
         reply.blocks.append(TextBlock(f"You said: {said}"))
         reply.model, reply.usage, reply.stop, reply.complete = "parrot-1", Usage(5, 3), "end_turn", True
 
+    async def count_tokens(self, model, blocks):
+        return None
+
     async def close(self):
         pass
 

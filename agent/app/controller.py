@@ -152,7 +152,7 @@ class Controller:
                 return found.ended
         blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind))
         if found.blocks or len(text) >= LARGE_PROMPT_CHARS:
-            tell_prompt_cost(session, context, blocks, self.emit)
+            await tell_prompt_cost(session, context, blocks, self.emit)
         window, folder = context.compaction.window.size, str(self.setup.folder)
         record_opening(session, context.settings, window, folder, self.emit)
         user = session.user(blocks)

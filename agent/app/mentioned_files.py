@@ -124,13 +124,20 @@ def note_files(
     note_attached(files, context.tool_context, prompt)
 
 
-def tell_prompt_cost(session: Session, context: TurnContext, blocks: Sequence[Block], emit: Emit) -> None:
-    """Tell what a prompt adds to the next request, unless that is little; where it can be less, how."""
+async def tell_prompt_cost(
+    session: Session, context: TurnContext, blocks: Sequence[Block], emit: Emit
+) -> None:
+    """Tell what a prompt adds to the next request, unless that is little; where it can be less, how.
+
+    The server is asked for the count where an estimate says that it is worth telling: ours is up to a half
+    wrong before much text of the kind was sent.
+    """
     state = context.compaction
-    slope = calibrate(session.folded.measurements).slope
-    tokens = round(sum(state.counter.blocks(tuple(blocks))) * slope)
-    dollars = state.prices.dollars(tokens * (state.prices.write if context.settings.cache else 1.0))
-    if dollars >= MIN_TOLD_DOLLARS:
+    price = state.prices.dollars(state.prices.write if context.settings.cache else 1.0)
+    tokens = round(sum(state.counter.blocks(tuple(blocks))) * calibrate(session.folded.measurements).slope)
+    if tokens * price >= MIN_TOLD_DOLLARS / 2:
+        tokens = await context.model.count_tokens(context.settings.model, blocks) or tokens
+    if (dollars := tokens * price) >= MIN_TOLD_DOLLARS:
         part = "@file#L10-20, or " if any(map(is_attached, blocks)) else ""
         bill = f"this prompt adds {tokens:,} tokens, ~${dollars:.2f}"
         emit(Notice(f"{bill}; less with {part}a file that is named without @: parts of it are read"))

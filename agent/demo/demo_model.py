@@ -54,6 +54,10 @@ class DemoModel:
             raise ModelNotFound(f"the demo has one model, {NAME}, and no {model}")
         return self.known_facts(model)
 
+    async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
+        """Its charges are estimates themselves."""
+        return None
+
     async def stream(self, request: ModelRequest, reply: IncomingReply, emit: Emit) -> None:
         """See model_port.Model."""
         usage = self._prompt_usage(request)

@@ -10,8 +10,8 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, ClassVar
@@ -45,7 +45,7 @@ from agent.model.retry import UNREADABLE_TRIES
 from agent.model.server_windows import with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts.masking import mask
-from transcripts.messages import UnknownBlock
+from transcripts.messages import Block, UnknownBlock, block_to_json
 
 from .accumulator import MessageAccumulator, message_events
 from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
@@ -56,6 +56,7 @@ from .server_tools import server_tool_notice
 
 log = logging.getLogger(__name__)
 OFFICIAL_URL = "https://api.anthropic.com"
+COUNT_TIMEOUT_S = 2.0  # a prompt waits for it
 _HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream"}
 
 
@@ -153,6 +154,10 @@ class AnthropicModel:
         facts = facts_from_endpoint(model, answer, self.official)
         return facts if self.official or facts.window_source else await with_window(facts, self._look)
 
+    async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
+        """See model_port.Model."""
+        return await _count(self, model, blocks)
+
     async def _get(self, path: str) -> Any:
         with _errors_mapped(self):
             response = await self.client.get(path, cast_to=self.http.Response, stream=True)
@@ -160,10 +165,9 @@ class AnthropicModel:
 
     async def _look(self, path: str) -> Any:
         """What stands at a path that only some servers have."""
-        try:
+        with suppress(ModelError):
             return await self._get(path)
-        except ModelError:
-            return None
+        return None
 
     async def _post(self, body: bytes, headers: Mapping[str, Any], reply: IncomingReply, emit: Emit) -> None:
         async with asyncio.timeout(self.silence) as limit:
@@ -245,6 +249,23 @@ def _make_client(model: AnthropicModel, anthropic: Any) -> Any:
         )
     except (anthropic.AnthropicError, ValueError) as error:
         raise AuthenticationError(f"no usable credentials: {summarize_error(error)}") from error
+
+
+async def _count(model: AnthropicModel, name: str, blocks: Sequence[Block]) -> int | None:
+    """What the endpoint says that costs nothing; None by way of clouds, of which most have none."""
+    if model.client is None or model.cloud is not None:
+        return None
+    message = {"role": "user", "content": [block_to_json(block) for block in blocks]}
+    path, body = "/v1/messages/count_tokens", {"model": name, "messages": [message]}
+    try:
+        with _errors_mapped(model):
+            async with asyncio.timeout(COUNT_TIMEOUT_S):
+                response = await model.client.post(path, body=body, cast_to=model.http.Response, stream=True)
+                answer = json.loads(await beginning(response, model.http.HTTPError))
+    except ModelError:
+        return None
+    counted = answer.get("input_tokens") if isinstance(answer, dict) else None
+    return counted if isinstance(counted, int) and counted > 0 else None
 
 
 @contextmanager

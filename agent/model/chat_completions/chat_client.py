@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -43,6 +43,7 @@ from agent.model.retry import UNREADABLE_TRIES
 from agent.model.server_windows import with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts.masking import mask
+from transcripts.messages import Block
 
 from .chat_request import CHAT_FORMAT, CHAT_NAMES, OFFICIAL_CHAT_FORMAT, encode_chat_request
 from .chat_stream import ChunkReader
@@ -150,6 +151,10 @@ class ChatCompletionsModel:
             if name.startswith(prefix):
                 return ModelFacts(model, window, most, binds=False, effort=True)
         return ModelFacts(model, binds=False, effort=True, known=False)
+
+    async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
+        """See model_port.Model; this protocol has no such request."""
+        return None
 
     async def describe(self, model: str) -> ModelFacts:
         """See model_port.Model; asks which models there are. "" means the only one."""

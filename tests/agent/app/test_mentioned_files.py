@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from agent.events import Notice
 from tests.agent.commands.controller_run import ControllerRun, run_controller
+from tests.strict_api.faults import Fault
 from transcripts.entries import Exchange
 from transcripts.messages import TextBlock, is_attached
 
@@ -51,6 +54,26 @@ def test_a_large_prompt_tells_what_it_adds_before_it_is_sent(tmp_path: Path) -> 
         assert "~$" in bill and "@file#L10-20" in bill
 
     run_controller(tmp_path, work)
+
+
+@pytest.mark.parametrize("counts", [True, False], ids=["counted by the server", "not counted there"])
+def test_the_first_large_prompt_is_billed_by_the_count_of_the_server(tmp_path: Path, counts: bool) -> None:
+    lines = (f"12:00 INFO GET /api/items/{at * 7919 % 10007} in {at % 97} ms\n" for at in range(2_000))
+    log = "".join(lines)
+
+    async def work(run: ControllerRun) -> None:
+        session, _ = run.controller.in_use
+        await run.do("say hello")
+        before = session.folded.last_reply
+        await run.do("say well to this\n" + log)
+        (bill,) = [notice.text for notice in run.emitted(Notice) if "adds" in notice.text]
+        told = int(bill.removeprefix("this prompt adds ").partition(" ")[0].replace(",", ""))
+        after = session.folded.last_reply
+        assert before is not None and after is not None
+        added = after.usage.prompt - before.usage.total
+        assert (abs(told - added) <= 0.01 * added) is counts and abs(told - added) <= added
+
+    run_controller(tmp_path, work, faults=() if counts else (Fault("no_count_tokens"),))
 
 
 def test_what_was_pasted_mentions_nothing(tmp_path: Path) -> None:
