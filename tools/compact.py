@@ -16,7 +16,8 @@ class CompactArguments(Arguments):
 async def ask_for_compaction(arguments: CompactArguments, call: ToolCall) -> ToolResult:
     call.context.compact(arguments.focus.strip())
     return text_result(
-        "The conversation will be compacted before the next request. Go on with the work.",
+        "The conversation is compacted before the next request, unless that frees too little. "
+        "Go on with the work.",
         human={"note": "before the next request"},
     )
 

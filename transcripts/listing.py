@@ -17,7 +17,7 @@ from typing import BinaryIO
 from .codec import BadLine, decode_line
 from .facts import Fact, Metadata, Opened, User
 from .messages import TextBlock, said_by_person
-from .record_errors import AmbiguousSession, NoSuchSession
+from .record_errors import AmbiguousSession, NoSuchSession, RecordUnreadable
 from .session_lock import RECORDS_FOLDER
 
 MAX_END_BYTES = 1 << 16  # read of the end of a large file
@@ -51,9 +51,28 @@ class SessionSummary:
     agent: str = ""
 
 
+def record_files(project: Path) -> list[tuple[Path, os.stat_result]]:
+    """The records of a project, the last written to first. Raises StoreError if the folder cannot be read."""
+    folder, found = project / RECORDS_FOLDER, list[tuple[Path, os.stat_result]]()
+    try:
+        paths = list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RecordUnreadable(f"{folder} cannot be read: {error.strerror}") from error
+    for path in (path for path in paths if path.name.endswith(".jsonl")):
+        with suppress(OSError):  # it went in between
+            if stat.S_ISREG((about := path.lstat()).st_mode):
+                found.append((path, about))
+    return sorted(found, key=lambda each: (-each[1].st_mtime_ns, each[0].name))
+
+
 def recorded_sessions(project: Path) -> list[SessionSummary]:
-    """The sessions of a project's folder, the last active first. An unreadable file is left out."""
-    files = sorted(_files(project / RECORDS_FOLDER), key=lambda each: -each[1].st_mtime)
+    """The sessions of a project's folder, the last active first. An unreadable file is left out.
+
+    Raises StoreError as `record_files` does.
+    """
+    files = record_files(project)
     left, listed = MAX_LISTING_BYTES, []
     for path, found in files:
         is_whole = found.st_size <= left
@@ -90,7 +109,7 @@ def newest_session(project: Path) -> Path | None:
 
 def newest_summary(project: Path) -> SessionSummary | None:
     """The session whose file was written to last, by the ends of that file: cheap, whatever else there is."""
-    for path, found in sorted(_files(project / RECORDS_FOLDER), key=lambda each: -each[1].st_mtime):
+    for path, found in record_files(project):
         one = _summary(path, found, is_whole=False)
         if one is not None and one.prompts and one.parent is None:
             return one
@@ -153,13 +172,6 @@ def _first_text(fact: User) -> str:
     blocks = said_by_person(fact.blocks) or fact.blocks
     texts = [block.text for block in blocks if isinstance(block, TextBlock)]
     return " ".join((texts or [""])[0].split())
-
-
-def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    with suppress(FileNotFoundError):
-        for path in folder.iterdir():
-            if path.name.endswith(".jsonl") and stat.S_ISREG((found := path.lstat()).st_mode):
-                yield path, found
 
 
 def _head(file: BinaryIO) -> Iterator[bytes]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import stat
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from threading import Event, Thread
 from .codec import BadLine, decode_line
 from .disk import opened_unread
 from .facts import Fact, Reply, Result
+from .listing import record_files
 from .load import MAX_LINE_BYTES, read_record
 from .messages import ToolUseBlock
 from .record_errors import StoreError
@@ -114,8 +114,8 @@ def update_index(home: Path, is_over: Callable[[], bool]) -> None:
 
     Blocks; ends early once `is_over`, or where the index cannot be had.
     """
-    sids = recorded_sids(home)
-    with suppress(IndexUnavailable):
+    with suppress(IndexUnavailable, StoreError):
+        sids = recorded_sids(home)
         while not is_over():
             with open_index(home) as index:
                 index.forget_all_but(sids)
@@ -145,14 +145,8 @@ class IndexThread:
 
 
 def recorded_sids(home: Path) -> tuple[str, ...]:
-    """The sessions of the project, the last written to first."""
-    found = []
-    with suppress(OSError):
-        for path in (home / RECORDS_FOLDER).glob("*.jsonl"):
-            about = path.lstat()
-            if stat.S_ISREG(about.st_mode):
-                found.append((-about.st_mtime_ns, path.stem))
-    return tuple(sid for _, sid in sorted(found))
+    """The sessions of the project, the last written to first. Raises StoreError as `record_files` does."""
+    return tuple(path.stem for path, _ in record_files(home))
 
 
 def record_path(home: Path, sid: str) -> Path:

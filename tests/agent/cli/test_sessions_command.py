@@ -112,6 +112,18 @@ def test_a_folder_without_sessions_says_so(capsys: pytest.CaptureFixture[str], t
     assert code == 0 and "no sessions" in out
 
 
+@pytest.mark.parametrize("words", ["sessions", "recall word", "verify", "-c -p go", "sessions show x"])
+def test_records_that_cannot_be_read_are_not_said_to_be_none(tmp_path: Path, words: str) -> None:
+    (tmp_path / RECORDS_FOLDER).write_text("in the way\n")  # a folder without permissions is read by root
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "ANTHROPIC_API_KEY": "k"}
+    done = subprocess.run(
+        [sys.executable, "-m", "agent", *words.split()],
+        cwd=tmp_path, env=environ, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done
+    assert f"{RECORDS_FOLDER} cannot be read: Not a directory" in done.stderr
+
+
 def test_it_runs_as_a_command_without_anything_slow(project: Path) -> None:
     script = (
         "import sys; from agent.__main__ import main; code = main(['sessions']);"
