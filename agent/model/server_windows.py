@@ -1,6 +1,7 @@
 """Find out how large the window of a compatible server is: each kind tells it in a place of its own.
 
-vLLM and gateways say it in their list of models, llama.cpp in /props, Ollama in /api/ps of what is loaded.
+vLLM and gateways say it in their list of models, llama.cpp there or in /props, Ollama in /api/ps of what is
+loaded.
 """
 
 from __future__ import annotations
@@ -8,17 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from agent.model_port import ModelFacts, is_believable
 
-# Fields of an entry in a list of models: vLLM, OpenRouter and Together, Groq, LM Studio.
+# Fields of an entry in a list of models, or below its "meta": vLLM, OpenRouter and Together, Groq, LM Studio,
+# Anthropic, llama.cpp (whose `n_ctx_train` is what the model was trained with, not what there is room for).
 WINDOW_FIELDS = (
     "max_model_len",
     "context_length",
     "context_window",
     "max_context_length",
     "max_input_tokens",
+    "n_ctx",
 )
 
 Get = Callable[[str], Awaitable[Any]]
@@ -36,8 +40,9 @@ async def with_window(facts: ModelFacts, get: Get, entries: list[dict[str, Any]]
         entries = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
     for entry in entries:
         if _is_named(entry, facts.id):
-            for name in WINDOW_FIELDS:
-                if size := _tokens(entry.get(name)):
+            meta = entry.get("meta")
+            for name, about in product(WINDOW_FIELDS, (entry, meta if isinstance(meta, dict) else {})):
+                if size := _tokens(about.get(name)):
                     return replace(facts, window=size, window_source=f"/v1/models: {name}", known=True)
     props, loaded = await asyncio.gather(get("/props"), get("/api/ps"))
     generation = props.get("default_generation_settings") if isinstance(props, dict) else None

@@ -31,7 +31,10 @@ IDLE: dict[str, Any] = {"/api/ps": {"models": []}}
 SERVERS: list[tuple[dict[str, Any], dict[str, Any], int, str, bool]] = [
     ({"max_model_len": 32_768}, {}, 32_768, "/v1/models: max_model_len", False),
     ({"context_length": 131_072}, PROPS, 131_072, "/v1/models: context_length", False),
+    ({"n_ctx": 8_192}, {}, 8_192, "/v1/models: n_ctx", False),
+    ({"meta": {"n_ctx_train": 262_144, "n_ctx": 8_192}}, {}, 8_192, "/v1/models: n_ctx", False),
     ({"meta": {"n_ctx_train": 262_144}}, PROPS, 8_192, "/props: n_ctx", False),
+    ({"meta": {"n_ctx_train": 262_144}, "n_ctx_train": 262_144}, {}, 200_000, "", False),
     ({}, LOADED, 4_096, "/api/ps: context_length", True),
     ({}, IDLE, 200_000, "", True),
     ({}, {}, 200_000, "", False),
@@ -79,7 +82,7 @@ def test_a_server_here_is_asked_again_and_what_it_taught_is_not_forgotten(tmp_pa
         assert [asyncio.run(choose()).window for _ in range(2)] == [5_000, 5_000]
         server.about = {"max_model_len": 32_768}
         assert asyncio.run(choose()).window == 32_768
-        server.about = {"max_model_len": 16_384}
+        server.about = {"meta": {"n_ctx": 16_384}}
         assert asyncio.run(choose()).window == 16_384
 
 
