@@ -35,6 +35,7 @@ class SessionSummary:
     prompts      how many prompts; of a large file at least so many
     size         in bytes
     folder       where the session works
+    name         on one line; nested ones have none: the copy that an agent works in holds its session's
     parent       the session that started it as a nested one, None where a person did
     agent        what that one called it: "explore #2"
     """
@@ -146,12 +147,13 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
             facts.extend(_decoded(_prompts_metadata_and_last(file)))
     except OSError:
         return None
-    names = [fact for fact in facts if isinstance(fact, Metadata) and fact.topic == "name"]
+    nested = opened is not None and opened.parent is not None
+    notes = sorted((fact for fact in facts if isinstance(fact, Metadata)), key=lambda fact: fact.seq)
     prompts = {fact.seq: fact for fact in facts if isinstance(fact, User) and fact.source == "user"}
     return SessionSummary(
         sid=path.stem,
         path=path,
-        name=str(max(names, key=lambda fact: fact.seq).about.get("name", "")) if names else "",
+        name="" if nested else name_of(notes),
         first_prompt=_first_text(prompts[min(prompts)]) if prompts else "",
         last_active=max((fact.ts for fact in facts), default=found.st_mtime),
         prompts=len(prompts),
@@ -160,6 +162,12 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
         parent=opened.parent if opened else None,
         agent=_agent_of(opened) if opened else "",
     )
+
+
+def name_of(notes: Iterable[Metadata]) -> str:
+    """The name that the person gave a session last, on one line, or ""."""
+    names = [note.about.get("name", "") for note in notes if note.topic == "name"]
+    return " ".join(str(names[-1]).split()) if names else ""
 
 
 def _agent_of(opened: Opened) -> str:

@@ -15,10 +15,11 @@ from agent.loop.model_call import prompt_tokens
 from agent.ports import Status
 from agent.session.environment_context import BranchWatch
 from agent.session.plan_and_todo import newest_todos
-from agent.session.session import Session, name_of
+from agent.session.session import Session
 from agent.version import __version__
 from compact.settings import WindowState, state_of
 from tools.processes.jobs import command_runner
+from transcripts.listing import name_of
 from transcripts.render_text import first_words
 
 from .composition import Services

@@ -42,7 +42,8 @@ class Command:
 
     `during_turn` tells whether it may run while a turn runs: always, or only without arguments ("bare"),
     when it changes nothing then. `at_screen` tells that it is of use only to somebody at a screen,
-    `needs_session` that it has to wait until there is a session.
+    `needs_session` that it has to wait until there is a session. `options` are those that it takes among its
+    words: any other word that looks like one is refused, and not taken for words.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Command:
     during_turn: Literal["never", "bare", "always"] = "never"
     at_screen: bool = False
     needs_session: bool = True
+    options: tuple[str, ...] = ()
 
     @property
     def help(self) -> str:
@@ -157,7 +159,7 @@ MIN_NAME_LIKENESS = 0.65  # of a misspelt name, from which on another one is sug
 COMMANDS: tuple[Command, ...] = (
     Command("help", show_help, ("?",), "always", needs_session=False),
     Command("init", project.init_project),
-    Command("compact", context.compact_now, ("compress", "summarize")),
+    Command("compact", context.compact_now, ("compress", "summarize"), options=(context.DRY_RUN,)),
     Command("uncompact", context.undo_compaction),
     Command("drop", context.drop_block),
     Command("recall", context.show_evicted, (), "always"),
@@ -256,6 +258,8 @@ async def _run(controller: Controller, line: str) -> Event | None:
     command = find_command(name.lower())
     if command is None:
         return None if await _run_brought(controller, line) else _unknown(controller, name)
+    if wrong := _unknown_option(command, argument):
+        return Notice(f"/{command.name}: {wrong}", "error")
     try:
         return await command.run(controller, argument.strip())
     except OSError as error:
@@ -263,6 +267,15 @@ async def _run(controller: Controller, line: str) -> Event | None:
     except (AgentError, StoreError) as error:
         told = str(error)
     return Notice(f"/{command.name}: {told}", "error")
+
+
+def _unknown_option(command: Command, argument: str) -> str:
+    """What is said of a word that looks like an option of the command and is none; "" without such."""
+    words = (word for word in argument.split() if word.startswith("--") and word not in command.options)
+    word = next((word for word in words if word[2:]), "") if command.options else ""
+    near = difflib.get_close_matches(word, command.options, 1)
+    hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(command.options)}"
+    return f"there is no option {word}: {hint}" if word else ""
 
 
 async def _run_brought(controller: Controller, line: str) -> bool:

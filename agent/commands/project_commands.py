@@ -20,6 +20,7 @@ from tools.processes.jobs import BackgroundJob, command_runner
 from tools.sandbox.guarded_names import MEMORY_NAMES
 
 from .rewind import NO_CHECKPOINTS, checkpoints_of
+from .setting_menus import MODE_WORDS
 
 INIT_PROMPT = """\
 Study this project and write {name} at its root: what every agent that works here must know, and cannot \
@@ -134,13 +135,14 @@ async def show_todos(controller: Controller, argument: str) -> Event | None:
 
 async def plan(controller: Controller, argument: str) -> Event | None:
     """Go to plan mode. Words after it are the prompt; in plan mode, without words, show the newest plan; \
-`off` leaves it."""
+`off` goes back to the mode before it."""
     session, context = controller.in_use
     if argument == "off":
-        left = context.permissions.planning
-        if left:
-            context.permissions.set_mode("manual")
-        return Notice("plan mode is left: edits are asked about" if left else "this is not plan mode")
+        if not context.permissions.planning:
+            return Notice("this is not plan mode")
+        mode = context.permissions.before_plan
+        context.permissions.set_mode(mode)
+        return Notice(f"plan mode is left for the mode {mode}: {MODE_WORDS[mode]}")
     if context.permissions.planning and not argument:
         _, newest = newest_plan(session.folded) or (0, "")
         return CommandOutput(newest, "markdown") if newest else Notice("there is no plan yet")

@@ -17,10 +17,12 @@ from agent.formatting import shorten
 from agent.loop.cost_preview import show_resumed
 from agent.menus import in_use_menu, session_line, session_menu
 from agent.session.conversation_text import conversation_text
-from agent.session.session import name_of, text_of_reply
+from agent.session.session import text_of_reply
 from tools.processes.env_filter import filter_environment
 from transcripts.entries import Exchange
 from transcripts.export import export_text, write_private
+from transcripts.facts import Opened
+from transcripts.listing import name_of
 from transcripts.record_errors import SessionInUse
 
 MAX_LISTED_SESSIONS = 20
@@ -94,7 +96,11 @@ async def fork_session(controller: Controller, argument: str) -> Event | None:
 
 async def rename_session(controller: Controller, argument: str) -> Event | None:
     """Give this session a name. It can be resumed by it."""
-    session, _ = controller.in_use
+    (session, _), argument = controller.in_use, " ".join(argument.split())
+    opened = next((fact for fact in session.folded.facts if isinstance(fact, Opened)), None)
+    if opened is not None and opened.parent is not None:
+        told = f"this is an agent's session, which has no name: it is resumed by {session.sid}"
+        return Notice(told, "warning")
     owner = controller.services.repository.holder_of(argument, session.sid) if argument else None
     if owner:
         return Notice(f"the session {owner} has the name {argument!r} already; give another", "warning")

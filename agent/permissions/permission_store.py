@@ -28,7 +28,7 @@ class PermissionStore:
     """The mode, the rules and the setting of the wall now in force, and the calls that were denied.
 
     `path` is the file of what was granted permanently, None where there is none. `on_planning` is told when
-    plan mode begins and ends.
+    plan mode begins and ends, `before_plan` is the mode that it was last begun in.
     """
 
     rules: PermissionRules
@@ -36,7 +36,7 @@ class PermissionStore:
     denied: list[dict[str, object]] = field(default_factory=list)
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     on_planning: Callable[[bool], None] = lambda planning: None
-    _before_plan: Mode = "manual"
+    before_plan: Mode = "manual"
 
     @property
     def planning(self) -> bool:
@@ -46,15 +46,15 @@ class PermissionStore:
     def set_mode(self, mode: Mode) -> None:
         before, self.rules = self.rules.mode, replace(self.rules, mode=mode)
         if mode == "plan" and before != "plan":
-            self._before_plan = before
+            self.before_plan = before
         if (mode == "plan") != (before == "plan"):
             self.on_planning(mode == "plan")
 
     def leave_plan(self) -> None:
-        """Leave plan mode: to manual, or to the mode before it where nobody is asked in that."""
+        """Leave plan mode for a plan: to manual, or to the mode before it where nobody is asked in that."""
         if self.planning:
-            never_asks = self._before_plan in ("bypassPermissions", "dontAsk")
-            self.set_mode(self._before_plan if never_asks else "manual")
+            never_asks = self.before_plan in ("bypassPermissions", "dontAsk")
+            self.set_mode(self.before_plan if never_asks else "manual")
 
     def allow(self, rule: Rule, folder: str = "") -> None:
         """Allow for this session; a line that is let out of the wall as it is now in `folder`."""

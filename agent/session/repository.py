@@ -24,7 +24,7 @@ from transcripts.disk import read_regular
 from transcripts.facts import Fact, Opened
 from transcripts.fold import fold
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
-from transcripts.listing import SessionSummary, find_session, newest_session, recorded_sessions
+from transcripts.listing import SessionSummary, find_session, name_of, newest_session, recorded_sessions
 from transcripts.load import LazyResults, LoadedRecord, fetch_everything, read_record
 from transcripts.masking import SecretMasks
 from transcripts.originals import Originals
@@ -35,7 +35,7 @@ from transcripts.store import Store, create_store, resume_store
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 
 from .records_guard import RecordsGuard
-from .session import Session, name_of
+from .session import Session
 
 RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
 

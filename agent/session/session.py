@@ -261,12 +261,6 @@ def without_surrogates(block: Block) -> Block:
     return block
 
 
-def name_of(notes: Sequence[Metadata]) -> str:
-    """The name that the person gave the session, or ""."""
-    names = [note.about.get("name", "") for note in notes if note.topic == "name"]
-    return str(names[-1]) if names else ""
-
-
 def calls_of(reply: Reply) -> list[tuple[int, ToolUseBlock]]:
     """(block index, call) of each call of a reply, in order; none of an incomplete one."""
     blocks = enumerate(reply.blocks if reply.complete else ())

@@ -1,12 +1,15 @@
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from agent.menus import session_line
 from transcripts.codec import encode_fact
 from transcripts.facts import Fact, Metadata, Opened, Reply, User
 from transcripts.listing import MAX_END_BYTES, find_session, newest_session, recorded_sessions
+from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock
 from transcripts.record_errors import AmbiguousSession, NoSuchSession
 from transcripts.render_text import session_title
@@ -163,3 +166,20 @@ def test_an_unknown_session_is_refused(tmp_path: Path, wanted: str) -> None:
     keep(tmp_path, "s1", opened(tmp_path), prompt(2, "x"))
     with pytest.raises(NoSuchSession, match="the newest is s1"):
         find_session(tmp_path, wanted)
+
+
+def test_an_agent_in_a_copy_of_a_session_does_not_have_its_name(tmp_path: Path) -> None:
+    named = Metadata(2, 0.0, "name", {"name": "parser work"})
+    wanted = keep(tmp_path, "s1", opened(tmp_path), named, prompt(3, "go", 2000.0))
+    about = {"agent": "general", "number": 1}
+    copy = replace(opened(tmp_path), parent="s1", about=about)
+    keep(tmp_path, "s2", copy, named, prompt(3, "go"))
+    assert find_session(tmp_path, "parser work") == find_session(tmp_path, "Parser Work") == wanted
+    line = session_line(recorded_sessions(tmp_path)[1], SecretMasks(()), 1)
+    assert "  └ [general #1] go" in line
+
+
+def test_a_name_of_an_old_record_is_shown_on_one_line(tmp_path: Path) -> None:
+    keep(tmp_path, "s1", opened(tmp_path), Metadata(2, 0.0, "name", {"name": "two\n lines"}))
+    assert recorded_sessions(tmp_path)[0].name == "two lines"
+    assert find_session(tmp_path, "two lines").stem == "s1"

@@ -14,6 +14,7 @@ from agent.commands import (
     may_run_during_turn,
     section_commands,
 )
+from agent.events import Notice
 from tests.strict_api.faults import Fault
 
 from .controller_run import ControllerRun, run_controller
@@ -48,6 +49,19 @@ def test_a_command_that_is_in_no_section_of_the_help_is_in_the_last(monkeypatch:
     new = Command("greet", leave)
     monkeypatch.setattr("agent.commands.COMMANDS", (*COMMANDS, new))
     assert [name for name in HELP_SECTIONS if new in section_commands(name)] == [list(HELP_SECTIONS)[-1]]
+
+
+def test_a_mistyped_option_of_a_command_is_refused_and_nothing_is_done(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("help")
+        nearest = "/compact: there is no option --dry: did you mean --dry-run?"
+        assert await run.do("/compact --dry") == await run.do("/compact the tests --dry") == nearest
+        assert [event.level for event in run.emitted(Notice)] == ["error"]
+        assert await run.do("/compact --force") == "/compact: there is no option --force: it takes --dry-run"
+        assert not run.controller.in_use[0].folded.compactions
+        assert "is pinned" not in await run.do("/pin --force is not for git push")
+
+    run_controller(tmp_path, work)
 
 
 def test_an_unknown_command_is_told_with_the_nearest(tmp_path: Path) -> None:

@@ -85,7 +85,10 @@ def test_plan_goes_to_plan_mode_and_shows_the_newest_plan_there(tmp_path: Path) 
         assert "plan mode: nothing is changed" in await run.do("/plan") and mode.planning
         assert "there is no plan yet" in await run.do("/plan")
         asked = len(run.server.requests)
-        assert "plan mode is left" in await run.do("/plan off") and not mode.planning
+        mode.set_mode("acceptEdits")
+        await run.do("/plan")
+        assert "plan mode is left for the mode acceptEdits: edits" in await run.do("/plan off")
+        assert mode.rules.mode == "acceptEdits"
         assert await run.do("/plan off") == "this is not plan mode" and len(run.server.requests) == asked
         await run.do("/plan")
         mode.set_mode("manual")

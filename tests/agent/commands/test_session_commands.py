@@ -44,6 +44,8 @@ def test_a_name_that_another_session_has_is_refused_with_its_id(tmp_path: Path) 
         await run.do("/clear", "help")
         assert f"session {old} has the name 'blue' already" in await run.do("/rename blue")
         assert await run.do("/rename") == "this session has no name; /rename NAME gives it one"
+        assert await run.do("/rename one\n  two") == "the name is 'one two'"
+        assert "[one two] help" in await run.do("/sessions")
 
     run_controller(tmp_path, work)
 
