@@ -93,7 +93,7 @@ class Leaving:
             call.access,
             WHY,
             str(rule) if rule is not None else None,
-            {"text": call.access[0].target},
+            {"text": call.access[0].target, "said": refusal.said},
             refused=str(refusal),
             through=passage.shown(folder) if passage is not None else "",
             remedy=remedy or ("" if rule is not None else "--sandbox off"),

@@ -237,7 +237,9 @@ def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]
         text = escape_output(text.replace("\r", "␍")) if "\r" in text else escape_strict(text)
         rows = wrap(text, inner.columns)
     if question.refused:
-        rows = [*inner.wrapped("warning", one_line(question.refused)), *rows]
+        said = wrap(escape_strict(str(question.preview.get("said", ""))), inner.columns)
+        dim = [ctx.paint("dim", row) for row in said if row.strip()]
+        rows = [*inner.wrapped("warning", one_line(question.refused)), *rows, *dim]
     for access in question.access:
         if access.outside or access.protected:
             where = "a protected place" if access.protected else "outside the project"

@@ -27,6 +27,7 @@ from agent.errors import BudgetExceeded
 from agent.formatting import client_name
 from agent.ports import Status
 from compact.prices import Spending
+from tools.sandbox.wall import WALLED_OFF
 from tools.truncate import INVISIBLE
 from transcripts.facts import Reply, Result
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
@@ -35,6 +36,7 @@ from .render import plain_chart, retrying_message
 from .terminal_charset import encode_for_terminal
 from .terminal_text import escape_prose, escape_strict, one_line, title_line, write_fully
 
+_DENIED = re.compile(r"(?m)(?:Permission denied: |^\[(?=walled off))([^\n]*?)\.?(?: Tell the person .*)?\]?$")
 BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE
 _SUBTYPES: Mapping[str, str] = {
     "done": "success",
@@ -325,11 +327,23 @@ class TextFormat(OutputFormat):
 
     def show(self, event: events.Event) -> None:
         match event:
-            case events.ToolCallFinished(_, _, name, title, result):
+            case events.ToolCallFinished(_, _, name, title):
                 told = f"● {one_line(name)}  {title_line(title)}"
-                self.run.err.line(told + ("  (failed)" if result.error else ""))
+                self.run.err.line(told + _outcome(event))
             case events.TurnFinished() if answer := self.run.answer:
                 self.run.out.line(escape_prose(answer) if self.run.out.at_terminal else answer)
+
+
+def _outcome(event: events.ToolCallFinished) -> str:
+    """How a call ended, where that is not well: why it was denied and what would have allowed it."""
+    note = str(event.result.human.get("note", ""))
+    if not event.result.error:
+        return f"  ({one_line(note)})" if WALLED_OFF in note else ""
+    if not event.denied:
+        return "  (failed)"
+    texts = [block.text for block in event.result.content if isinstance(block, TextBlock)]
+    why = next(filter(None, map(_DENIED.search, reversed(texts))), None)
+    return f"  (denied: {one_line(why[1])})" if why else "  (denied)"
 
 
 class JsonFormat(OutputFormat):

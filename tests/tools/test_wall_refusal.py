@@ -193,6 +193,28 @@ def test_a_host_that_only_the_command_line_names_is_found_there(run: WalledRun) 
     assert refusal == WallRefusal("reach", "files.example", "wget")
 
 
+@pytest.mark.parametrize(
+    ("line", "output", "refused"),
+    [
+        ("touch {home}/x; echo done", "touch: cannot touch '{home}/x': Read-only file system\ndone", True),
+        ("echo 1 > {home}/x | tail", "bash: line 1: {home}/x: Read-only file system", True),
+        ("curl -sS https://a.example 2>&1 | tail -3", "curl: (6) Could not resolve host: a.example", True),
+        ("git config a.b c; true", "error: could not lock .git/config: Read-only file system", True),
+        ("cat log", "touch: cannot touch '{home}/x': Read-only file system", False),
+        ("git log", "    mend 'touch: cannot touch {home}/x: Read-only file system'", False),
+        ("tail -f touch.log", "touch: cannot touch '{home}/x': Read-only file system", False),
+    ],
+)
+def test_a_line_that_ended_well_was_refused_what_its_own_programs_say(
+    run: WalledRun, line: str, output: str, refused: bool
+) -> None:
+    home = str(run.cwd.parent / "home")
+    passed = replace(run, line=line.format(home=home), output=output.format(home=home), failed=False)
+    refusal = find_refusal(passed)
+    assert (refusal is not None) is refused
+    assert refusal is None or refusal.said == passed.output
+
+
 def test_the_own_machine_is_within_the_wall(run: WalledRun) -> None:
     assert found(run, "getaddrinfo failed for http://localhost:8080/") is None
     assert found(run, "curl: (7) Failed to connect to localhost port 80: Connection refused") is None

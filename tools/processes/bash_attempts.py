@@ -24,16 +24,21 @@ from .spool import Spool
 MAX_LEAVE_QUESTIONS = 3  # about one call, each about something else
 NOBODY = LeaveDecision("no", "nobody can be asked")
 ADVICE = "Tell the person what you need, and do not work around the wall."
+ADVICE_IF_NEEDED = "If that matters, tell the person what you need; do not work around the wall."
 
 
 @dataclass(frozen=True, slots=True)
 class CommandAttempt:
-    """One run of a command line: its result, the folder where its shell was at last, what it was refused."""
+    """One run of a command line: its result, the folder where its shell was at last, what it was refused.
+
+    Where the line ended well all the same, nobody is asked: that part of it was refused is `told`.
+    """
 
     result: ToolResult
     spool: Spool
     folder: str | None
     refusal: WallRefusal | None
+    told: str | None = None
 
 
 async def run_attempts(
@@ -55,7 +60,7 @@ async def run_attempts(
         how = "outside the wall" if decision.answer == "once" else "with that let through"
         told = f"[run again {how}, as the person allowed; its first run was {attempt.refusal}]"
         attempt = await _attempt(call, replace(request, walled=decision.answer == "allow"), limits)
-    return attempt, told
+    return attempt, told or attempt.told
 
 
 async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimits) -> CommandAttempt:
@@ -71,10 +76,13 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     spool.flush()
     guarded = await runner.guard.settle()
     refusal = None
-    if request.walled and profile is not None and end.code and not end.why:
-        refusal = refusal_in(runner, request, profile, spool, began)
+    if request.walled and profile is not None and not end.why:
+        refusal = refusal_in(runner, request, profile, spool, began, bool(end.code))
     result = _with_guarded(command_result(end, request.line, spool, context, limits), guarded)
-    return CommandAttempt(result, spool, end.folder, refusal)
+    if refusal is None or end.code:
+        return CommandAttempt(result, spool, end.folder, refusal)
+    passed = CommandAttempt(_with_note(result, refusal), spool, end.folder, None)
+    return replace(passed, told=f"[{refusal}, though the line ended with exit code 0. {ADVICE_IF_NEEDED}]")
 
 
 def _with_guarded(result: ToolResult, reports: Sequence[str]) -> ToolResult:
@@ -88,10 +96,12 @@ def _with_guarded(result: ToolResult, reports: Sequence[str]) -> ToolResult:
 
 def _refused(attempt: CommandAttempt, refusal: WallRefusal) -> CommandAttempt:
     """The attempt with the refusal on the person's line."""
-    result = attempt.result
+    return replace(attempt, result=replace(_with_note(attempt.result, refusal), error=True))
+
+
+def _with_note(result: ToolResult, refusal: WallRefusal) -> ToolResult:
     note = "; ".join(filter(None, (result.human["note"], str(refusal))))
-    human = {**result.human, "note": note}
-    return replace(attempt, result=replace(result, human=human, error=True))
+    return replace(result, human={**result.human, "note": note})
 
 
 def spool_of(call: ToolCall, limits: CommandLimits) -> Spool:

@@ -378,11 +378,18 @@ def command_runner(context: ToolContext) -> CommandRunner:
 
 
 def refusal_in(
-    runner: CommandRunner, request: CommandRequest, profile: WallProfile, spool: Spool, since: float
+    runner: CommandRunner,
+    request: CommandRequest,
+    profile: WallProfile,
+    spool: Spool,
+    since: float,
+    failed: bool = True,
 ) -> WallRefusal | None:
-    """What the wall refused to a command that failed, judged by its output; it ran since then."""
+    """What the wall refused to a command, judged by its output; it ran since then."""
     output = spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace")
     hosts, supervisor = runner.refused_hosts(since), runner._supervisor
     loopback = supervisor is None or supervisor.wall == "namespaces"
     cwd = request.cwd or runner.context.cwd
-    return find_refusal(WalledRun(request.line, cwd, output, profile, runner.scratch, hosts, loopback))
+    return find_refusal(
+        WalledRun(request.line, cwd, output, profile, runner.scratch, hosts, loopback, failed)
+    )

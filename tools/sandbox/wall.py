@@ -6,13 +6,14 @@ for secrets and our own records; it reaches no network but through the session's
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 # What holds walled commands: mount, PID and network namespaces; Landlock and seccomp (weaker); macOS's
 # sandbox-exec; nothing.
 WallLevel = Literal["namespaces", "landlock", "sandbox-exec", "none"]
+WALLED_OFF = "walled off"  # how a refusal is told
 SandboxSetting = Literal["auto", "require", "off"]
 # A person's answer to what the wall refused: rerun outside of it once; let that path or host through from now
 # on in this project, and rerun; no.
@@ -58,17 +59,19 @@ class WallRefusal:
 
     program  that was refused, where its message tells
     folder   the project, whose paths are shown as they are below it
+    said     the last lines that the command wrote, by which a person may judge it
     """
 
     action: Literal["write", "read", "reach"]
     target: str
     program: str = ""
     folder: str = ""
+    said: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         """One line, such as `walled off: write ~/.cargo/registry (make)`."""
         program = f" ({self.program})" if self.program else ""
-        return f"walled off: {self.action} {short_path(self.target, self.folder)}{program}"
+        return f"{WALLED_OFF}: {self.action} {short_path(self.target, self.folder)}{program}"
 
 
 def short_path(path: str, folder: str = "") -> str:

@@ -1,8 +1,9 @@
-"""Recognise what the wall refused, from what a failed command wrote.
+"""Recognise what the wall refused, from what a command wrote.
 
 A command cannot tell a wall from a broken system: it reports that a file system is read-only, that permission
 is denied, that a name cannot be resolved. That counts as a refusal where the wall forbids the path or host
-that the message names and the agent itself could have had it: any other failure is the command's own.
+that the message names and the agent itself could have had it: any other failure is the command's own. Where
+the line ended well all the same, as with `| tail` behind it, it also has to be a message of a program in it.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .wall import WallProfile, WallRefusal
 
 MAX_SCANNED_CHARS = 64_000  # of an output, from its end
 MAX_SCANNED_LINE_CHARS = 2_000
+MAX_TOLD_LINES = 4  # of the output, with a refusal
 MAX_MESSAGES = 50  # that are looked at in one output
 _LINES_BEFORE, _LINES_AFTER = 4, 3  # of a message without a path, in which the path may stand
 NO_HOST = "the network"  # as a target: the message names no host
@@ -63,13 +65,14 @@ _LOCAL_HOST = re.compile(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", 
 
 @dataclass(frozen=True, slots=True)
 class WalledRun:
-    """A command that ran within the wall and failed.
+    """A command that ran within the wall.
 
     line      its command line, run in the folder `cwd`
     output    the end of what it wrote
     private   where its temporary files may be written
     hosts     those that the network proxy refused meanwhile
     loopback  whether it has a loopback interface, so that the wall is not why localhost is not reached
+    failed    whether its exit code says so
     """
 
     line: str
@@ -79,13 +82,18 @@ class WalledRun:
     private: Path | None = None
     hosts: Sequence[str] = ()
     loopback: bool = True
+    failed: bool = True
 
 
 def find_refusal(run: WalledRun) -> WallRefusal | None:
     """The first thing that the wall refused to a command; None where it failed for another reason."""
     text = run.output[-MAX_SCANNED_CHARS:]
     lines = [line[:MAX_SCANNED_LINE_CHARS] for line in text.splitlines()]
-    return _refused_path(run, lines) or _refused_host(run, lines)
+    told = [line for line in lines if line.strip()][-MAX_TOLD_LINES:]
+    if not run.failed:
+        lines = [line if _is_message_of(run.line, line.strip()) else "" for line in lines]
+    found = _refused_path(run, lines) or _refused_host(run, lines)
+    return replace(found, said="\n".join(told)) if found is not None else None
 
 
 def forbidden_action(profile: WallProfile, path: Path, private: Path | None = None) -> str | None:
@@ -171,6 +179,14 @@ def _program(message: str, line: str) -> str:
         return "git"  # which begins its messages so
     word = _COMMAND_WORD.match(line)
     return word[1] if word is not None else ""
+
+
+def _is_message_of(command: str, line: str) -> bool:
+    """Whether a line of the output begins as messages of a program in the command line, or its shell, do."""
+    said = _PROGRAM.match(line)
+    program = "git" if said is not None and said[1] in ("error", "fatal") else said[1] if said else ""
+    named = program and re.search(rf"(?<![\w.+-]){re.escape(program)}(?![\w.+-])", command)
+    return bool(named) or (">" in command and _REDIRECTION.match(line) is not None)
 
 
 def _refused_host(run: WalledRun, lines: Sequence[str]) -> WallRefusal | None:

@@ -27,6 +27,8 @@ from agent.permissions.rules import REPLACED, PermissionRules
 from agent.permissions.sandbox_settings import SandboxSettings
 from agent.permissions.surroundings import ProjectSurroundings
 from agent.ports import Allow, Deny
+from agent.ui.approval import question_body
+from agent.ui.terminal_text import RenderContext, Theme
 from tests.strict_api.reply import Reply, calls
 from tools.bash import TOOL
 from tools.processes.jobs import CommandRunner, command_runner
@@ -219,6 +221,25 @@ def test_a_host_that_the_proxy_refused_is_asked_about_and_kept_as_a_rule(shell: 
     assert question.through == "reach files.example"
     assert stored_rules(shell.granted) == (Rule(REACHING, "files.example"),)
     assert "403" not in (shell.folder / "answer").read_text()
+
+
+def test_what_was_refused_to_a_line_that_ended_well_is_told_and_not_asked_about(
+    shell: WalledWorld, outside: Path
+) -> None:
+    shell.run([f"touch {outside}/a 2>&1 | tail -3"])
+    assert shell.asked == []
+    told = f"[walled off: write ~/{outside.name}/a (touch), though the line ended with exit code 0."
+    assert told in shell.texts
+    (finished,) = shell.world.told(ToolCallFinished)
+    assert not finished.result.error and "walled off: write" in finished.result.human["note"]
+
+
+def test_the_question_shows_what_the_command_said(shell: WalledWorld, outside: Path) -> None:
+    shell.run([f"echo one; touch {outside}/a; echo package.json is missing; false"], Deny())
+    (question,) = shell.world.approver.questions
+    assert question.preview["said"].startswith("one\ntouch: ")
+    assert question.preview["said"].endswith("\npackage.json is missing")
+    assert "package.json is missing" in "\n".join(question_body(question, RenderContext(80, Theme(False))))
 
 
 def test_where_the_wall_has_no_network_no_host_is_offered(tmp_path: Path) -> None:

@@ -51,6 +51,19 @@ def test_only_the_answer_is_on_standard_output(tmp_path: Path) -> None:
     assert "echo hi" in done.stderr
 
 
+def test_each_call_says_on_standard_error_why_it_was_denied(tmp_path: Path) -> None:
+    lines = ["rm -rf ~", "ls nothing", "touch /opt/x 2>&1 | tail -1"]
+    made = [calls("read", file_path="/etc/shadow"), *(calls("bash", command=line) for line in lines)]
+    steps = [Reply([call]) for call in made]
+    with Server(ScriptedModel([*steps, "the answer"])) as server:
+        done = run_headless(tmp_path, server, "go")
+    read, removal, failed, walled = (line for line in done.stderr.splitlines() if line.startswith("● "))
+    assert read.endswith("nobody is there to ask; --allowedTools 'read(/etc/shadow)' would allow it)")
+    assert removal.endswith("rm -rf ~  (denied: it removes a home folder, and nobody is there to ask)")
+    assert failed.endswith("(failed)") or "nobody is there to ask" in failed  # where no wall can be built
+    assert walled.endswith("(walled off: write /opt/x (touch))") or "nobody is there to ask" in walled
+
+
 def test_stream_json_has_the_lines_that_wrappers_know(here: Run) -> None:
     with Server(ScriptedModel([Reply([calls("bash", command="echo hi")]), "the\u2028answer"])) as server:
         done = here(server, "go", "--output-format", "stream-json", "--allowedTools", "bash")
