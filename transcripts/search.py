@@ -22,13 +22,21 @@ from threading import Event, Thread
 
 from .codec import BadLine, decode_line
 from .disk import opened_unread
-from .facts import Fact, Reply, Result
+from .facts import Fact, Opened, Result
 from .listing import record_files
 from .load import MAX_LINE_BYTES, read_record
 from .messages import ToolUseBlock
 from .record_errors import StoreError
 from .render_text import call_of
-from .search_index import IndexUnavailable, Place, SearchIndex, indexed_text, open_index, terms_like
+from .search_index import (
+    IndexUnavailable,
+    Place,
+    SearchIndex,
+    indexed_text,
+    open_index,
+    opening_before,
+    terms_like,
+)
 from .search_terms import QueryTerm, is_ideograph, query_terms
 from .session_lock import RECORDS_FOLDER
 from .stored_outputs import OUTPUTS_FOLDER
@@ -56,7 +64,7 @@ Weights = Mapping[QueryTerm, float]
 class Found:
     """A fact that fits a query; from `start` on its words stand together in `text`.
 
-    `call` is the call that a result answers.
+    `call` is the call that a result answers, `folder` where the session worked then ("": not known).
     """
 
     sid: str
@@ -65,6 +73,7 @@ class Found:
     start: int
     score: float
     call: ToolUseBlock | None = None
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +102,27 @@ def search_records(
             scored = [(scores[place], place.sid, fact) for place in best for fact in _fact_at(home, place)]
             judged = _judged(scored, weights, home / OUTPUTS_FOLDER, limit)
             at = {(place.sid, place.seq): place for place in best}
-            calls = [_reply_of(index, home, one, at[one.sid, one.fact.seq]) for one in judged]
+            results = [_with_origin(index, home, one, at[one.sid, one.fact.seq]) for one in judged]
     except IndexUnavailable:
         return _search_without_index(home, query, sids, limit)
-    return SearchResult(tuple(map(_with_call, judged, calls)), unread)
+    return SearchResult(tuple(results), unread)
 
 
 def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], limit: int) -> tuple[Found, ...]:
     """The same among facts in memory, each word as telling as the others: for what no file holds."""
     weights = {term: term.weight for term in query_terms(query)}
     matcher = Matcher.of(weights)
-    replies = {fact.seq: fact for fact in facts if isinstance(fact, Reply)}
+    by_seq = {fact.seq: fact for fact in facts}
+    openings = [fact for fact in facts if isinstance(fact, Opened)]
     scored = ((_plain_score(matcher, fact, outputs), sid, fact) for fact in facts)
     judged = _judged((each for each in scored if each[0]), weights, outputs, limit)
-    return tuple(_with_call(one, replies.get(getattr(one.fact, "of", 0))) for one in judged)
+    made = []
+    for one in judged:
+        before = (each for each in openings if each.seq < one.fact.seq)
+        opened = max(before, key=lambda each: each.seq, default=None)
+        reply = by_seq.get(one.fact.of) if isinstance(one.fact, Result) else None
+        made.append(_with_call(one, reply, opened))
+    return tuple(made)
 
 
 def update_index(home: Path, is_over: Callable[[], bool]) -> None:
@@ -300,15 +316,19 @@ class Matcher:
         return best / (sum(self.weights.values()) or 1.0), start
 
 
-def _reply_of(index: SearchIndex, home: Path, one: Found, place: Place) -> Fact | None:
-    """The reply whose call a result answers."""
-    if not isinstance(one.fact, Result) or (reply := index.place_before(place, one.fact.of)) is None:
-        return None
-    return next(_fact_at(home, reply), None)
+def _with_origin(index: SearchIndex, home: Path, one: Found, place: Place) -> Found:
+    """A result with the call that it answers, and with the folder that the session worked in then."""
+    if not isinstance(one.fact, Result):
+        return one
+    origins = index.place_before(place, one.fact.of), opening_before(index, place)
+    reply, opened = (next(_fact_at(home, each), None) if each else None for each in origins)
+    return _with_call(one, reply, opened)
 
 
-def _with_call(one: Found, reply: Fact | None) -> Found:
-    return replace(one, call=call_of(reply, one.fact)) if isinstance(one.fact, Result) else one
+def _with_call(one: Found, reply: Fact | None, opened: Fact | None) -> Found:
+    folder = opened.folder if isinstance(opened, Opened) else ""
+    call = call_of(reply, one.fact) if isinstance(one.fact, Result) else None
+    return replace(one, call=call, folder=folder)
 
 
 def _search_without_index(home: Path, query: str, sids: Sequence[str], limit: int) -> SearchResult:

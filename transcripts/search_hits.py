@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,8 @@ class Hit:
 
     id       recalls the original; that of another session begins with the session's id
     kind     who spoke, or the call that a result answers
-    changed  whether the file is another one now than what was recorded; None where no file was
+    changed  whether the file is another one now than what was recorded; None where no file was, or one that
+             is outside of the project
     offset   characters into the original where the match is, if that has several pages; else 0
     """
 
@@ -44,7 +46,7 @@ class Hit:
 
     def lines(self, now: float) -> list[str]:
         """The hit as lines of text."""
-        offset = f", offset {self.offset}" if self.offset else ""
+        offset = f", from character {self.offset:,}" if self.offset else ""
         changed = {True: ", the file has changed since", False: ", the file is as it was", None: ""}
         head = f"{self.id}  {format_age(self.ts, now)}  {self.kind}{offset}{changed[self.changed]}"
         return [head, *(f"    {line}" for line in self.excerpt)]
@@ -75,7 +77,7 @@ def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hi
         excerpt=tuple(map(mask, _excerpt(one.text, one.start))),
         score=one.score,
         path=path if isinstance(path, str) else "",
-        changed=_has_changed(project, path, about.get("sha256")),
+        changed=_has_changed(project, one.folder, path, about.get("sha256")),
         offset=one.start if len(one.text) > MAX_UNPAGED_CHARS else 0,
     )
 
@@ -110,10 +112,19 @@ def _excerpt(text: str, start: int) -> list[str]:
     return shown
 
 
-def _has_changed(project: Path, path: object, sha256: object) -> bool | None:
+def _has_changed(project: Path, folder: str, path: object, sha256: object) -> bool | None:
+    """Whether a file of the project is another one now than what was recorded; None where that is not known.
+
+    `folder` is where the session worked: the project may have been moved or copied since.
+    """
     if not isinstance(path, str) or not isinstance(sha256, str):
         return None
+    recorded = Path(path)
+    inside = recorded.relative_to(folder) if folder and recorded.is_relative_to(folder) else recorded
     try:
-        return hashlib.sha256(read_regular(project / path, MAX_HASHED_BYTES)).hexdigest() != sha256
-    except OSError:
+        found = Path(os.path.realpath(project / inside))
+        if not found.is_relative_to(os.path.realpath(project)):
+            return None  # what is outside is not read, neither by a link
+        return hashlib.sha256(read_regular(found, MAX_HASHED_BYTES)).hexdigest() != sha256
+    except (OSError, ValueError):
         return True  # gone, or no file that could be the same

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from .codec import BadLine, decode_line
 from .disk import make_private_folders, opened_fd, opened_unread
-from .facts import Fact, Reply, Result, Rewound, User
+from .facts import Fact, Opened, Reply, Result, Rewound, User
 from .load import MAX_LINE_BYTES
 from .masking import mask
 from .messages import Block, ToolUseBlock, without_injected
@@ -34,7 +34,7 @@ from .tool_kinds import RECALLED_KEY, tool_kind
 if TYPE_CHECKING:
     import sqlite3
 
-INDEX_VERSION = 2  # another number makes every index anew
+INDEX_VERSION = 3  # another number makes every index anew
 MAX_INDEXED_CHARS = 1_000_000  # of one fact
 BATCH_BYTES = 4 << 20  # of records that are read in one transaction
 MAX_CALL_DISTANCE = 200  # facts between a call and its result
@@ -44,7 +44,7 @@ SAME_START_CHARS, MAX_LIKE_TERMS = 2, 8_000  # of words that may be slips for on
 MIN_STALE_TEXTS, MAX_STALE_SHARE = 1_000, 0.3  # facts whose records are gone; above both it is made anew
 _FILE_BITS = 26  # the id of a fact is that of its file, shifted, plus its place among the file's texts
 _MARK_BYTES = 32  # of a record before the place up to which it was indexed: they hold a checksum
-_READ_KINDS = (b'"kind":"user"', b'"kind":"reply"', b'"kind":"result"', b'"kind":"rewound"')
+_READ_KINDS = tuple(b'"kind":"%s"' % kind for kind in (b"user", b"reply", b"result", b"rewound", b"opened"))
 _KIND_WITHIN_BYTES = 300  # the kind of a line stands within its first bytes
 _SCHEMA = f"""
     CREATE TABLE files (
@@ -53,6 +53,7 @@ _SCHEMA = f"""
     );
     CREATE TABLE facts (id INTEGER PRIMARY KEY, seq INTEGER, at INTEGER, terms INTEGER);
     CREATE TABLE rewound (file INTEGER, first INTEGER, last INTEGER);
+    CREATE TABLE opened (file INTEGER, seq INTEGER, at INTEGER);
     CREATE TABLE gone (texts INTEGER);
     CREATE VIRTUAL TABLE words USING fts5(
         text, content='', columnsize=0, detail=none, tokenize="porter unicode61 tokenchars '_'"
@@ -205,7 +206,7 @@ class SearchIndex:
                 self._drop(file)
         (stale,) = self._db.execute("SELECT total(texts) FROM gone").fetchone()
         if stale > MIN_STALE_TEXTS and stale > MAX_STALE_SHARE * self.count():
-            names = ("files", "facts", "rewound", "gone", "words")
+            names = ("files", "facts", "rewound", "opened", "gone", "words")
             self._db.executescript("".join(f"DROP TABLE {name};" for name in names) + _SCHEMA)
 
     def count(self) -> int:
@@ -316,6 +317,8 @@ class SearchIndex:
             return False
         if isinstance(fact, Rewound):
             self._db.execute("INSERT INTO rewound VALUES (?, ?, ?)", (file, fact.to, fact.seq))
+        if isinstance(fact, Opened):
+            self._db.execute("INSERT INTO opened VALUES (?, ?, ?)", (file, fact.seq, at))
         text = indexed_text(fact, self._outputs)[:MAX_INDEXED_CHARS]
         if not text.strip():
             return False
@@ -323,6 +326,13 @@ class SearchIndex:
         self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (id, " ".join(terms)))
         self._db.execute("INSERT INTO facts VALUES (?, ?, ?, ?)", (id, fact.seq, at, len(terms)))
         return True
+
+
+def opening_before(index: SearchIndex, place: Place) -> Place | None:
+    """Where the session that a fact belongs to was opened last before it."""
+    query = "SELECT seq, at FROM opened WHERE file = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
+    row = index._db.execute(query, (index.file_of(place.id), place.seq)).fetchone()
+    return Place(0, place.sid, row[0], row[1], 0) if row else None
 
 
 def terms_like(index: SearchIndex, word: str) -> list[str]:

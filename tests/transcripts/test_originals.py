@@ -1,4 +1,5 @@
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from transcripts.facts import (
     Compacted,
     Fact,
     Fold,
+    Opened,
     Reply,
     RequestSent,
     Result,
@@ -136,6 +138,49 @@ def test_a_hit_tells_whether_its_file_has_changed(tmp_path: Path, content: str |
     assert hit.to_json(60.0)["changed"] == (content != "as it was")
 
 
+@pytest.mark.parametrize("kept", ["on disk", "in memory"])
+@pytest.mark.parametrize(
+    ("path", "content", "changed"),
+    [
+        ("old/src/a.txt", "as it was", False),
+        ("old/src/a.txt", "other", True),
+        ("old/src/a.txt", None, True),
+        ("new/src/a.txt", "as it was", False),  # inside the project, wherever the session worked
+        ("old-too/src/a.txt", "as it was", None),
+        ("old/../elsewhere.txt", "as it was", None),
+        ("old/link.txt", "as it was", None),
+    ],
+)
+def test_a_file_of_a_project_that_was_moved_is_looked_up_where_it_is_now(
+    tmp_path: Path, kept: str, path: str, content: str | None, changed: bool | None
+) -> None:
+    project, sha256 = tmp_path / "new", hashlib.sha256(b"as it was").hexdigest()
+    for name, text in (("old", "other" if content == "as it was" else "as it was"), ("new", content)):
+        (tmp_path / name / "src").mkdir(parents=True)
+        if text is not None:
+            (tmp_path / name / "src" / "a.txt").write_text(text)
+    (tmp_path / "old-too" / "src").mkdir(parents=True)
+    for outside in (tmp_path / "old-too" / "src" / "a.txt", tmp_path / "elsewhere.txt"):
+        outside.write_text("as it was")
+    (project / "link.txt").symlink_to(tmp_path / "elsewhere.txt")
+    about = {"path": str(tmp_path / path), "sha256": sha256}
+    facts: list[Fact] = [
+        Opened(1, 0.0, folder=str(tmp_path / "older")),
+        replace(FACTS[0], seq=2),
+        Opened(3, 0.0, folder=str(tmp_path / "old")),
+        Reply(4, 0.0, (TextBlock("looking"), ToolUseBlock("t", "read", {"file_path": "src/a.txt"}))),
+        Result(5, 0.0, 4, 1, (TextBlock("a porcupine"),), about=about),
+        Opened(6, 0.0, folder=str(project)),
+    ]
+    if kept == "on disk":
+        record = project / RECORDS_FOLDER / "s.jsonl"
+        record.parent.mkdir()
+        record.write_bytes(b"".join(encode_fact(fact, "s") for fact in facts))
+    recall = Originals(fold(facts), project / "outputs", sid="s", home=project, project=project)
+    hit = recall.find("porcupine")[0]
+    assert (hit.kind, hit.changed) == ("result of read src/a.txt", changed)
+
+
 def test_rewound_facts_are_not_found(tmp_path: Path) -> None:
     recall = Originals(fold([*FACTS, Rewound(8, 0.0, 4)]), tmp_path)
     assert {hit.id for hit in recall.find("NEEDLE")} == {"r1", "r2", "r3"}
@@ -169,4 +214,4 @@ def test_words_are_found_in_a_stored_output_with_their_offset(tmp_path: Path) ->
     hit = recall.find("NEEDLE here")[0]
     assert (hit.id, hit.excerpt[0]) == ("r3", "a needle here")
     assert recall.original(hit.id)[hit.offset :].startswith("needle here")
-    assert f"offset {hit.offset}" in hit.lines(0.0)[0]
+    assert hit.lines(0.0)[0].endswith(", from character 40,002")
