@@ -81,6 +81,7 @@ _NAMED_BY_PROJECT = {"make": "", "just": "", "npm": "run", "pnpm": "run", "yarn"
 # Programs that run one of the others.
 _LAUNCHERS = (("python", "-m"), ("python3", "-m"), ("uv", "run"), ("poetry", "run"), ("bundle", "exec"))
 _MODULES = word_set("pytest unittest mypy black isort flake8 pylint ruff")
+MORE_THAN_WORDS = "it holds more than plain words, such as ~, $x or > file"
 _PLAIN_NAME = re.compile(r"[A-Za-z][\w.:+-]*", re.ASCII)
 _MAX_KEPT_CHARS = 2_000  # of a line that is kept as a rule: people have to read it
 
@@ -106,7 +107,7 @@ def coverage(line: str, folder: str, rules: Sequence[Rule], judge: ReadingJudge 
             return Coverage(rule=rule)
     doubts = _doubts(line, folder, judge)
     if doubts is None:
-        return Coverage("it is no plain line of commands")
+        return Coverage(MORE_THAN_WORDS)
     commands = tuple((words, _covering(words, doubt, rules) or doubt) for words, doubt in doubts)
     first_doubt = next((by for _, by in commands if isinstance(by, str) and by), "")
     return Coverage(first_doubt, next((by for _, by in commands if isinstance(by, Rule)), None), commands)

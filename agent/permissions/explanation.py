@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from .allow_rules import Coverage, coverage
 from .deny_rules import Denial, forbids_command, reading_for
-from .destructive import ruinous_commands
+from .destructive import ruin_by, ruinous_commands
 from .line_reading import Invocation, LineReading
 from .rule_syntax import Rule
-from .rules import PermissionRules, judge_call, reason_of, standpoint
+from .rules import PermissionRules, Verdict, judge_call, reason_of, standpoint
 from .shell_values import CLASS, HOME, MARKS, ONE, STAR, UNSET
 from .vital_places import Places
 
@@ -32,17 +32,41 @@ def explanation(tool: str, access: Access, rules: PermissionRules) -> list[str]:
     if verdict.prefix is not None:
         lines.append(f'"always" would add {verdict.prefix}')
     reading = reading_for(_about(tool, rules.deny), access.target, standpoint(access, rules))
-    covered = coverage(access.target, access.cwd or rules.folder, _about(tool, rules.allow), rules.reading)
+    allowing = () if rules.mode == "plan" else _about(tool, rules.allow)  # no rule counts there
+    covered = coverage(access.target, access.cwd or rules.folder, allowing, rules.reading)
     told = _reasons(tool, reading, covered, access, rules)
+    told = [_deciding(*each, covered, verdict, rules) for each in zip(reading.invocations, told, strict=True)]
     rows = list(dict.fromkeys((_shown(each), told[place]) for place, each in enumerate(reading.invocations)))
     rows = [row for row in rows if row[0]][:_MAX_COMMANDS_TOLD]
     width = min(max((len(command) for command, _ in rows), default=0), _MAX_COMMAND_CHARS // 2)
     lines += (f"  {command:<{width}}  {reason}".rstrip() for command, reason in rows)
-    if covered.doubt and not covered.commands:
-        lines.append(f"  {covered.doubt}: only a rule for all of {tool} or for exactly this line allows it")
+    ruin = ruin_by(access.target, _places(access, rules))
+    if ruin and verdict.why.endswith(ruin):
+        lines.append("  no rule allows this: what cannot be made good is asked about in every mode")
+    elif covered.doubt and not covered.commands and verdict.why.endswith(covered.doubt):
+        lines.append(f"  only a rule for all of {tool} or for exactly this line allows it")
     if reading.opaque:
         lines.append("  it may run more, which cannot be told from the line")
     return lines
+
+
+def _deciding(
+    command: Invocation, found: str, covered: Coverage, verdict: Verdict, rules: PermissionRules
+) -> str:
+    """What decides about a command, where `found` is what is known about it alone, "" for nothing."""
+    if verdict.answer == "allow" and (not found or found in _doubts(covered)):
+        return "; ".join(filter(None, (found, reason_of(verdict, rules))))
+    if not found and command.level and covered.commands:
+        return "another command of the line runs it"
+    return found or covered.doubt
+
+
+def _doubts(covered: Coverage) -> set[str]:
+    return {str(by) for _, by in covered.commands if not isinstance(by, Rule)}
+
+
+def _places(access: Access, rules: PermissionRules) -> Places:
+    return Places(rules.folder, rules.home, access.cwd or rules.folder)
 
 
 def _about(tool: str, rules: Sequence[Rule]) -> list[Rule]:
@@ -53,14 +77,14 @@ def _reasons(
     tool: str, reading: LineReading, covered: Coverage, access: Access, rules: PermissionRules
 ) -> list[str]:
     """Why each command of the line is stopped, or let through, "" where nothing is known about it alone."""
-    places = Places(rules.folder, rules.home, access.cwd or rules.folder)
-    ruin = {id(command): what for command, what in ruinous_commands(reading, places)}
+    ruin = {id(command): what for command, what in ruinous_commands(reading, _places(access, rules))}
     allowed = _allowed(reading, covered)
+    whole = _told(covered.rule) if covered.rule is not None and not covered.commands else ""
     found = []
     for place, command in enumerate(reading.invocations):
         denied = _denied(tool, command, rules)
         stopped = f"it {ruin[id(command)]}" if id(command) in ruin else ""
-        found.append(denied or stopped or allowed.get(place, ""))
+        found.append(denied or stopped or allowed.get(place, whole))
     return found
 
 
@@ -92,9 +116,18 @@ def _told(by: Rule | str) -> str:
 
 def _shown(command: Invocation) -> str:
     """A command as people write it; `…` stands for what is not known."""
-    words = (word.translate(_KNOWN_MARKS) if MARKS.search(word) else _quoted(word) for word in command.words)
-    text = " ".join(_UNKNOWN_RUN.sub("…", word) for word in words)
+    words = [_word(word) for word in command.words]
+    for (operator, target), stream in zip(command.redirects, command.streams, strict=False):
+        words.append(f"{stream}{operator}{'' if operator.endswith('&') else ' '}{_word(target)}")
+    given = command.stdin is not None and command.source is None and not command.level
+    if given and not any("<" in operator for operator, _ in command.redirects):
+        words.append("<< …")  # a here-document, or a text
+    text = " ".join(words)
     return text if len(text) <= _MAX_COMMAND_CHARS else f"{text[: _MAX_COMMAND_CHARS - 1]}…"
+
+
+def _word(word: str) -> str:
+    return _UNKNOWN_RUN.sub("…", word.translate(_KNOWN_MARKS)) if MARKS.search(word) else _quoted(word)
 
 
 def _quoted(word: str) -> str:

@@ -44,6 +44,7 @@ class Invocation:
     """A simple command that a line runs. Marks (see word_expansion.py) stand for what is not known.
 
     redirects  (operator, target)
+    streams    what stands before each of these operators, for people: "2"
     stdin      the text of its input; None where it has none, ANY where that is not known
     source     the command whose output it reads
     joint      the operator behind it
@@ -62,6 +63,7 @@ class Invocation:
     shells: tuple[int, ...] = ()
     sure: bool = True
     level: int = 0
+    streams: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,14 +235,16 @@ def _expanded(command: RawCommand, choice: int, scope: _Scope, expanded: dict[in
     words = tuple(text for word in command.words for text in expand_word(word, values, choice))
     source = scope.source if command.source is None else expanded.get(id(command.source))
     redirects: list[tuple[str, str]] = []
+    streams: list[str] = []
     stdin = _output_of(source) if command.source is not None else None
-    for operator, target, document in command.redirects:
+    for (operator, target, document), stream in zip(command.redirects, command.streams, strict=True):
         if document is not None:
             stdin = expanded_text(document.body, values, choice) if document.body else ""
         elif operator == "<<<":
             stdin = expanded_text(target, values, choice)
         else:
             redirects.append((operator, " ".join(expand_word(target, values, choice))))
+            streams.append(stream)
             if operator in ("<", "<>", "<&"):
                 stdin = None if redirects[-1][1] in _EMPTY_INPUT else ANY
     return Invocation(
@@ -253,6 +257,7 @@ def _expanded(command: RawCommand, choice: int, scope: _Scope, expanded: dict[in
         (*scope.shells, *command.shells),
         scope.sure,
         scope.level,
+        tuple(streams),
     )
 
 

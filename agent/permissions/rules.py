@@ -164,7 +164,8 @@ def _names_line(rules: PermissionRules, line: str) -> bool:
 def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     """A rule that allows the line does not open the wall."""
     line = access.target
-    opened = rules.mode == "bypassPermissions" or _opens(rules, line)
+    opening = _opening(rules, line)
+    opened = rules.mode == "bypassPermissions" or opening is not None
     replaced = rules.wall and rules.mode != "bypassPermissions" and opened and _is_replaced(access, rules)
     walled = rules.wall and not opened
     if ruin := _ruin(access, rules):
@@ -178,7 +179,7 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     allow = [rule for rule in rules.allow if rule.tool == RUNNING]
     covered = coverage(line, access.cwd or rules.folder, allow, rules.reading)
     if opened or not covered.doubt:
-        return Verdict("allow", rule=covered.rule, walled=walled)
+        return Verdict("allow", rule=opening or covered.rule, walled=walled)
     return Verdict("ask", covered.doubt, lasting_rule(RUNNING, line, covered), walled=walled)
 
 
@@ -215,13 +216,14 @@ def runs_open(access: Access, rules: PermissionRules) -> bool:
     """Whether a line is run outside of the wall by the mode or a rule."""
     if rules.mode == "bypassPermissions" or not rules.wall:
         return True
-    return _opens(rules, access.target) and not _is_replaced(access, rules)
+    return _opening(rules, access.target) is not None and not _is_replaced(access, rules)
 
 
-def _opens(rules: PermissionRules, line: str) -> bool:
-    """Whether a rule lets exactly this line out of the wall, and none keeps it in."""
+def _opening(rules: PermissionRules, line: str) -> Rule | None:
+    """The rule that lets exactly this line out of the wall, where none keeps it in."""
     kept_in = any(rule.tool == OPENING and is_exactly(rule, line) for rule in rules.deny)
-    return not kept_in and any(rule.tool == OPENING and is_exactly(rule, line) for rule in rules.allow)
+    opening = (rule for rule in rules.allow if rule.tool == OPENING and is_exactly(rule, line))
+    return None if kept_in else next(opening, None)
 
 
 def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict:

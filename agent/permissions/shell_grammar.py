@@ -191,6 +191,7 @@ def _read_redirect(source: ShellText, redirect: re.Match[str], command: RawComma
     while source.peek() in (" ", "\t") or source.peek(2) == "\\\n":
         source.at += 1 if source.peek() != "\\" else 2
     operator = redirect[1]
+    command.streams.append(redirect[0].removesuffix(operator))
     if operator in ("<<", "<<-"):
         document = _here_document(source, operator)
         source.pending.append(document)

@@ -63,6 +63,7 @@ class RawCommand:
     """A simple command before expansion: what stands in it, in order.
 
     redirects    (operator, target, here-document)
+    streams      what stands before each of these operators: "2", "" for nothing
     joint        the operator that follows: `|`, `&`, `;`, `&&`, `||` or ""
     source       the command whose output it reads through a pipe
     within       names of the functions in whose bodies it stands
@@ -72,6 +73,7 @@ class RawCommand:
     words: list[RawWord] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
     redirects: list[tuple[str, RawWord, HereDocument | None]] = field(default_factory=list)
+    streams: list[str] = field(default_factory=list)
     joint: str = ""
     source: RawCommand | None = None
     within: tuple[str, ...] = ()

@@ -1,0 +1,87 @@
+"""`/permissions explain`: each simple command of a line with the rule or the reason that decides about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent.permissions.explanation import explanation
+from agent.permissions.modes import Mode
+from agent.permissions.rule_syntax import parse_rules
+from tools.base import Access
+
+from .reading_project import ReadingProject
+
+RULES = parse_rules("bash(=make > log), bash(pytest), open(git push)")
+NO_RULE = "  no rule allows this: what cannot be made good is asked about in every mode"
+ONLY_EXACT = "  only a rule for all of bash or for exactly this line allows it"
+NOT_PLAIN = "it holds more than plain words, such as ~, $x or > file"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> ReadingProject:
+    return ReadingProject(tmp_path_factory.mktemp("explained"))
+
+
+def explained(project: ReadingProject, line: str, wall: bool = True, mode: Mode = "manual") -> list[str]:
+    home = str(project.place / "home")
+    rules = replace(project.rules(), allow=RULES, wall=wall, mode=mode, home=home)
+    return explanation("bash", Access("run", line, cwd=str(project.root)), rules)
+
+
+def test_what_the_wall_or_the_mode_lets_run_needs_no_rule(project: ReadingProject) -> None:
+    within = "it runs within the wall"
+    assert explained(project, "rm -rf ~/help") == [f"allow: {within}", f"  rm -rf ~/help  {within}"]
+    doubt = "rm is not known to only read"
+    assert explained(project, "rm -rf ../x")[1:] == [f"  rm -rf ../x  {doubt}; {within}"]
+    assert explained(project, "rm -rf ../x", mode="bypassPermissions")[1:] == [
+        f"  rm -rf ../x  {doubt}; the mode is bypassPermissions"
+    ]
+
+
+def test_without_a_wall_it_is_told_which_rule_would_allow_a_line(project: ReadingProject) -> None:
+    assert explained(project, "rm -rf ~/help", wall=False) == [
+        f"ask: {NOT_PLAIN}",
+        '"always" would add bash(=rm -rf ~/help)',
+        f"  rm -rf ~/help  {NOT_PLAIN}",
+        ONLY_EXACT,
+    ]
+
+
+@pytest.mark.parametrize("wall", [True, False])
+@pytest.mark.parametrize("mode", ["manual", "acceptEdits", "bypassPermissions"])
+def test_no_rule_is_offered_for_what_cannot_be_made_good(
+    project: ReadingProject, wall: bool, mode: Mode
+) -> None:
+    told = ["ask: it removes a home folder", "  rm -rf ~  it removes a home folder", NO_RULE]
+    assert explained(project, "rm -rf ~", wall, mode) == told
+    assert NO_RULE not in explained(project, "rm -rf ~", wall, "plan")
+
+
+@pytest.mark.parametrize("wall", [True, False])
+def test_a_rule_for_a_whole_line_is_told_with_its_redirections(project: ReadingProject, wall: bool) -> None:
+    assert "  make > log  the rule bash(=make > log) allows this" in explained(project, "make > log", wall)
+    assert "bash(=make > log)" not in "\n".join(explained(project, "make > log", wall, "plan"))
+    opened = explained(project, "git push", wall)
+    assert opened[0] == "allow: the rule open(git push) allows this"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("make 2> err >> out 2>&1 < x", "make 2> err >> out 2>&1 < x"),
+        ("cat > f <<E\ntext\nE", "cat > f << …"),
+        ("> log", "> log"),
+        ("sort <<< b", "sort << …"),
+        ("echo a | tee b", "tee b"),
+    ],
+)
+def test_redirections_are_shown(project: ReadingProject, line: str, shown: str) -> None:
+    rows = [row.strip().partition("  ")[0] for row in explained(project, line)[1:]]
+    assert rows[-1] == shown
+
+
+def test_a_command_that_another_one_runs_is_told_as_such(project: ReadingProject) -> None:
+    (*_, inner) = explained(project, "sh -c 'rm x'", wall=False)
+    assert inner == "  rm x          another command of the line runs it"
