@@ -1,7 +1,7 @@
 """The limits of the compaction pipeline: settings, reading them from a [compact] table, and the window."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Literal, get_args
@@ -118,32 +118,34 @@ RETIRED_NAMES = frozenset({"batch_from_tokens", "batch_from", "payback_calls", "
 
 
 def current_names(table: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """A [compact] table under today's names, and a warning for each former or retired name that it used.
+    """A [compact] table under today's names, and a warning for each former, retired or unknown name in it.
 
     Where a table has both names of one setting, the value under today's name counts.
     """
+    known = [field.name for field in fields(CompactSettings)]
     former = [name for name in table if name in FORMER_NAMES]
     renamed = {FORMER_NAMES[name]: table[name] for name in former}
-    kept = {n: value for n, value in table.items() if n not in FORMER_NAMES and n not in RETIRED_NAMES}
+    kept = {name: value for name, value in table.items() if name in known}
     warnings = [f"[compact] {name} is now called {FORMER_NAMES[name]}" for name in former]
     retired = [f"[compact] {name} has no effect any more" for name in table if name in RETIRED_NAMES]
-    return {**renamed, **kept}, (*warnings, *retired)
+    others = [name for name in table if name not in (*known, *FORMER_NAMES, *RETIRED_NAMES)]
+    return {**renamed, **kept}, (*warnings, *retired, *(_unknown(name, known) for name in others))
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, [*known, *FORMER_NAMES], 1)
+    hint = f"; did you mean {FORMER_NAMES.get(near[0], near[0])}?" if near else ""
+    return f"[compact] {name} is unknown{hint}; ignored"
 
 
 def settings_from(table: Mapping[str, Any]) -> CompactSettings:
-    """The settings of a [compact] table; former names are accepted.
+    """The settings of a [compact] table; former names are accepted, unknown ones left out.
 
-    Raises ValueError naming the key as written, what it takes, and the nearest known key.
+    Raises ValueError naming the key as written, and what it takes.
     """
     defaults = {field.name: field.default for field in fields(CompactSettings)}
     written = {FORMER_NAMES.get(key, key): key for key in table}
     entries, _ = current_names(table)
-    for key in entries:
-        if key not in defaults:
-            near = difflib.get_close_matches(key, [*defaults, *FORMER_NAMES], 1)
-            known = FORMER_NAMES.get(near[0], near[0]) if near else ""
-            hint = f"did you mean {known!r}?" if known else f"it has {', '.join(sorted(defaults))}"
-            raise ValueError(f"[compact] has no setting {key!r}: {hint}")
     checked = {key: _checked(written[key], value, defaults[key]) for key, value in entries.items()}
     return CompactSettings(**checked)
 

@@ -7,6 +7,7 @@ read.
 
 from __future__ import annotations
 
+import difflib
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -47,7 +48,9 @@ def sandbox_entries(value: object) -> dict[str, Any]:
         if name in _PLACE_ENTRIES:
             checked[name] = _places(name, entry)
         elif name not in ("mode", "project"):
-            raise ValueError(f"{name!r} is no entry; there are mode, project, write, read")
+            near = difflib.get_close_matches(name, ("mode", "project", *_PLACE_ENTRIES), 1)
+            hint = f"did you mean {near[0]!r}?" if near else "there are mode, project, write, read"
+            raise ValueError(f"{name!r} is no entry; {hint}")
         else:
             known = SANDBOX_MODES if name == "mode" else get_args(ProjectAccess)
             if entry not in known:

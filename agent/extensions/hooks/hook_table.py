@@ -155,8 +155,9 @@ def _entries(name: str, groups: Any) -> Iterator[HookEntry | str]:
         return
     if not events:
         near = difflib.get_close_matches(name, [*SHORT_NAMES, *map(str, HookEvent)], 1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        yield HookMistake(f"{name!r} is no hook; {hint}There are {', '.join(HookEvent)}")
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(HookEvent)}"
+        yield f"{name!r} is no event, and its hooks are ignored; {hint}"
+        return
     if isinstance(groups, str) and groups.strip():
         for event in events:
             guards = event is HookEvent.PRE_TOOL

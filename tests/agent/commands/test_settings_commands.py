@@ -222,7 +222,7 @@ def test_a_command_line_is_explained_by_its_simple_commands(tmp_path: Path) -> N
         assert "it may run more, which cannot be told from the line" in text
         text = await run.do("/permissions explain $x y > f")
         assert '"always" would add bash(=$x y > f)' in text
-        assert re.search(r"… y > f +the rule bash\(curl\) may deny this\n", text)
+        assert re.search(r"… y > f +the rule bash\(curl\) may deny this", text)
         text = await run.do("/permissions explain cd .. && rm -rf *")
         assert "ask: it removes a folder above the project" in text
         assert re.search(r"rm -rf \* +it removes a folder above the project", text)

@@ -143,8 +143,10 @@ def test_what_a_flag_has_for_others_is_told_and_a_mistake_is_an_error(tmp_path: 
 
     (warning,) = load({"Stop": [{"hooks": [{"type": "prompt", "prompt": "p"}]}]})
     assert warning.startswith("--settings: hooks: a hook of the type 'prompt'")
-    with pytest.raises(ConfigError, match="did you mean 'PreToolUse'"):
-        load({"PreTolUse": [{"hooks": [{"command": "guard.sh"}]}]})
+    (warning,) = load({"PreTolUse": [{"hooks": [{"command": "guard.sh"}]}]})
+    assert "ignored; did you mean 'PreToolUse'" in warning
+    with pytest.raises(ConfigError, match="takes a command"):
+        load({"PreToolUse": [{"hooks": [{"command": 5}]}]})
 
 
 def test_a_script_that_changes_after_its_hook_was_approved_is_run_no_more(tmp_path: Path) -> None:
