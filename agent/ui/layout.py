@@ -196,13 +196,14 @@ class ScreenLayout:
         self._focus()
         status = state.driver.status() if state.driver else None
         body, cursor = self._body(ctx, rows)
-        gap = [""] if rows >= MIN_ROWS_WITH_GAPS else []
+        gap = [""] if rows >= MIN_ROWS_WITH_GAPS and len(body) < rows - 3 else []
         room = max(rows - len(body) - 3 - 2 * len(gap), 0)
         hides = picking and panel is None
         working = state.has_view and state.view.live_view.started_at is not None
         shown = () if status is None or picking or panel is not None else status.todos
         todos = draw_todos(shown, ctx, room // 2, working)
-        lines = state.view.live_lines(room - len(todos)) if state.has_view and not hides else []
+        left = room - len(todos) if state.has_view and not hides else 0
+        lines = state.view.live_lines(left) if left > 0 else []
         lines = [*lines, *todos]
         above = [*gap, *lines, *gap] if lines else gap
         rule = ctx.paint("dim", "─" * ctx.columns)

@@ -275,7 +275,7 @@ class TranscriptView:
         return len(texts)
 
     def live_lines(self, rows: int) -> list[str]:
-        """The live part, in at most `rows` lines: the unfinished text, and what runs."""
+        """The live part, in at most `rows` lines, one or more: the unfinished text, and what runs."""
         ctx = self._terminal.render_context()
         foot = draw_live_view(self.live_view, ctx, rows, time.monotonic())
         if self._looks:

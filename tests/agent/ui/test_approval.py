@@ -2,11 +2,14 @@
 
 import asyncio
 import signal
+from pathlib import Path
 
 import pytest
 
+from agent.__main__ import main
 from agent.permissions.modes import WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion
+from agent.ui import approval
 from agent.ui.approval import (
     ApprovalDialog,
     ApprovalPanel,
@@ -17,8 +20,12 @@ from agent.ui.approval import (
 )
 from agent.ui.headless import DenyAll
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
+from tests.strict_api.reply import Reply, calls
+from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.server import Server
 from tools.base import Access
 
+from .headless_run import environment
 from .pty_terminal import PtyTerminal
 
 
@@ -199,9 +206,9 @@ def test_a_diff_is_shown_with_its_lines(terminal):
 def test_a_long_command_scrolls_and_can_be_printed_whole(terminal):
     command = r"\n".join(f"echo line {number}" for number in range(60))
     terminal.type(f"ask {command}\r").sees("echo line 0", "of 60", "PgDn", "3 No, and tell why")
-    assert "echo line 59" not in terminal.text
+    assert "  echo line 59" not in terminal.text
     terminal.again("\x1b[6~", lambda: "echo line 20\n" in terminal.text)
-    terminal.again("\x0f", lambda: "echo line 59" in terminal.everything)
+    terminal.again("\x0f", lambda: "  echo line 59" in terminal.everything)
     terminal.sees("Allow bash?")
 
 
@@ -349,3 +356,35 @@ def test_what_no_rule_allows_is_denied_without_naming_one():
     access = (Access("write", "/w/.git/config", protected=True),)
     answer = asyncio.run(DenyAll().ask(question(tool="write", why="protected", access=access)))
     assert answer == Deny("protected, and nobody is there to ask", unattended=True)
+
+
+def soon_listening() -> int:
+    """makeroom itself, whose questions take keys sooner."""
+    approval.LISTEN_DELAY_S = 0.15
+    return main([])
+
+
+@pytest.mark.parametrize("size", [(100, 30), (40, 15)])
+def test_a_long_question_below_held_reads_can_be_printed_and_refused(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    (tmp_path / "core.py").write_text("".join(f"name{at} = {at}\n" for at in range(40)))
+    new = "".join(f"import mod{at}\n" for at in range(29))
+    edit = calls("edit", file_path="core.py", old_string="name0 = 0\n", new_string=new)
+    steps = [Reply([calls("read", file_path="core.py", limit=30)]), Reply([edit]), "the end"]
+    with (
+        Server(ScriptedModel(steps)) as server,
+        PtyTerminal(tmp_path, size, soon_listening, **environment(tmp_path, server)) as terminal,
+    ):
+        listening(terminal.sees("❯").type("go\r").sees("Allow edit?", "PgUp"))
+        terminal.type("\x0f").until(lambda: "+ import mod28" in terminal.everything, "all of it")
+        terminal.type("n").sees("Why not?")
+        rows = [row.rstrip() for row in terminal.text.splitlines()]
+        assert sum(row.startswith("Allow edit?") for row in rows) == 1 and "1 Yes" not in "".join(rows[5:])
+        (hint,) = (row for row in rows if "PgUp" in row)
+        assert hint.endswith(("PgUp PgDn", "prints all"))
+        (asked,) = (row for row in rows if row.startswith("Why not?"))
+        assert asked.endswith(("goes back", "be empty), …")) or size[0] == 40
+        terminal.type("\x1b").misses("Why not?").type("\x1b").sees("❯").misses("Allow edit?")
+        assert terminal.everything.count("● read") == 1
+        assert [row.strip() for row in terminal.text.splitlines() if row.startswith("❯")][-1] in ("❯", "❯ go")
