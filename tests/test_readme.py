@@ -11,6 +11,8 @@ from agent.replay.policies import REPLAY_POLICIES
 from compact.prices import PRICE_TIERS
 from tools import BUILTIN
 from transcripts.facts import FACT_TYPES
+from transcripts.record_files import RECORD_FOLDERS
+from transcripts.stored_outputs import OUTPUTS_FOLDER
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
@@ -52,6 +54,14 @@ def test_the_figures_that_the_readme_names_are_those_of_the_other_half_in_the_ta
     assert f"costs {means[0]} of what" in README
     assert f"({means[1]} to {means[2]} at cheaper" in README
     assert f"the worst session {worst}." in README
+
+
+def test_the_folders_of_the_record_that_the_documents_name_are_those_in_use() -> None:
+    places = "|".join(map(re.escape, RECORD_FOLDERS))
+    texts = [README, *(path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md"))]
+    named = {found for text in texts for found in re.findall(rf"(?:{places})/[\w-]+", text)}
+    assert OUTPUTS_FOLDER.as_posix() in named
+    assert named <= {OUTPUTS_FOLDER.as_posix(), ".transcripts/search"}
 
 
 def test_the_commands_to_start_and_to_test_are_there() -> None:

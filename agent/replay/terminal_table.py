@@ -3,7 +3,7 @@
 import io
 import itertools
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from rich.console import Console
@@ -19,6 +19,8 @@ ASCII_BARS = "_.,-=+*#"  # where the terminal cannot show the blocks
 MAX_CHART_CELLS = 60
 MAX_CHARTS = 3  # files with a chart of their own; of more, only the longest has one
 PIPE_COLUMNS, MIN_COLUMNS = 100, 40
+MIN_NAME_CELLS = 16  # of a file in the table of the sessions; with less room they stand below each other
+BORDER_CELLS = 3  # that a column takes besides its text, in a table that takes one more
 LEGEND = (
     "references: later uses of text that had left the context; recoverable: an id in the context brings it "
     "back; lost: none does. A cache break is a request that writes history to the cache anew."
@@ -38,7 +40,7 @@ def draw_table(runs: Sequence[Run], tier: str, window: int, out: TextIO) -> str:
     )
     files = list(dict.fromkeys(run.file for run in runs))
     if len(files) > 1:
-        console.print(_by_file(runs, files))
+        console.print(_by_file(runs, files, console.width))
     console.print(_side_by_side(runs, tier, len(files)))
     blocks = (getattr(out, "encoding", None) or "utf-8").lower().startswith("utf")
     longest = max(runs, key=lambda run: len(run.requests)).file
@@ -65,18 +67,41 @@ def _side_by_side(runs: Sequence[Run], tier: str, files: int) -> Table:
     return table
 
 
-def _by_file(runs: Sequence[Run], files: Sequence[str]) -> Table:
-    policies = list(dict.fromkeys(run.policy for run in runs))
-    table = Table(title=Text("cost of each session (with re-reads)"), title_justify="left")
-    table.add_column("file", overflow="ellipsis", no_wrap=True, ratio=1)
-    table.add_column("calls", justify="right")
-    for policy in policies:
-        table.add_column(Text(policy), justify="right", no_wrap=True)
-    for file in files:
-        own = [run for run in runs if run.file == file]
-        cells = [f"{run.figures.cost_ratio:.2f} ({run.figures.cost_with_rereads:.2f})" for run in own]
-        table.add_row(Text(one_line(file)), str(own[0].totals.calls), *cells)
+def _by_file(runs: Sequence[Run], files: Sequence[str], width: int) -> Table | Text:
+    """The costs of each session, a row each; figures are never cut, names only so far as they stay known."""
+    title = "cost of each session (with re-reads)"
+    heads = ["calls", *dict.fromkeys(run.policy for run in runs)]
+    rows = [(one_line(file), _costs(run for run in runs if run.file == file)) for file in files]
+    widths = [max(map(len, column)) for column in zip(heads, *(cells for _, cells in rows), strict=True)]
+    room = width - 1 - BORDER_CELLS * (len(widths) + 1) - sum(widths)
+    if room < MIN_NAME_CELLS:
+        return Text("\n".join([title, *(line for row in rows for line in _below(*row, heads))]) + "\n")
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("file", overflow="ellipsis", no_wrap=True, max_width=room)
+    for head, cells in zip(heads, widths, strict=True):
+        table.add_column(Text(head), justify="right", no_wrap=True, min_width=cells)
+    for name, costs in rows:
+        table.add_row(Text(_middle_left_out(name, room)), *costs)
     return table
+
+
+def _costs(runs: Iterable[Run]) -> list[str]:
+    """The calls of one session, and its cost under each policy."""
+    own = list(runs)
+    cells = (f"{run.figures.cost_ratio:.2f} ({run.figures.cost_with_rereads:.2f})" for run in own)
+    return [str(own[0].totals.calls), *cells]
+
+
+def _below(name: str, cells: Sequence[str], heads: Sequence[str]) -> list[str]:
+    """A session as lines below each other, for a narrow terminal."""
+    room = max(map(len, heads))
+    return [name, *(f"  {head:<{room}}  {cell}" for head, cell in zip(heads, cells, strict=True))]
+
+
+def _middle_left_out(name: str, max_chars: int) -> str:
+    """A name in so many characters; both ends stay, which tell files apart."""
+    end = (max_chars - 1) // 2
+    return name if len(name) <= max_chars else f"{name[: max_chars - 1 - end]}…{name[-end:]}"
 
 
 def _chart(runs: Sequence[Run], window: int, bars: str) -> Text:

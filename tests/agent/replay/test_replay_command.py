@@ -5,15 +5,17 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from agent.app.context_building import overheads
 from agent.model_port import RequestSettings
-from agent.replay.command import ReplayUsageError, main, parse_options
+from agent.replay.command import ReplayUsageError, main, parse_options, read_recordings, replay_all
 from agent.replay.figures import Run, Totals, as_markdown
 from agent.replay.policies import OWN_OVERHEAD_TOKENS
+from agent.replay.terminal_table import PIPE_COLUMNS, draw_table
 from agent.session.system_prompt import system_prompt
 from compact.prices import PRICE_TIERS
 from compact.tokens import load_counter
@@ -98,6 +100,41 @@ def test_several_files_get_a_line_each(session, tmp_path, capsys):
     main([str(session), str(other), "--policy", "off"])
     out = capsys.readouterr().out
     assert "one.jsonl" in out and "[red]two.jsonl" in out and "2 sessions" in out
+
+
+LONG_NAMES = ("3f2b8c1e-7d6a-4e5f-9a8b-1c2d3e4f5a6b.jsonl", "3f2b8c1e-7d6a-4e5f-9a8b-1c2d3e4f5a6c.jsonl")
+COST = r"\d\.\d\d \(\d\.\d\d\)"
+
+
+def test_the_costs_of_sessions_with_long_names_are_shown_whole(session, tmp_path, capsys):
+    names = [session.rename(tmp_path / LONG_NAMES[0]), tmp_path / LONG_NAMES[1]]
+    names[1].write_bytes(names[0].read_bytes())
+    main([*map(str, names)])
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("│ 3f2b8c1e-")]
+    assert [len(re.findall(COST, row)) for row in rows] == [4, 4]
+    assert [row.split("│")[2].strip() for row in rows] == ["5", "5"]  # calls
+    shown = [row.split("│")[1].strip() for row in rows]
+    assert shown[0].endswith("5a6b.jsonl") and shown[1].endswith("5a6c.jsonl") and "…" in shown[0]
+    assert {len(row) for row in rows} == {PIPE_COLUMNS}
+
+
+class Screen(StringIO):
+    def isatty(self):
+        return True
+
+
+def test_in_a_narrow_terminal_the_costs_of_each_session_stand_below_each_other(
+    session, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "60")
+    other = tmp_path / LONG_NAMES[0]
+    other.write_bytes(session.read_bytes())
+    counter, options = load_counter(), parse_options([str(session), str(other)])
+    recordings, _ = read_recordings(options.files, counter)
+    runs = replay_all(options, recordings, "standard", counter)
+    table, _, _ = draw_table(runs, "standard", 200_000, Screen()).partition("2 sessions at")
+    assert re.search(rf"^{LONG_NAMES[0]}\n  calls    5\n  thrifty  {COST}\n", table, re.MULTILINE)
+    assert len(re.findall(COST, table)) == 8 and "…" not in table
 
 
 def test_a_folder_stands_for_the_recordings_in_it(session, tmp_path, capsys):
