@@ -10,7 +10,10 @@ Where a reply with many calls put the end of the last request further back, a br
 
 from collections.abc import Iterator
 
+from transcripts.edits import earliest_seq
+from transcripts.facts import Compacted, Edit, Instructed, Opened, RequestSent, Undone
 from transcripts.fold import Folded
+from transcripts.view import Message, View
 
 from .invariants import changed_span
 
@@ -18,6 +21,7 @@ from .invariants import changed_span
 UNCACHED_LAYERS = frozenset({"budget", "unthink", "repair"})
 
 
+LOOK_BACK_BLOCKS = 20  # before a breakpoint, within which an entry is found
 MAX_APPENDED_BLOCKS = 18  # since the last request, for which its end is within the look-back: two to spare
 
 
@@ -38,8 +42,12 @@ def _far_end(folded: Folded) -> int | None:
     if asked is None:
         return None
     end = view.index_of(asked.seq) - 1
-    appended = sum(len(message.parts) for message in view[end + 1 :])
+    appended = sum(map(_blocks, view[end + 1 :]))
     return end if end >= 0 and appended > MAX_APPENDED_BLOCKS else None
+
+
+def _blocks(message: Message) -> int:
+    return len(message.parts)
 
 
 def _batch_ends(folded: Folded) -> tuple[int, ...]:
@@ -73,3 +81,50 @@ def _batch_spans(folded: Folded) -> Iterator[tuple[int, int]]:
             and (span := changed_span(made.edits))
         ):
             yield span
+
+
+def cached_messages(folded: Folded, then: Folded, first: int, since: float) -> int:
+    """How many messages of `then`, changed from fact `first` on, the next request reads from the cache.
+
+    An entry counts if it was used after `since`, if nothing that it holds was changed in between, or the
+    change was undone, and if a breakpoint of the next request reaches back to it.
+    """
+    view = then.view
+    ends = [*cache_breakpoints(then), len(view) - 1]
+    entries = _entries(folded, view, first, since)
+    return max((at + 1 for at in entries if any(_reaches(view, end, at) for end in ends)), default=0)
+
+
+def _reaches(view: View, end: int, entry: int) -> bool:
+    between = view[entry + 1 : min(end, entry + LOOK_BACK_BLOCKS) + 1]
+    return entry <= end <= entry + LOOK_BACK_BLOCKS and sum(map(_blocks, between)) <= LOOK_BACK_BLOCKS
+
+
+def _entries(folded: Folded, view: View, first: int, since: float) -> Iterator[int]:
+    """Indices of the messages that end an entry whose bytes are still those of `view`."""
+    changed = {"": first}  # what was changed since the request that is looked at -> the first seq of it
+    compactions = {made.id: made for made in folded.compactions}
+    used: float | None = None  # when the request after it read its entry
+    for fact in reversed(folded.facts):
+        match fact:
+            case Opened() | Instructed():
+                return
+            case Undone(id=ident, edits=edits):
+                changed |= _first_of(f"undone {ident}", edits)
+                changed |= _first_of(ident, compactions[ident].edits) if ident in compactions else {}
+            case Compacted(id=ident) if ident in folded.undone:
+                changed.pop(ident, None)
+            case Compacted(id=ident, edits=edits):
+                changed |= _first_of(ident, edits)
+            case RequestSent(instructions="") as sent:
+                if (sent.ts if used is None else used) < since:
+                    return
+                used, same = sent.ts, min(changed.values())
+                if sent.seq <= same:
+                    yield view.index_of(sent.seq) - 1
+                yield from (mark for mark in sent.marks if mark < view.index_of(same))
+
+
+def _first_of(name: str, edits: tuple[Edit, ...]) -> dict[str, int]:
+    first = earliest_seq(edits)
+    return {} if first is None else {name: first}

@@ -71,8 +71,11 @@ class Batch(NamedTuple):
 
 
 def choose_batch(situation: Situation) -> Batch | None:
-    """The batch that is due before this call; mostly None."""
-    forced = situation.tokens >= situation.trigger_tokens
+    """The batch that is due before this call; mostly None.
+
+    While the user holds blocks back, the trigger forces none: what is left would be what is needed next.
+    """
+    forced = situation.tokens >= situation.trigger_tokens and not exemptions(situation)
     tracker = tracker_of(situation.folded)
     if not (forced or situation.cache_is_cold) and not _looks_now(situation, tracker):
         return None

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transcripts.facts import Clear, Compacted, Edit, Fold, Reply, Unthink
@@ -10,7 +10,7 @@ from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.view import Part, PartKind, View
 
-from .cache_breakpoints import first_unedited
+from .cache_breakpoints import cached_messages
 from .clearing import call_label, recall_id, shown_text
 from .invariants import changed_span, with_dropped_thinking
 from .plan import File, Proposal, Situation, Trigger
@@ -55,9 +55,12 @@ def propose(
     """A proposal of these edits and of the thinking that they drop; `more` is added to its report."""
     edits = with_dropped_thinking(situation.folded, edits, situation.binds)
     view, before, prices = situation.view, situation.tokens, situation.prices
-    then = situation.folded.with_edits(edits).view
+    folded = situation.folded.with_edits(edits)
+    made = Compacted(folded.last_seq, situation.now, layer, trigger, edits)
+    folded.compactions = [*folded.compactions, made]
+    then = folded.view
     freed = situation.scaled(view.tokens - then.tokens)
-    bill = _bill(situation, edits, freed)
+    bill = _bill(situation, folded, edits)
     tallies = zip(PartKind, view.tally, then.tally, strict=True)
     kinds = {kind.name.lower(): situation.scaled(was - now) for kind, was, now in tallies if was != now}
     report = {
@@ -66,6 +69,7 @@ def propose(
         "freed": freed,
         "predicted_cost_usd": round(bill.warm(prices), 6),
         "cold_cost_usd": round(bill.cold(prices), 6),
+        "extra_cost_usd": round(prices.dollars(bill.extra(prices)), 6),
         "pays_back_calls": 0 if situation.cache_is_cold else bill.pays_back(prices),
         "rewritten": bill.rewritten,
         "cold": situation.cache_is_cold,
@@ -77,14 +81,20 @@ def propose(
     return Proposal(layer, trigger, edits, {**report, **more}, files)
 
 
-def _bill(situation: Situation, edits: tuple[Edit, ...], freed: int) -> RewriteBill:
+def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...]) -> RewriteBill:
+    """What `edits`, which `then` has in force, cost the next request.
+
+    What is not counted in our tokens (the server's own words about tools) stands before the messages.
+    """
     view, asked = situation.view, situation.folded.last_request
-    changed, behind = _first_changed(view, edits), first_unedited(situation.folded)
+    freed = situation.scaled(view.tokens - then.view.tokens)
+    changed, after = _first_changed(view, edits), max(0, situation.tokens - freed)
     if changed is None or (asked is not None and view[changed].first > asked.seq):
-        return RewriteBill(situation.tokens, 0, freed)  # nothing that changes was ever sent
-    cached = view.tokens_before(behind) if behind <= changed else 0  # up to the newest breakpoint
-    kept = situation.scaled(situation.overhead + cached)
-    return RewriteBill(kept, max(0, situation.tokens - kept - freed), freed)
+        return RewriteBill(after, 0, freed)  # nothing that changes was ever sent
+    since = situation.now - situation.settings.cache_ttl_s
+    cached = cached_messages(situation.folded, then, view[changed].first, since)
+    rewritten = min(after, situation.scaled(then.view.tokens - then.view.tokens_before(cached)))
+    return RewriteBill(after - rewritten, rewritten, freed)
 
 
 def _first_changed(view: View, edits: tuple[Edit, ...]) -> int | None:
@@ -191,10 +201,13 @@ def compaction_notice(proposals: Sequence[Proposal | Compacted], trigger: str = 
 
 def _cost_worth_telling(proposals: Sequence[Proposal | Compacted]) -> str:
     """What writing the cache anew costs, "" where that is little or has to be paid anyway."""
-    dearest = max(
-        (each.report["predicted_cost_usd"] for each in proposals if not each.report["cold"]), default=0
-    )
+    dearest = max((_extra_cost(each.report) for each in proposals if not each.report["cold"]), default=0)
     return f", the next call costs about ${dearest:.2f} more, once" if dearest >= MIN_TOLD_COST_USD else ""
+
+
+def _extra_cost(report: Mapping[str, Any]) -> float:
+    """Dollars of writing what would have been read; in records of earlier versions, of writing it."""
+    return float(report.get("extra_cost_usd", report["predicted_cost_usd"]))
 
 
 def _thousands(tokens: int) -> str:
@@ -209,7 +222,10 @@ def predicted_and_real_cost(folded: Folded, made: Compacted, prices: Prices) -> 
     report = made.report
     if "predicted_cost_usd" not in report or "rewritten" not in report:
         return ""
-    predicted = f"predicted ${report['predicted_cost_usd']:.3f} ({report['rewritten']:,} tokens written)"
+    cost, written = report["predicted_cost_usd"], report["rewritten"]
+    if report.get("cold"):
+        cost, written = report["cold_cost_usd"], report["after"]
+    predicted = f"predicted ${cost:.3f} ({written:,} tokens written)"
     later = (fact for fact in folded.facts if fact.seq > made.seq and isinstance(fact, Reply))
     reply = next((fact for fact in later if fact.usage.prompt), None)
     if reply is None or folded.undone.get(made.id, reply.seq) < reply.seq:

@@ -114,7 +114,7 @@ def exemptions(situation: Situation) -> Exemptions:
     ranges: list[tuple[int, int]] = []
     for edit in (edit for made in folded.compactions if made.id in folded.undone for edit in made.edits):
         if isinstance(edit, Clear):
-            if folded.edits.covering(edit.seq) is None:
+            if folded.edits.shows(edit.seq, edit.block, edit.field):
                 clears.add((edit.seq, edit.block, edit.field))
         elif isinstance(edit, Fold):
             again = folded.edits.covering(edit.first)  # on request, or a wider fold

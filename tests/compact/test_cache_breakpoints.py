@@ -6,7 +6,7 @@ import pytest
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
-from compact.cache_breakpoints import cache_breakpoints, first_unedited
+from compact.cache_breakpoints import cache_breakpoints, cached_messages, first_unedited
 from tests.strict_api.prefix import walk_prefix
 from tests.strict_api.prompt_cache import CacheTerms, PromptCache
 from transcripts.facts import Clear, Compacted, Fold, Unthink
@@ -109,3 +109,56 @@ def test_the_end_of_the_last_request_takes_the_place_of_the_older_batch():
     for at in range(30):
         world.result(reply, at, "made")
     assert places(world) == ((8, 16), 9)
+
+
+def ask(world, cache, number):
+    """One more call and its result, the request charged to the cache."""
+    bill(world, cache)
+    world.call("bash", "y" * 400, command=f"make more {number}")
+
+
+def micro(world, *exchanges):
+    edits = tuple(Clear(3 * at + 1, 0, "content", "-", 90) for at in exchanges)
+    return Compacted(0, 0.0, "micro", "auto", edits)
+
+
+@pytest.mark.parametrize("undone", [False, True])
+@pytest.mark.parametrize("earlier", [(), (2,), (4, 6)])
+@pytest.mark.parametrize("calls", [0, 1, 6])
+@pytest.mark.parametrize("batch", [(3,), (5, 7), (8,), (1, 8)])
+def test_what_the_next_request_reads_is_known_before(batch, calls, earlier, undone):
+    world, cache = World(judged=False), PromptCache(lambda: 0.0, joins_runs=False)
+    world.user("begin")
+    for at in range(10):
+        ask(world, cache, at)
+    if earlier:
+        world.add(Compacted, "micro", "auto", micro(world, *earlier).edits, report={})
+    for at in range(calls):
+        ask(world, cache, at)
+    if undone:
+        world.undo()
+    edits = micro(world, *batch).edits
+    before, first = world.folded, edits[0].seq
+    then = before.with_edits(edits)
+    then.compactions = [*before.compactions, micro(world, *batch)]
+    known = cached_messages(before, then, first, 0.0)
+    world.add(Compacted, "micro", "auto", edits, report={})
+    assert known == read_messages(world, cache)
+
+
+def read_messages(world, cache):
+    """How many messages the server reads of the request that is due."""
+    read = bill(world, cache).read
+    settings = RequestSettings("claude-sonnet-5-5", 100, ("system",), ())
+    body = json.loads(encode_request(ModelRequest(settings, world.folded.view)))
+    beginnings = [body["messages"][:count] for count in range(len(body["messages"]))]
+    sizes = [walk_prefix({**body, "messages": each}, False).tokens for each in beginnings]
+    return sizes.index(read) if read in sizes else 0
+
+
+def test_an_entry_that_was_not_used_for_long_has_expired():
+    world = session()
+    then = world.folded.with_edits(micro(world, 5).edits)
+    then.compactions = [micro(world, 5)]
+    assert cached_messages(world.folded, then, 16, world.now) == 9
+    assert cached_messages(world.folded, then, 16, world.now + 1) == 0

@@ -88,10 +88,11 @@ def test_a_report_has_sizes_and_costs_in_the_models_tokens():
     after = situation.folded.with_edits(proposed(world, clear(world, 0), clear(world, 5)).edits)
     freed = situation.scaled(situation.view.tokens - after.view.tokens)
     assert report["freed"] == freed == report["before"] - report["after"]
-    kept = situation.scaled(1_000)
-    assert report["rewritten"] == report["after"] - kept
+    kept = report["after"] - report["rewritten"]
+    assert report["rewritten"] == situation.scaled(after.view.tokens - after.view.tokens_before(1))
     assert report["predicted_cost_usd"] == pytest.approx(report["rewritten"] * 1.25 * 3e-6, abs=1e-6)
     assert report["cold_cost_usd"] == pytest.approx((report["rewritten"] + kept) * 1.25 * 3e-6, abs=1e-6)
+    assert report["extra_cost_usd"] == pytest.approx(report["rewritten"] * 1.15 * 3e-6, abs=1e-6)
     assert report["pays_back_calls"] == -(-report["rewritten"] * 115 // (freed * 10))
     assert report["calls"] == 12 and not report["cold"] and len(report["biggest"]) == 3
 
@@ -120,11 +121,35 @@ def test_once_the_cache_is_cold_a_rewrite_has_paid_at_once():
 def test_behind_the_newest_batch_its_prefix_is_still_read():
     world = session(thinks="")
     world.add(Compacted, "micro", "auto", (clear(world, 2),), report={})
+    world.call("bash", "x" * 4_000, command="make more")
     first = proposed(world, clear(world, 1)).report
     second = proposed(world, clear(world, 6)).report
     view = world.folded.view
-    assert second["after"] - second["rewritten"] == 1_000 + view.tokens_before(7)
-    assert first["after"] - first["rewritten"] == 1_000
+    kept = [made["after"] - made["rewritten"] for made in (first, second)]
+    assert kept == pytest.approx([1_000 + view.tokens_before(at) for at in (3, 7)], rel=0.01)
+
+
+def test_what_is_not_in_our_count_stands_before_the_messages():
+    world = World(window=200_000, overhead=1_000, judged=False)
+    world.tokenizer = (2_400, 1.0)  # the server's own words about tools
+    world.user("begin")
+    for at in range(12):
+        world.call("bash", "x" * 4_000, command=f"make part{at}")
+    report = proposed(world, clear(world, 0)).report
+    messages = world.folded.view.tokens - world.folded.view.tokens_before(1)
+    assert report["rewritten"] + report["freed"] == pytest.approx(messages, rel=0.02)
+
+
+def test_of_a_cold_cache_the_whole_prompt_is_compared():
+    world = session(thinks="")
+    world.now += 1_000
+    made = proposed(world, clear(world, 0))
+    world.add(Compacted, "micro", "auto", made.edits, report=made.report)
+    world.reply("looked", usage=Usage(cache_written=made.report["after"], output=1))
+    predicted, came = re.findall(
+        r"\$([\d.]+) \(", predicted_and_real_cost(world.folded, world.folded.compactions[0], world.prices)
+    )
+    assert predicted == came
 
 
 def test_what_was_never_sent_costs_nothing():

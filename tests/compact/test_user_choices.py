@@ -6,7 +6,9 @@ import pytest
 
 from agent.model.anthropic.request import encode_message
 from compact.pipeline import dry_run, plan
+from compact.prices import PRICE_TIERS
 from compact.settings import CompactSettings
+from compact.uncompact import exemptions
 from transcripts.facts import Clear, Compacted, Failed, Fold
 from transcripts.messages import ToolUseBlock
 
@@ -55,21 +57,54 @@ def talk(world, tokens):
         world.user("go on", source="harness")
 
 
-def test_what_an_undone_batch_gave_back_is_not_taken_by_the_ledger():
+@pytest.mark.parametrize("undone", [True, False])
+def test_what_an_undone_batch_gave_back_is_not_taken_by_the_ledger(undone):
     world = World(window=60_000, judged=False)
     world.user("begin")
     talk(world, 18_000)
     results = [world.call("bash", f"{at:05}" * 2_400, command=f"make {at}") for at in range(5)]
     batch = tuple(Clear(each.seq, 0, "content", "[cleared: x]", 2_900) for each in results[:3])
     world.add(Compacted, "micro", "auto", batch, report={})
-    world.undo()
+    if undone:
+        world.undo()
     talk(world, 43_000)
     for _ in range(3):
         world.compact()
-        assert all(f"{at:05}" * 2_400 in "\n".join(world.shown) for at in range(3))
+        shown = "\n".join(world.shown)
+        assert all((f"{at:05}" * 2_400 in shown) is undone for at in range(3))
         world.user("go on")
         world.reply("ok")
-    assert "micro" in [made.layer for made in world.folded.compactions[1:]]
+    assert bool(world.folded.compactions[1:]) is not undone
+
+
+def reading(files):
+    """A session in a small window that reads file after file, and the layers of what was done meanwhile."""
+    world = World(window=60_000, overhead=3_000, judged=False)
+    world.prices = PRICE_TIERS["cheap"]
+    world.user("read them all")
+    for at in range(files):
+        text = "".join(f"def func_{at}_{n}(a):\n    return a\n" for n in range(400))
+        world.call("read", text, path=f"m{at}.py")
+        world.compact()
+    return world
+
+
+def test_the_newest_read_does_not_go_because_the_older_ones_were_given_back():
+    world = reading(11)
+    assert [made.layer for made in world.folded.compactions] == ["micro"]
+    world.undo()
+    world.reply("Done.")
+    world.user("hi")
+    assert world.situation.tokens > world.situation.trigger_tokens and world.compact().proposals == ()
+
+
+def test_what_the_window_took_back_is_exempt_no_more():
+    world = reading(11)
+    world.undo()
+    while world.situation.tokens < 0.95 * 60_000:
+        world.user("more " * 500)
+    world.compact()
+    assert world.situation.tokens < world.situation.trigger_tokens and not exemptions(world.situation)
 
 
 def test_micro_leaves_alone_what_an_undone_fold_gave_back():

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent.model.anthropic.request import encode_message
+from compact.cache_breakpoints import cache_breakpoints
 from compact.invariants import problems
 from compact.pipeline import plan
 from compact.plan import Situation, SummaryReply, finish_plan
@@ -58,7 +59,9 @@ class World:
 
     def reply(self, *blocks, complete=True, **more):
         blocks = tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks)
-        asked = self.add(RequestSent, "turn", self.situation.tokens, self.overhead + self.folded.view.tokens)
+        sizes = self.situation.tokens, self.overhead + self.folded.view.tokens
+        marks = cache_breakpoints(self.folded) if self.folded.compactions else ()
+        asked = self.add(RequestSent, "turn", *sizes, marks=marks)
         offset, slope = self.tokenizer
         sent = offset + round(slope * (self.overhead + self.folded.view.tokens))
         usage = Usage(input=sent, output=round(slope * sum(COUNT.blocks(blocks))))
