@@ -36,7 +36,7 @@ from compact.report import LAYERS_TOLD, compaction_notice, is_told, largest_bloc
 from compact.tokens import calibrate, context_tokens
 from transcripts.entries import Prompt
 from transcripts.facts import Fold
-from transcripts.messages import SKILL_START, TextBlock
+from transcripts.messages import SKILL_START, TextBlock, injected
 from transcripts.record_errors import StoreError
 from transcripts.stored_outputs import store_output
 
@@ -45,6 +45,7 @@ from .cost_preview import LESS_NOW, tell_cold_cost, why_cold
 from .model_call import call_summarizer, prompt_tokens
 
 MAX_LIVE_CHARS = 120  # of a command line in the record
+NOT_COMPACTED = "The conversation was not compacted as you asked: {}. Go on with the work as it is."
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,10 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
     state = context.compaction
     focus, state.requested_focus = state.requested_focus, None
     if focus is not None:
-        await compact_context(session, context, emit, CompactionRequest("tool", focus))
-        return
+        outcome = await compact_context(session, context, emit, CompactionRequest("tool", focus))
+        if outcome.ids:
+            return
+        session.user((TextBlock(injected(NOT_COMPACTED.format(outcome.line or "it failed"))),), "harness")
     folded, calibration = session.folded, calibrate(session.folded.measurements)
     messages = (folded.view.tokens + 1) * calibration.slope
     prompt = max(messages, context_tokens(folded, state.overhead, calibration))

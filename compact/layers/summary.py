@@ -12,6 +12,7 @@ from typing import Any
 
 from compact.clearing import head_and_tail
 from compact.folding import fold_before, fold_history, shrink_blocks
+from compact.hazards import cheapness
 from compact.identifiers import joined_text
 from compact.ledger import coverage
 from compact.plan import CompactionPlan, File, Flow, Layer, Proposal, Situation, Trigger
@@ -113,7 +114,21 @@ def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> 
         return CompactionPlan(note=f"{few}; a summary pays from {least:,} on ([compact] min_compact_size)")
     if fold_history(situation, FoldLimits(trigger)) is None and not _has_to_shrink(situation, trigger):
         return CompactionPlan(note=ALL_RECENT)
+    if trigger == "tool" and (reason := _does_not_pay(situation)):
+        return CompactionPlan(note=reason)
     return (yield from summarize(situation, trigger, focus))
+
+
+def _does_not_pay(situation: Situation) -> str:
+    """Why a summary of usual size, which nobody but the model wants, is not worth its price; "" if it is."""
+    proposal = _fold_with(situation, "tool", dummy_summary(situation))
+    if proposal is None or situation.tokens >= situation.trigger_tokens:
+        return ""
+    calls, freed = proposal.report["pays_back_calls"], proposal.report["freed"]
+    if calls <= situation.settings.batch_interval_calls * cheapness(situation.prices.read):
+        return ""
+    frees = f"a summary would free about {freed:,} of {situation.tokens:,} tokens"
+    return f"{frees} and pay for itself only after {calls:,} calls, so nothing was done"
 
 
 def _has_to_shrink(situation: Situation, trigger: Trigger) -> bool:

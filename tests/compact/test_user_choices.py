@@ -1,5 +1,6 @@
 """What the person set, undid or refused is kept to, whatever the layers would do by themselves."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -96,6 +97,24 @@ def test_the_newest_read_does_not_go_because_the_older_ones_were_given_back():
     world.reply("Done.")
     world.user("hi")
     assert world.situation.tokens > world.situation.trigger_tokens and world.compact().proposals == ()
+
+
+def test_a_compaction_that_the_model_asks_for_right_after_another_is_refused():
+    world = reading(8)
+    world.reply("Done.")
+    world.user("make room")
+    asked = len(world.questions)
+    [proposal] = world.compact("tool").proposals
+    assert proposal.report["pays_back_calls"] < 40 and len(world.questions) == asked + 1
+    for name in ("one.py", "two.py"):
+        world.call("read", "".join(f"def {name[:3]}_{n}(a):\n    return a\n" for n in range(200)), path=name)
+    world.reply("So.")
+    world.user("make room again")
+    again = world.compact("tool")
+    freed, before, calls = (int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", again.note))
+    assert not again.proposals and len(world.questions) == asked + 1, "the model is not asked either"
+    assert before == world.situation.tokens and freed < before / 4 and calls > 50
+    assert [each.layer for each in world.plan("manual").proposals] == ["summary"], "a person may"
 
 
 def test_what_the_window_took_back_is_exempt_no_more():

@@ -80,6 +80,27 @@ def test_the_model_writes_the_summary_where_the_service_does_not(tmp_path: Path)
         w.server.refused.clear()
 
 
+def test_the_model_is_told_with_the_next_request_that_nothing_came_of_the_compaction_it_asked_for(
+    tmp_path: Path,
+) -> None:
+    with loud(replace(SUMMARY, trigger=90_000), tmp_path, Answer([calls("echo")]), "on", "done") as w:
+
+        async def run(arguments: Any, call: Any) -> ToolResult:
+            w.context.compaction.requested_focus = "the plan"
+            w.context.compaction.settings = replace(SUMMARY, min_compact_size=30_000)
+            return text_result("It is compacted before the next request, unless that frees too little.")
+
+        w.replace_run("echo", run)
+        assert w.run().reason == "done"
+        [note] = w.told(Notice)
+        last = w.server.requests[1]["messages"][-1]["content"]
+        assert note.text.startswith("nothing to do: ") and [block["type"] for block in last] == [
+            "tool_result",
+            "text",
+        ]
+        assert note.text in last[1]["text"] and "was not compacted" in last[1]["text"]
+
+
 @pytest.mark.parametrize("block", [says("<summary>much was done</summary>"), calls("echo")])
 def test_a_summary_is_charged_to_the_session_and_its_budget_even_one_of_no_use(
     tmp_path: Path, block: dict[str, Any]
