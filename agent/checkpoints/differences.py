@@ -6,20 +6,27 @@ Reads only. It does not wait for a running command, whose changes are known when
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tools.files.patch import unified_diff
 
+from .change_log import FileChange
 from .recorder import Checkpoints
 from .snapshot import PathState
 
 MAX_COMPARED_FILE_BYTES = 4 << 20
+_Piece = tuple[bytes, bytes]
 _BINARY_PROBE_BYTES = 8_192  # a NUL among these tells that a file is not text
 
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """One changed path. `how` is new, changed or gone; `text` a unified diff, or "" where `why` says why."""
+    """One changed path. `text` is a unified diff, or "" where `why` says why there is none.
+
+    how   new, changed or gone; theirs for what somebody else changed between or after the session's changes
+          of this path: its own diff then holds none of that
+    """
 
     path: str
     how: str
@@ -31,29 +38,62 @@ class FileDifference:
 
 def differences(checkpoints: Checkpoints) -> list[FileDifference]:
     """What the session changed and that still differs, by path. Reads files: call it in a thread."""
-    first: dict[str, PathState] = {}
+    by_path: dict[str, list[FileChange]] = {}
     for change in list(checkpoints.log.changes):
-        first.setdefault(change.path, change.before)
-    found = (_difference(checkpoints, path, before) for path, before in sorted(first.items()))
-    return [difference for difference in found if difference is not None]
+        by_path.setdefault(change.path, []).append(change)
+    return [each for _, changes in sorted(by_path.items()) for each in _of_path(checkpoints, changes)]
 
 
-def _difference(checkpoints: Checkpoints, path: str, before: PathState) -> FileDifference | None:
-    kind, new = _read_now(checkpoints, path)
+def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[FileDifference]:
+    """What the session changed at a path, and apart from it what others did, as far as that can be told."""
+    path, before = changes[0].path, changes[0].before
+    kind, now = _read_now(checkpoints, path)
     if before.kind == "dir" or kind == "dir":
-        return None  # a folder shows in its files
+        return []  # a folder shows in its files
     old = _read_before(checkpoints, before)
-    if before.kind == kind and old is not None and old == new:
-        return None
-    how = "new" if before.kind == "none" else "gone" if kind == "none" else "changed"
-    if old is None or new is None:
-        return FileDifference(path, how, why="too large to compare, or not kept")
-    if b"\0" in old[:_BINARY_PROBE_BYTES] or b"\0" in new[:_BINARY_PROBE_BYTES]:
-        return FileDifference(path, how, why=f"binary, {len(old):,} -> {len(new):,} bytes")
-    before_text, text = (content.decode("utf-8", "replace").replace("\r\n", "\n") for content in (old, new))
-    made = unified_diff(before_text, text, path)
-    why = "" if made.text else "line ends only"
-    return FileDifference(path, how, made.added, made.removed, made.text, why)
+    if before.kind == kind and old is not None and old == now:
+        return []
+    end = changes[-1].after
+    ended = kind if end is None or end.kind == "unseen" else end.kind
+    how = "new" if before.kind == "none" else "gone" if ended == "none" else "changed"
+    if old is None or now is None:
+        return [FileDifference(path, how, why="too large to compare, or not kept")]
+    if any(b"\0" in content[:_BINARY_PROBE_BYTES] for content in (old, now)):
+        return [FileDifference(path, how, why=f"binary, {len(old):,} -> {len(now):,} bytes")]
+    own, theirs = _pieces(checkpoints, changes, old, now)
+    if not theirs:
+        return [_difference(path, how, own)]
+    found = (_difference(path, how, own), _difference(path, "theirs", theirs))
+    return [each for each in found if each.text] if own else []
+
+
+def _pieces(
+    checkpoints: Checkpoints, changes: Sequence[FileChange], old: bytes, now: bytes
+) -> tuple[list[_Piece], list[_Piece]]:
+    """(before, after) of each stretch of changes of the session, and of what others changed between these.
+
+    Where contents were not kept that cannot be told, and what is between counts as the session's.
+    """
+    own, theirs, start = list[_Piece](), list[_Piece](), old
+    for change, following in zip(changes, [*changes[1:], None], strict=True):
+        left = None if change.after is None else _read_before(checkpoints, change.after)
+        if following is not None and change.after == following.before:
+            continue
+        found = now if following is None else _read_before(checkpoints, following.before)
+        if left is not None and found is not None and left != found:
+            own.append((start, left))
+            theirs.append((left, found))
+            start = found
+    own.append((start, now))
+    return [piece for piece in own if piece[0] != piece[1]], theirs
+
+
+def _difference(path: str, how: str, pieces: Sequence[_Piece]) -> FileDifference:
+    texts = [[content.decode("utf-8", "replace").replace("\r\n", "\n") for content in each] for each in pieces]
+    made = [unified_diff(before, after, path) for before, after in texts]
+    text = "".join(each.text for each in made)
+    added, removed = (sum(getattr(each, name) for each in made) for name in ("added", "removed"))
+    return FileDifference(path, how, added, removed, text, "" if text else "line ends only")
 
 
 def _read_before(checkpoints: Checkpoints, state: PathState) -> bytes | None:

@@ -66,7 +66,8 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
 
 
 async def show_diff(controller: Controller, argument: str) -> Event | None:
-    """Show what this session changed in the project. With a path, show all changes there."""
+    """Show what this session changed in the project. With a path, show all lines of what it changed there. \
+What others changed in the same files is shown apart, as `theirs`, but for what they do while a command runs."""
     checkpoints = checkpoints_of(controller)
     if checkpoints is None:
         return Notice(NO_CHECKPOINTS, "warning")
@@ -86,8 +87,9 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
         if hidden := lines[allowed:]:
             controller.emit(Notice(f"{pluralize(len(hidden), 'more line')}; /diff {one.path} shows all"))
         left -= len(lines[:allowed])
-    added, removed = sum(one.added for one in shown), sum(one.removed for one in shown)
-    controller.emit(Notice(f"{pluralize(len(shown), 'file')}, +{added} -{removed}"))
+    own = [one for one in shown if one.how != "theirs"]
+    added, removed = sum(one.added for one in own), sum(one.removed for one in own)
+    controller.emit(Notice(f"{pluralize(len(own), 'file')}, +{added} -{removed}"))
     for gap in checkpoints.uncovered():
         controller.emit(Notice(f"not covered: {gap}", "warning"))
     return None

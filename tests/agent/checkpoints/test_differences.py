@@ -46,6 +46,44 @@ def test_what_is_as_it_was_is_left_out(root: Path, checkpoints: Checkpoints) -> 
     assert differences(checkpoints) == []
 
 
+def test_what_others_changed_meanwhile_is_told_apart(root: Path, checkpoints: Checkpoints) -> None:
+    place = root / "a"
+    place.write_text("1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+    write(checkpoints, place, place.read_text().replace("1\n", "own 1\n"))
+    place.write_text(place.read_text().replace("5\n", "their 5\n"))
+    run(checkpoints, lambda: place.write_text(place.read_text().replace("9\n", "own 9\n")))
+    assert found(checkpoints) == {"a": ("theirs", "+1 -1")}
+    own, theirs = differences(checkpoints)
+    assert (own.how, own.added, own.removed) == ("changed", 2, 2)
+    assert "+own 1\n" in own.text and "+own 9\n" in own.text and "+their 5\n" not in own.text
+    assert "+their 5\n" in theirs.text and "+own" not in theirs.text
+    place.write_text(place.read_text() + "later\n")
+    own, theirs = differences(checkpoints)
+    assert own.added == 2 and theirs.added == 2 and "+later\n" in theirs.text
+
+
+def test_a_file_that_others_made_anew_was_removed_by_the_session(
+    root: Path, checkpoints: Checkpoints
+) -> None:
+    (root / "a").write_text("one\n")
+    run(checkpoints, (root / "a").unlink)
+    (root / "a").write_text("two\n")
+    assert [(one.how, one.added, one.removed) for one in differences(checkpoints)] == [
+        ("gone", 0, 1),
+        ("theirs", 1, 0),
+    ]
+
+
+def test_what_the_session_took_back_itself_is_not_shown_for_what_others_added(
+    root: Path, checkpoints: Checkpoints
+) -> None:
+    (root / "a").write_text("one\n")
+    write(checkpoints, root / "a", "two\n")
+    write(checkpoints, root / "a", "one\n")
+    (root / "a").write_text("one\nmore\n")
+    assert differences(checkpoints) == []
+
+
 def test_folders_show_in_their_files_only(root: Path, checkpoints: Checkpoints) -> None:
     (root / "a").write_text("x\n")
     (root / "d").mkdir()

@@ -66,6 +66,10 @@ def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None
         assert "new      d/long.txt  +500 -0" in text and "/diff d/long.txt shows all" in text
         assert "+500" in await run.do("/diff ./d") and "+499\n" in run.text()
         assert "a.txt" not in run.text()
+        with (tmp_path / "a.txt").open("a", encoding="utf-8") as file:
+            file.write("by hand\n")
+        text = await run.do("/diff a.txt")
+        assert "changed  a.txt  +1 -1" in text and "theirs   a.txt  +1 -0" in text and "1 file, +1 -1" in text
         (tmp_path / "a.txt").write_text("one\ntwo\n", "utf-8")
         assert "a.txt" not in await run.do("/diff")
 
