@@ -89,11 +89,14 @@ def _pieces(
 
 
 def _difference(path: str, how: str, pieces: Sequence[_Piece]) -> FileDifference:
-    texts = [[content.decode("utf-8", "replace").replace("\r\n", "\n") for content in each] for each in pieces]
-    made = [unified_diff(before, after, path) for before, after in texts]
+    made = [unified_diff(_text(before), _text(after), path) for before, after in pieces]
     text = "".join(each.text for each in made)
     added, removed = (sum(getattr(each, name) for each in made) for name in ("added", "removed"))
     return FileDifference(path, how, added, removed, text, "" if text else "line ends only")
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def _read_before(checkpoints: Checkpoints, state: PathState) -> bytes | None:

@@ -67,7 +67,7 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
 
 async def show_diff(controller: Controller, argument: str) -> Event | None:
     """Show what this session changed in the project. With a path, show all lines of what it changed there. \
-What others changed in the same files is shown apart, as `theirs`, but for what they do while a command runs."""
+What others changed in the same files is shown apart, as `theirs`, unless they do it while a command runs."""
     checkpoints = checkpoints_of(controller)
     if checkpoints is None:
         return Notice(NO_CHECKPOINTS, "warning")
