@@ -116,6 +116,8 @@ class Controller:
         announced = await self.open()
         await self.services.warm()
         self.session, self.context = self.factory.first()
+        if self.setup.options.resume is not None:
+            await self.factory.restore_choices(self.session, self.context)
         self._beginning = first_beginning(self.services, self.session, self.context)
         if self.setup.options.headless or self.setup.sandbox.mode == "require":
             await self._beginning.wall

@@ -7,12 +7,14 @@ from functools import partial
 from pathlib import Path
 
 from agent.errors import RequestRejected, UsageError
+from agent.events import Notice
 from agent.loop.context import ActiveSession, TurnContext
 from agent.ports import HookEvent
 from agent.session.environment_context import OPEN_MODE
 from agent.session.session import Session, record_opening
 from agent.session.system_prompt import TEXTS_WITHOUT_WALL, with_command_text
 from tools.processes.jobs import command_runner
+from transcripts.facts import RequestSent
 
 from .agent_start import give_agents
 from .composition import Services
@@ -23,6 +25,7 @@ from .context_building import (
     request_settings,
     require_price,
 )
+from .options import EFFORTS
 from .skill_access import give_skills
 
 
@@ -97,6 +100,22 @@ class SessionFactory:
         if opened is not None:
             window, folder = context.compaction.window.size, str(services.setup.folder)
             record_opening(session, context.settings, window, folder, services.emit)
+
+    async def restore_choices(self, session: Session, context: TurnContext) -> None:
+        """Go on with the model and the effort that a recorded session used, unless this run was given others.
+
+        Only with a model that this service is known to have.
+        """
+        opened, facts = session.folded.opened, reversed(session.folded.facts)
+        asked = (fact for fact in facts if isinstance(fact, RequestSent) and not fact.instructions)
+        setup, selection = self.services.setup, self.services.selection
+        name, fallback = opened.model if opened is not None else "", setup.options.fallback_model
+        if name not in (context.settings.model, fallback) and not setup.names_model and selection.knows(name):
+            await self.change_model(session, context, name)
+            self.services.emit(Notice(f"going on with {name}, as this session did; /model changes it"))
+        effort = next((fact.settings.get("effort") for fact in asked), None)
+        if effort in EFFORTS and setup.options.effort is None and effort != context.settings.effort:
+            self.change_effort(context, effort)
 
     def change_effort(self, context: TurnContext, effort: str) -> None:
         """Think so hard from the next request on, also with other models and in other sessions of this run.

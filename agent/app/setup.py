@@ -51,6 +51,13 @@ class RunSetup:
         return self.config.state_dir / "records", temporary
 
     @property
+    def names_model(self) -> bool:
+        """Whether a flag or a variable told this run which model to use; settings are for all runs."""
+        config = self.config
+        by_variable = config.origins.get("model") in ("ANTHROPIC_MODEL", "MAKEROOM_MODEL")
+        return self.options.model is not None or by_variable or bool(config.openai_model)
+
+    @property
     def model_name(self) -> str:
         """The id or alias that was asked for, "" for the provider's default."""
         config = self.config

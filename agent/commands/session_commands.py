@@ -72,6 +72,7 @@ from a list."""
         return Notice(f"{session.sid} is the session that you are in")
     try:
         await controller.use(*controller.factory.resume(argument))
+        await controller.factory.restore_choices(*controller.in_use)
     except SessionInUse as error:
         if chooser is None:
             raise

@@ -76,6 +76,11 @@ class ModelSelection:
         """Another choice of the same service, still to be made; this one stays as it is."""
         return ModelSelection(self.model, name, self._now, self._cache)
 
+    def knows(self, model: str) -> bool:
+        """Whether the service has such a model, as far as can be told without asking it."""
+        cached = self._cache.get(self.model.server, model, self._now()) if self._cache else None
+        return cached is not None or self.model.known_facts(model).known
+
     async def choose(self, name: str) -> None:
         """Use a model by its id or alias.
 

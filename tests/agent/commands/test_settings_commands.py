@@ -283,6 +283,29 @@ def test_another_model_says_nothing_of_thinking_where_there_is_none(tmp_path: Pa
     run_controller(tmp_path, work, respond=lambda body: Answer([says("well")]))
 
 
+@pytest.mark.parametrize("told", [False, True], ids=["as it was", "told otherwise"])
+def test_a_session_is_gone_on_with_by_its_model_and_effort_unless_told_otherwise(
+    tmp_path: Path, told: bool
+) -> None:
+    sids: list[str] = []
+
+    async def choose(run: ControllerRun) -> None:
+        await run.do("hello", "/model claude-opus-5-5", "/effort low", "and now?")
+        sids.append(run.controller.in_use[0].sid)
+
+    async def go_on(run: ControllerRun) -> None:
+        await run.do("go on")
+        body = run.server.requests[-1]
+        shown = "claude-sonnet-5-5" if told else "claude-opus-5-5"
+        assert (body["model"], body["output_config"]["effort"]) == (shown, "high" if told else "low")
+        await run.do("/clear", f"/resume {sids[0]}")
+        assert run.controller.in_use[1].settings.model == shown
+
+    run_controller(tmp_path, choose)
+    more = {"model": "claude-sonnet-5-5", "effort": "high"} if told else {}
+    run_controller(tmp_path, go_on, resume=sids[0], **more)
+
+
 def test_a_model_chosen_otherwise_is_billed_with_the_prompt_and_once(tmp_path: Path) -> None:
     files(tmp_path, 10)
 
