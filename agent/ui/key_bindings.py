@@ -27,6 +27,7 @@ from .keyboard import FOCUS_IN, FOCUS_OUT
 from .picker import add_picker_keys
 from .question_form import add_form_keys
 from .repl_state import QueuedInput, ReplState, find_images
+from .terminal_text import one_line
 
 MAX_PATHS_CHARS = 8_192  # a longer paste is no list of paths
 IMAGE_HINT_S = 4.0
@@ -274,10 +275,20 @@ def _interrupt(state: ReplState) -> bool:
         state.status_hint.show("stuck", "Still ending; press again to leave", REPEAT_S)
         return True
     live_view.interrupting = state.queue.interrupt()
-    state.editor.put_back(*(item.text for item in state.queue.queued))
-    state.queue.queued.clear()
+    _take_queue_back(state)
     state.refresh()
     return True
+
+
+def _take_queue_back(state: ReplState) -> None:
+    """Give what is queued back to the input; commands among several lines would be words of a prompt."""
+    queued = [*state.queue.queued]
+    state.queue.queued.clear()
+    several = len(queued) + bool(state.editor.buffer.text) > 1
+    left = [item.shown for item in queued if several and item.is_command]
+    state.editor.put_back(*(item.text for item in queued if not (several and item.is_command)))
+    if left:  # all are in the history
+        state.view.notice(f"not run: {', '.join(map(one_line, left))}; ↑ brings each back")
 
 
 def _delete_or_leave(state: ReplState) -> None:

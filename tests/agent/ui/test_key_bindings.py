@@ -103,6 +103,14 @@ def test_up_takes_a_queued_line_back_for_editing(terminal):
     assert "frist" not in terminal.log
 
 
+def test_commands_among_what_is_given_back_stay_lines_of_their_own(terminal):
+    terminal.type("say x;wait never\r").sees("Ctrl-C to interrupt").type("/compact a\r").sees("1 queued")
+    terminal.type("say later\r").sees("2 queued").type("/compact b\r").sees("3 queued").type("\x1b")
+    terminal.sees("Interrupted", "not run: /compact a, /compact b; ↑ brings each back", "❯ say later\n")
+    terminal.type("\x15\x1b[A").sees("❯ /compact b\n").type("\r").logged("command '/compact b'")
+    assert "command '/compact a" not in terminal.log and "/compact a\n" not in terminal.log
+
+
 def test_esc_interrupts_and_gives_the_queue_back(terminal):
     terminal.type("say x;wait never\r").sees("Ctrl-C to interrupt").type("later\r").sees("1 queued").type(
         "more"
