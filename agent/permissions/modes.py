@@ -8,6 +8,7 @@ from typing import Literal, get_args
 Mode = Literal["manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 WRITES_A_FILE = "it writes a file"  # why a plain edit is asked about; a diff says as much
+OUTSIDE = "outside the project"  # why a place is asked about, which stands beside it
 _MODES_OF_CLIENTS: Mapping[str, Mode] = {"default": "manual", "auto": "manual"}
 
 

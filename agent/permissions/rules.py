@@ -12,10 +12,12 @@ from fnmatch import fnmatchcase
 from glob import escape
 from typing import TYPE_CHECKING, Literal
 
+from tools.sandbox.guarded_names import is_protected
+
 from .allow_rules import ReadingJudge, coverage, lasting_rule
 from .deny_rules import Denial, denial_of
 from .destructive import ruin_by
-from .modes import WRITES_A_FILE, Mode
+from .modes import OUTSIDE, WRITES_A_FILE, Mode
 from .program_names import Standpoint, own_programs_of
 from .rule_syntax import EDITING, OPENING, READING, RUNNING, Rule, exact_rule, is_exactly
 from .shell_syntax import MAX_PARSED_CHARS
@@ -234,7 +236,7 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
     if mode == "bypassPermissions" or (access.kind == "read" and inside):
         return Verdict("allow")
     if access.protected and access.kind == "write":
-        return Verdict("ask", "a protected place", binding=True)
+        return Verdict("ask", _guarded_for(access), binding=True)
     if allowed or (inside and access.kind == "write" and mode == "acceptEdits"):
         return Verdict("allow")
     if access.kind in ("network", "server") and mode == "plan":
@@ -245,9 +247,16 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
         return Verdict("ask", "it reaches the network", Rule(tool, access.target))
     if inside:
         return Verdict("ask", WRITES_A_FILE, Rule(tool))
-    return Verdict(
-        "ask", "outside the project" if access.outside else "a protected place", binding=access.protected
-    )
+    if access.protected:
+        return Verdict("ask", _guarded_for(access), binding=True)
+    return Verdict("ask", OUTSIDE)
+
+
+def _guarded_for(access: Access) -> str:
+    """Why a protected place is asked about."""
+    if access.kind == "read" or is_protected(access.target, "read"):
+        return "it may hold secrets"
+    return "what stands there may run later, or grant rights"
 
 
 def _allows(rule: Rule, access: Access, rules: PermissionRules) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from wcwidth import strip_sequences
 
-from agent.permissions.modes import WRITES_A_FILE
+from agent.permissions.modes import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from tools.person_answer import ANSWERS
 
@@ -242,8 +242,10 @@ def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]
         rows = [*inner.wrapped("warning", one_line(question.refused)), *rows, *dim]
     for access in question.access:
         if access.outside or access.protected:
-            where = "a protected place" if access.protected else "outside the project"
-            rows += inner.wrapped("warning", f"{access.kind}s {where}: {one_line(access.target)}")
+            named = f"/{access.target}".endswith(f"/{question.title.removeprefix('/')}")
+            rows = [] if named and rows == [question.title] else rows  # the place is told once
+            where = f"{OUTSIDE}: " if access.outside else ""
+            rows += inner.wrapped("warning", f"{access.kind}s {where}{one_line(access.target)}")
     return [f"  {row}" for row in rows]
 
 
@@ -303,6 +305,8 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
     told = panel.question.why
     if told == WRITES_A_FILE and panel.question.preview.get("diff"):
         told = ""  # it is seen
+    if told == OUTSIDE and any(access.outside for access in panel.question.access):
+        told = ""  # it stands in the body
     why = [ctx.clipped("dim", f"  {one_line(told)}")] if told else []
     if panel.reasoning:
         long, short = (

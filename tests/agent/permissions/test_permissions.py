@@ -148,10 +148,11 @@ def test_a_question_says_what_it_is_about_and_what_always_would_allow() -> None:
     place = f"{FOLDER}/a"
     for access, why, prefix in (
         (Access("write", place), "it writes a file", Rule("write")),
-        (Access("write", place, protected=True), "a protected place", None),
-        (Access("read", place, protected=True), "a protected place", None),
+        (Access("write", place, protected=True), "what stands there may run later, or grant rights", None),
+        (Access("write", f"{FOLDER}/.env", protected=True), "it may hold secrets", None),
+        (Access("read", place, protected=True), "it may hold secrets", None),
         (Access("read", "/etc/passwd", outside=True), "outside the project", None),
-        (Access("read", "/root/.netrc", outside=True, protected=True), "outside the project", None),
+        (Access("read", "/root/.netrc", outside=True, protected=True), "it may hold secrets", None),
         (Access("run", "git status -s"), "it runs a command", Rule("bash", "git status")),
         (Access("run", "rm -rf /"), "it removes the root folder", None),
     ):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.__main__ import main
-from agent.permissions.modes import WRITES_A_FILE
+from agent.permissions.modes import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion
 from agent.ui import approval
 from agent.ui.approval import (
@@ -248,6 +248,24 @@ def test_a_place_outside_the_project_is_named():
         RenderContext(60, Theme(False)),
     )
     assert any("writes outside the project: /etc/␛[2Jpasswd" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("title", "access", "why", "shown"),
+    [
+        (".env", Access("read", "/p/.env", protected=True), "it may hold secrets", ["reads /p/.env"]),
+        ("/etc/a", Access("read", "/etc/a", outside=True), OUTSIDE, ["reads outside the project: /etc/a"]),
+        ("b", Access("read", "/p/.env", protected=True), "it may hold secrets", ["b", "reads /p/.env"]),
+    ],
+)
+def test_a_place_that_is_asked_about_is_told_once_with_the_reason(title, access, why, shown):
+    asked = question(tool="read", title=title, access=(access,), why=why, preview={})
+    panel = ApprovalPanel(asked, approval_choices(asked), None)
+    rows = [row.strip() for row in draw_approval(panel, RenderContext(60, Theme(False, False)), 24)]
+    filled = [row for row in rows if row]
+    reasons = [why] if why != OUTSIDE else []
+    assert filled[: 1 + len(shown) + len(reasons)] == ["Allow read?", *shown, *reasons]
+    assert "1 Yes, this once" in filled[1 + len(shown) + len(reasons)]
 
 
 @pytest.mark.parametrize(
