@@ -25,7 +25,7 @@ from agent.errors import (
     ThinkingRejected,
     TransientError,
 )
-from agent.model.retry import UNREADABLE_TRIES, retry_after
+from agent.model.retry import MAX_RETRY_AFTER_S, UNREADABLE_TRIES, retry_after
 from tools.truncate import printable
 from transcripts.masking import mask
 from transcripts.messages import replace_surrogates
@@ -96,7 +96,9 @@ def _map_answer(
         return RequestRejected(_redirected(status, headers.get("location", ""), names))
     if status == 407:
         return AuthenticationError(f"{text} (the proxy {_PROXY_HINT})")
-    if status in (401, 402, 403) or kind in ("authentication_error", "permission_error", "billing_error"):
+    if status == 402 or kind == "billing_error":
+        return AuthenticationError(f"{text} (the account that {names.key} belongs to has to pay first)")
+    if status in (401, 403) or kind in ("authentication_error", "permission_error"):
         return AuthenticationError(f"{text} (check {names.key} and {names.url})")
     if status >= 400 and _IMAGE_REFUSED.search(message):
         return BlockRejected(text)
@@ -107,7 +109,10 @@ def _map_answer(
         return RequestRejected(text)
     tries = 1 if headers.get("x-should-retry") == "false" else None
     overloaded = status == 529 or kind == "overloaded_error"
-    transient = TransientError(text, retry_after(headers, now), tries, overloaded)
+    asked = retry_after(headers, now)
+    if asked is not None and asked > MAX_RETRY_AFTER_S:  # nobody waits so long: it is shown at once
+        text += f" (the server asks to wait {asked / 60:,.0f} minutes)"
+    transient = TransientError(text, asked, tries, overloaded)
     if status in _SIZE_STATUSES or status >= 500 or status == 429:
         words = f"{message or body} {kind} {code}"
         if is_rate_limit(status, words):

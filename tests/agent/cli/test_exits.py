@@ -49,10 +49,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 @pytest.mark.parametrize(
     ("fault", "code", "says_so"),
     [
-        (Fault("status", status=429, headers={"retry-after": "3600"}), 75, "429 rate_limit_error"),
+        (Fault("status", status=429, headers={"retry-after": "3600"}), 75, "asks to wait 60 minutes"),
         (Fault("status", status=503, headers={"x-should-retry": "false"}), 75, "503"),
         (Fault("status", status=401), 5, "ANTHROPIC_API_KEY"),
-        (Fault("status", status=402), 5, "credit balance"),
+        (Fault("status", status=402), 5, "(the account that ANTHROPIC_API_KEY belongs to has to pay first)"),
         (Fault("status", status=403), 5, "403"),
         (Fault("status", status=404, text="model: claude-typo"), 1, "model: claude-typo"),
         (Fault("status", status=400, text="no"), 1, "no"),
