@@ -18,7 +18,7 @@ from math import sqrt
 from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Result
 from transcripts.fold import Folded
-from transcripts.messages import Block, TextBlock
+from transcripts.messages import INJECTED_OPENING_TAG, Block, TextBlock
 from transcripts.server_calls import finished_results
 from transcripts.tool_kinds import ToolKind
 from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
@@ -33,6 +33,7 @@ EDIT_WEIGHT = 10.0  # an edit out of view costs a failed call and a read beside 
 PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
 EXPECTED_SHARE = 0.5  # of what the table expects: fewer references than this scale its rates down
 PUT_BACK_START = "[put back:"  # of a text in a result that an earlier one showed; the file's name follows
+_INJECTED_START = f"{INJECTED_OPENING_TAG}\n"
 SHOWN_IN = "[lines {first}-{last} are not repeated: as in {where} above]"  # of a page whose lines are in view
 _SHOWN_IN_IDS = re.compile(r"^\[lines \d+-\d+ are not repeated: as in .*\br(\d+) above\]$", re.MULTILINE)
 MAX_NAMED_CHARS = 60_000  # of a result, in which names are looked for
@@ -135,7 +136,8 @@ class TrackedBlock:
 class BlockTracker:
     """The blocks of a session that clearing could take, brought up to date with each call.
 
-    `seen` and `expected` count references to blocks that are shown.
+    `seen` and `expected` count references to blocks that are shown. `put_back` has, by the name of a file,
+    (seq, block, field) of what holds text of it that was put back.
     """
 
     calls: int = 0
@@ -143,6 +145,7 @@ class BlockTracker:
     seen: float = 0.0
     expected: float = 0.0
     blocks: list[TrackedBlock] = field(default_factory=list)
+    put_back: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
     _entries: int = 0  # that were looked at
     _settled: int = 0  # the call up to which `hold` counts
     _by_name: dict[str, list[TrackedBlock]] = field(default_factory=dict)
@@ -159,6 +162,7 @@ class BlockTracker:
             entry = entries[self._entries]
             if isinstance(entry, Prompt):
                 self._use(names("\n".join(block_texts(entry.fact.blocks))), is_reply=False)
+                _note_put_back(self.put_back, entry.fact.blocks, entry.seq, "text")
             elif entry.open and self._entries == len(entries) - 1:
                 return
             else:
@@ -234,11 +238,12 @@ class BlockTracker:
 
     def _add_result(self, result: Result, cell: Cell, file: str) -> None:
         gain, text = sum(result.tokens) - PLACEHOLDER_TOKENS, joined_text(result.content)
+        put_back = _note_put_back(self.put_back, result.content, result.seq, "content")
         if gain < MIN_CLEARED_TOKENS or is_placeholder(text):
             return
         block = TrackedBlock(result.seq, 0, "content", gain, cell, self.calls, file)
         self._track(block)
-        for shown in _files_put_back(result):
+        for shown in put_back:
             if shown != file:
                 self._by_file.setdefault(shown, []).append(block)
         for name in names(text[:MAX_NAMED_CHARS]):
@@ -296,13 +301,25 @@ def _tokens_at(tokens: Sequence[int], index: int) -> int:
 
 def _cell_of(kind: ToolKind, result: Result) -> Cell:
     """The cell that a new result begins in."""
-    output = Cell.PUT_BACK if _files_put_back(result) else Cell.OUTPUT
+    output = Cell.PUT_BACK if _files_put_back(result.content) else Cell.OUTPUT
     return Cell.READ if kind == "reads" else output
 
 
-def _files_put_back(result: Result) -> set[str]:
-    """The names of the files of which cleared text was put back with a result."""
-    texts = (block.text for block in result.content if isinstance(block, TextBlock))
+def _note_put_back(
+    known: dict[str, list[tuple[int, int, str]]], content: Sequence[Block], seq: int, field: str
+) -> set[str]:
+    """Note where text that was put back stands, by file. Returns the files; a result is one block."""
+    found = set()
+    for index, block in enumerate(content):
+        for file in _files_put_back((block,)):
+            found.add(file)
+            known.setdefault(file, []).append((seq, 0 if field == "content" else index, field))
+    return found
+
+
+def _files_put_back(content: Sequence[Block]) -> set[str]:
+    """The names of the files of which cleared text was put back with a result or before a prompt."""
+    texts = (block.text.removeprefix(_INJECTED_START) for block in content if isinstance(block, TextBlock))
     return {
         text[len(PUT_BACK_START) : text.find(",")].strip()
         for text in texts

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from transcripts.entries import Prompt
-from transcripts.facts import Fact, Reply, Result
+from transcripts.facts import Fact, Reply, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock
 
@@ -214,15 +214,18 @@ def _lines_in_view(folded: Folded, touch: FileTouch) -> set[str]:
     for file in _files_touched(touch, tracker):
         for block in tracker.of_file(file):
             if edits.shows(block.seq, block.index, block.field):
-                texts += _shown_texts(fact_at(folded, block.seq), block)
+                texts += _shown_texts(fact_at(folded, block.seq), block.index)
+        for seq, index, field in tracker.put_back.get(file, ()):
+            if edits.shows(seq, index, field):
+                texts += _shown_texts(fact_at(folded, seq), index)
     return {_plain(line).strip() for text in texts for line in text.split("\n")}
 
 
-def _shown_texts(fact: Fact | None, block: TrackedBlock) -> Iterator[str]:
+def _shown_texts(fact: Fact | None, index: int) -> Iterator[str]:
     if isinstance(fact, Result):
         yield from block_texts(fact.content)
-    elif isinstance(fact, Reply):
-        yield from block_texts((fact.blocks[block.index],))
+    elif isinstance(fact, Reply | User):
+        yield from block_texts((fact.blocks[index],))
 
 
 def _plain(line: str) -> str:

@@ -7,9 +7,9 @@ import pytest
 from compact.hazards import Cell, tracker_of
 from compact.put_back import FileTouch, PutBackRules, cleared_texts, is_put_back, put_back
 from transcripts.facts import Clear, Compacted, Fold, Result
-from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.messages import TextBlock, ToolUseBlock, injected
 
-from .worlds import COUNT, World
+from .worlds import COUNT, World, again
 
 SMALL = "\n".join(f"def small_{number}(): return {number}" for number in range(20))
 LARGE = "\n".join(f"def function_{number}(first, second): return {number} + first" for number in range(400))
@@ -168,6 +168,31 @@ def test_a_prompt_that_names_the_file_brings_its_text_and_the_next_call_not_agai
     assert said.partition("\n")[2] == SMALL
     world.user(said, "add a case to src/a.py")
     assert back(world) == []
+
+
+def failed_edit():
+    old = "def function_199(first, second): return 200 + first"
+    return touch("edit", "not found", error=True, file_path="src/a.py", old_string=old, new_string="x")
+
+
+def test_what_stands_before_an_earlier_prompt_or_in_a_result_is_not_put_back_while_it_is_shown():
+    world, found = session(LARGE), []
+    for number in range(3):
+        words = f"look at function_199 in src/a.py again ({number})"
+        said = back(world, prompt(words))
+        found += said
+        shown = world.user(*map(injected, said), words)
+        world.reply("looked")
+        world.folded = again(world)  # as gone on with by another process
+        if said:
+            first = shown
+    assert len(found) == 1 and back(world, failed_edit()) == []
+    world.add(Compacted, "summary", "auto", (Fold(first.seq, first.seq + 1, (TextBlock("so"),), 3),))
+    said = back(world, failed_edit())
+    assert said and "def function_199(" in said[0]
+    world.call("grep", (TextBlock("7"), *map(TextBlock, said)), pattern="it", path="x")
+    world.call("grep", "8", pattern="it", path="y")
+    assert back(world, failed_edit()) == []
 
 
 def test_of_a_large_text_a_prompt_brings_the_lines_that_it_names():
