@@ -26,8 +26,14 @@ _DONE_BY_LAYER = {
     "collapse": "old stretches became digests",
     "summary": "the model summarised older messages",
     "ledger": "older messages became a record made by code",
-    "reactive": "results were shortened after the server's refusal",
+    "reactive": "results were shortened",
     "unthink": "earlier thinking was left out",
+    "drop": "a block was left out",
+}
+_SHORTENED = {  # where nothing is folded, by the kind of edits
+    "results": "results were shortened",
+    "inputs": "inputs of calls were shortened",
+    "pasted": "your longest messages were shortened to their beginning and end",
 }
 MAX_HEADING_CHARS = 400  # of a record, in which it says what it stands for
 NAMED_BLOCKS = 3  # of the largest blocks that a report and a message name
@@ -193,10 +199,23 @@ def compaction_notice(proposals: Sequence[Proposal | Compacted], trigger: str = 
     sizes = f"{_thousands(before)} -> {_thousands(after)}"
     if _thousands(before) == _thousands(after):
         sizes = f"{before:,} -> {after:,}"
-    done = ", ".join(dict.fromkeys(_DONE_BY_LAYER.get(each.layer, each.layer) for each in proposals))
-    asked = "" if any(each.layer == "summary" for each in proposals) else ", no model call"
+    done = ", ".join(dict.fromkeys(map(_done_by, proposals)))
+    because = proposals[0].report.get("because", "")
+    done += f", because {because}" if because else ""
+    asked = "" if any(each.layer in ("summary", "drop") for each in proposals) else ", no model call"
     cost = _cost_worth_telling(proposals)
     return f"[{name} compact] {sizes} tokens (-{share}%): {done}{asked}{cost}; /uncompact undoes it"
+
+
+def _done_by(made: Proposal | Compacted) -> str:
+    """What one compaction did, in plain words; `report` names what a person dropped."""
+    report, edits = made.report, made.report.get("edits", {})
+    if made.layer in ("reactive", "ledger") and "folds" not in edits:
+        done = [words for what, words in _SHORTENED.items() if what in edits]
+        return " and ".join(done) or _DONE_BY_LAYER[made.layer]
+    if dropped := report.get("dropped"):
+        return f"{dropped} is left out{f' as {made.id}' if isinstance(made, Compacted) else ''}"
+    return _DONE_BY_LAYER.get(made.layer, made.layer)
 
 
 def _cost_worth_telling(proposals: Sequence[Proposal | Compacted]) -> str:

@@ -13,7 +13,7 @@ from agent.loop.model_call import prompt_tokens
 from agent.menus import Menu, MenuRow
 from agent.session.repository import load_deferred
 from agent.session.session import NESTED_TOPIC, Session, record_opening
-from compact.clearing import recall_id, strike_edits
+from compact.clearing import is_placeholder, is_replaced, recall_id, strike_edits
 from compact.ledger import pins_of
 from compact.pipeline import dry_run
 from compact.report import (
@@ -29,6 +29,7 @@ from compact.uncompact import CannotUndo, evicted, plan_undo
 from tools.files.text_encoding import pluralize
 from transcripts.facts import Compacted
 from transcripts.fold import Folded
+from transcripts.messages import ToolUseBlock
 from transcripts.originals import Scope
 from transcripts.view import Part, PartKind, View
 
@@ -200,12 +201,22 @@ without one, choose from a list. /uncompact brings it back."""
         return Notice(f"nothing in the context has the id {argument}; /context lists the largest", "warning")
     situation = situation_of(session, context)
     if not (edits := strike_edits(session.folded, part, context.compaction.counter)):
-        return Notice(f"{recall_id(part)} is too short to be dropped, or left out already", "warning")
-    proposal = propose(situation, "drop", "manual", edits)
+        return Notice(f"{recall_id(part)} {_why_not_dropped(part)}", "warning")
+    dropped = f"{recall_id(part)} ({part_label(part)})"
+    proposal = propose(situation, "drop", "manual", edits, dropped=dropped)
     made = session.compacted(proposal.layer, "manual", proposal.edits, proposal.report)
     freed = int(proposal.report["freed"])
-    told = f"{recall_id(part)} ({part_label(part)}) is left out as {made.id}: {freed:,} tokens less"
+    told = f"{dropped} is left out as {made.id}: {freed:,} tokens less"
     return Notice(f"{told}; /uncompact {made.id} brings it back")
+
+
+def _why_not_dropped(part: Part) -> str:
+    values = part.block.input.values() if isinstance(part.block, ToolUseBlock) else ()
+    if is_replaced(part) or any(isinstance(value, str) and is_placeholder(value) for value in values):
+        return "is left out already; /recall shows it"
+    if part.kind is PartKind.THINKING:
+        return "is thinking, which cannot be dropped by itself"
+    return "is too short to be dropped: a placeholder would take as much room"
 
 
 def _blocks_menu(largest: list[tuple[Part, int]]) -> Menu:

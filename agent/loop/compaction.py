@@ -44,17 +44,21 @@ from .context import TurnContext
 from .cost_preview import LESS_NOW, tell_cold_cost, why_cold
 from .model_call import call_summarizer, prompt_tokens
 
+TOO_LARGE = "the server refused a prompt of that size"
 MAX_LIVE_CHARS = 120  # of a command line in the record
 NOT_COMPACTED = "The conversation was not compacted as you asked: {}. Go on with the work as it is."
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionRequest:
-    """Why room is to be made; `focus` says what to keep in detail, `attempt` counts reactions from 1."""
+    """Why room is to be made: `focus` says what to keep in detail, `attempt` counts reactions from 1, which
+    came `because` of what is told.
+    """
 
     trigger: Trigger
     focus: str = ""
     attempt: int = 0
+    because: str = ""
     worked_out: WorkedOut | None = None  # by a preview of the same moment
 
 
@@ -105,7 +109,7 @@ async def compact_context(
         _explain(context, emit, trigger, planned)
     if not planned.proposals:
         return CompactionOutcome(line=planned.note)
-    return await _apply(session, context, emit, trigger, planned)
+    return await _apply(session, context, emit, request, planned)
 
 
 def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: CompactionPlan) -> None:
@@ -221,10 +225,12 @@ async def _ask_hook(session: Session, context: TurnContext, request: CompactionR
 
 
 async def _apply(
-    session: Session, context: TurnContext, emit: Emit, trigger: Trigger, planned: CompactionPlan
+    session: Session, context: TurnContext, emit: Emit, request: CompactionRequest, planned: CompactionPlan
 ) -> CompactionOutcome:
-    ids, applied = [], []
+    ids, applied, trigger = [], [], request.trigger
     for proposal in planned.proposals:
+        if request.because:
+            proposal = replace(proposal, report={**proposal.report, "because": request.because})
         if error := _store_files(proposal, context):
             session.failed(proposal.layer, error)
             emit(Notice(f"[{trigger} compact] {proposal.layer}: outputs cannot be kept: {error}", "warning"))
@@ -282,7 +288,12 @@ def _store_files(proposal: Proposal, context: TurnContext) -> str:
 
 
 async def compact_reactively(
-    session: Session, context: TurnContext, emit: Emit, error: PromptTooLong, attempt: int
+    session: Session,
+    context: TurnContext,
+    emit: Emit,
+    error: PromptTooLong,
+    attempt: int,
+    because: str = TOO_LARGE,
 ) -> None:
     """React to a prompt that the API called too long; `attempt` counts from 1 and reacts harder each time.
 
@@ -294,7 +305,7 @@ async def compact_reactively(
     if attempt <= REACTIVE_RUNGS and state.settings.reactive:
         state.rejected_tokens = error.actual or 0
         try:
-            request = CompactionRequest("reactive", attempt=attempt)
+            request = CompactionRequest("reactive", attempt=attempt, because=because)
             outcome = await compact_context(session, context, emit, request)
         finally:
             state.rejected_tokens = 0

@@ -25,6 +25,7 @@ CONTINUE = "Your reply was cut off at the output limit. Go on exactly where it s
 CONTINUE_AFTER_COMPACTION = (
     "Your reply was cut off because the context was full. Older parts were compacted; go on."
 )
+CUT_OFF = "the reply was cut off where the context was full"
 REPLY_WAS_EMPTY = "Your reply was empty. Please go on."
 MAX_CONTINUATIONS = 3  # times in a row that a cut or empty reply is continued without asking the person
 MAX_PAUSES = 10  # times in a row that a reply which paused for tools of the server is sent back
@@ -98,7 +99,7 @@ async def _continuation(session: Session, context: TurnContext, emit: Emit, repl
             return ""
         case "model_context_window_exceeded":
             error = PromptTooLong("the context window was full")
-            await compact_reactively(session, context, emit, error, 1)
+            await compact_reactively(session, context, emit, error, 1, CUT_OFF)
             return CONTINUE_AFTER_COMPACTION
         case "refusal":
             return None

@@ -10,6 +10,8 @@ from agent.app.controller import prompt_blocks
 from agent.events import ContextChart, ContextCompacted, TurnFinished
 from compact.hazards import PUT_BACK_START
 from compact.identifiers import joined_text
+from compact.report import compaction_notice
+from transcripts.facts import Reply
 from transcripts.messages import TextBlock
 
 from .controller_run import READ_ALL, ControllerRun, ScriptedChooser, files, run_controller
@@ -333,7 +335,10 @@ def test_one_block_is_dropped_by_hand_and_brought_back(tmp_path: Path) -> None:
         made = run.controller.in_use[0].folded.compactions[-1]
         assert (made.layer, made.trigger) == ("drop", "manual") and "src/part_" in told and made.id in told
         assert "tokens less" in told and any(b"[cleared: read src/part_" in body for body in run.bodies())
-        assert "too short to be dropped, or left out already" in await run.do(f"/drop {ident}")
+        assert f"{ident} is left out already" in await run.do(f"/drop {ident}")
+        short = next(fact.seq for fact in run.controller.in_use[0].folded.facts if isinstance(fact, Reply))
+        assert " is too short to be dropped" in await run.do(f"/drop r{short}")
+        assert f"%): {told.partition(':')[0]}; /uncompact" in compaction_notice([made])
         assert "has the id r999" in await run.do("/drop r999")
         assert "takes the id of a block" in await run.do("/drop")
         run.controller.chooser = chooser

@@ -183,6 +183,26 @@ def test_a_veto_does_not_count_where_the_server_takes_the_prompt_no_more(tmp_pat
         w.server.refused.clear()
 
 
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (22_000, "the server refused a prompt of that size"),
+        (16_000, "the reply was cut off where the context was full"),
+    ],
+)
+def test_what_was_shortened_and_why_is_told_also_where_it_is_the_persons_own_text(
+    words: int, cause: str, tmp_path: Path
+) -> None:
+    with loud(CompactSettings(), tmp_path, "done", "done", window=20_000) as w:
+        if "cut" in cause:
+            w.server.faults.add(Fault("window_exceeded"))
+        w.run("some words of mine " * (words // 4))
+        [made] = w.told(ContextCompacted)
+        assert "your longest messages were shortened to their beginning and end" in made.notice
+        assert f", because {cause}" in made.notice and "results" not in made.notice
+        w.server.refused.clear()
+
+
 def test_the_guard_against_thrash_names_the_biggest_blocks(tmp_path: Path) -> None:
     call = Answer([calls("echo")])
 
