@@ -11,12 +11,14 @@ import math
 import os
 import re
 import time
+from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
+from itertools import accumulate
 from pathlib import Path
 from threading import Event, Thread
 
@@ -33,11 +35,12 @@ from .search_index import (
     Place,
     SearchIndex,
     indexed_text,
+    name_beginnings,
     open_index,
     opening_before,
     terms_like,
 )
-from .search_terms import QueryTerm, is_ideograph, query_terms
+from .search_terms import QueryTerm, is_unspaced, query_terms
 from .session_lock import RECORDS_FOLDER
 from .stored_outputs import OUTPUTS_FOLDER
 
@@ -203,15 +206,13 @@ def _rank(
 
 
 def _other_form(index: SearchIndex, term: QueryTerm, within: range | None) -> QueryTerm:
-    """A term that nothing has, as the beginning of one that something has, or else as what it is a slip for.
-
-    A single ideograph is the beginning of a pair of them.
-    """
-    if len(term.text) < MIN_PREFIX_CHARS and not is_ideograph(term.text):
+    """A term that nothing has, as the beginning of another, or else as what it is a slip for."""
+    if len(term.text) < MIN_PREFIX_CHARS:
         return term
-    longer = replace(term, is_prefix=True)
-    if index.facts_with(longer, within, 1) or is_ideograph(term.text):
-        return longer
+    for beginning in (term.text, *name_beginnings(index, term.text)):
+        longer = replace(term, text=beginning, is_prefix=True)
+        if index.facts_with(longer, within, 1):
+            return longer
     from difflib import get_close_matches  # 3 ms that searches for words that are found save
 
     # Without the signs between parts: `resumesession` is found as `resume_session`.
@@ -282,21 +283,22 @@ class Matcher:
 
     @classmethod
     def of(cls, weights: Weights) -> Matcher:
-        terms = [term for term in weights if len(term.text) >= MIN_PLACED_CHARS] or list(weights)
+        placed = [term for term in weights if len(term.text) >= MIN_PLACED_CHARS or is_unspaced(term.text)]
+        terms = placed or list(weights)
         stems = {term.stem.replace("_", ""): weights[term] for term in terms}
         literals = (r"[\W_]{0,3}".join(map(re.escape, term.stem.split("_"))) for term in terms)
         return cls(re.compile("|".join(sorted(literals, key=len, reverse=True))), stems)
 
     def matches(self, text: str) -> Iterator[tuple[int, str]]:
         """(offset, stem) of each match, in order; of a short stem only where it is a whole word."""
-        lowered = text.lower()
-        for _, match in zip(range(MAX_MATCHES), self.pattern.finditer(lowered), strict=False):
+        folded = text.casefold()
+        ends = list(accumulate(len(char.casefold()) for char in text)) if len(folded) > len(text) else None
+        for _, match in zip(range(MAX_MATCHES), self.pattern.finditer(folded), strict=False):
             stem = "".join(filter(str.isalnum, match[0]))
-            around = (
-                lowered[max(0, match.start() - 1) : match.start()] + lowered[match.end() : match.end() + 1]
-            )
-            if len(stem) >= MIN_PREFIX_CHARS or not any(map(str.isalnum, around)):
-                yield match.start(), stem
+            around = folded[max(0, match.start() - 1) : match.start()] + folded[match.end() : match.end() + 1]
+            is_within = any(char.isalnum() and not is_unspaced(char) for char in around)
+            if len(stem) >= MIN_PREFIX_CHARS or not is_within or is_unspaced(stem):
+                yield bisect_right(ends, match.start()) if ends else match.start(), stem
 
     def closest(self, text: str) -> tuple[float, int]:
         """The largest share of the query within WINDOW_CHARS, and where its most telling term stands."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import sys
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -34,7 +35,7 @@ from .tool_kinds import RECALLED_KEY, tool_kind
 if TYPE_CHECKING:
     import sqlite3
 
-INDEX_VERSION = 3  # another number makes every index anew
+INDEX_VERSION = 4  # another number makes every index anew
 MAX_INDEXED_CHARS = 1_000_000  # of one fact
 BATCH_BYTES = 4 << 20  # of records that are read in one transaction
 MAX_CALL_DISTANCE = 200  # facts between a call and its result
@@ -337,14 +338,28 @@ def opening_before(index: SearchIndex, place: Place) -> Place | None:
 
 def terms_like(index: SearchIndex, word: str) -> list[str]:
     """The terms that begin as a word does and are about as long, as they are held: without endings."""
-    db = index._db
-    db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, words, row)")
+    return _vocabulary(index, word[:SAME_START_CHARS], (len(word) - 4, len(word) + 3))
+
+
+def name_beginnings(index: SearchIndex, word: str) -> set[str]:
+    """How names begin that a word begins but for the signs between parts: `parse_http` for `parsehttp`."""
+    starts = {word[:1]}
+    for char in word[1:]:
+        longer = (each for start in starts for each in (f"{start}{char}", f"{start}_{char}"))
+        starts = {each for each in longer if _vocabulary(index, each, limit=1)}
+    return starts
+
+
+def _vocabulary(
+    index: SearchIndex, start: str, lengths: tuple[int, int] = (0, sys.maxsize), limit: int = MAX_LIKE_TERMS
+) -> list[str]:
+    """The terms that begin so and have as many characters, at most `limit`."""
+    index._db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, words, row)")
     query = """
         SELECT term FROM vocabulary WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? LIMIT ?
     """
-    start, size = word[:SAME_START_CHARS], len(word)
-    bounds = (start, start[:-1] + chr(ord(start[-1]) + 1), size - 4, size + 3)
-    return [term for (term,) in db.execute(query, (*bounds, MAX_LIKE_TERMS))]
+    bounds = (start, start[:-1] + chr(ord(start[-1]) + 1), *lengths, limit)
+    return [term for (term,) in index._db.execute(query, bounds)]
 
 
 def _give_back_space(db: sqlite3.Connection) -> None:

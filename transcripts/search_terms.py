@@ -1,7 +1,9 @@
 """Words as the search index holds them: parts of compound names, and the names themselves. Pure.
 
 `resumeSession`, `max_tokens` and `agent/loop/turn.py` are found by each of their parts, and by the whole in
-any spelling that has the same parts. Endings of words are the index's own business (Porter's stemming).
+any spelling that has the same parts. A word ends where its script changes (`使用Redis缓存`), and text that is
+written without spaces is held as pairs of characters. Of a long word only the beginning is held, and looked
+for. Endings of words are the index's own business (Porter's stemming).
 """
 
 from __future__ import annotations
@@ -9,10 +11,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 
-MAX_TERM_CHARS = 40  # of one part; what is longer is a hash or encoded
+MAX_TERM_CHARS = 40  # of one part; of what is longer, the beginning
+MAX_HASH_CHARS = 12  # of a hash: by so many digits it is known
 MAX_COMPOUND_CHARS = 100  # of a compound name
+MIN_ENCODED_CHARS = 16  # of data that is encoded
+MIN_PART_CHARS = 3  # of the parts of a name, on average: those of encoded data have fewer
 CACHED_WORDS = 1 << 16
 MAX_QUERY_TERMS = 32  # of a long query, the most telling ones
 NAME_WEIGHT = 1.5  # of a whole compound name, beside its parts
@@ -25,7 +30,21 @@ _HUMP = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|[A-Za-z][0-9]|[0-9][A-Za-z]")
 _CAMEL = re.compile(r"[a-z][A-Z]")  # such a word is a compound name
 _HUMP_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _FOLDERS = re.compile(r"[/\\:]+")
-_IDEOGRAPHS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2,}")  # written without spaces
+_HEX_HASH = re.compile(r"(?=[0-9]*[a-fA-F])[0-9a-fA-F]{8,}")
+# Thai to Myanmar, Khmer, the scripts of Chinese, Japanese and Korean.
+_UNSPACED_CHARS = (
+    r"\u0e00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+    r"\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003ffff"
+)
+_UNSPACED = re.compile(f"[{_UNSPACED_CHARS}]+")
+# Greek, Cyrillic, Hebrew and Arabic, those of India: digits belong to the word before them.
+_SCRIPTS = (r"\u0370-\u03ff\u1f00-\u1fff", r"\u0400-\u052f", r"\u0590-\u08ff", r"\u0900-\u0dff")
+_SCRIPT_CHANGE = re.compile(
+    "|".join(
+        rf"(?<=[{chars}])(?=[^\W_{chars}{digits}])|(?<=[^\W_{chars}{digits}])(?=[{chars}])"
+        for chars, digits in ((_UNSPACED_CHARS, ""), *((script, "0-9") for script in _SCRIPTS))
+    )
+)
 _QUERY_PIECE = re.compile(r'"([^"]*)"|(\S+)')
 _STOP_WORDS = """
     a about after again all already also am an and any are as at be been before being but by can could did do
@@ -56,7 +75,8 @@ class QueryTerm:
 def document_terms(text: str) -> list[str]:
     """Every term of a text once, in lower case: the words, the parts of names, and the names."""
     text = _SHOWN_LINE_NUMBER.sub(" ", text)
-    terms = {term for word in set(_ALPHANUMERIC.findall(text)) for term in _word_terms(word)}
+    words = {word for each in set(_ALPHANUMERIC.findall(text)) for word in _of_one_script(each)}
+    terms = {term for word in words for term in _word_terms(word)}
     terms.update(name for match in set(_NAME.findall(text)) for name in _whole_names(match))
     return list(terms)
 
@@ -73,32 +93,41 @@ def query_terms(query: str) -> tuple[QueryTerm, ...]:
         names = {name for match in _NAME.findall(piece) for name in _whole_names(match)}
         for name in names:
             found.setdefault(name, QueryTerm(name, NAME_WEIGHT))
-        words = _ALPHANUMERIC.findall(piece)
+        words = [word for each in _ALPHANUMERIC.findall(piece) for word in _of_one_script(each)]
         for at, word in enumerate(words, 1):
-            for term in _word_terms(word):
+            terms = _word_terms(word)
+            for term in terms[:-1] if is_unspaced(word) and len(word) > 1 else terms:
                 weight = NAME_WEIGHT if "_" in term else 1.0
-                found.setdefault(term, QueryTerm(term, weight, is_prefix=is_prefix and at == len(words)))
+                begins_more = (is_unspaced(word) and len(word) == 1) or (is_prefix and at == len(words))
+                found.setdefault(term, QueryTerm(term, weight, begins_more))
     telling = [term for term in found.values() if term.text not in STOP_WORDS] or list(found.values())
     telling.sort(key=lambda term: -term.weight * len(term.text))
     return tuple(telling[:MAX_QUERY_TERMS])
 
 
-def is_ideograph(text: str) -> bool:
-    """Whether this is one ideograph: texts are indexed by pairs of them."""
-    return len(text) == 1 and _IDEOGRAPHS.fullmatch(text * 2) is not None
+def is_unspaced(text: str) -> bool:
+    """Whether this is of a script that is written without spaces."""
+    return not text.isascii() and _UNSPACED.fullmatch(text) is not None
+
+
+def _of_one_script(text: str) -> list[str]:
+    """A word or name, split where its script changes."""
+    return [text] if text.isascii() else _SCRIPT_CHANGE.split(text)
 
 
 @lru_cache(maxsize=CACHED_WORDS)
 def _word_terms(word: str) -> tuple[str, ...]:
-    """A word without separators, and the parts at its humps and digits."""
-    if (run := _IDEOGRAPHS.search(word)) is not None:
-        return tuple({first + second for first, second in pairwise(run[0])})
-    if len(word) > MAX_TERM_CHARS:
-        return ()
-    if not _HUMP.search(word):
-        return (word.lower(),)
-    whole = _joined(word) if _CAMEL.search(word) else word.lower()
-    return (whole, *map(str.lower, _HUMP_PART.findall(word)))
+    """A word of one script without separators, and the parts at its humps and digits.
+
+    Of a script without spaces: each pair of characters once, and the last character, as which a pair begins
+    that ends there.
+    """
+    if is_unspaced(word):
+        return (*{first + second for first, second in pairwise(word)}, word[-1])
+    word = _without_end_of_hash(word)
+    parts, whole = _parts(word), _joined(word)
+    most = MAX_COMPOUND_CHARS if "_" in whole else MAX_TERM_CHARS
+    return (whole[:most], *(part.casefold()[:MAX_TERM_CHARS] for part in parts if part != word))
 
 
 @lru_cache(maxsize=CACHED_WORDS)
@@ -106,13 +135,38 @@ def _whole_names(name: str) -> tuple[str, ...]:
     """A name that is joined of words, as one term: with its folders, and without them."""
     if len(name) > MAX_COMPOUND_CHARS:
         return ()
-    whole, last = _joined(name), _joined(_FOLDERS.split(name)[-1])
-    return (whole, last) if "_" in last and last != whole else (whole,)
+    wholes = [each for piece in _of_one_script(name) for each in (piece, _FOLDERS.split(piece)[-1])]
+    return tuple({whole for whole in map(_joined, wholes) if "_" in whole})
 
 
 def _joined(name: str) -> str:
     """A name in one spelling, whatever its parts were joined with: `maxTokens` and `max-tokens` are one."""
-    parts = (
-        _HUMP_PART.findall(word) if _CAMEL.search(word) else (word,) for word in _ALPHANUMERIC.findall(name)
-    )
-    return "_".join(chain.from_iterable(parts)).lower()
+    words = map(_without_end_of_hash, _ALPHANUMERIC.findall(name))
+    parts = (_parts(word) if _is_camel(word) else (word,) for word in words)
+    return "_".join(chain.from_iterable(parts)).casefold()
+
+
+def _without_end_of_hash(word: str) -> str:
+    return word[:MAX_HASH_CHARS] if _HEX_HASH.fullmatch(word) else word
+
+
+def _parts(word: str) -> tuple[str, ...]:
+    """The parts of a word at its humps and digits; the word itself where it has none, or is encoded data."""
+    shape = _shape(word)
+    parts = _HUMP_PART.findall(shape) if _HUMP.search(shape) else ()
+    is_long = len(word) >= MIN_ENCODED_CHARS or _HEX_HASH.fullmatch(word)
+    if not parts or (is_long and len(word) < MIN_PART_CHARS * len(parts)):
+        return (word,)
+    ends = accumulate(map(len, parts), initial=0)
+    return tuple(word[start:end] for start, end in pairwise(ends))
+
+
+def _is_camel(word: str) -> bool:
+    return _CAMEL.search(_shape(word)) is not None
+
+
+def _shape(word: str) -> str:
+    """A word with plain letters and digits in the place of others."""
+    if word.isascii():
+        return word
+    return "".join("A" if char.isupper() else "0" if char.isdecimal() else "a" for char in word)

@@ -85,9 +85,46 @@ def test_what_fits_best_comes_first(project: Path, query: str, best: str) -> Non
     assert found(project, query)[0] == best
 
 
-def test_one_ideograph_is_found_in_the_pairs_that_are_indexed(project: Path) -> None:
-    write(project, "c", User(1, NOON, (TextBlock("所有金额以瑞士法郎显示"),)))
-    assert found(project, "法") == ["c1"]
+SAID = (
+    "我们决定使用Redis缓存层，而不是Memcached服务器。函数größeBerechnen misst 表orders的大小。数据库连接池",
+    "AbstractSingletonProxyFactoryBeanConfiguration calls parseHttpRequest in der Straße",
+    "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+)
+WANTED = [
+    *((0, query) for query in ("Redis", "memcached", "缓存层", "服务器", "orders", "表", "使用", "池", "数")),
+    *((0, query) for query in ("größe", "Berechnen", "größeBerechnen", "größeberechnen", "GRÖSSE")),
+    *((1, query) for query in ("AbstractSingletonProxyFactoryBeanConfiguration", "SingletonProxy")),
+    *((1, query) for query in ("abstractsingletonpro", "parsehttp", "parsehttp*", "parseHttpReq", "strasse")),
+    *((2, query) for query in (SAID[2], SAID[2][:8], SAID[2][:20].upper(), SAID[2][:40])),
+]
+
+
+@pytest.mark.parametrize("kept", ["index", "no index"])
+@pytest.mark.parametrize(("place", "query"), WANTED)
+def test_words_of_any_script_spelling_and_length_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str, place: int, query: str
+) -> None:
+    if kept == "no index":
+        monkeypatch.setattr(search_index, "_SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
+    others = (User(n, NOON, (TextBlock(f"so war es {n}"),)) for n in range(1, 6))
+    said = (User(10 * n, NOON, (TextBlock(text),)) for n, text in enumerate(SAID, 1))
+    write(tmp_path, "c", *others, *said)
+    (best, *_) = search_records(tmp_path, query, ["c"], 5, 60).found
+    assert best.fact.seq == 10 * (place + 1)
+
+
+def test_an_excerpt_of_a_text_without_spaces_begins_where_it_fits(project: Path) -> None:
+    write(project, "c", User(1, NOON, (TextBlock("所有金额以瑞士法郎显示。" * 9 + "\n数据库连接池很小"),)))
+    for query in ("连接池", "很小 Redis", "接"):
+        (best, *_) = search_records(project, query, ["c"], 5, 60).found
+        assert best.text[best.start :][:1] == query[0]
+
+
+def test_a_place_is_right_behind_letters_that_are_several_when_folded(project: Path) -> None:
+    write(project, "c", User(1, NOON, (TextBlock("Straße İ " * 90 + "a porcupine in der STRASSE"),)))
+    for query, place in (("porcupine", "porcupine"), ("strasse", "Straße")):
+        (best, *_) = search_records(project, query, ["c"], 5, 60).found
+        assert best.text[best.start :].startswith(place)
 
 
 def test_a_word_that_is_like_no_other_finds_nothing(project: Path) -> None:

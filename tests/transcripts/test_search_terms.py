@@ -1,3 +1,6 @@
+import random
+import string
+
 import pytest
 
 from transcripts.search_terms import MAX_QUERY_TERMS, document_terms, query_terms
@@ -29,7 +32,50 @@ def test_text_without_spaces_is_found_by_pairs() -> None:
 
 def test_line_numbers_hashes_and_blobs_are_left_out() -> None:
     assert document_terms("     7\tword\n  1234→other") in (["word", "other"], ["other", "word"])
-    assert document_terms("A" * 500_000) == document_terms("a_" * 250_000 + "b")[4:] == []
+    assert document_terms("a_" * 250_000 + "b")[4:] == []
+    blob = "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=100_000))
+    assert document_terms(blob) == [blob[:40].lower()] and document_terms("Z" * 500_000) == ["z" * 40]
+
+
+HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+
+@pytest.mark.parametrize("of", [64, 40, 20, 16])
+def test_of_a_hash_the_beginning_is_held_and_looked_for(of: int) -> None:
+    assert document_terms(HASH[:of]) == ["9f86d081884c"] and texts(HASH[:of]) == {"9f86d081884c"}
+    assert "sha256_9f86d081884c" in set(document_terms(f"sha256:{HASH[:of]}")) & texts(f"sha256-{HASH[:of]}")
+    assert texts(HASH[:8]) == {"9f86d081"} and texts("20261123150405123") == {"20261123150405123"}
+
+
+def test_a_long_name_is_held_by_its_parts_and_whole() -> None:
+    name = "AbstractSingletonProxyFactoryBeanConfiguration"
+    assert {"abstract", "singleton", "proxy", "configuration"} < set(document_terms(name)) == texts(name)
+    assert "abstract_singleton_proxy_factory_bean_configuration" in texts(name)
+    long = "pneumono" * 6
+    assert document_terms(long) == [long[:40]] == list(texts(long))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("使用Redis缓存层", {"使用", "redis", "缓存", "存层"}),
+        ("表users", {"表", "users"}),
+        ("编辑src/turn.py文件", {"编辑", "turn", "src_turn_py", "turn_py", "文件"}),
+        ("конфигRedisсервер42", {"конфиг", "redis", "сервер42", "сервер"}),
+        ("größeBerechnen", {"grösse", "berechnen", "grösse_berechnen"}),
+        ("ОбъектДанных", {"объект", "данных", "объект_данных"}),
+        ("STRASSE Straße", {"strasse"}),
+        ("ค้นหาไฟล์index", {"index"}),
+    ],
+)
+def test_words_end_where_their_script_changes(text: str, wanted: set[str]) -> None:
+    assert wanted <= set(document_terms(text)) & texts(text)
+
+
+def test_one_character_of_a_text_without_spaces_asks_for_pairs_that_begin_so() -> None:
+    assert "池" in document_terms("数据库连接池")
+    assert texts("连接池") == {"连接", "接池"}
+    assert [(term.text, term.is_prefix) for term in query_terms("池")] == [("池", True)]
 
 
 def test_a_question_is_asked_by_its_telling_words() -> None:
