@@ -294,11 +294,13 @@ class Matcher:
         folded = text.casefold()
         ends = list(accumulate(len(char.casefold()) for char in text)) if len(folded) > len(text) else None
         for _, match in zip(range(MAX_MATCHES), self.pattern.finditer(folded), strict=False):
-            stem = "".join(filter(str.isalnum, match[0]))
-            around = folded[max(0, match.start() - 1) : match.start()] + folded[match.end() : match.end() + 1]
-            is_within = any(char.isalnum() and not is_unspaced(char) for char in around)
-            if len(stem) >= MIN_PREFIX_CHARS or not is_within or is_unspaced(stem):
-                yield bisect_right(ends, match.start()) if ends else match.start(), stem
+            start, end = match.span()
+            stem = match[0] if match[0].isalnum() else "".join(filter(str.isalnum, match[0]))
+            if len(stem) < MIN_PREFIX_CHARS and not is_unspaced(stem):
+                around = folded[max(0, start - 1) : start] + folded[end : end + 1]
+                if any(char.isalnum() and not is_unspaced(char) for char in around):
+                    continue
+            yield bisect_right(ends, start) if ends else start, stem
 
     def closest(self, text: str) -> tuple[float, int]:
         """The largest share of the query within WINDOW_CHARS, and where its most telling term stands."""
