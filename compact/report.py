@@ -18,6 +18,7 @@ from .prices import Prices, RewriteBill
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
 LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # of which a person wants to know in any case
+MIN_TOLD_TOKENS = 2_000  # that clearing alone has to free: in a small window it clears a little all the time
 MIN_TOLD_COST_USD = 0.05  # that a notice mentions
 _DONE_BY_LAYER = {
     "budget": "large results went to files",
@@ -183,7 +184,7 @@ def is_told(made: Sequence[Proposal | Compacted], policy: str) -> bool:
     if any(each.trigger != "auto" or each.layer in LAYERS_TOLD for each in made):
         return True
     before, after = made[0].report["before"], made[-1].report["after"]
-    return bool(policy != "classic" and before - after >= max(1, MIN_SHARE_TOLD * before))
+    return bool(policy != "classic" and before - after >= max(MIN_TOLD_TOKENS, MIN_SHARE_TOLD * before))
 
 
 def compaction_notice(proposals: Sequence[Proposal | Compacted], trigger: str = "") -> str:

@@ -10,8 +10,8 @@ from agent.app.controller import prompt_blocks
 from agent.events import ContextChart, ContextCompacted, TurnFinished
 from compact.hazards import PUT_BACK_START
 from compact.identifiers import joined_text
-from compact.report import compaction_notice
-from transcripts.facts import Reply
+from compact.report import MIN_TOLD_TOKENS, compaction_notice
+from transcripts.facts import Compacted, Reply
 from transcripts.messages import TextBlock
 
 from .controller_run import READ_ALL, ControllerRun, ScriptedChooser, files, run_controller
@@ -351,3 +351,17 @@ def test_one_block_is_dropped_by_hand_and_brought_back(tmp_path: Path) -> None:
         await run.do("what is there?")
 
     run_controller(tmp_path, work)
+
+
+def test_in_a_small_window_what_is_cleared_all_the_time_gets_no_line_each_time(tmp_path: Path) -> None:
+    files(tmp_path, 20, 60)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        made = [fact for fact in run.controller.in_use[0].folded.facts if isinstance(fact, Compacted)]
+        small = [fact for fact in made if fact.layer == "micro" and fact.report["freed"] < MIN_TOLD_TOKENS]
+        told = {ident for event in run.emitted(ContextCompacted) for ident in event.ids}
+        assert len(small) > 2 and not told & {fact.id for fact in small}
+        assert "micro" in await run.do("/context")  # which lists them all
+
+    run_controller(tmp_path, work, window=8_000)
