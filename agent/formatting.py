@@ -79,6 +79,12 @@ def format_count(number: int) -> str:
     return f"{number / 1_000_000:.1f}M"
 
 
+def whole_percent(part: int, whole: int) -> int:
+    """What share of `whole`, more than 0, a part is, rounded; 100 only where it is all of it."""
+    rounded = round(100 * part / whole)
+    return 99 if rounded == 100 and part < whole else rounded
+
+
 def format_timestamp(at: float) -> str:
     """`2026-11-21 07:00` in local time, or `no date` padded to the same 16 characters."""
     try:

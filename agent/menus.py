@@ -33,12 +33,16 @@ class MenuRow:
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """A title and its rows. `filters`: a long list in which typing searches. `at`: the row marked first."""
+    """A title and its rows. `filters`: a long list in which typing searches. `at`: the row marked first.
+
+    `switches`: choosing a row switches it, and the menu comes again.
+    """
 
     title: str
     rows: tuple[MenuRow, ...]
     filters: bool = True
     at: int = 0
+    switches: bool = False
 
     def key_of(self, place: int) -> str:
         """What is typed for the row at a place (from 0)."""

@@ -207,6 +207,7 @@ def strike_edits(folded: Folded, part: Part, counter: TokenCounter) -> tuple[Cle
 
 def placeholder(part: Part, what: str, tokens: int) -> str:
     """What is shown instead of (a field of) a part that has so many tokens."""
+    what = what.replace("[", "(").replace("]", ")")  # which delimit placeholders
     return f"{PLACEHOLDER_START} {what}, {tokens:,} tokens; recall {recall_id(part)} shows it]"
 
 
@@ -250,8 +251,7 @@ def call_label(use: ToolUseBlock) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """The text without line breaks and square brackets, which delimit placeholders."""
-    return " ".join(text[:MAX_LINE_SOURCE_CHARS].split()).replace("[", "(").replace("]", ")")
+    return " ".join(text[:MAX_LINE_SOURCE_CHARS].split())
 
 
 def _shortened(text: str) -> str:

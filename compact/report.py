@@ -137,7 +137,10 @@ def part_label(part: Part) -> str:
 def largest_blocks(view: View, count: int = NAMED_BLOCKS) -> list[str]:
     """The largest blocks of the view, largest first, a line each: what it is, its tokens, its id."""
     parts = largest_parts(view)[:count]
-    return [f"{part_label(part)}, {tokens:,} tokens ({shown_id(part)})" for part, tokens in parts]
+    return [
+        f"{part_label(part)}, {tokens:,} {'token' if tokens == 1 else 'tokens'} ({shown_id(part)})"
+        for part, tokens in parts
+    ]
 
 
 def shown_id(part: Part) -> str:
@@ -249,7 +252,7 @@ def predicted_and_real_cost(folded: Folded, made: Compacted, prices: Prices) -> 
     later = (fact for fact in folded.facts if fact.seq > made.seq and isinstance(fact, Reply))
     reply = next((fact for fact in later if fact.usage.prompt), None)
     if reply is None or folded.undone.get(made.id, reply.seq) < reply.seq:
-        return f"{predicted}, nothing was asked under it"
+        return f"{predicted}, no request sent with it"
     usage = reply.usage
     real = prices.dollars(prices.plain(usage) - prices.read * usage.cache_read)
     return f"{predicted}, came ${real:.3f} ({usage.cache_written + usage.input:,})"

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from agent.cli.arguments import parser
+from agent.cli.arguments import EXIT_CODES, parser
 from agent.commands import COMMANDS
 from agent.replay.figures import MARKDOWN_COLUMNS
 from agent.replay.policies import REPLAY_POLICIES
@@ -54,6 +54,11 @@ def test_the_figures_that_the_readme_names_are_those_of_the_other_half_in_the_ta
     assert f"costs {means[0]} of what" in README
     assert f"({means[1]} to {means[2]} at cheaper" in README
     assert f"the worst session {worst}." in README
+
+
+def test_the_exit_code_of_a_denial_is_told_as_what_it_is() -> None:
+    assert "4 permission denied to the last call before the answer" in EXIT_CODES
+    assert "where the last call before the answer was denied, the exit code is 4" in README
 
 
 def test_the_folders_of_the_record_that_the_documents_name_are_those_in_use() -> None:

@@ -220,7 +220,7 @@ def summary_model(services: Services) -> str:
 def window_source(setup: RunSetup, facts: ModelFacts) -> str:
     """In words, what told the size of the window; "" where it is a guess."""
     if setup.options.context_window:
-        return "--context-window"
+        return setup.options.window_flag
     if setup.config.context_window:
         return setup.config.origins.get("context_window", "settings")
     return facts.window_source or ("what is known of the model" if facts.known else "")

@@ -44,6 +44,7 @@ class Options(NamedTuple):
     disallowed_tools: tuple[str, ...] = ()
     policy: str | None = None
     context_window: int | None = None
+    window_flag: str = "--context-window"  # or the flag that told context_window in its place
     effort: str | None = None
     folder: str | None = None
     no_session: bool = False

@@ -58,8 +58,9 @@ async def choose_items(
             MenuRow(str(place), _title(item, approvals), key=str(place))
             for place, item in enumerate(items, 1)
         ]
-        title = "Which may act? Enter switches one; Done is the last row"
-        chosen = await chooser.choose(Menu(title, (*rows, MenuRow("0", "Done", key="0")), at=at - 1))
+        title = "Which may act? Done is the last row"
+        menu = Menu(title, (*rows, MenuRow("0", "Done", key="0")), at=at - 1, switches=True)
+        chosen = await chooser.choose(menu)
         if chosen is None or chosen.value == "0":
             return chosen is not None
         at = int(chosen.value)

@@ -22,7 +22,8 @@ from .command_words import OneLineParser, Subcommand, find_subcommand
 EXIT_CODES = """\
 exit codes:
   0 success             1 agent or API error    2 usage error
-  3 --max-turns or --max-budget-usd reached     4 permission denied
+  3 --max-turns or --max-budget-usd reached
+  4 permission denied to the last call before the answer
   5 no usable credentials                       6 settings invalid
   75 try again later    130 interrupted         141 output closed
   143 terminated

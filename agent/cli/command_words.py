@@ -53,8 +53,9 @@ class OneLineParser(argparse.ArgumentParser):
         wrong = message.removeprefix(UNKNOWN_WORDS)
         if wrong != message and (flag := wrong.split()[0].partition("=")[0]).startswith("-"):
             shown = (each for each in self._actions if each.help != argparse.SUPPRESS)
-            near = get_close_matches(flag, [name for each in shown for name in each.option_strings], 1)
-            message = f"unrecognized option {flag}{f': did you mean {near[0]}?' if near else ''}"
+            flags = {name.lstrip("-"): name for each in shown for name in each.option_strings}
+            near = get_close_matches(flag.lstrip("-"), flags, 1)  # the dashes are alike in all
+            message = f"unrecognized option {flag}{f': did you mean {flags[near[0]]}?' if near else ''}"
         more = f" ({self.prog} --help lists the options)" if message.startswith(OF_THE_LIBRARY) else ""
         self.exit(USAGE_CODE, f"{self.prog}: {message}{more}\n")
 

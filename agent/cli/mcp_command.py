@@ -49,6 +49,7 @@ from agent.extensions.mcp.mcp_server import McpServer, ServerState
 from agent.extensions.mcp.mcp_session import ServerFailed
 from agent.extensions.mcp.mcp_source import NOT_APPROVED, McpServers, McpSetup, safe_item
 from agent.extensions.mcp.mcp_stdio import find_program, no_program
+from tools.files.text_encoding import pluralize
 from tools.truncate import escaped
 
 from .arguments import parse
@@ -132,7 +133,8 @@ async def _tried_servers(setup: RunSetup) -> list[tuple[str, ServerState]]:
 
 
 def _line(server: McpServer) -> str:
-    how = f"failed: {server.failure}" if server.failure else f"connected, {len(server.offer.tools)} tools"
+    tools = pluralize(len(server.offer.tools), "tool")
+    how = f"failed: {server.failure}" if server.failure else f"connected, {tools}"
     how = f"off: {NOT_APPROVED}" if server.failure == NOT_APPROVED else how
     return f"{server.entry.name}: {server.entry.shows} ({server.entry.scope}): {how}"
 

@@ -101,8 +101,9 @@ def with_sample(options: Options) -> Options:
     except OSError as error:
         told = f"git will show {SAMPLE_FOLDER} as untracked: {error.filename}: {error.strerror}"
         options = options._replace(remarks=(*options.remarks, told))
-    window = options.context_window or (SAMPLE_WINDOW_TOKENS if options.offline else None)
-    return options._replace(folder=str(folder), context_window=window)
+    if options.offline and not options.context_window:
+        options = options._replace(context_window=SAMPLE_WINDOW_TOKENS, window_flag="--sample")
+    return options._replace(folder=str(folder))
 
 
 def make_sample(folder: Path) -> None:

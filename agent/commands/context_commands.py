@@ -7,6 +7,7 @@ import asyncio
 from agent.app.context_building import overheads
 from agent.app.controller import Controller
 from agent.events import CommandOutput, ContextChart, Event, Notice
+from agent.formatting import whole_percent
 from agent.loop.compaction import CompactionRequest, compact_context, situation_of
 from agent.loop.context import CompactionState
 from agent.loop.model_call import prompt_tokens
@@ -24,7 +25,7 @@ from compact.report import (
     propose,
     shown_id,
 )
-from compact.settings import percent, state_of
+from compact.settings import WindowState, state_of
 from compact.uncompact import CannotUndo, evicted, plan_undo
 from tools.files.text_encoding import pluralize
 from transcripts.facts import Compacted
@@ -38,6 +39,13 @@ MAX_LARGEST_BLOCKS = 5
 MAX_OFFERED_BLOCKS = 40  # to drop
 MAX_NEWEST_COMPACTIONS = 8  # without `all`
 MAX_EVICTED_LINES = 20
+WINDOW_STATE_WORDS = {
+    WindowState.NORMAL: "there is room",
+    WindowState.WARNING: "it fills up",
+    WindowState.CRITICAL: "nearly full",
+    WindowState.BLOCKING: "full; /compact makes room",
+    WindowState.EXHAUSTED: "full",
+}
 PART_LABELS = {
     PartKind.USER: "user text",
     PartKind.ASSISTANT: "assistant text",
@@ -59,8 +67,8 @@ figures; `/context all` lists every one."""
     scale = total / raw if raw else 1.0
     rows = [(label, round(count * scale)) for label, count in frame.items()]
     rows += [(PART_LABELS[kind], round(view.tally[kind] * scale)) for kind in PartKind]
-    state = state_of(total, compaction.window, compaction.settings).name
-    title = f"The context of {context.settings.model}: {state}"
+    state = state_of(total, compaction.window, compaction.settings)
+    title = f"The context of {context.settings.model}: {WINDOW_STATE_WORDS[state]}"
     shown = tuple(row for row in rows if row[1])
     controller.emit(ContextChart(title, shown, compaction.window.size))
     newest = None if argument == "all" else MAX_NEWEST_COMPACTIONS
@@ -150,7 +158,8 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
         window, folder = context.compaction.window.size, str(controller.setup.folder)
         record_opening(session, context.settings, window, folder, controller.emit)
     situation = situation_of(session, context)
-    used = f"{situation.tokens:,} tokens, {int(percent(situation.tokens, situation.window))}% of the window"
+    share = whole_percent(situation.tokens, situation.window.size)
+    used = f"{situation.tokens:,} tokens, {share}% of the window"
     planned = dry_run(situation, "manual", " ".join(word for word in words if word != DRY_RUN))
     if DRY_RUN not in words:
         if planned.goes:
@@ -221,7 +230,7 @@ def _why_not_dropped(part: Part) -> str:
 
 def _blocks_menu(largest: list[tuple[Part, int]]) -> Menu:
     rows = (
-        MenuRow(recall_id(part), part_label(part), (f"{tokens:,} tokens", recall_id(part)))
+        MenuRow(recall_id(part), part_label(part), (pluralize(tokens, "token"), recall_id(part)))
         for part, tokens in largest[:MAX_OFFERED_BLOCKS]
         if part.kind is not PartKind.PLACEHOLDER
     )

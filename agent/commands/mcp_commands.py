@@ -14,6 +14,7 @@ from agent.extensions.mcp.mcp_server import McpServer
 from agent.extensions.mcp.mcp_session import ServerFailed
 from agent.extensions.mcp.mcp_tool import SEARCH_WAIT_S, wait_for
 from agent.formatting import shorten
+from tools.files.text_encoding import pluralize
 
 MAX_SHOWN_TOOLS_CHARS = 200
 NO_SERVERS = "no MCP servers are configured; `makeroom mcp add NAME -- COMMAND` adds one, then start anew"
@@ -72,7 +73,8 @@ def server_lines(server: McpServer) -> list[str]:
     lines = [f"{entry.name} ({entry.kind}, {entry.scope}): {how}"]
     if server.failure:
         return lines
-    lines.append(f"  {len(offer.tools)} tools: {shorten(', '.join(offer.names), MAX_SHOWN_TOOLS_CHARS)}")
-    counts = {"prompts": len(offer.prompts), "resources": len(offer.resources)}
-    more = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+    names = shorten(", ".join(offer.names), MAX_SHOWN_TOOLS_CHARS)
+    lines.append(f"  {pluralize(len(offer.tools), 'tool')}: {names}")
+    counts = {"prompt": len(offer.prompts), "resource": len(offer.resources)}
+    more = ", ".join(pluralize(count, kind) for kind, count in counts.items() if count)
     return [*lines, f"  {more}"] if more else lines

@@ -31,7 +31,7 @@ MODE_WORDS: dict[str, str] = {
     "acceptEdits": "edits files of the project without a question",
     "plan": "looks and plans; changes nothing",
     "dontAsk": "denies what no rule allows, without a question",
-    "bypassPermissions": "asks about nothing; commands run outside the wall",
+    "bypassPermissions": "asks only about what cannot be made good; commands run outside the wall",
 }
 CHANGE_HINT = "/permissions allow RULE, deny RULE, remove RULE, mode NAME; explain LINE tells about a command"
 

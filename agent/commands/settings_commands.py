@@ -258,7 +258,8 @@ def _settings(controller: Controller) -> Iterator[SettingRow]:
     for name in (*FLAG_SETTINGS, *PLAIN_SETTINGS, *SECRET_SETTINGS):
         value, origin = getattr(setup.config, name), setup.config.origins.get(name, "default")
         if name in FLAG_SETTINGS and (given := getattr(setup.options, name)) is not None:
-            value, origin = given, f"--{name.replace('_', '-')}"
+            flag = f"--{name.replace('_', '-')}"
+            value, origin = given, setup.options.window_flag if name == "context_window" else flag
         if name == "model":
             value, origin = model, "--offline" if setup.options.offline else origin
         now, then, command = changeable.get(name, (None, None, ""))

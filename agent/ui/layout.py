@@ -11,7 +11,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import BufferControl, HSplit, Layout, SearchBufferControl, Window
 from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 
-from agent.formatting import format_count
+from agent.formatting import format_count, whole_percent
 from agent.ports import Status
 
 from .approval import ApprovalPanel, draw_approval
@@ -131,7 +131,8 @@ def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
     context_role = CONTEXT_ROLES.get(status.state, "dim")
     context = ""
     if status.window:
-        context = f"{min(100 * (status.tokens or 0) // status.window, 999)}% of {format_count(status.window)}"
+        used = min(whole_percent(status.tokens or 0, status.window), 999)
+        context = f"{used}% of {format_count(status.window)}"
         context += "" if status.state == "NORMAL" else f" {status.state}"
     mode, mode_role = MODE_LABELS.get(status.mode, (one_line(status.mode), "dim"))
     cost = f"${status.cost:.2f}" if status.cost >= 0.005 else f"${status.cost:.4f}"

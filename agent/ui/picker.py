@@ -42,6 +42,7 @@ SEARCH_LABEL = "search: "
 FACT_SEPARATOR = " · "
 FACT_INDENT = "    "
 FILTER_KEYS = ("Enter chooses · Esc cancels · type to search", "type to search · Enter · Esc")
+SWITCH_KEYS = ("Enter or Space switches · Esc leaves · type to search", "Enter or Space switches · Esc")
 QUESTION_KEYS = ("Enter or a digit chooses · Esc cancels", "Enter or a digit · Esc")
 MAX_QUESTION_LINES = 4
 AIR_LINES = 3  # around a menu, where all of it fits with them
@@ -101,7 +102,8 @@ def _holds(row: MenuRow, wanted: list[str]) -> bool:
 def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicker:
     """The menu in at most `rows` lines. The marked row is always there."""
     head, cursor = _head(state, ctx)
-    foot = [ctx.hint(*(FILTER_KEYS if state.menu.filters else QUESTION_KEYS))]
+    keys = SWITCH_KEYS if state.menu.switches else FILTER_KEYS if state.menu.filters else QUESTION_KEYS
+    foot = [ctx.hint(*keys)]
     if rows < len(head) + len(foot) + 2:
         foot = []
     if rows < len(head) + 1:
@@ -227,11 +229,13 @@ class Picker:
         self.move(by * max(self.drawn.page - 1, 1))
 
     def type(self, text: str) -> None:
-        """Search for more, or answer a question by its digit."""
+        """Search for more, answer a question by its digit, or switch a row by a blank."""
         state = self.state
         if state is None:
             return
-        if state.menu.filters:
+        if state.menu.switches and text == " ":
+            self.enter()
+        elif state.menu.filters:
             self.state = search_menu(state.menu, state.words + " ".join(text.split("\n")))
         elif (row := state.menu.row_for_key(text)) is not None:
             self._take(row)

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from agent import events
-from agent.formatting import format_count, format_duration
+from agent.formatting import format_count, format_duration, whole_percent
 from tools.files.text_encoding import pluralize
 from transcripts.facts import Result
 from transcripts.messages import TextBlock
@@ -310,7 +310,7 @@ def render_context_chart(event: events.ContextChart, ctx: RenderContext) -> str:
     rows = [(one_line(label), tokens) for label, tokens in event.rows]
     used, total = chart_usage(event)
     title = one_line(event.title)
-    figure = f"{format_count(used)} of {format_count(total)} ({100 * used // total}%)"
+    figure = f"{format_count(used)} of {format_count(total)} ({whole_percent(used, total)}%)"
     fits = cell_width(title) + 2 + len(figure) <= ctx.columns
     headline = [f"{title}  {figure}"] if fits else [title, figure]
     lines = [ctx.clipped("bold", line) for line in headline]
@@ -326,7 +326,7 @@ def chart_usage(event: events.ContextChart) -> tuple[int, int]:
 def plain_chart(event: events.ContextChart) -> str:
     """The context without a map: a headline, and a line for each row and for what is free."""
     used, total = chart_usage(event)
-    headline = f"{escape_prose(event.title)}: {used:,} of {total:,} tokens ({100 * used // total}%)"
+    headline = f"{escape_prose(event.title)}: {used:,} of {total:,} tokens ({whole_percent(used, total)}%)"
     shares = (*event.rows, (FREE_ROW, total - used))
     return "\n".join([headline, *(f"  {escape_prose(label)}: {share:,}" for label, share in shares)])
 

@@ -188,8 +188,8 @@ def test_placeholders_are_known_by_how_they_begin():
         ({"command": "a" * 81}, "f " + "a" * 79 + "\u2026"),
         ({"description": "d", "command": "c"}, "f c"),
         ({"command": "[cleared: x]", "description": "d"}, "f d"),
-        ({"other": [1]}, 'f {"other": (1)}'),
-        ({"command": "two\n lines [x]"}, "f two lines (x)"),
+        ({"other": [1]}, 'f {"other": [1]}'),
+        ({"command": "two\n lines '*/.[!.]*'"}, "f two lines '*/.[!.]*'"),
     ],
 )
 def test_a_call_is_named_by_its_most_telling_argument(arguments, label):

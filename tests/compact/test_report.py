@@ -43,10 +43,10 @@ def test_what_came_is_what_the_next_request_could_not_read_from_the_cache():
 
 def test_where_nothing_was_asked_under_it_nothing_came():
     world, made = compacted()
-    assert predicted_and_real_cost(world.folded, made, world.prices).endswith("nothing was asked under it")
+    assert predicted_and_real_cost(world.folded, made, world.prices).endswith("no request sent with it")
     world.undo()
     world.reply("looked")
-    assert predicted_and_real_cost(world.folded, made, world.prices).endswith("nothing was asked under it")
+    assert predicted_and_real_cost(world.folded, made, world.prices).endswith("no request sent with it")
 
 
 @pytest.mark.parametrize("window", [40_000, 60_000])
@@ -189,6 +189,9 @@ def test_blocks_are_named_by_their_call_or_their_kind():
     labels = [part_label(part) for message in world.folded.view for part in message.parts]
     assert labels == ["user", "thinking", "call of bash make part0", "bash make part0"]
     assert largest_blocks(world.folded.view, 1) == ["bash make part0, 1,000 tokens (r4)"]
+    few = World()
+    few.user("go")
+    assert largest_blocks(few.folded.view, 1) == ["user, 1 token (r1.0)"]
     assert largest_blocks_sentence(World(judged=False).folded.view) == "The conversation is empty"
     assert largest_blocks_sentence(world.folded.view).startswith("The biggest blocks: bash make part0, 1,000")
 
@@ -198,4 +201,4 @@ def test_a_compaction_without_a_prediction_is_not_compared():
     bare = world.add(Compacted, "repair", "reactive", (), report={"reason": "x"})
     assert predicted_and_real_cost(world.folded, bare, world.prices) == ""
     world.reply("unmeasured", usage=Usage())
-    assert predicted_and_real_cost(world.folded, made, world.prices).endswith("nothing was asked under it")
+    assert predicted_and_real_cost(world.folded, made, world.prices).endswith("no request sent with it")

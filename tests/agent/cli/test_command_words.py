@@ -61,6 +61,7 @@ def test_what_is_meant_for_the_model_stays_a_prompt(argv: list[str], prompt: str
         ("--modle x", "unrecognized option --modle: did you mean --model? (makeroom --help"),
         ("--contnue", "did you mean --continue?"),
         ("--modle=x fix it", "did you mean --model?"),
+        ("--bogus", "unrecognized option --bogus (makeroom --help lists the options)"),
         ("--zzzz", "unrecognized option --zzzz (makeroom --help lists the options)"),
         ("--effort hgh", "invalid choice: 'hgh'"),
         ("-m", "expected one argument"),

@@ -34,6 +34,7 @@ def test_the_sample_project_is_made_once_and_its_program_runs(
     )
     (folder / "README.md").write_text("mine")
     assert with_sample(Options(folder=str(tmp_path), context_window=9)).context_window == 9
+    assert (options.window_flag, Options().window_flag) == ("--sample", "--context-window")
     assert (folder / "README.md").read_text() == "mine"
     monkeypatch.setattr("sys.argv", ["report.py", str(folder / "logs" / "station-1.txt")])
     monkeypatch.syspath_prepend(folder)

@@ -33,7 +33,7 @@ def test_compact_says_what_it_would_do_then_does_it_and_can_be_undone(tmp_path: 
         assert made.notice in preview.replace("would ", "") or made.notice.split("k ->")[0] in preview
         assert run.emitted(TurnFinished) == []
         assert len(b"".join(run.bodies())) < len(b"".join(before)) // 2
-        assert "nothing was asked under it" in await run.do("/context")
+        assert "no request sent with it" in await run.do("/context")
         await run.do("/uncompact")
         assert run.bodies() == before
 

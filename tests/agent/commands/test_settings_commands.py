@@ -196,6 +196,7 @@ def test_config_tells_where_each_setting_was_set(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         run.controller.setup = replace(run.controller.setup, config=load_config(environ, tmp_path, tmp_path))
         run.controller.in_use[1].compaction.settings = run.controller.setup.compact_settings()
+        assert "asks only about what cannot be made" in await run.do("/permissions mode bypassPermissions")
         text = await run.do("/permissions mode dontAsk", "/effort max", "/config")
         rows = dict(line.split(maxsplit=1) for line in text.splitlines() if "  " in line)
         assert rows["max_tokens"] == f"8000  ({project})"
@@ -235,11 +236,12 @@ def test_a_command_line_is_explained_by_its_simple_commands(tmp_path: Path) -> N
 
 def test_the_status_names_the_window_and_where_its_size_comes_from(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
-        assert "window      50,000 tokens (from --context-window)" in await run.do("/status")
+        assert "window      50,000 tokens (from --sample)" in await run.do("/status")
+        assert re.search(r"context_window +50000  \(--sample\)", await run.do("/config"))
         run.controller.in_use[1].compaction.window_source = ""
         assert "tokens (a guess: nobody told; --context-window sets it)" in await run.do("/status")
 
-    run_controller(tmp_path, work, context_window=50_000)
+    run_controller(tmp_path, work, context_window=50_000, window_flag="--sample")
 
 
 def test_another_model_is_billed_before_anything_is_sent(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent.commands.mcp_commands import server_lines
 from agent.events import ToolCallFinished
 from agent.extensions.mcp.mcp_calls import direct_tool, is_declarable
 from agent.extensions.mcp.mcp_entries import read_entry
@@ -315,3 +316,12 @@ def test_an_image_is_shown_without_the_extras_whose_checksum_is_wrong(tmp_path: 
     sent = base64.b64encode(png[:33] + extra + png[33:]).decode()
     (image,) = result_of(tmp_path, {"content": [{"type": "image", "data": sent}]}).content
     assert isinstance(image, ImageBlock) and base64.b64decode(image.data) == png
+
+
+def test_one_tool_and_one_resource_are_told_as_one() -> None:
+    async def lines() -> list[str]:
+        server = server_with({"name": "add", "inputSchema": {"type": "object"}})
+        await server.begin()
+        return server_lines(server)
+
+    assert asyncio.run(lines())[1:] == ["  1 tool: add", "  1 resource"]

@@ -1,5 +1,6 @@
 """A menu takes the place of the input: keys move in it, search it, and never touch the draft."""
 
+import asyncio
 import re
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from wcwidth import wcswidth
 
 from agent.menus import Menu, MenuRow, question_menu
-from agent.ui.picker import draw_picker, move_mark, search_menu
+from agent.ui.picker import Picker, draw_picker, move_mark, search_menu
 from agent.ui.terminal_text import RenderContext, Theme
 
 from .pty_terminal import PtyTerminal
@@ -53,6 +54,24 @@ def test_keys_choose_or_cancel_without_a_trace(terminal):
         terminal.misses("Which fruit?")
     assert "interrupted" not in terminal.log and "Interrupted" not in terminal.everything
     assert b"\x1b[31m\r" not in terminal.raw and "␛[31m" in terminal.raw.decode()
+
+
+def test_space_switches_in_a_list_to_switch_and_its_foot_says_so():
+    async def switched(text):
+        picker = Picker(lambda: None)
+        menu = Menu("Which may act?", (MenuRow("1", "a hook"), MenuRow("0", "Done")), switches=True)
+        choosing = asyncio.ensure_future(picker.choose(menu))
+        await asyncio.sleep(0)
+        picker.compose(RenderContext(80, Theme(False)), 20)
+        foot = picker.drawn.lines[-1]
+        picker.type(text)
+        words = picker.state.words
+        picker.enter()
+        return foot, words, (await choosing).value
+
+    foot, words, value = asyncio.run(switched(" "))
+    assert "Enter or Space switches · Esc leaves" in foot and (words, value) == ("", "1")
+    assert asyncio.run(switched("Do"))[1:] == ("Do", "0")
 
 
 def test_pages_move_by_what_is_shown(terminal):

@@ -58,6 +58,16 @@ def test_a_window_that_is_nearly_full_is_not_told_to_be_full(capsys):
     assert "(99%)" in capsys.readouterr().out
 
 
+def test_how_full_a_window_is_is_rounded_alike(capsys):
+    status = Status("m", 29_800, 1_000_000, "NORMAL", 0.0, "manual", "s", "/w")
+    assert "3% of 1.0M" in without_sgr(status_line(status, 0, RenderContext(100, Theme(False))))
+    chart = ContextChart("m", (("tool results", 29_800),), 1_000_000)
+    drawn = without_sgr(render_event(chart, RenderContext(100, Theme(False))))
+    assert "30k of 1.0M (3%)" in drawn and "97.0%" in drawn
+    PlainView(None).emit(chart)
+    assert "(3%)" in capsys.readouterr().out
+
+
 def test_reads_and_searches_are_added_up_on_one_line():
     def look(name, title, **about):
         return events.ToolCallFinished(1, 0, name, title, Result(1, 0.0, 1, 0, (), about=about), 0.1)
