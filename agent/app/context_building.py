@@ -19,6 +19,7 @@ from agent.extensions.skills.output_styles import StylePlaces, style_text
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
 from agent.model.retry import MAX_TRIES
+from agent.model.selection import ModelSelection
 from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.permissions.rules import PermissionRules, may_search
 from agent.ports import HookEvent, Hooks
@@ -217,13 +218,16 @@ def summary_model(services: Services) -> str:
     return services.selection.model.catalog.resolve(named) if named else ""
 
 
-def window_source(setup: RunSetup, facts: ModelFacts) -> str:
-    """In words, what told the size of the window; "" where it is a guess."""
+def window_source(setup: RunSetup, selection: ModelSelection) -> str:
+    """In words, what told the size of the window; "" where it is a guess, as it is of one only listed."""
+    facts = selection.facts
     if setup.options.context_window:
         return setup.options.window_flag
     if setup.config.context_window:
         return setup.config.origins.get("context_window", "settings")
-    return facts.window_source or ("what is known of the model" if facts.known else "")
+    return facts.window_source or (
+        "what is known of the model" if selection.model.known_facts(facts.id).known else ""
+    )
 
 
 def compaction_state(services: Services, settings: RequestSettings) -> CompactionState:
@@ -241,7 +245,7 @@ def compaction_state(services: Services, settings: RequestSettings) -> Compactio
         overhead=sum(overheads(settings, services.counter).values()),
         binds=facts.binds,
         learn_window=services.selection.learn_window,
-        window_source=window_source(setup, facts),
+        window_source=window_source(setup, services.selection),
         cuts_silently=facts.cuts_silently,
     )
 

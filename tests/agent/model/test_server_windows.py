@@ -86,6 +86,22 @@ def test_a_server_here_is_asked_again_and_what_it_taught_is_not_forgotten(tmp_pa
         assert asyncio.run(choose()).window == 16_384
 
 
+@pytest.mark.parametrize(("about", "source"), [({}, ""), ({"n_ctx": 8_192}, "/v1/models: n_ctx")])
+def test_the_window_of_a_model_that_is_only_listed_is_a_guess(
+    tmp_path: Path, about: dict[str, Any], source: str
+) -> None:
+    with ChatServer() as server:
+        server.about = about
+        environ = {"MAKEROOM_PROVIDER": "openai", "OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k"}
+        setup = RunSetup(Options(), load_config(environ, tmp_path, tmp_path), tmp_path, environ)
+
+        async def whole() -> None:
+            async with started(setup, server) as run:  # type: ignore[arg-type]
+                assert run.controller.status().window_source == source
+
+        asyncio.run(whole())
+
+
 def test_a_small_window_answers_its_first_prompt(tmp_path: Path) -> None:
     with ChatServer() as server:
         server.about, server.window = {"max_model_len": 32_768}, 32_768
