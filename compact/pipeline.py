@@ -25,6 +25,7 @@ from compact.layers.summary import (
     target_tokens,
 )
 from transcripts.facts import Fold
+from transcripts.messages import TextBlock
 
 from .clearing import clear_candidates, placeholder_edit
 from .folding import shrink_blocks
@@ -112,7 +113,7 @@ def _reactive_ladder(situation: Situation, rung: int) -> Flow:
             proposal = fallback_summary(situation, "reactive", "rung 2")
         if proposal is not None and is_acceptable(situation, proposal):
             return CompactionPlan((proposal,), failures)
-    named = largest_blocks_sentence(situation.view)
+    named = largest_blocks_sentence(situation.view, situation.slope)
     return CompactionPlan((), failures, f"nothing more can be left out. {named}")
 
 
@@ -153,7 +154,8 @@ def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Compacti
     goes, then = [line for proposal in planned.proposals for line in _preview(situation, proposal)], situation
     for proposal in planned.proposals:
         then = then.with_edits(proposal.edits)
-    stays = largest_blocks(then.view, PREVIEWED_BLOCKS) if planned.proposals else []
+    slope, count = situation.slope, PREVIEWED_BLOCKS
+    stays = largest_blocks(then.view, slope, count) if planned.proposals else []
     return replace(planned, goes=tuple(goes), stays=tuple(f"  {line}" for line in stays))
 
 
@@ -180,7 +182,10 @@ def _fold_preview(situation: Situation, fold: Fold) -> str:
     view = situation.view
     first, last = view.index_of(fold.first), view.index_of(fold.last)
     tokens = view.tokens_before(min(len(view), last + 1)) - view.tokens_before(first)
+    sizes = [len(block.text) for block in fold.blocks if isinstance(block, TextBlock)]
+    record, *files = (situation.slope * fold.tokens * size / sum(sizes) for size in sizes)
     return (
         f"  r{fold.first} to r{fold.last} ({last - first + 1} messages, {situation.scaled(tokens):,} tokens) "
-        f"become a record of about {situation.scaled(fold.tokens):,} tokens"
+        f"become a record of about {record:,.0f} tokens"
+        + "".join(f", and {size:,.0f} of files shown again" for size in files)
     )

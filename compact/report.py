@@ -83,7 +83,7 @@ def propose(
         "calls": situation.folded.conversation.reply_count,
         "kinds": kinds,  # freed by kind of part; what is shown instead counts against "placeholder"
         "edits": dict(Counter(map(_edit_label, edits))),
-        "biggest": largest_blocks(then),
+        "biggest": largest_blocks(then, situation.slope),
     }
     return Proposal(layer, trigger, edits, {**report, **more}, files)
 
@@ -134,9 +134,9 @@ def part_label(part: Part) -> str:
     return part.kind.name.lower()
 
 
-def largest_blocks(view: View, count: int = NAMED_BLOCKS) -> list[str]:
+def largest_blocks(view: View, slope: float, count: int = NAMED_BLOCKS) -> list[str]:
     """The largest blocks of the view, largest first, a line each: what it is, its tokens, its id."""
-    parts = largest_parts(view)[:count]
+    parts = largest_parts(view, slope)[:count]
     return [
         f"{part_label(part)}, {tokens:,} {'token' if tokens == 1 else 'tokens'} ({shown_id(part)})"
         for part, tokens in parts
@@ -150,8 +150,8 @@ def shown_id(part: Part) -> str:
     return next(filter(None, found.groups())) if found is not None else recall_id(part)
 
 
-def largest_parts(view: View) -> list[tuple[Part, int]]:
-    """The parts of the view with their tokens, largest first.
+def largest_parts(view: View, slope: float) -> list[tuple[Part, int]]:
+    """The parts of the view with their tokens, largest first: the model's, `slope` for each of our count.
 
     A fold has one count for all of its blocks, which the view spreads evenly; here it goes by their sizes.
     """
@@ -162,15 +162,15 @@ def largest_parts(view: View) -> list[tuple[Part, int]]:
         tokens = sum(part.tokens for part, fold in zip(message.parts, folds, strict=True) if fold)
         size = sum(len(text) for text, fold in zip(texts, folds, strict=True) if fold)
         found.extend(
-            (part, tokens * len(text) // size if fold else part.tokens)
+            (part, round(slope * (tokens * len(text) / size if fold else part.tokens)))
             for part, text, fold in zip(message.parts, texts, folds, strict=True)
         )
     return sorted(found, key=lambda each: -each[1])
 
 
-def largest_blocks_sentence(view: View) -> str:
+def largest_blocks_sentence(view: View, slope: float) -> str:
     """The largest blocks, named in one sentence at the end of a message."""
-    named = "; ".join(largest_blocks(view))
+    named = "; ".join(largest_blocks(view, slope))
     return f"The biggest blocks: {named}" if named else "The conversation is empty"
 
 

@@ -13,7 +13,7 @@ from transcripts.fold import Folded
 from transcripts.messages import Block, ToolUseBlock, without_injected
 from transcripts.render_text import call_of, content_text, speaker_of
 
-from .clearing import call_label
+from .clearing import PLACEHOLDER_TOKENS, call_label
 from .invariants import changed_span, dropped_by_undo, fact_at
 from .plan import Situation
 from .settings import CRITICAL_PERCENT, percent
@@ -125,7 +125,9 @@ def exemptions(situation: Situation) -> Exemptions:
 
 @dataclass(frozen=True, slots=True)
 class Evicted:
-    """Something that left the context: recall id, what it was, tokens, and the compaction's id (`by`)."""
+    """Something that left the context: recall id, what it was, the tokens that it had by our count, and the
+    compaction's id (`by`).
+    """
 
     id: str
     what: str
@@ -146,11 +148,21 @@ def _left_out_by(folded: Folded, made: Compacted) -> Iterator[Evicted]:
     for edit in made.edits:
         if isinstance(edit, Clear) and (cleared := fact_at(folded, edit.seq)) is not None:
             block = "" if isinstance(cleared, Result) else f".{edit.block}"
-            yield Evicted(f"r{edit.seq}{block}", _label(folded, cleared), edit.saves, made.id)
+            tokens = _tokens_before(edit, cleared)
+            yield Evicted(f"r{edit.seq}{block}", _label(folded, cleared), tokens, made.id)
         elif isinstance(edit, Fold):
             for fact in folded.facts:
                 if edit.first <= fact.seq <= edit.last and isinstance(fact, User | Reply | Result):
                     yield Evicted(f"r{fact.seq}", _label(folded, fact), sum(fact.tokens), made.id)
+
+
+def _tokens_before(edit: Clear, fact: Fact) -> int:
+    """What was shown in place of the placeholder."""
+    if isinstance(fact, Result):
+        return sum(fact.tokens)
+    if isinstance(fact, User):
+        return fact.tokens[edit.block]
+    return edit.saves + PLACEHOLDER_TOKENS
 
 
 def _label(folded: Folded, fact: Fact) -> str:

@@ -26,7 +26,8 @@ from compact.report import (
     shown_id,
 )
 from compact.settings import WindowState, state_of
-from compact.uncompact import CannotUndo, evicted, plan_undo
+from compact.tokens import calibrate
+from compact.uncompact import CannotUndo, Evicted, evicted, plan_undo
 from tools.files.text_encoding import pluralize
 from transcripts.facts import Compacted
 from transcripts.fold import Folded
@@ -61,30 +62,27 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
 figures; `/context all` lists every one."""
     session, context = controller.in_use
     compaction, view = context.compaction, session.folded.view
-    total = prompt_tokens(session, context)
+    total, slope = prompt_tokens(session, context), calibrate(session.folded.measurements).slope
+    framed = slope * view.tokens / (sum(view.tally) or 1)  # ids and roles stand beside each part
+    rows = [(PART_LABELS[kind], round(view.tally[kind] * framed)) for kind in PartKind]
     frame = overheads(context.settings, compaction.counter)
-    raw = sum(view.tally) + sum(frame.values())
-    scale = total / raw if raw else 1.0
-    rows = [(label, round(count * scale)) for label, count in frame.items()]
-    rows += [(PART_LABELS[kind], round(view.tally[kind] * scale)) for kind in PartKind]
+    rest = max(0, total - sum(count for _, count in rows)) / (sum(frame.values()) or 1)
+    rows = [*((label, round(count * rest)) for label, count in frame.items()), *rows]
     state = state_of(total, compaction.window, compaction.settings)
     title = f"The context of {context.settings.model}: {WINDOW_STATE_WORDS[state]}"
     shown = tuple(row for row in rows if row[1])
     controller.emit(ContextChart(title, shown, compaction.window.size))
     newest = None if argument == "all" else MAX_NEWEST_COMPACTIONS
-    lines = [*_largest_blocks(view, scale), "", *_compactions(session.folded, compaction, newest)]
+    lines = [*_largest_blocks(view, slope), "", *_compactions(session.folded, compaction, newest)]
     return CommandOutput("\n".join(lines))
 
 
-def _largest_blocks(view: View, scale: float) -> list[str]:
-    largest = largest_parts(view)[:MAX_LARGEST_BLOCKS]
+def _largest_blocks(view: View, slope: float) -> list[str]:
+    largest = largest_parts(view, slope)[:MAX_LARGEST_BLOCKS]
     if not largest:
         return ["The conversation is empty."]
     width = max(len(shown_id(part)) for part, _ in largest)
-    rows = [
-        f"  {round(tokens * scale):>8,}  {shown_id(part):<{width}}  {part_label(part)}"
-        for part, tokens in largest
-    ]
+    rows = [f"  {tokens:>8,}  {shown_id(part):<{width}}  {part_label(part)}" for part, tokens in largest]
     return ["Largest blocks", *rows]
 
 
@@ -197,7 +195,7 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
     """Strike one block from the context. Takes its id, such as r57 or r57.2, as /context lists the largest; \
 without one, choose from a list. /uncompact brings it back."""
     session, context = controller.in_use
-    largest = largest_parts(session.folded.view)
+    largest = largest_parts(session.folded.view, calibrate(session.folded.measurements).slope)
     if not argument:
         if controller.chooser is None:
             return Notice("/drop takes the id of a block; /context lists the largest")
@@ -214,8 +212,12 @@ without one, choose from a list. /uncompact brings it back."""
     dropped = f"{recall_id(part)} ({part_label(part)})"
     proposal = propose(situation, "drop", "manual", edits, dropped=dropped)
     made = session.compacted(proposal.layer, "manual", proposal.edits, proposal.report)
-    freed = int(proposal.report["freed"])
+    freed, kinds = int(proposal.report["freed"]), proposal.report["kinds"]
     told = f"{dropped} is left out as {made.id}: {freed:,} tokens less"
+    if "placeholder" in kinds:
+        told += f" (its placeholder takes {-kinds['placeholder']:,})"
+    if "thinking" in kinds:
+        told += f", {kinds['thinking']:,} of them later thinking, which goes with it"
     return Notice(f"{told}; /uncompact {made.id} brings it back")
 
 
@@ -243,7 +245,8 @@ what left."""
     session, context = controller.in_use
     lookup = context.tool_context.lookup
     if not argument:
-        return CommandOutput("\n".join(_evicted_lines(session.folded)))
+        slope = calibrate(session.folded.measurements).slope
+        return CommandOutput("\n".join(_evicted_lines(evicted(session.folded), slope)))
     if lookup is None:
         return Notice("there is no record to recall from", "warning")
     try:
@@ -271,13 +274,12 @@ async def _search(controller: Controller, words: str, scope: Scope) -> Event:
     return Notice(f"nothing fits {words!r}{more}")
 
 
-def _evicted_lines(folded: Folded) -> list[str]:
+def _evicted_lines(found: list[Evicted], slope: float) -> list[str]:
     """What left the context, in at most MAX_EVICTED_LINES lines, and how to bring it back."""
-    found = evicted(folded)
     if not found:
         return ["nothing left the context so far; /recall WORDS searches the whole record"]
     shown = found if len(found) < MAX_EVICTED_LINES else found[: MAX_EVICTED_LINES - 2]
-    lines = [f"{one.id:>7}  {one.tokens:>8,} tokens  {one.by:>5}  {one.what}" for one in shown]
+    lines = [f"{one.id:>7}  {round(slope * one.tokens):>8,} tokens  {one.by:>5}  {one.what}" for one in shown]
     if hidden := len(found) - len(shown):
         lines.append(f"... and {hidden:,} more: /recall WORDS finds them")
     first = found[0]

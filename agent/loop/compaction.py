@@ -311,5 +311,6 @@ async def compact_reactively(
             state.rejected_tokens = 0
         if outcome.ids or attempt < REACTIVE_RUNGS:
             return
-    named = largest_blocks_sentence(session.folded.view)
+    folded = session.folded
+    named = largest_blocks_sentence(folded.view, calibrate(folded.measurements).slope)
     raise PromptTooLong(f"{error}. {named}", error.actual, error.limit)

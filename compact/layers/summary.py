@@ -65,7 +65,7 @@ def _plan(situation: Situation) -> Flow:
     if situation.vetoed or exempt.ranges or exempt.clears:  # a fold would take what is exempt with it
         return CompactionPlan()
     if _thrashing(uncleared.folded, settings):
-        named = largest_blocks_sentence(uncleared.view)
+        named = largest_blocks_sentence(uncleared.view, uncleared.slope)
         return _without_model(uncleared, "auto", f"summaries follow each other too closely. {named}")
     if _breaker_open(uncleared.folded, settings):
         failed = f"{settings.breaker_failures} summaries in a row failed"
@@ -159,7 +159,7 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
 def _without_model(situation: Situation, trigger: Trigger, why: str) -> CompactionPlan:
     if (proposal := fallback_summary(situation, trigger, why)) is not None:
         return CompactionPlan((proposal,), note=why)
-    named = largest_blocks_sentence(situation.view)
+    named = largest_blocks_sentence(situation.view, situation.slope)
     return CompactionPlan(note=f"{why}; nothing more can be left out. {named}")
 
 

@@ -188,12 +188,14 @@ def test_blocks_are_named_by_their_call_or_their_kind():
     world = session(1)
     labels = [part_label(part) for message in world.folded.view for part in message.parts]
     assert labels == ["user", "thinking", "call of bash make part0", "bash make part0"]
-    assert largest_blocks(world.folded.view, 1) == ["bash make part0, 1,000 tokens (r4)"]
+    assert largest_blocks(world.folded.view, 1.0, 1) == ["bash make part0, 1,000 tokens (r4)"]
     few = World()
     few.user("go")
-    assert largest_blocks(few.folded.view, 1) == ["user, 1 token (r1.0)"]
-    assert largest_blocks_sentence(World(judged=False).folded.view) == "The conversation is empty"
-    assert largest_blocks_sentence(world.folded.view).startswith("The biggest blocks: bash make part0, 1,000")
+    assert largest_blocks(few.folded.view, 1.0, 1) == ["user, 1 token (r1.0)"]
+    assert largest_blocks_sentence(World(judged=False).folded.view, 1.0) == "The conversation is empty"
+    assert largest_blocks_sentence(world.folded.view, 2.0).startswith(
+        "The biggest blocks: bash make part0, 2,000"
+    )
 
 
 def test_a_compaction_without_a_prediction_is_not_compared():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from compact.clearing import PLACEHOLDER_TOKENS
 from compact.settings import ContextWindow
 from compact.uncompact import CannotUndo, Exemptions, UndoPlan, evicted, exemptions, in_force, plan_undo
 from transcripts.facts import Clear, Compacted, Fold, Undone
@@ -143,10 +144,10 @@ def test_what_left_the_context_is_listed_newest_compaction_first_largest_first()
     newer = world.folded.compactions[-1]
     listed = [(each.id, each.tokens, each.by) for each in evicted(world.folded)]
     assert listed == [
-        ("r10", 900, newer.id),
-        ("r9.0", 5, newer.id),
-        ("r4", 990, older.id),
-        ("r7", 990, older.id),
+        ("r10", 1_000, newer.id),
+        ("r9.0", 5 + PLACEHOLDER_TOKENS, newer.id),
+        ("r4", 1_000, older.id),
+        ("r7", 1_000, older.id),
     ]
     assert evicted(world.folded)[0].what == "bash make part2"
     world.undo(newer.id)

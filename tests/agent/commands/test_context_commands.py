@@ -8,6 +8,7 @@ import pytest
 
 from agent.app.controller import prompt_blocks
 from agent.events import ContextChart, ContextCompacted, TurnFinished
+from agent.loop.model_call import prompt_tokens
 from compact.hazards import PUT_BACK_START
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
@@ -293,6 +294,42 @@ def test_the_context_names_records_and_files_with_their_own_sizes_and_no_empty_r
         assert "r3.0" not in said and "r3.1" not in said
         labels = [line.split(None, 2)[2] for line in largest]
         assert len({line.index(label) for line, label in zip(largest, labels, strict=True)}) == 1
+
+    run_controller(tmp_path, work)
+
+
+def figure(text: str, pattern: str) -> int:
+    """The number that a screen shows for the pattern's group."""
+    found = re.search(pattern, text)
+    assert found is not None, (pattern, text)
+    return int(found[1].replace(",", ""))
+
+
+def test_one_block_has_one_size_on_all_screens(tmp_path: Path) -> None:
+    files(tmp_path, 6)
+    chooser = ScriptedChooser("")
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        said = await run.do("/context")
+        (chart,) = run.emitted(ContextChart)
+        total = prompt_tokens(*run.controller.in_use)
+        assert sum(tokens for _, tokens in chart.rows) == pytest.approx(total, abs=5)
+        ident, size = "r10", figure(said, r"([\d,]+)  r10  ")
+        raw = sum(next(fact.tokens for fact in run.controller.in_use[0].folded.facts if fact.seq == 10))
+        assert size != raw, "the server counts otherwise"
+        planned = await run.do("/compact --dry-run")
+        record = figure(planned, r"become a record of about ([\d,]+) tokens")
+        shown = figure(planned, r"record of the folded messages, ([\d,]+) tokens")
+        assert record == pytest.approx(shown, abs=2)
+        run.controller.chooser = chooser
+        await run.do("/drop")
+        rows = {row.value: row.facts for row in chooser.menus[0].rows}
+        assert f"{size:,} tokens" in str(rows[ident])
+        told = await run.do(f"/drop {ident}")
+        less = figure(told, r"([\d,]+) tokens less") + figure(told, r"placeholder takes ([\d,]+)")
+        assert less - figure(told, r"([\d,]+) of them later thinking") == pytest.approx(size, abs=3)
+        assert figure(await run.do("/recall"), rf"{ident}  +([\d,]+) tokens") == size
 
     run_controller(tmp_path, work)
 
