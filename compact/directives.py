@@ -10,7 +10,7 @@ a wish, so that in doubt it stays.
 import pkgutil
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Literal
@@ -148,6 +148,8 @@ def _begins_with_verb(clause: str, sure: bool = False) -> bool:
         words.pop(0)
     if not words:
         return False
+    if words[0] == "only" and words[1:] and words[1] in _words("base_verbs"):
+        return True
     first = words[0].rstrip(",.!:;")
     second = words[1].rstrip(",.!?:;") if len(words) > 1 else ""
     if first in ("don't", "don’t", "dont", "never", "always", "let's", "let’s", "not"):
@@ -226,14 +228,10 @@ def _stretches(text: str) -> Iterator[tuple[int, int, bool]]:
 
     A line that goes on in the next one, as text does that was wrapped, is one stretch with it.
     """
-    begun, at, before, fence = -1, 0, "", ""
-    for line in text.splitlines(keepends=True):
+    lines = text.splitlines(keepends=True)
+    begun, at, before = -1, 0, ""
+    for line, code in zip(lines, _code_lines(lines), strict=True):
         first, at = at, at + len(line)
-        marker = line.lstrip()[:3]
-        fenced = bool(fence) or marker in ("```", "~~~")
-        if marker in ("```", "~~~") and (not fence or marker == fence):
-            fence = "" if fence else marker
-        code = fenced or _is_code(line)
         if begun >= 0 and (code or not _wraps(before, line)):
             yield begun, first, False
             begun = -1
@@ -246,10 +244,38 @@ def _stretches(text: str) -> Iterator[tuple[int, int, bool]]:
         yield begun, at, False
 
 
+def _code_lines(lines: Sequence[str]) -> list[bool]:
+    """Which lines of a text are code: fenced, of a diff, shaped like code, or comments beside such lines."""
+    fence, diff, code = "", False, list[bool]()
+    for line in lines:
+        marker = found[1] if (found := _pattern("fence").match(line)) is not None else ""
+        fenced = bool(fence or marker)
+        if marker and fence in ("", marker):
+            fence = "" if fence else marker
+        diff = line.startswith(("@@ ", "diff --git ")) or (diff and line[:1] in ("+", "-", " ", "\\"))
+        code.append(fenced or diff or (_is_code(line) and not _is_spoken(line)))
+    # A comment is prose, and reads like what a person says: beside a line of code it belongs to that.
+    for order in (range(1, len(lines)), range(len(lines) - 2, -1, -1)):
+        for at in order:
+            code[at] = code[at] or _is_comment_of(lines[at], lines[at - order.step], code[at - order.step])
+    return code
+
+
+def _is_comment_of(line: str, beside: str, code: bool) -> bool:
+    """Whether a line is a comment that goes with the line beside it, which may be code."""
+    if not _has("comment", line) or _has("fence", beside):
+        return False
+    if line.lstrip().startswith("*"):  # else it is an item of a list
+        return _has("block_comment", beside) or (code and _has("comment", beside))
+    return code or (line[0].isspace() and beside[0].isspace() and bool(beside.strip()))
+
+
 def _wraps(before: str, line: str) -> bool:
     """Whether a line goes on with the sentence of the line before it."""
     end, start = before.rstrip(), line.lstrip()
     if not end or not start or _ITEM_START.match(line) or end[-1] in ".!?:;。！？…":
+        return False
+    if _has("comment", before) != _has("comment", line):
         return False
     return start[0].islower() or end[-1] == ","
 
@@ -259,9 +285,40 @@ def _is_code(line: str) -> bool:
     text = line.strip()
     if not text or (_ITEM_START.match(line) and not _has("code_end", text)):
         return False
-    if _pattern("code_start").match(line) or _has("code_end", text):
+    if any(_pattern(sign).match(line) for sign in ("machine", "code_start")) or _has("code_end", text):
         return True
     return 5 * len(_SYMBOL.findall(text)) > len(text)
+
+
+def _is_spoken(line: str) -> bool:
+    """Whether a line with signs of code reads as a sentence: `never call os.system()`, `> Use tabs here;`.
+
+    It must be words for the most part, without operators; and with some words that programs have no use
+    for, or with many that are at the beginning of what is asked for.
+    """
+    if _pattern("machine").match(line):
+        return False
+    body = _pattern("mark").sub("", line, count=1)
+    if _pattern("sure_start").match(body) or _has("unspaced_directive", body):
+        return True
+    body = _pattern("quoted").sub(" x ", body).rstrip('\n\r\t ;:{}[]()<>=|\\#*"')
+    if (operator := _pattern("operator").search(body)) is not None:
+        body = body[: operator.start()]
+    words = body.split()
+    plain = [word.lower().rstrip(",.:;!?)") for word in words if _pattern("plain_word").fullmatch(word)]
+    if len(words) < (4 if operator else 3) or 5 * len(plain) < 3 * len(words):
+        return False
+    if any(_says(kind, body) for kind in ("binding", "asks", "lasting")) or _has("deixis", body):
+        return True
+    if any(word in _words("foreign_directives") for word in plain):
+        return True
+    if operator is not None:
+        return False
+    if _pattern("short_rule").match(body):
+        return True
+    if body[0].isupper() and _begins_with_verb(body, sure=True):
+        return True
+    return sum(word in _words("spoken") for word in plain) >= 1 + body[0].islower()
 
 
 @dataclass(frozen=True, slots=True)

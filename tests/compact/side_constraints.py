@@ -24,6 +24,24 @@ CONSTRAINTS = (
     "Bitte antworte immer auf Deutsch.",
     "Log through structlog only.",
 )
+# They stand on lines of their own, and look like code, quotes or tables by some sign.
+CODE_LIKE_CONSTRAINTS = (
+    "never call os.system()",
+    "Do not use eval();",
+    "Never commit to main;",
+    "> Do not deploy on Fridays",
+    "use `git rebase` (never `git merge`) {important}",
+    "For this project: never write to {data_dir}/raw;",
+    "Return early instead of nesting;",
+    "# Never push to the release branch",
+    "class names must be in PascalCase",
+    "(always ask before you delete a table)",
+    "[IMPORTANT] keep the changelog up to date",
+    "| style | always use metric units |",
+    "please run the tests before calling main()",
+    "Never set DEBUG = True;",
+    'All endpoints must return JSON {"error": "..."}',
+)
 # Written after the recognition was built, in other words and forms; it was not changed for these.
 OTHER_CONSTRAINTS = (
     "Stay away from the auth middleware.",

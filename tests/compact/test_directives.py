@@ -4,6 +4,8 @@ import pytest
 
 from compact.directives import FACT, LASTING, REQUEST, REST, WISH, commitments, weighed_sentences
 
+from .side_constraints import CODE_LIKE_CONSTRAINTS
+
 
 def weighed(text):
     return [(text[each.start : each.end], each.weight) for each in weighed_sentences(text)]
@@ -92,6 +94,65 @@ def test_programs_and_logs_bind_nothing(line):
     assert weighed(line) == [(line, REST)] or weighed(line) == [(line.strip(), REST)]
     assert weighed(f"```\nNever push\n```\n{line}\nUse it.")[-1] == ("Use it.", REQUEST)
     assert weighed(f"```\nNever push\n```\n{line}")[1] == ("Never push", REST)
+
+
+@pytest.mark.parametrize("line", CODE_LIKE_CONSTRAINTS)
+def test_what_reads_as_a_sentence_binds_whatever_it_ends_with(line):
+    text = f"The queue is long.\n{line}\nThe cache has 40 rows."
+    assert dict(weighed(text))[line] >= REQUEST
+    assert dict(weighed(f"foo.bar();\n\n{line}\n\nreturn x;"))[line] >= REQUEST
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Rules:\n  * never push\n  * never deploy",
+        "See main():\n* never push",
+        "WARNING: never push",
+        "Public API: never push it",
+        "Final note: never push;",
+        "# Rules\n- never push;",
+        "no force, never push;",
+        "<important>never push it</important>",
+        "/* never push it */",
+        "Bitte niemals push() verwenden;",
+    ],
+)
+def test_marks_of_lists_headings_and_labels_are_no_signs_of_code(text):
+    assert [each for each, weight in weighed(text) if "push" in each and weight >= REQUEST]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "return x;",
+        "if (a) {",
+        "foo.bar();",
+        "return never;",
+        "use strict;",
+        "let mut only = 1;",
+        "assert_never(value);",
+        'throw new Error("You must not call this");',
+        "import { always } from './must';",
+        "} // do not remove",
+        "x = 1;\n# do not remove",
+        "/**\n * Do not call this.\n */\nvoid f();",
+        "// Never inline this.\nint f(void);",
+        "    # always keep this\n    y = 2",
+        "diff --git a/x b/x\n@@ -1,2 +1,2 @@\n-# never do this\n+# Always do that",
+        'at never.call(main.js:1)\n  File "x.py", line 1',
+        "[INFO] do not panic",
+        "src/a.c:12:3: warning: f must not be called",
+        "DROP TABLE users;",
+        "ALTER TABLE ONLY users ADD CONSTRAINT must;",
+        '"description": "Never call this",',
+        "<p>You must not do this</p>",
+        "$ please run always",
+        "declare function f(): never;",
+    ],
+)
+def test_lines_of_programs_diffs_and_logs_bind_nothing(code):
+    assert [each for each in weighed(f"It has 40 rows.\n\n{code}\n\nIt is old.") if each[1] >= REQUEST] == []
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """What a person said once, and what the agent promised, is shown to the model after many compactions."""
 
+from pathlib import Path
+
 import pytest
 
 from .side_constraints import (
+    CODE_LIKE_CONSTRAINTS,
     CONSTRAINTS,
     OTHER_CONSTRAINTS,
     OTHER_PROMISES,
@@ -35,6 +38,27 @@ def test_most_of_what_is_said_in_other_ways_stands_too(user_tokens, window, prom
     world = said_once(sentences, user_tokens, window, promised)
     compacted(world, 5)
     assert len(surviving(world, sentences)) >= 14
+
+
+@pytest.mark.parametrize(("user_tokens", "window"), ROOMS)
+def test_what_looks_like_code_but_reads_as_a_sentence_stands_too(user_tokens, window):
+    lines = tuple(f"\n{each}\n" for each in CODE_LIKE_CONSTRAINTS)
+    world = said_once(lines, user_tokens, window)
+    for rounds in (1, 4):
+        compacted(world, rounds)
+        assert surviving(world, CODE_LIKE_CONSTRAINTS) == list(CODE_LIKE_CONSTRAINTS)
+
+
+def test_pasted_source_files_do_not_push_out_what_is_said_between_them():
+    world, folder = World(judged=False), Path(__file__).parents[2] / "compact"
+    files = sorted(folder.glob("*.py"))
+    for each, path in zip(CODE_LIKE_CONSTRAINTS, files[1:], strict=False):
+        text = path.read_text()
+        middle = text.index("\n\n", len(text) // 2)
+        world.user(f"Here is what I have:\n{text[:middle]}\n\n{each}\n\n{text[middle:]}")
+        world.call("bash", "row\n" * 2_000, command="make")
+    compacted(world, 2)
+    assert surviving(world, CODE_LIKE_CONSTRAINTS) == list(CODE_LIKE_CONSTRAINTS)
 
 
 @pytest.mark.parametrize(("user_tokens", "window"), ROOMS)
