@@ -184,7 +184,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("skills", extension.show_skills, (), "always"),
     Command("trust", extension.show_trust, (), "bare"),
     Command("mcp", mcp.show_mcp, (), "bare"),
-    Command("config", settings.show_settings, ("settings",), "always"),
+    Command("config", settings.show_settings, ("settings",), "bare"),
     Command("theme", screen.set_theme, (), "always", at_screen=True, needs_session=False),
     Command("vim", screen.set_editing, (), "always", at_screen=True, needs_session=False),
     Command("hooks", settings.show_hooks, (), "always"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -15,11 +16,13 @@ from agent.events import CommandOutput, Event, Notice
 from agent.extensions.hooks.claude_settings import HOOK_KINDS
 from agent.formatting import shorten
 from agent.loop.cost_preview import OTHER_MODEL, tell_cold_cost
+from agent.menus import question_menu
 from agent.permissions.explanation import explanation
 from agent.permissions.modes import MODES
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.ports import HookEvent
+from compact.settings import CompactSettings
 from tools.base import ToolError
 from tools.bash import command_access
 from tools.files.text_encoding import pluralize
@@ -27,6 +30,7 @@ from transcripts.masking import mask
 
 from .screen_commands import set_editing, set_theme
 from .setting_menus import CHANGE_HINT, MODE_WORDS, effort_menu, model_menu, permission_menu, settings_menu
+from .system_commands import show_sandbox
 
 FLAG_SETTINGS = (
     "model",
@@ -46,7 +50,13 @@ PLAIN_SETTINGS = (
     "deny",
     "pass_env",
 )
-SECRET_SETTINGS = ("key", "token", "custom_headers")  # shown as set or not
+# Shown as set or not; the variable that each is read from.
+SECRET_SETTINGS: Mapping[str, str] = {
+    "key": "ANTHROPIC_API_KEY",
+    "token": "ANTHROPIC_AUTH_TOKEN",
+    "custom_headers": "ANTHROPIC_CUSTOM_HEADERS",
+}
+OTHER_SETTINGS = ("provider", "notify", "hooks", "status_line", "output_style", "prices")  # not in the list
 MAX_DENIED_CALLS = 5  # shown by /permissions, the newest
 MAX_ARGUMENT_CHARS = 80  # shown of a denied call
 SettingRow = tuple[str, Any, str]  # name, value, where it was set
@@ -212,8 +222,12 @@ def _first_argument(arguments: object) -> str:
 
 async def show_settings(controller: Controller, argument: str) -> Event | None:
     """Show the settings in force and where each was set. That is a file, the environment, a flag, or a \
-command. Choose one from the list to change it."""
+command. Choose one from the list to change it; `/config NAME` shows the values that it takes, \
+`/config NAME VALUE` sets it for this session."""
     rows = [*_settings(controller), *_compaction_settings(controller)]
+    if argument:
+        name, _, value = argument.partition(" ")
+        return await _change_named(controller, name, value.strip(), {name for name, _, _ in rows})
     if controller.chooser is not None:
         shown = [(name, _shown_value(name, value), origin) for name, value, origin in rows]
         row = await controller.chooser.choose(settings_menu(shown))
@@ -225,24 +239,55 @@ command. Choose one from the list to change it."""
     return Notice(f"to change them permanently: {path}; the README lists the names")
 
 
-async def _change_setting(controller: Controller, name: str) -> Event | None:
+async def _change_named(controller: Controller, name: str, value: str, listed: set[str]) -> Event | None:
+    """Change the setting of that name; one of [compact] may be named without its table."""
+    tuning = (f"compact.{each.name}" for each in dataclasses.fields(CompactSettings))
+    known = {*listed, *OTHER_SETTINGS, *tuning}
+    name = name if name in known or f"compact.{name}" not in known else f"compact.{name}"
+    if name not in known:
+        short = {each.removeprefix("compact."): each for each in sorted(known)}
+        near = difflib.get_close_matches(name.removeprefix("compact."), short, 1)
+        hint = f"did you mean {short[near[0]]}?" if near else "/config lists them"
+        return Notice(f"there is no setting {name}; {hint}", "warning")
+    if value and controller.setup.options.headless:
+        return Notice("a script sets it by a flag, the environment or a settings file", "error")
+    return await _change_setting(controller, name, value)
+
+
+async def _change_setting(controller: Controller, name: str, value: str = "") -> Event | None:
     """Change a setting in this session where that can be, else say where it is changed."""
     if name in CHANGED_BY:
-        return await CHANGED_BY[name](controller, "")
-    commands = {"sandbox": "/sandbox auto, require or off", "policy": "--policy"}
+        return await CHANGED_BY[name](controller, value)
+    if name in SECRET_SETTINGS:
+        return Notice(f"{SECRET_SETTINGS[name]} in the environment sets it, from the next start on")
     path = controller.setup.config.user_dir / "settings.toml"
-    here = f"{commands[name]} changes it in this session; " if name in commands else ""
-    entry = f"`{name.removeprefix('compact.')} = ...` {'in [compact] ' if '.' in name else ''}in {path}"
+    here = "--policy changes it for a session; " if name == "compact.policy" else ""
+    table = "in [compact] " if name.startswith("compact.") else ""
+    entry = f"`{name.removeprefix('compact.')} = {value or '...'}` {table}in {path}"
     return Notice(f"{here}{entry} changes it from the next start on")
 
 
-# What changes a setting in this session, by a menu or at once.
+async def _set_mode(controller: Controller, value: str) -> Event | None:
+    return await set_permissions(controller, f"mode {value}" if value else "")
+
+
+async def _set_keys(controller: Controller, value: str) -> Event | None:
+    if not value and controller.chooser is not None:
+        menu = question_menu("The keys of which editor?", emacs="those of Emacs", vim="those of vim")
+        if (row := await controller.chooser.choose(menu)) is None:
+            return None
+        value = row.value
+    return await set_editing(controller, value)
+
+
+# What changes a setting in this session; without a value, by a menu.
 CHANGED_BY: Mapping[str, Callable[[Controller, str], Awaitable[Event | None]]] = {
     "model": set_model,
     "effort": set_effort,
-    "permission_mode": set_permissions,
+    "permission_mode": _set_mode,
+    "sandbox": show_sandbox,
     "theme": set_theme,
-    "editing": set_editing,
+    "editing": _set_keys,
 }
 
 

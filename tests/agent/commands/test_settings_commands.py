@@ -13,6 +13,7 @@ from agent.app.controller import next_mode
 from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
 from agent.errors import UsageError
+from agent.events import ScreenSetting
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.selection import ModelSelection
 from agent.permissions.permission_store import store_rule
@@ -210,6 +211,40 @@ def test_config_tells_where_each_setting_was_set(tmp_path: Path) -> None:
         assert "PreToolUse  Bash  guard.sh  (" in await run.do("/hooks")
 
     run_controller(tmp_path, work)
+
+
+def test_config_takes_a_name_and_a_value(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert 'theme = "dark" in ' in await run.do("/config theme dark")
+        assert run.emitted(ScreenSetting) == [ScreenSetting("theme", "dark")]
+        assert "the themes are auto, dark" in await run.do("/config theme pink")
+        assert "mode   acceptEdits: " in await run.do("/config permission_mode acceptEdits")
+        assert "the effort is now low" in await run.do("/config effort low")
+        assert "setting  off" in await run.do("/config sandbox off")
+        assert "`trigger = 9` in [compact] in /" in await run.do("/config trigger 9")
+        assert "`notify = ...` in /" in await run.do("/config notify")
+        told = await run.do("/config key sk-123456789")
+        assert told == "ANTHROPIC_API_KEY in the environment sets it, from the next start on"
+        assert await run.do("/config them") == "there is no setting them; did you mean theme?"
+        assert "did you mean compact.trigger?" in await run.do("/config compact.triger 3")
+        assert await run.do("/config zzzz 1") == "there is no setting zzzz; /config lists them"
+        chooser = run.controller.chooser = ScriptedChooser("light", "vim", "mode manual", "")
+        assert 'theme = "light" in ' in await run.do("/config theme")
+        await run.do("/config editing")
+        assert run.emitted(ScreenSetting) == [ScreenSetting("editing", "vim")]
+        assert "mode   manual" in await run.do("/config permission_mode")
+        assert await run.do("/config effort") == "" and len(chooser.menus) == 4
+
+    run_controller(tmp_path, work)
+
+
+def test_a_script_sets_nothing_by_config(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "a script sets it by a flag" in await run.do("/config permission_mode bypassPermissions")
+        assert run.controller.in_use[1].permissions.rules.mode == "manual"
+        assert "compact.policy" in await run.do("/config")
+
+    run_controller(tmp_path, work, headless=True)
 
 
 def test_a_command_line_is_explained_by_its_simple_commands(tmp_path: Path) -> None:
