@@ -233,6 +233,11 @@ def test_a_search_that_meets_a_secret_on_its_way_is_no_reason_to_ask(run: Walled
     assert found(replace(run, line="grep token ~/.ssh/id"), output) is not None
 
 
+def test_a_search_writes_nothing_where_it_may_not_look(run: WalledRun) -> None:
+    message = f"grep: {run.cwd.parent}/home/kept: Permission denied"
+    assert find_refusal(replace(run, line="grep -r word ../home", output=message)) is None
+
+
 def test_a_place_that_the_person_let_through_is_not_forbidden(run: WalledRun) -> None:
     home = run.cwd.parent / "home"
     wider = replace(run.profile, writable=(home / ".cargo",), hidden=())

@@ -40,7 +40,7 @@ _PROGRAM = re.compile(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
 _NO_PROGRAMS = re.compile(r"[\w.]*(?:Error|Exception)|E[A-Z]+|error|fatal|warning|ERROR|Errno", re.ASCII)
 _COMMAND_WORD = re.compile(r"(?:\s*(?:cd\s[^;&|]*(?:&&|;)|\w+=\S*\s))*\s*(?:[^\s;&|]*/)?([\w.+-]+)")
 
-# Programs that look into every folder: what they may not is part of the answer, unless it was named.
+# Programs that look into every folder and write nothing: that is part of the answer, unless named.
 _SEARCHING = frozenset(
     ["find", "fd", "fdfind", "grep", "egrep", "fgrep", "rg", "ag", "ack", "ls", "du", "tree"]
 )
@@ -119,7 +119,7 @@ def _refused_path(run: WalledRun, lines: Sequence[str]) -> WallRefusal | None:
             action = _refused_action(run, path, lines[at]) if path is not None else None
             if path is not None and action is not None:
                 program = _program(lines[at], run.line)
-                if action == "read" and program in _SEARCHING and path.name not in run.line:
+                if program in _SEARCHING and (action == "write" or path.name not in run.line):
                     continue
                 folder = str(run.profile.folder)
                 return WallRefusal("read" if action == "read" else "write", str(path), program, folder)
