@@ -18,6 +18,7 @@ from .codec import BadLine, decode_line
 from .facts import Fact, Metadata, Opened, User
 from .messages import TextBlock, said_by_person
 from .record_errors import AmbiguousSession, NoSuchSession, RecordUnreadable
+from .render_text import name_of
 from .session_lock import RECORDS_FOLDER
 
 MAX_END_BYTES = 1 << 16  # read of the end of a large file
@@ -162,12 +163,6 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
         parent=opened.parent if opened else None,
         agent=_agent_of(opened) if opened else "",
     )
-
-
-def name_of(notes: Iterable[Metadata]) -> str:
-    """The name that the person gave a session last, on one line, or ""."""
-    names = [note.about.get("name", "") for note in notes if note.topic == "name"]
-    return " ".join(str(names[-1]).split()) if names else ""
 
 
 def _agent_of(opened: Opened) -> str:

@@ -85,10 +85,14 @@ def shortened(text: str) -> str:
 
 def session_title(facts: Sequence[Fact], sid: str) -> str:
     """The name that a session was given last, else the beginning of its first prompt, else its id."""
-    names = [one for one in facts if isinstance(one, Metadata) and one.topic == "name"]
-    if names and (name := names[-1].about.get("name")):
-        return str(name)
-    return first_words(facts) or f"Session {sid}"
+    name = name_of(one for one in facts if isinstance(one, Metadata))
+    return name or first_words(facts) or f"Session {sid}"
+
+
+def name_of(notes: Iterable[Metadata]) -> str:
+    """The name that the person gave a session last, on one line, or ""."""
+    names = [note.about.get("name", "") for note in notes if note.topic == "name"]
+    return " ".join(str(names[-1]).split()) if names else ""
 
 
 def first_words(facts: Iterable[Fact]) -> str:

@@ -19,8 +19,7 @@ from agent.session.session import Session
 from agent.version import __version__
 from compact.settings import WindowState, state_of
 from tools.processes.jobs import command_runner
-from transcripts.listing import name_of
-from transcripts.render_text import first_words
+from transcripts.render_text import first_words, name_of
 
 from .composition import Services
 from .hooks import RunCommand, commands_within

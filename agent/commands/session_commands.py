@@ -22,8 +22,8 @@ from tools.processes.env_filter import filter_environment
 from transcripts.entries import Exchange
 from transcripts.export import export_text, write_private
 from transcripts.facts import Opened
-from transcripts.listing import name_of
 from transcripts.record_errors import SessionInUse
+from transcripts.render_text import name_of
 
 MAX_LISTED_SESSIONS = 20
 MAX_QUOTED_CHARS = 30  # of an answer that was copied

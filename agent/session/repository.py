@@ -24,11 +24,12 @@ from transcripts.disk import read_regular
 from transcripts.facts import Fact, Opened
 from transcripts.fold import fold
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
-from transcripts.listing import SessionSummary, find_session, name_of, newest_session, recorded_sessions
+from transcripts.listing import SessionSummary, find_session, newest_session, recorded_sessions
 from transcripts.load import LazyResults, LoadedRecord, fetch_everything, read_record
 from transcripts.masking import SecretMasks
 from transcripts.originals import Originals
 from transcripts.record_errors import RecordTooNew, StoreError
+from transcripts.render_text import name_of
 from transcripts.search import IndexThread
 from transcripts.session_lock import RECORDS_FOLDER, new_sid, path_of
 from transcripts.store import Store, create_store, resume_store

@@ -183,3 +183,4 @@ def test_a_name_of_an_old_record_is_shown_on_one_line(tmp_path: Path) -> None:
     keep(tmp_path, "s1", opened(tmp_path), Metadata(2, 0.0, "name", {"name": "two\n lines"}))
     assert recorded_sessions(tmp_path)[0].name == "two lines"
     assert find_session(tmp_path, "two lines").stem == "s1"
+    assert session_title([Metadata(2, 0.0, "name", {"name": "two\n lines"})], "s1") == "two lines"
