@@ -165,7 +165,7 @@ def compacted(world: World, rounds: int) -> int:
             for at in range(6):
                 world.call("bash", f"row {at}\n" * (world.window.size // 60), command=f"make part_{at}")
             world.reply(f"Step {number} is done.")
-        made = world.compact("tool", summary)
+        made = world.compact("manual", summary)
         assert made.proposals, made.note
         parts = [part for message in world.folded.view for part in message.parts]
         shown = (part for part in parts if not words(part.block).startswith(RESTORED_HEADING))
