@@ -27,7 +27,7 @@ from compact.settings import (
 )
 from compact.summary_prompt import SummaryFailed, request_summary
 from compact.summary_record import FoldLimits, ledger_before, record_limit, summary_in
-from compact.uncompact import exemptions
+from compact.uncompact import exemptions, in_force
 from transcripts.facts import Edit, Reply, User
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock
@@ -39,6 +39,7 @@ ATTEMPTS = (
     FoldLimits("auto", restoring=False),
     FoldLimits("auto", tail=0, restoring=False),
 )
+RIGHT_AFTER_CALLS = 5  # since the newest compaction
 SHORT_TAIL_TOKENS = 2_000  # by our count
 ALL_RECENT = "nothing to do: all of the conversation is recent, and that is kept word for word"
 TOO_LITTLE = "a summary would free less than a tenth, so nothing was done"
@@ -120,15 +121,27 @@ def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> 
 
 
 def _does_not_pay(situation: Situation) -> str:
-    """Why a summary of usual size, which nobody but the model wants, is not worth its price; "" if it is."""
+    """Why, right after another, a compaction that the model wants is not worth its price; "" if it is."""
+    if situation.tokens >= situation.trigger_tokens or not _is_right_after_another(situation):
+        return ""
     proposal = _fold_with(situation, "tool", dummy_summary(situation))
-    if proposal is None or situation.tokens >= situation.trigger_tokens:
+    if proposal is None:
         return ""
     calls, freed = proposal.report["pays_back_calls"], proposal.report["freed"]
     if calls <= situation.settings.batch_interval_calls * cheapness(situation.prices.read):
         return ""
     frees = f"a summary would free about {freed:,} of {situation.tokens:,} tokens"
     return f"{frees} and pay for itself only after {calls:,} calls, so nothing was done"
+
+
+def _is_right_after_another(situation: Situation) -> bool:
+    """Whether there were few calls since the newest compaction, or little was added."""
+    reports = [made.report for made in in_force(situation.folded) if "calls" in made.report]
+    if not reports:
+        return False
+    calls = situation.folded.conversation.reply_count - int(reports[-1]["calls"])
+    added = situation.tokens - int(reports[-1]["after"])
+    return calls <= RIGHT_AFTER_CALLS or added < situation.settings.min_gain_share * situation.tokens
 
 
 def _has_to_shrink(situation: Situation, trigger: Trigger) -> bool:
