@@ -115,6 +115,9 @@ def test_a_compaction_that_the_model_asks_for_right_after_another_is_refused():
     assert not again.proposals and len(world.questions) == asked + 1, "the model is not asked either"
     assert before == world.situation.tokens and freed < before / 4 and calls > 50
     assert [each.layer for each in world.plan("manual").proposals] == ["summary"], "a person may"
+    for at in range(6):
+        world.call("bash", f"row {at}\n" * 200, command=f"make {at}")
+    assert [each.layer for each in world.plan("tool").proposals] == ["summary"], "and later the model too"
 
 
 def test_what_the_window_took_back_is_exempt_no_more():
