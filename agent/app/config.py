@@ -189,8 +189,8 @@ def _checked(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]
 
 def _judged(path: Path | str, name: str, problem: str, value: Any) -> str:
     """The problem again, to be warned of. Raises ConfigError where a warning would not do."""
-    if name not in GUARDING_SETTINGS and difflib.get_close_matches(name, ("deny",)):
-        raise ConfigError(f"{path}: {name!r} is no setting; did you mean 'deny'?")
+    if (meant := difflib.get_close_matches(name, ("deny", "hooks"), 1)) and name not in GUARDING_SETTINGS:
+        raise ConfigError(f"{path}: {name!r} is no setting; did you mean {meant[0]!r}?")
     if name in GUARDING_SETTINGS:
         quoted = json.dumps(value, ensure_ascii=False, default=str)
         hint = f"; write deny = [{quoted}]" if name == "deny" and isinstance(value, str) else ""

@@ -155,8 +155,10 @@ def _entries(name: str, groups: Any) -> Iterator[HookEntry | str]:
         return
     if not events:
         near = difflib.get_close_matches(name, [*SHORT_NAMES, *map(str, HookEvent)], 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(HookEvent)}"
-        yield f"{name!r} is no event, and its hooks are ignored; {hint}"
+        if near:  # a guard with a slip in its name would guard nothing
+            yield HookMistake(f"{name!r} is no event; did you mean {near[0]!r}?")
+        else:
+            yield f"{name!r} is no event, and its hooks are ignored; there are {', '.join(HookEvent)}"
         return
     if isinstance(groups, str) and groups.strip():
         for event in events:

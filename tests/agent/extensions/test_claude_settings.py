@@ -143,8 +143,8 @@ def test_what_a_flag_has_for_others_is_told_and_a_mistake_is_an_error(tmp_path: 
 
     (warning,) = load({"Stop": [{"hooks": [{"type": "prompt", "prompt": "p"}]}]})
     assert warning.startswith("--settings: hooks: a hook of the type 'prompt'")
-    (warning,) = load({"PreTolUse": [{"hooks": [{"command": "guard.sh"}]}]})
-    assert "ignored; did you mean 'PreToolUse'" in warning
+    with pytest.raises(ConfigError, match="did you mean 'PreToolUse'"):
+        load({"PreTolUse": [{"hooks": [{"command": "guard.sh"}]}]})
     with pytest.raises(ConfigError, match="takes a command"):
         load({"PreToolUse": [{"hooks": [{"command": 5}]}]})
 
