@@ -13,9 +13,10 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 LASTING, REQUEST, WISH, FACT, REST = 5, 4, 3, 2, 1  # weights of sentences, the heaviest first
+HEADING = -1  # it has no weight of its own
 MAX_SENTENCE_CHARS = 600  # a longer one is data, not speech, and weighs least
 MAX_ITEM_START_CHARS = 160  # of an item that counts as a rule although it has no verb
 MAX_ABBREVIATION_CHARS = 12  # before a full stop that may be one's
@@ -84,7 +85,7 @@ def _weight(sentence: str, code: bool) -> int:
     if code or len(sentence) > MAX_SENTENCE_CHARS or not _SPOKEN_WORD.search(sentence):
         return REST
     imperative = _is_imperative(sentence)
-    if _says("lasting", sentence) and (imperative or _binds(sentence)):
+    if _says("lasting", sentence) and (imperative or _says("binding", sentence)):
         return LASTING
     if _is_foreign(sentence):
         return REQUEST if _directs_in_another_language(sentence) else WISH
@@ -123,11 +124,6 @@ def _without_starter(sentence: str) -> str:
     return sentence[(found.end() if (found := _pattern("starter").match(sentence)) else 0) :]
 
 
-def _binds(sentence: str) -> bool:
-    """Whether a sentence that is no imperative forbids or demands something for good."""
-    return _says("binding", sentence)
-
-
 def _is_imperative(sentence: str) -> bool:
     """Whether an English sentence begins with a verb, or its main clause behind what is put in front."""
     body = _without_starter(sentence)
@@ -148,11 +144,10 @@ def _begins_with_verb(clause: str, sure: bool = False) -> bool:
         words.pop(0)
     if not words:
         return False
-    if words[0] == "only" and words[1:] and words[1] in _words("base_verbs"):
-        return True
     first = words[0].rstrip(",.!:;")
     second = words[1].rstrip(",.!?:;") if len(words) > 1 else ""
-    if first in ("don't", "don’t", "dont", "never", "always", "let's", "let’s", "not"):
+    only = first == "only" and second in _words("base_verbs")
+    if only or first in ("don't", "don’t", "dont", "never", "always", "let's", "let’s", "not"):
         return True
     if first in ("do", "have", "be", "let"):
         return second not in ("you", "i", "we", "they", "he", "she", "it") or first == "let"
@@ -290,16 +285,21 @@ def _is_code(line: str) -> bool:
     return 5 * len(_SYMBOL.findall(text)) > len(text)
 
 
+def _unmarked(line: str) -> str:
+    """The line without what may stand before its first word."""
+    return _pattern("mark").sub("", line, count=1)
+
+
 def _is_spoken(line: str) -> bool:
     """Whether a line with signs of code reads as a sentence: `never call os.system()`, `> Use tabs here;`.
 
-    It must be words for the most part, without operators; and with some words that programs have no use
-    for, or with many that are at the beginning of what is asked for.
+    It must be words for the most part, some of them such as programs have no use for.
     """
     if _pattern("machine").match(line):
         return False
-    body = _pattern("mark").sub("", line, count=1)
-    if _pattern("sure_start").match(body) or _has("unspaced_directive", body):
+    body = _unmarked(line)
+    labelled = any(_label_pattern(kind).match(line.strip()) for kind in get_args(CommitmentKind))
+    if labelled or _pattern("sure_start").match(body) or _has("unspaced_directive", body):
         return True
     body = _pattern("quoted").sub(" x ", body).rstrip('\n\r\t ;:{}[]()<>=|\\#*"')
     if (operator := _pattern("operator").search(body)) is not None:
@@ -310,22 +310,24 @@ def _is_spoken(line: str) -> bool:
         return False
     if any(_says(kind, body) for kind in ("binding", "asks", "lasting")) or _has("deixis", body):
         return True
-    if any(word in _words("foreign_directives") for word in plain):
-        return True
-    if operator is not None:
-        return False
-    if _pattern("short_rule").match(body):
-        return True
-    if body[0].isupper() and _begins_with_verb(body, sure=True):
-        return True
-    return sum(word in _words("spoken") for word in plain) >= 1 + body[0].islower()
+    if operator is not None or any(word in _words("foreign_directives") for word in plain):
+        return operator is None
+    asks = body[0].isupper() and _begins_with_verb(body, sure=True)
+    return (
+        asks
+        or _pattern("short_rule").match(body) is not None
+        or sum(word in _words("spoken") for word in plain) >= 1 + body[0].islower()
+    )
+
+
+CommitmentKind = Literal["promise", "decision", "rejected"]
 
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
     """A sentence of an assistant: a promise, a decision, or something that was tried and given up."""
 
-    kind: Literal["promise", "decision", "rejected"]
+    kind: CommitmentKind
     text: str
     weight: int
 
@@ -336,17 +338,43 @@ def commitments(text: str, acts: bool) -> Iterator[Commitment]:
     `acts` tells that the reply calls tools: then "I will read the file" tells of its next step, and only what
     forbids, always holds or depends on a condition is a promise.
     """
+    under: CommitmentKind | None = None  # what the heading says, of the list or the paragraph behind it
+    past, taken = 0, False
     for start, end, code in _sentences(text):
-        sentence = text[start:end]
-        if code or len(sentence) > MAX_SENTENCE_CHARS:
+        sentence, gap, past = text[start:end], text[past:start], end
+        if code or (taken and not _ITEM_START.match(sentence) and gap.count("\n") > 1):
+            under = None
+        if code or len(sentence) > MAX_SENTENCE_CHARS or sentence.endswith("?"):
             continue
-        reason = _has("reason", sentence)
-        if weight := _promise_weight(sentence, acts):
-            yield Commitment("promise", sentence, weight)
-        elif _says("given_up", sentence):
-            yield Commitment("rejected", sentence, WISH + reason)
-        elif _says("decided", sentence):
-            yield Commitment("decision", sentence, WISH + reason)
+        kind, weight = _kind_and_weight(sentence, acts)
+        lists = weight == LASTING and sentence.endswith(":")
+        if weight == HEADING or sentence.startswith("#") or sentence.endswith(":"):
+            under, taken = (kind if lists or weight == HEADING else None), False
+        else:
+            taken = True
+        if (shown := kind or under) and weight != HEADING and (lists or not sentence.endswith(":")):
+            yield Commitment(shown, sentence, weight or REQUEST)
+
+
+def _kind_and_weight(sentence: str, acts: bool) -> tuple[CommitmentKind | None, int]:
+    """What a sentence of an assistant is, and what it weighs: HEADING for a label with nothing behind it."""
+    for kind in get_args(CommitmentKind):
+        found = _label_pattern(kind).match(sentence)
+        if found is not None and (found[2] or ":" in sentence or sentence[0] in "#*"):
+            return kind, LASTING if found[2] else HEADING
+    if weight := _promise_weight(sentence, acts):
+        return "promise", weight
+    reason = _has("reason", sentence)
+    if _says("given_up", sentence) or _pattern("gives_up").match(_unmarked(sentence)):
+        return "rejected", WISH + reason
+    decides = _says("decided", sentence) or _pattern("decides").match(_unmarked(sentence))
+    return ("decision", WISH + reason) if decides else (None, 0)
+
+
+@cache
+def _label_pattern(kind: CommitmentKind) -> re.Pattern[str]:
+    end = r"(?:\s*\([^()]*\))?[*_\s]*?(?:[:|—–]|\s-\s|\n|$)[\s*_|]*"
+    return re.compile(rf"(?i)(?:[\W_]|\d+[.)])*({_phrases(f'{kind}_label').pattern}){end}(.*)", re.DOTALL)
 
 
 def _promise_weight(sentence: str, acts: bool) -> int:
@@ -354,13 +382,18 @@ def _promise_weight(sentence: str, acts: bool) -> int:
     if _has("reports", sentence):
         return 0
     untouched = _says("untouched", sentence)
-    lasting = untouched or _says("lasting", sentence) or _has("negated", sentence)
+    lasting = untouched or _says("lasting", sentence) or _says("bound", sentence) or _has("held", sentence)
     if _says("own_future", sentence) or _has("unspaced_future", sentence):
-        return LASTING if lasting else 0 if acts else REQUEST
-    if acts:
-        holds = untouched and (_says("lasting", sentence) or _has("denied", sentence))
-        return REQUEST if holds or _says("for_good", sentence) else 0
-    agrees = _pattern("agrees").match(sentence) is not None
-    if agrees or untouched or _says("binding", sentence):
-        return REQUEST if agrees or _has("own", sentence) else WISH
-    return FACT if _has("will", sentence) or (_has("own", sentence) and lasting) else 0
+        return LASTING if lasting else 0 if acts or _has("next_step", sentence) else REQUEST
+    if _pattern("forswears").match(_unmarked(sentence)) or (acts and _says("for_good", sentence)):
+        return REQUEST
+    if acts or sentence.startswith("|"):
+        return REQUEST if untouched and (_says("lasting", sentence) or _has("denied", sentence)) else 0
+    if _pattern("agrees").match(sentence) is not None:
+        return REQUEST
+    own = _has("own", sentence)
+    if _has("told", sentence) or not (own or untouched or _has("deixis", sentence)):
+        return 0
+    if untouched or _says("binding", sentence):
+        return REQUEST if own else WISH
+    return FACT if lasting or _has("will", sentence) else 0

@@ -94,6 +94,24 @@ PROMISES = (
     "I shall write all messages in British English.",
     "I will report times in UTC.",
 )
+# What an assistant writes in the course of its work, on lines of their own.
+DECISIONS = (
+    "Decision: use Postgres, because SQLite locks under load.",
+    "**Decision:** retries are capped at three because the vendor bans us.",
+    "I'm dropping the regex idea: it is far too slow on the big file.",
+    "Switched from threads to asyncio, as the threads deadlocked.",
+    "| promise | I will not touch the billing module |",
+    "- **Rejected:** websockets, because the proxy cuts them.",
+    "Going with httpx over requests because it speaks HTTP/2.",
+    "The first approach didn't work because the socket is shared.",
+    "Reverted the cache change: it broke the diff.",
+    "I'll leave `src/billing.py` alone.",
+    "Ruled out: Celery (needs a broker).",
+    "Using a dataclass rather than a dict so that mypy checks it.",
+    "### Decision: keep the old endpoint until June",
+    "Tried `mmap` but it was slower on small files.",
+    "I won't change the public API.",
+)
 SUBJECTS = (
     "The scheduler",
     "Our importer",

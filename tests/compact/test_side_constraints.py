@@ -7,6 +7,7 @@ import pytest
 from .side_constraints import (
     CODE_LIKE_CONSTRAINTS,
     CONSTRAINTS,
+    DECISIONS,
     OTHER_CONSTRAINTS,
     OTHER_PROMISES,
     PROMISES,
@@ -47,6 +48,14 @@ def test_what_looks_like_code_but_reads_as_a_sentence_stands_too(user_tokens, wi
     for rounds in (1, 4):
         compacted(world, rounds)
         assert surviving(world, CODE_LIKE_CONSTRAINTS) == list(CODE_LIKE_CONSTRAINTS)
+
+
+@pytest.mark.parametrize(("user_tokens", "window"), ROOMS)
+def test_what_the_agent_decides_gives_up_and_promises_in_other_forms_stands_too(user_tokens, window):
+    world = said_once(tuple(f"\n\n{each}\n\n" for each in DECISIONS), user_tokens, window, promised=True)
+    for rounds in (1, 4):
+        compacted(world, rounds)
+        assert surviving(world, DECISIONS) == list(DECISIONS)
 
 
 def test_pasted_source_files_do_not_push_out_what_is_said_between_them():
