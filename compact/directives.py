@@ -59,6 +59,7 @@ def _has(name: str, sentence: str) -> bool:
 _SPOKEN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _SYMBOL = re.compile(r"[{}()\[\]<>=;|\\&^%~*$#@_+/]")
 _ITEM_START = re.compile(r"\s*(?:[-*•‣+–]|\d{1,3}[.)]|[a-zA-Z][.)]|\[[ xX]\])\s+")
+_CODE_SIGNS = ("machine", "code_start", "shifted_code")
 _END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])[」』”）]*\s*")
 _CLAUSE = re.compile(r"[,;]\s+|\s(?=(?:and|but|so|then|also|please|because)\s)", re.IGNORECASE)
 
@@ -280,7 +281,7 @@ def _is_code(line: str) -> bool:
     text = line.strip()
     if not text or (_ITEM_START.match(line) and not _has("code_end", text)):
         return False
-    if any(_pattern(sign).match(line) for sign in ("machine", "code_start")) or _has("code_end", text):
+    if any(_pattern(sign).match(line) for sign in _CODE_SIGNS) or _has("code_end", text):
         return True
     return 5 * len(_SYMBOL.findall(text)) > len(text)
 

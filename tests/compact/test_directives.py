@@ -351,6 +351,9 @@ def test_what_reads_as_a_sentence_binds_whatever_it_ends_with(line):
         "<important>never push it</important>",
         "/* never push it */",
         "Bitte niemals push() verwenden;",
+        "return [] instead of push",
+        "return foo.push to the caller",
+        "raise PushError (never ValueError) from push",
     ],
 )
 def test_marks_of_lists_headings_and_labels_are_no_signs_of_code(text):
@@ -384,6 +387,13 @@ def test_marks_of_lists_headings_and_labels_are_no_signs_of_code(text):
         "<p>You must not do this</p>",
         "$ please run always",
         "declare function f(): never;",
+        "def f():\n    return value\n    raise ValueError(value)",
+        "return self.value",
+        "yield item_of(value)",
+        'raise ToolError("Do not call this")',
+        "async def run():\n    pass",
+        "index 2f76a6a..56ffb41 100644",
+        "12→// always keep this",
     ],
 )
 def test_lines_of_programs_diffs_and_logs_bind_nothing(code):
