@@ -21,6 +21,7 @@ from .invariants import changed_span
 UNCACHED_LAYERS = frozenset({"budget", "unthink", "repair"})
 
 
+_CHANGES = (Opened, Instructed, Undone, Compacted)  # facts after which a request is another
 LOOK_BACK_BLOCKS = 20  # before a breakpoint, within which an entry is found
 MAX_APPENDED_BLOCKS = 18  # since the last request, for which its end is within the look-back: two to spare
 
@@ -91,7 +92,7 @@ def cached_messages(folded: Folded, then: Folded, first: int, since: float) -> i
     """
     view = then.view
     ends = [*cache_breakpoints(then), len(view) - 1]
-    entries = _entries(folded, view, first, since)
+    entries = set(_entries(folded, view, first, since))  # most requests mark the same
     return max((at + 1 for at in entries if any(_reaches(view, end, at) for end in ends)), default=0)
 
 
@@ -105,24 +106,30 @@ def _entries(folded: Folded, view: View, first: int, since: float) -> Iterator[i
     changed = {"": first}  # what was changed since the request that is looked at -> the first seq of it
     compactions = {made.id: made for made in folded.compactions}
     used: float | None = None  # when the request after it read its entry
+    same, place = first, view.index_of(first)
     for fact in reversed(folded.facts):
-        match fact:
-            case Opened() | Instructed():
+        if isinstance(fact, RequestSent):
+            if fact.instructions:
+                continue
+            if (fact.ts if used is None else used) < since:
                 return
-            case Undone(id=ident, edits=edits):
-                changed |= _first_of(f"undone {ident}", edits)
-                changed |= _first_of(ident, compactions[ident].edits) if ident in compactions else {}
-            case Compacted(id=ident) if ident in folded.undone:
-                changed.pop(ident, None)
-            case Compacted(id=ident, edits=edits):
-                changed |= _first_of(ident, edits)
-            case RequestSent(instructions="") as sent:
-                if (sent.ts if used is None else used) < since:
+            used = fact.ts
+            if fact.seq <= same:
+                yield view.index_of(fact.seq) - 1
+            yield from (mark for mark in fact.marks if mark < place)
+        elif isinstance(fact, _CHANGES):
+            match fact:
+                case Opened() | Instructed():
                     return
-                used, same = sent.ts, min(changed.values())
-                if sent.seq <= same:
-                    yield view.index_of(sent.seq) - 1
-                yield from (mark for mark in sent.marks if mark < view.index_of(same))
+                case Undone(id=ident, edits=edits):
+                    changed |= _first_of(f"undone {ident}", edits)
+                    changed |= _first_of(ident, compactions[ident].edits) if ident in compactions else {}
+                case Compacted(id=ident) if ident in folded.undone:
+                    changed.pop(ident, None)
+                case Compacted(id=ident, edits=edits):
+                    changed |= _first_of(ident, edits)
+            same = min(changed.values())
+            place = view.index_of(same)
 
 
 def _first_of(name: str, edits: tuple[Edit, ...]) -> dict[str, int]:
