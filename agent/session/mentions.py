@@ -98,9 +98,10 @@ def _mention(written: str) -> Mention:
 
 
 async def attach(mentions: list[Mention], context: ToolContext, limits: AttachLimits) -> list[Attachment]:
-    """What the mentioned files come to, in order; at the end a line about those that are not there."""
+    """What the mentioned files come to, each once, in order; at the end a line about those not there."""
     made: list[Attachment] = []
     absent: list[str] = []
+    located: set[tuple[str, tuple[int, int] | None]] = set()  # only here a sentence's full stop is known
     left = limits.tokens
     for mention in mentions:
         try:
@@ -108,12 +109,16 @@ async def attach(mentions: list[Mention], context: ToolContext, limits: AttachLi
             if arguments is None:
                 absent.append(mention.path.rstrip(_TRAILING) or mention.path)
                 continue
+            place = (arguments.real_path(context), mention.lines)
+            if place in located:
+                continue
+            located.add(place)
             one = await _attached(mention, arguments, context, replace(limits, tokens=left))
         except ToolError as error:
             one = Attachment(_not_attached(mention.path, str(error).partition("\n")[0]), trouble=True)
         left -= sum(limits.count(block.text) for block in one.blocks if isinstance(block, TextBlock))
         made.append(one)
-    told = await _about_absent(absent, context) if absent else ""
+    told = await _about_absent([*dict.fromkeys(absent)], context) if absent else ""
     return [*made, Attachment(told)] if told else made
 
 

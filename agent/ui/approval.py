@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from wcwidth import strip_sequences
 
@@ -268,7 +270,9 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
     question = panel.question
     is_new = panel.columns == 0
     if panel.columns != ctx.columns:  # new, or on a terminal that was resized
+        before = panel.body
         panel.body = [f"  {PLAN_ABOVE}"] if panel.plan_above else question_body(question, ctx)
+        panel.scroll = _same_place(panel.scroll, before, panel.body)
         panel.columns = ctx.columns
     head = ctx.clipped("warning", question_head(question))
     title = one_line(question.title)
@@ -281,7 +285,8 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
         air, room = 0, room + air
     if is_new and len(panel.body) > room:
         panel.scroll = _first_change(panel.body)
-    panel.scroll = min(panel.scroll, max(len(panel.body) - MIN_BODY_ROWS, 0))
+    last_page = len(panel.body) - room + 1 if len(panel.body) > room else 0  # a row tells its lines
+    panel.scroll = min(panel.scroll, last_page)
     shown = panel.body[panel.scroll : panel.scroll + room]
     if len(panel.body) > room:
         shown = panel.body[panel.scroll : panel.scroll + room - 1]
@@ -292,6 +297,17 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
     below = gap if not panel.reasoning else []
     lines = [*gap, head, *gap, *shown, *gap, *foot, *below]
     return [clip_painted(row, ctx.columns) for row in lines]
+
+
+def _same_place(at: int, before: list[str], after: list[str]) -> int:
+    """The row of a body drawn for other columns that holds what row `at` began with."""
+    # other columns break lines elsewhere, but the characters stay
+    old, new = (
+        [0, *accumulate(len(strip_sequences(row).replace(" ", "")) for row in body)]
+        for body in (before, after)
+    )
+    place = old[at] * new[-1] // max(old[-1], 1)
+    return bisect_left(new, new[bisect_right(new, place) - 1])
 
 
 def _first_change(body: list[str]) -> int:

@@ -11,7 +11,7 @@ from itertools import count
 from typing import ClassVar, cast
 
 from markdown_it import MarkdownIt
-from markdown_it.common.normalize_url import normalizeLinkText
+from markdown_it.common.normalize_url import normalizeLink, normalizeLinkText
 from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
@@ -45,7 +45,11 @@ MIN_LAYOUT_COLUMNS = 12  # below that text is only wrapped
 MAX_LAYOUT_CHARS = 60_000  # the same beyond that: rich takes up to 2 s for as much
 MIN_TEXT_COLUMNS = 6  # behind the indents of quotes and lists
 _INDENTING = ("blockquote_open", "list_item_open")
-_BARE_ADDRESS = re.compile(r"https?://[^\s<>\"'`]{1,2000}")
+# the punctuation of a sentence ends an address where it is none of ASCII
+_BARE_ADDRESS = re.compile(
+    r"https?://[^\s<>\"'`\u2010-\u2027\u2030-\u205e\u00ab\u00bb\u3001-\u3003\u3008-\u301f\uff01-\uff0f"
+    r"\uff1a-\uff1f\uff3b-\uff3d\uff5b-\uff65]{1,2000}"
+)
 _STYLES = RichTheme(
     {
         "markdown.h1": Style(bold=True, underline=True, color="magenta"),
@@ -203,8 +207,9 @@ def _with_bare_addresses(text: str) -> Iterator[Token]:
     for found in _BARE_ADDRESS.finditer(text):
         address = found[0].rstrip(".,;:!?")
         address = address if "(" in address else address.rstrip(")]}.,;:!?")
-        if is_safe_link(address):
-            link = Token("link_open", "a", 1, attrs={"href": address})
+        target = address if is_safe_link(address) else normalizeLink(address)
+        if is_safe_link(target):
+            link = Token("link_open", "a", 1, attrs={"href": target})
             yield from (_text(text[at : found.start()]), link, _text(address), Token("link_close", "a", -1))
             at = found.start() + len(address)
     yield _text(text[at:])

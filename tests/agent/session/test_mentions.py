@@ -76,6 +76,19 @@ def test_a_mentioned_file_is_attached_with_its_lines_and_counts_as_read(context:
     assert not is_stale(context, load_file(str(context.folder / "src" / "a.py")))
 
 
+def test_a_file_is_attached_once_however_it_is_written(context: ToolContext) -> None:
+    (context.folder / "b").write_text("b\n")
+    found = attached(
+        "@src/a.py and again @src/a.py. Also @src/../src/a.py, @b (@b); @src/a.py#L2, @q, @q.", context
+    )
+    assert [one.told for one in found] == [
+        "read src/a.py (40 lines)",
+        "read b (1 line)",
+        "read src/a.py (2-2 of 40)",
+        "@q names no file here",
+    ]
+
+
 def test_lines_a_folder_and_the_home_folder_can_be_mentioned(context: ToolContext, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "notes").write_text("mine\n")

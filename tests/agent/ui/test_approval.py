@@ -308,6 +308,35 @@ def test_a_question_is_drawn_anew_for_another_width_and_begins_where_the_change_
     assert any("- old" in row for row in small) and any("lines 9-" in row for row in small)
 
 
+LINES = [f" x{at} and some more words of line {at}\n" for at in range(1, 41)]
+
+
+def resized(diff, first, second):
+    """The panel, and what is drawn of it at the second (columns, rows), drawn before at the first."""
+    asked = question(tool="edit", title="a.py", preview={"diff": diff})
+    panel = ApprovalPanel(asked, approval_choices(asked), None)
+    for columns, rows in (first, second):
+        drawn = draw_approval(panel, RenderContext(columns, Theme(False, False)), rows)
+    return panel, [row.strip() for row in drawn]
+
+
+@pytest.mark.parametrize("second", [(120, 40), (40, 60)])
+def test_what_a_larger_terminal_has_room_for_is_not_scrolled_away(second):
+    diff = "@@ -1,12 +1,12 @@\n" + "".join([*LINES[:7], "-old\n", "+new\n", *LINES[8:12]])
+    panel, drawn = resized(diff, (40, 15), second)
+    assert panel.scroll == 0 and any(row.startswith("1   x1 ") for row in drawn)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [((40, 15), (120, 15)), ((120, 15), (40, 15)), ((30, 15), (12, 15))]
+)
+def test_in_other_columns_a_question_goes_on_with_the_line_that_was_first(first, second):
+    diff = "@@ -1,40 +1,40 @@\n" + "".join([*LINES[:20], "-old\n", "+new\n", *LINES[21:]])
+    panel, drawn = resized(diff, first, second)
+    assert any("x20" in row for row in panel.body[panel.scroll - 3 : panel.scroll + 1])
+    assert any(row.endswith("old") for row in drawn)
+
+
 def test_all_of_a_change_is_worth_more_than_air_around_it():
     asked = question(tool="edit", title="a.py", preview={"diff": f"@@ -1,11 +1,11 @@\n{LONG_EDIT}"})
 

@@ -120,6 +120,25 @@ def test_an_address_that_no_link_holds_is_shown_where_the_terminal_has_links(tex
     assert strip_sequences(draw_markdown(text, 60, Theme(links=True))) == shown
 
 
+@pytest.mark.parametrize(
+    ("text", "address", "target"),
+    [
+        ("see https://de.wikipedia.org/wiki/Ä_(b) too", "https://de.wikipedia.org/wiki/Ä_(b)",
+         "https://de.wikipedia.org/wiki/%C3%84_(b)"),
+        ("https://foo.bar/日本。次", "https://foo.bar/日本", "https://foo.bar/%E6%97%A5%E6%9C%AC"),
+        ("“https://foo.bar/é”—that", "https://foo.bar/é", "https://foo.bar/%C3%A9"),
+        ("https://müller.de/?q=ü.", "https://müller.de/?q=ü", "https://xn--mller-kva.de/?q=%C3%BC"),
+        ("https://e.org/हिन्दी", "https://e.org/हिन्दी",
+         "https://e.org/%E0%A4%B9%E0%A4%BF%E0%A4%A8%E0%A5%8D%E0%A4%A6%E0%A5%80"),
+        ("https://e.org/50%25%zz.", "https://e.org/50%25%zz", "https://e.org/50%25%zz"),
+    ],
+)  # fmt: skip
+def test_a_bare_address_is_a_link_in_every_script(text: str, address: str, target: str) -> None:
+    drawn = draw_markdown(text, 100, Theme(links=True))
+    assert re.findall(r"\x1b\]8;[^;]*;([^\x1b\x07]+)", drawn) == [target]
+    assert strip_sequences(drawn) == text and address in strip_sequences(drawn)
+
+
 def numbered(random: Random, count: int) -> str:
     """Text of words that occur once, in what markdown makes of words."""
     forms = ("{0}",) * 30 + (
