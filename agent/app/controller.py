@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Literal, Protocol
 
 from agent.events import Emit, Notice, TurnFinished, TurnStarted
-from agent.loop.context import TurnContext
+from agent.loop.context import ActiveSession, TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.loop.touched_files import text_named
 from agent.loop.turn import run_turn
@@ -71,6 +71,7 @@ class Controller:
 
     after_prompt  what the person ran since the last prompt: texts that go before the next one
     own_commands  how many commands the person ran with `!`
+    first_mode    the permission mode in which the first session begins
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class Controller:
         self._opened: asyncio.Task[bool] | None = None
         self._ready: asyncio.Task[None] | None = None
         self._beginning: SessionBeginning | None = None
+        self.first_mode = setup.mode
         self._status = SessionStatus(self.services)
 
     @property
@@ -115,9 +117,7 @@ class Controller:
     async def _start(self) -> None:
         announced = await self.open()
         await self.services.warm()
-        self.session, self.context = self.factory.first()
-        if self.setup.options.resume is not None:
-            await self.factory.restore_choices(self.session, self.context)
+        self.session, self.context = await _first_session(self)
         self._beginning = first_beginning(self.services, self.session, self.context)
         if self.setup.options.headless or self.setup.sandbox.mode == "require":
             await self._beginning.wall
@@ -193,7 +193,7 @@ class Controller:
 
     def cycle_mode(self) -> str:
         """See ports.Driver."""
-        return cycle_mode(self.context, self.setup)
+        return cycle_mode(self)
 
     def status(self) -> Status:
         """See ports.Driver."""
@@ -218,6 +218,16 @@ class Controller:
             await end_session(self.session, self.context, reason)
 
 
+async def _first_session(controller: Controller) -> ActiveSession:
+    """The session that the options ask for, as it was left, and in the mode that was chosen meanwhile."""
+    session, context = controller.factory.first()
+    if controller.setup.options.resume is not None:
+        await controller.factory.restore_choices(session, context)
+    if controller.first_mode != controller.setup.mode:
+        context.permissions.set_mode(controller.first_mode)
+    return session, context
+
+
 def joined_summaries(
     own: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]
 ) -> Sequence[tuple[str, str]]:
@@ -226,12 +236,16 @@ def joined_summaries(
     return (*own, *(each for each in others if each[0] not in names))
 
 
-def cycle_mode(context: TurnContext | None, setup: RunSetup) -> str:
-    """Go to the next permission mode, if there is a session; the mode then."""
+def cycle_mode(controller: Controller) -> Mode:
+    """Go to the next permission mode, and return it; before there is a session, it begins in that."""
+    context = controller.context
+    mode = next_mode(
+        controller.first_mode if context is None else context.permissions.rules.mode, controller.setup
+    )
     if context is None:
-        return setup.mode
-    mode = next_mode(context.permissions.rules.mode, setup)
-    context.permissions.set_mode(mode)
+        controller.first_mode = mode
+    else:
+        context.permissions.set_mode(mode)
     return mode
 
 

@@ -12,11 +12,13 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple, NoReturn
 
-# First words of commands that other agents have; nobody means one of them alone as a prompt.
+# First words of commands that other agents have, or that begin with a slash here. Nobody means one of them
+# alone as a prompt.
 FOREIGN_COMMANDS = frozenset({
-    "agents", "auth", "completion", "config", "doctor", "exec", "features", "install", "list", "login",
-    "logout", "migrate-installer", "models", "plugin", "plugins", "resume", "serve", "session",
-    "setup-token", "uninstall", "update", "upgrade",
+    "agents", "auth", "compact", "completion", "config", "context", "continue", "cost", "doctor", "exec",
+    "export", "features", "hooks", "init", "install", "list", "login", "logout", "logs", "migrate-installer",
+    "models", "plugin", "plugins", "resume", "rewind", "serve", "session", "setup-token", "skills", "stats",
+    "status", "uninstall", "update", "upgrade", "usage",
 })  # fmt: skip
 # What follows them there. Any other second word makes a sentence: "update the readme".
 COMMAND_VERBS = frozenset({
@@ -28,6 +30,12 @@ ELSEWHERE = {
     "config": "/config shows the settings",
     "doctor": "makeroom -p /doctor looks for what is missing",
     "resume": "makeroom --resume goes on with a session",
+    "continue": "makeroom -c goes on with the newest session",
+    "export": "makeroom sessions export ID writes a session down",
+    "init": "/init has the model write AGENTS.md",
+    "logs": "--debug-file FILE keeps one",
+    **dict.fromkeys(("compact", "context", "hooks", "rewind", "skills", "status"), "it begins with a slash"),
+    **dict.fromkeys(("cost", "stats", "usage"), "/cost shows what a session has cost"),
     "session": "makeroom sessions lists the sessions",
     "list": "makeroom sessions lists the sessions",
     "models": "/model shows and changes the model",

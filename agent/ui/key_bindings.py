@@ -140,7 +140,9 @@ def _cycle_mode(state: ReplState) -> None:
     """Shift-Tab: the completion before, or the next permission mode."""
     if state.editor.buffer.complete_state is not None:
         state.editor.buffer.complete_previous()
-    elif state.driver is not None:
+    elif state.driver is None:
+        state.early_modes += 1
+    else:
         state.driver.cycle_mode()
 
 

@@ -96,6 +96,8 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
             await _load_drawing()
         await asyncio.to_thread(import_module, f"{__package__}.transcript_view")
         driver = state.driver = await make_driver(partial(_emit, state), state.approval, state.picker)
+        for _ in range(state.early_modes):
+            driver.cycle_mode()
         driver.watch_status(state.terminal.invalidate)
         state.terminal.invalidate()
         if not await driver.open():

@@ -145,6 +145,7 @@ class ReplState:
         self.goes_on = setup.options.resume is not None  # with a session that there was
         self.driver: Driver | None = None
         self.prompted = False
+        self.early_modes = 0  # how often the mode was changed before there was a driver
         self.terminal = Terminal(setup.options.color, setup.config.theme)
         if setup.config.editing == "vim":
             self.terminal.set_editing("vim")

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from . import scripted_driver
-from .pty_terminal import PtyTerminal, forked_makeroom, scripted
+from .pty_terminal import PtyTerminal, forked_makeroom, makeroom, scripted
 
 
 def drafts(folder):
@@ -72,6 +72,12 @@ def test_a_missing_key_is_told_in_one_line_with_its_exit_code(tmp_path):
         assert terminal.ends() == 5
         assert "with o3 in" in terminal.text
         assert terminal.text.endswith("makeroom: no credentials: set OPENAI_API_KEY, or try --offline")
+
+
+def test_the_mode_that_is_chosen_while_the_program_starts_is_that_of_the_session(tmp_path):
+    with PtyTerminal(tmp_path, (100, 24), makeroom("--offline")) as terminal:
+        terminal.sees("❯").type("\x1b[Z\x1b[Zabc").sees("❯ abc", "plans only").misses("starting")
+        assert "plans only" in terminal.text
 
 
 def test_a_terminal_that_goes_away_ends_the_program(tmp_path):
