@@ -3,6 +3,9 @@
 Both see what git does not ignore, and neither our records nor secrets nor what a rule forbids to read.
 """
 
+# A Path raises where a folder may not be looked into.
+# ruff: noqa: PTH110, PTH113, PTH114
+
 from __future__ import annotations
 
 import os
@@ -17,14 +20,15 @@ from pydantic import Field, PrivateAttr
 
 from tools.files.line_window import MAX_WINDOW_BYTES
 from tools.files.project_files import MAX_LISTED_FILES, name_matcher, regular_files
-from tools.files.resolve_path import is_inside, one_line_path, resolve_path
+from tools.files.resolve_path import canonical_path, is_inside, one_line_path, resolve_path
 from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained
-from tools.files.text_encoding import pluralize
+from tools.files.text_encoding import has_surrogate, mark_stray_bytes, pluralize
 from tools.sandbox.guarded_names import is_protected
 
 from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 
 MAX_FOUND_LINES = 200  # shown at once unless the call says otherwise
+MAX_NOTED_FILES = 3  # of binary files that match, and of links that lead nowhere
 _MAX_GLOB_CHARS = 1_000
 _MAGIC = frozenset("*?[{\\")
 _ONE_GLOB = re.compile(r"(?:\{[^{}]*\}|[^,\s])+")  # of several globs; what is in braces stays together
@@ -57,11 +61,14 @@ class SearchArguments(Arguments):
 
 @dataclass(frozen=True, slots=True)
 class FileList:
-    """Files to look at: names below a folder; `complete` tells whether these are all."""
+    """Files to look at: names below a folder; `complete` tells whether these are all, `dead` which are links
+    that lead nowhere.
+    """
 
     folder: str
     names: Sequence[str]
     complete: bool = True
+    dead: Sequence[str] = ()
 
     @property
     def note(self) -> tuple[str, ...]:
@@ -71,26 +78,48 @@ class FileList:
 
 
 def list_files(
-    root: str, may_read: Callable[[str], bool], glob: str | None, abandoned: threading.Event
+    root: str,
+    may_read: Callable[[str], bool],
+    glob: str | None,
+    abandoned: threading.Event,
+    link_folders: Sequence[str] = (),
 ) -> FileList:
     """The files at or below a real path that fit the glob. Blocking. Raises ToolError, OSError.
 
     Below a place that is itself protected, which the person let the call read, nothing is left out for that.
+    With `link_folders`, also links to nothing, and to files below these that may be read without a question.
     """
     if not Path(root).is_dir():
         with opened_file(root):
             return FileList(str(Path(root).parent), [Path(root).name])
     fits = glob_matcher(glob) if glob else lambda name: True
     asked, prefix = is_protected(root, "read"), root.rstrip("/")
-    names, complete = regular_files(Path(root), abandoned.is_set)
-    seen = [
-        name
-        for name in names
-        if fits(name)
-        and (asked or not is_protected(f"{prefix}/{name}", "read"))
-        and may_read(f"{prefix}/{name}")
-    ]
-    return FileList(root, seen, complete)
+
+    def readable(path: str) -> bool:
+        return (asked or not is_protected(path, "read")) and may_read(path)
+
+    kinds = ("file", "link") if link_folders else ("file",)
+    names, complete = regular_files(Path(root), abandoned.is_set, kinds)
+    seen = [name for name in names if fits(name) and readable(f"{prefix}/{name}")]
+    links = [name for name in seen if link_folders and os.path.islink(f"{prefix}/{name}")]
+    targets = {name: _target(f"{prefix}/{name}") for name in links}
+    unfit = {name for name in links if not _leads_to_file(targets[name], link_folders, readable)}
+    dead = [name for name in links if name not in unfit and not os.path.exists(targets[name])]
+    return FileList(root, [name for name in seen if name not in unfit], complete, dead)
+
+
+def _target(link: str) -> str:
+    """The real path that a link leads to; the link itself where it leads in a circle."""
+    try:
+        return canonical_path(link)
+    except ToolError:
+        return link
+
+
+def _leads_to_file(target: str, folders: Sequence[str], readable: Callable[[str], bool]) -> bool:
+    """Whether what a link leads to is a file below the folders that may be read, or is not there at all."""
+    inside = any(is_inside(target, folder) for folder in folders)
+    return inside and readable(target) and (os.path.isfile(target) or not os.path.exists(target))
 
 
 def glob_matcher(pattern: str) -> Callable[[str], bool]:
@@ -145,8 +174,20 @@ def newest_first(folder: str, names: Sequence[str]) -> list[str]:
 
 
 def shown_path(file: str, context: ToolContext) -> str:
-    """A path as the other tools take it: relative to the current folder where it is below."""
-    return one_line_path(file, context.cwd)
+    """A path as the other tools take it: relative to the current folder where it is below.
+
+    Bytes that are no text, which no call can hold, are U+FFFD.
+    """
+    return one_line_path(mark_stray_bytes(file), context.cwd)
+
+
+def odd_names_note(files: Sequence[str]) -> list[str]:
+    """What to do about names that no other tool takes as they are shown."""
+    odd = sum(map(has_surrogate, files))
+    if not odd:
+        return []
+    names = pluralize(odd, "name")
+    return [f"[{names} with bytes that are no UTF-8 (shown as \ufffd): use bash with a glob]"]
 
 
 def page_of(lines: Sequence[str], arguments: SearchArguments, more: bool = False) -> tuple[list[str], str]:
@@ -189,14 +230,18 @@ async def find_files(arguments: GlobArguments, call: ToolCall) -> ToolResult:
     context, root = call.context, arguments.root(call.context)
     may_read = partial(context.may_read, TOOL.name)
 
-    def look(abandoned: threading.Event) -> tuple[list[str], tuple[str, ...]]:
-        files = list_files(root, may_read, split_glob(arguments.pattern)[1], abandoned)
+    link_folders = [root, *map(str, (context.folder, *context.added))]
+
+    def look(abandoned: threading.Event) -> tuple[FileList, list[str]]:
+        glob = split_glob(arguments.pattern)[1]
+        files = list_files(root, may_read, glob, abandoned, link_folders)
         newest, folder = newest_first(files.folder, files.names), files.folder.rstrip("/")
-        return [f"{folder}/{each}" for each in newest], files.note
+        return files, [f"{folder}/{each}" for each in newest]
 
     with os_errors_explained(root, context.folder):
-        found, notes = await in_thread(FILE_TIMEOUT_S, look)
-    shown, more = page_of([shown_path(each, context) for each in found], arguments, bool(notes))
+        files, found = await in_thread(FILE_TIMEOUT_S, look)
+    shown, more = page_of([shown_path(each, context) for each in found], arguments, not files.complete)
+    notes = [*_dead_note(files, context), *odd_names_note(found), *files.note]
     about = {"files": len(found)}
     if not found:
         missing = f"No file found in {shown_path(root, context)} (ignored files and secrets are left out)."
@@ -205,6 +250,12 @@ async def find_files(arguments: GlobArguments, call: ToolCall) -> ToolResult:
         return text_result("\n".join([missing, *notes]), human={"note": "nothing"}, about=about)
     body = "\n".join([*shown, *([more] if more else []), *notes])
     return text_result(body, human={"note": pluralize(len(found), "file")}, about=about)
+
+
+def _dead_note(files: FileList, context: ToolContext) -> list[str]:
+    named = [shown_path(f"{files.folder.rstrip('/')}/{each}", context) for each in files.dead]
+    more = f", ... ({len(named)})" if len(named) > MAX_NOTED_FILES else ""
+    return [f"[links that lead nowhere: {', '.join(named[:MAX_NOTED_FILES])}{more}]"] if named else []
 
 
 def _names_folder(pattern: str, root: str) -> bool:

@@ -14,7 +14,16 @@ from tools.files.search_engine import SEARCH_LIMIT_S, FoundLine, SearchOutput, S
 from tools.files.text_encoding import mark_stray_bytes, pluralize
 
 from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from .glob import FileList, SearchArguments, list_files, newest_first, page_of, shown_path
+from .glob import (
+    MAX_NOTED_FILES,
+    FileList,
+    SearchArguments,
+    list_files,
+    newest_first,
+    odd_names_note,
+    page_of,
+    shown_path,
+)
 from .truncate import without_tags
 
 MAX_CONTEXT_LINES = 50
@@ -24,7 +33,6 @@ _MAX_MESSAGE_CHARS = 500  # quoted of why a pattern cannot be used
 _CONTEXT_NAMES = ("-C", "-A", "-B")  # as the grep program calls the lines around a match
 _UNUSED_NAMES = ("-n", "type", "multiline")  # lines always have their numbers; the others are read first
 _FOREIGN_NAMES = {"include": "glob", "ignore_case": "-i", "case_insensitive": "-i"}
-_MAX_NAMED_FILES = 3  # of binary files that match
 # Globs of the types of files that ripgrep knows, where these are not "*." and the type's name.
 _TYPE_GLOBS = {
     "c": "*.{c,h}", "cpp": "*.{cpp,cc,cxx,hpp,hh,hxx,h,inl}", "csharp": "*.cs", "css": "*.{css,scss}",
@@ -118,7 +126,7 @@ def _result(
     notes = [more] if more else []
     if output.stopped:
         notes.append(f"[the search was stopped: {output.stopped}; give a narrower pattern, path or glob]")
-    notes += files.note
+    notes += [*odd_names_note([*by_name]), *files.note]
     note, about = pluralize(len(by_name), "file"), {"files": len(by_name)}
     if mode != "files_with_matches":
         about["matches"] = sum(counts.values())
@@ -141,8 +149,8 @@ def _nothing_found(
     yield f"No matches found in {pluralize(len(files.names), 'file')}."
     if output.binary:
         named = [shown_path(f"{files.folder.rstrip('/')}/{each}", context) for each in output.binary]
-        more = ", ..." if len(named) > _MAX_NAMED_FILES else ""
-        yield f"[binary files match: {', '.join(named[:_MAX_NAMED_FILES])}{more}; bash: grep -a]"
+        more = ", ..." if len(named) > MAX_NOTED_FILES else ""
+        yield f"[binary files match: {', '.join(named[:MAX_NOTED_FILES])}{more}; bash: grep -a]"
     if "\\|" in arguments.pattern:
         yield "[\\| stands for the character itself; alternatives are parted by | alone]"
 

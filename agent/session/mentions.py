@@ -22,6 +22,7 @@ from tools.files.resolve_path import FileArguments, one_line_path, suggestions
 from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
 from tools.files.text_encoding import pluralize
 from tools.read import folder_names, read_page, restore_seen
+from tools.truncate import is_plain
 from transcripts.messages import ATTACHED_LINE, Block, ImageBlock, TextBlock, empty_mapping, injected
 from transcripts.render_text import content_text
 
@@ -156,7 +157,7 @@ def _nearest(names: Sequence[str], context: ToolContext, gone: threading.Event) 
             continue
         if files is None:
             listed = regular_files(context.folder, gone.is_set)[0][:MAX_COMPARED_NAMES]
-            files = {each.rpartition("/")[2]: each for each in reversed(listed)}
+            files = {each.rpartition("/")[2]: each for each in reversed(listed) if is_plain(each)}
         last = Path(path).name
         found += [files[each] + mark for each in get_close_matches(last, files, 1, MIN_FILE_LIKENESS)]
     return list(dict.fromkeys(found))

@@ -271,3 +271,47 @@ def test_letters_are_found_in_files_of_an_old_encoding_too(searched: BashSession
     found = do(searched, grep.TOOL, pattern="CAF\u00c9", output_mode="content", **{"-i": True})
     line = "2:un caf\u00e9 cr\u00e8me"
     assert text(found).splitlines() == [f"{name}.txt:{line}" for name in ("new", "old", "wide")]
+
+
+def test_links_to_files_of_the_project_are_found_by_their_names(
+    project: BashSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "file").touch()
+    targets = {
+        "AGENTS_link.md": "src/app.py",
+        "link-dead": "gone/file",
+        "link-loop": "link-loop",
+        "link-folder": "src",
+        "link-secret": ".env",
+        "link-outside": str(outside / "file"),
+        "link-dead-outside": str(outside / "gone"),
+        "link-records": ".transcripts/s.jsonl",
+        "src/link-up": "../docs/guide.md",
+    }
+    for name, target in targets.items():
+        (project.folder / name).symlink_to(target)
+    assert globbed(project, "AGENTS_link.md") == ["AGENTS_link.md"]
+    *names, note = globbed(project, "*link*")
+    assert set(names) == {"AGENTS_link.md", "link-dead", "link-loop", "src/link-up"}
+    assert note == "[links that lead nowhere: link-dead, link-loop]"
+    assert globbed(project, "src/link*") == ["src/link-up"]
+    assert globbed(project, "**/guide.md") == ["docs/guide.md"]
+    assert "AGENTS_link.md" not in found(project, "needle")  # its target is searched
+    project.context.may_read = lambda tool, path: not path.endswith("app.py")
+    assert "AGENTS_link.md" not in globbed(project, "*link*")
+
+
+def test_names_that_are_no_text_or_hold_a_new_line_are_shown(searched: BashSession) -> None:
+    for raw in (b"caf\xe9.odd", b"nl\nname.odd", b"esc\x1b[2J.odd", b"d\xff/plain.odd"):
+        path = searched.folder / os.fsdecode(raw)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("needle\n")
+    names = {"caf\ufffd.odd", "nl␊name.odd", "esc␛[2J.odd", "d\ufffd/plain.odd"}
+    note = "[2 names with bytes that are no UTF-8 (shown as \ufffd): use bash with a glob]"
+    for *shown, last in (globbed(searched, "*.odd"), found(searched, "needle", glob="*.odd")):
+        assert (set(shown), last) == (names, note)
+    *lines, last = found(searched, "needle", glob="*.odd", output_mode="content")
+    assert (set(lines), last) == ({f"{name}:1:needle" for name in names}, note)
+    assert found(searched, "needle", path="nl␊name.odd") == ["nl␊name.odd"]
+    assert found(searched, "needle", path="nl\nname.odd") == ["nl␊name.odd"]

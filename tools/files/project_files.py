@@ -78,25 +78,29 @@ def list_project(folder: Path, stopped: Callable[[], bool] = lambda: False) -> l
     Links are listed, not followed. Names with characters that cannot be seen are left out. Blocks on the
     disk until it is done, has found MAX_LISTED_FILES, or `stopped` says so.
     """
-    names = [name for name, _ in islice(_walk(folder, stopped), MAX_LISTED_FILES)]
+    seen = (name for name, _ in _walk(folder, stopped) if is_plain(name))
+    names = list(islice(seen, MAX_LISTED_FILES))
     folders = {f"{parent}/" for name in names for parent in _folders_above(name)}
     by_depth = sorted([*folders, *names], key=lambda name: (name.rstrip("/").count("/"), name))
     return by_depth[:MAX_LISTED_FILES]
 
 
-def regular_files(folder: Path, stopped: Callable[[], bool] = lambda: False) -> tuple[list[str], bool]:
-    """As `list_project`, the regular files alone, level by level; and whether these are all.
+def regular_files(
+    folder: Path, stopped: Callable[[], bool] = lambda: False, kinds: Sequence[str] = ("file",)
+) -> tuple[list[str], bool]:
+    """The names of the regular files below a real folder, level by level; and whether these are all.
 
-    Of a folder that is itself ignored, or in one that holds no work, no file is left out as ignored.
+    Whatever characters they hold. `kinds` may ask for "link" too. Of a folder that is itself ignored, or in
+    one that holds no work, no file is left out as ignored.
     """
     walk = _walk(folder, stopped, heeded=False)
     names: list[str] = []
     while len(names) < MAX_LISTED_FILES:
         try:
-            name, is_regular = next(walk)
+            name, kind = next(walk)
         except StopIteration as end:
             return names, bool(end.value)
-        names += [name] if is_regular else []
+        names += [name] if kind in kinds else []
     return names, False
 
 
@@ -202,8 +206,8 @@ def _past_stars(parts: Sequence[re.Pattern[str] | None], reached: set[int]) -> s
 
 def _walk(
     folder: Path, stopped: Callable[[], bool], heeded: bool = True
-) -> Generator[tuple[str, bool], None, bool]:
-    """(name, whether it is a regular file), level by level, those of a folder in their order.
+) -> Generator[tuple[str, str], None, bool]:
+    """(name, its kind as `_entries` tells it), level by level, those of a folder in their order.
 
     The generator returns whether it came to the end. Patterns are `heeded`, at least in a folder that they do
     not leave out.
@@ -222,28 +226,34 @@ def _walk(
         for name, kind in entries:
             is_folder = kind == "folder"
             here = [*parts, name]
-            if not is_plain(name) or name == ".git" or (is_folder and name in _IDLE_FOLDERS):
+            if name == ".git" or (is_folder and name in _IDLE_FOLDERS):
                 continue
             if heeded and _is_ignored(files, here, is_folder):
                 continue
             if is_folder:
                 waiting.append((f"{path.rstrip('/')}/{name}", here, files))
             else:
-                yield "/".join(here[depth:]), kind == "file"
+                yield "/".join(here[depth:]), kind
     return not waiting
 
 
 def _entries(path: str, limit: int) -> list[tuple[str, str]]:
-    """(name, "folder", "file" or "other") of what a folder holds; links are other."""
+    """(name, "folder", "file", "link" or "other") of what a folder holds."""
     found: list[tuple[str, str]] = []
     with suppress(OSError), os.scandir(path) as entries:
         for entry in entries:
-            is_file = entry.is_file(follow_symlinks=False)
-            kind = "file" if is_file else "folder" if entry.is_dir(follow_symlinks=False) else "other"
-            found.append((entry.name, kind))
+            found.append((entry.name, _kind(entry)))
             if len(found) >= limit:
                 break
     return sorted(found)
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_file(follow_symlinks=False):
+        return "file"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "link" if entry.is_symlink() else "other"
 
 
 def _is_left_out(files: Sequence[IgnoreFile], folder: Path) -> bool:

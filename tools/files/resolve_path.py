@@ -223,7 +223,10 @@ def _guarded_files(root: Path) -> Iterator[os.stat_result]:
 
 
 def _lookalike(path: str) -> str | None:
-    """The one existing path that looks the same: accents composed otherwise, odd spaces, curly quotes."""
+    """The one existing path that looks the same: accents composed otherwise, odd spaces, curly quotes.
+
+    So does a name that holds a new line or the like, and its spelling in results.
+    """
     folder, name = os.path.split(path.rstrip("/"))
     if not name:
         return None
@@ -239,7 +242,7 @@ def _lookalike(path: str) -> str | None:
 
 
 def _appearance(name: str) -> str:
-    return unicodedata.normalize("NFC", name.translate(_LOOKALIKES))
+    return unicodedata.normalize("NFC", escaped(name, keep="").translate(_LOOKALIKES))
 
 
 def suggestions(path: str, root: Path) -> list[str]:
