@@ -107,6 +107,14 @@ class PasteParser:
         return KeyPress(Keys.BracketedPaste, text)
 
 
+def _with_enter(typed: str) -> str:
+    """What was typed before the terminal was raw, which made a line feed of Enter.
+
+    Of several lines, which may have been pasted, none is sent.
+    """
+    return f"{typed[:-1]}\r" if typed.endswith("\n") and typed.count("\n") == 1 else typed
+
+
 class GroundParser:
     """Takes what the terminal says of its background (OSC 11) out of what is typed."""
 
@@ -114,8 +122,11 @@ class GroundParser:
         self._inner = inner
         self._note_ground = note_ground
         self._held = ""  # the start of what may be an answer
+        self._begun = False
 
     def feed(self, data: str) -> None:
+        if not self._begun:
+            self._begun, data = True, _with_enter(data)
         text, self._held = self._held + data, ""
         if _ANSWER_START not in text or self._inner.pasting:
             self._inner.feed(text)

@@ -80,6 +80,15 @@ def test_the_mode_that_is_chosen_while_the_program_starts_is_that_of_the_session
         assert "plans only" in terminal.text
 
 
+@pytest.mark.parametrize(
+    ("typed", "shown"), [("/help\r", "More: /help"), ("one\rtwo\r", "❯ one\n  two")], ids=["a line", "lines"]
+)
+def test_a_line_that_was_sent_before_the_first_paint_is_sent(tmp_path, typed, shown):
+    with PtyTerminal(tmp_path, (100, 24), makeroom("--offline")) as terminal:
+        terminal.type(typed).sees(shown, "❯").misses("starting")
+        assert ("❯ one" in terminal.text) is ("one" in typed)
+
+
 def test_a_terminal_that_goes_away_ends_the_program(tmp_path):
     with PtyTerminal(tmp_path, argv=scripted(tmp_path)) as terminal:
         terminal.ready().type("say x;run never\r").sees("compiling")
