@@ -67,7 +67,8 @@ Weights = Mapping[QueryTerm, float]
 class Found:
     """A fact that fits a query; from `start` on its words stand together in `text`.
 
-    `call` is the call that a result answers, `folder` where the session worked then ("": not known).
+    `beside` tells that none does, but some in the facts beside it. `call` is the call that a result answers,
+    `folder` where the session worked then ("": not known).
     """
 
     sid: str
@@ -75,6 +76,7 @@ class Found:
     text: str
     start: int
     score: float
+    beside: bool = False
     call: ToolUseBlock | None = None
     folder: str = ""
 
@@ -270,7 +272,8 @@ def _judged(
     for score, sid, fact in scored:
         text = indexed_text(fact, outputs)
         closeness, start = matcher.closest(text)
-        judged.append(Found(sid, fact, text, start, score * (1 + CLOSENESS_WEIGHT * closeness)))
+        score *= 1 + CLOSENESS_WEIGHT * closeness
+        judged.append(Found(sid, fact, text, start, score, beside=not closeness))
     return nlargest(limit, judged, key=lambda one: (one.score, one.fact.ts, one.fact.seq))
 
 

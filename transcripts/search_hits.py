@@ -32,6 +32,7 @@ class Hit:
     changed  whether the file is another one now than what was recorded; None where no file was, or one that
              is outside of the project
     offset   characters into the original where the match is, if that has several pages; else 0
+    beside   whether what is beside it in the conversation has the words
     """
 
     id: str
@@ -43,17 +44,19 @@ class Hit:
     path: str = ""
     changed: bool | None = None
     offset: int = 0
+    beside: bool = False
 
     def lines(self, now: float) -> list[str]:
         """The hit as lines of text."""
         offset = f", from character {self.offset:,}" if self.offset else ""
         changed = {True: ", the file has changed since", False: ", the file is as it was", None: ""}
-        head = f"{self.id}  {format_age(self.ts, now)}  {self.kind}{offset}{changed[self.changed]}"
+        beside = ", beside what fits" if self.beside else ""
+        head = f"{self.id}  {format_age(self.ts, now)}  {self.kind}{beside}{offset}{changed[self.changed]}"
         return [head, *(f"    {line}" for line in self.excerpt)]
 
     def to_json(self, now: float) -> dict[str, Any]:
         """The hit as plain data; `age_s` in seconds."""
-        names = ("id", "session", "ts", "kind", "path", "changed", "offset")
+        names = ("id", "session", "ts", "kind", "path", "changed", "offset", "beside")
         about = {name: getattr(self, name) for name in names}
         score, age = round(self.score, 3), round(now - self.ts, 1)
         return {**about, "age_s": age, "score": score, "excerpt": "\n".join(self.excerpt)}
@@ -79,6 +82,7 @@ def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hi
         path=path if isinstance(path, str) else "",
         changed=_has_changed(project, one.folder, path, about.get("sha256")),
         offset=one.start if len(one.text) > MAX_UNPAGED_CHARS else 0,
+        beside=one.beside,
     )
 
 

@@ -18,6 +18,7 @@ from transcripts.facts import Fact, Reply, Result, Rewound, StoredOutput, User
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.record_files import SEARCH_FOLDER, RecordFiles
 from transcripts.search import recorded_sids, search_facts, search_records, update_index
+from transcripts.search_hits import make_hits
 from transcripts.search_index import INDEX_VERSION, IndexUnavailable, open_index
 from transcripts.session_lock import RECORDS_FOLDER
 from transcripts.stored_outputs import OUTPUTS_FOLDER
@@ -139,6 +140,9 @@ def test_a_search_keeps_to_its_sessions(project: Path) -> None:
 
 def test_a_turn_is_found_by_the_words_of_its_neighbours(project: Path) -> None:
     assert set(found(project, "colour")) == {"b1", "b2"}
+    answer = search_records(project, "colour", ["b"], 5, 60).found[1]
+    (hit,) = make_hits([answer], "b", project)
+    assert hit.lines(NOON + 61)[0].endswith("assistant, beside what fits") and hit.to_json(NOON)["beside"]
 
 
 def test_a_result_knows_its_call_and_where_the_words_stand(project: Path) -> None:
