@@ -114,7 +114,8 @@ class SessionFactory:
             await self.change_model(session, context, name)
             self.services.emit(Notice(f"going on with {name}, as this session did; /model changes it"))
         effort = next((fact.settings.get("effort") for fact in asked), None)
-        if effort in EFFORTS and setup.options.effort is None and effort != context.settings.effort:
+        told = setup.options.effort is not None or setup.options.thinking is False
+        if effort in EFFORTS and not told and effort != context.settings.effort:
             self.change_effort(context, effort)
 
     def change_effort(self, context: TurnContext, effort: str) -> None:

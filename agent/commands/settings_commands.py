@@ -117,7 +117,8 @@ async def set_effort(controller: Controller, argument: str) -> Event | None:
 from a list. It holds from the next request on."""
     session, context = controller.in_use
     if argument and argument not in EFFORTS:
-        return Notice(f"the efforts are {', '.join(EFFORTS)}", "warning")
+        off = "; makeroom --effort off starts without thinking" if argument == "off" else ""
+        return Notice(f"the efforts are {', '.join(EFFORTS)}{off}", "warning")
     if not controller.services.selection.facts.effort or "effort" in context.settings.rejected:
         return Notice(f"{context.settings.model} takes no effort here", "warning")
     if not argument and controller.chooser is not None:

@@ -104,3 +104,9 @@ def test_what_cannot_be_kept_is_refused(argv: list[str], capsys: pytest.CaptureF
         parse(argv)
     told = capsys.readouterr().err
     assert told.startswith("makeroom: ") and told.count("\n") == 1
+
+
+def test_effort_off_is_no_thinking() -> None:
+    asked = parse(["--effort", "off"])
+    assert (asked.effort, asked.thinking) == (None, False)
+    assert parse(["--effort", "high"]).thinking is None
