@@ -22,6 +22,7 @@ _ESCAPE_SEQUENCE = re.compile(
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI
     r"|\x1b[ -/]*[0-~]?"  # two characters
 )
+_ESCAPED_BYTE = re.compile(rb"[^\t\n\x20-\x7e]")
 _ERASE_LINE = re.compile(r"(?:\x1b\[|\x9b)[02]?K")
 _CONTROL_CHAR = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TAG_CHAR = re.compile("[\U000e0000-\U000e0fff]")
@@ -55,19 +56,40 @@ def cut_at_lines(head: str, tail: str) -> tuple[str, str]:
     return head, tail
 
 
+def last_lines(text: str, most: int) -> str:
+    """The whole lines within the last `most` characters; where there is none the end of one, behind `…`."""
+    if len(text) <= most:
+        return text
+    cut = text[-most:]
+    begin = cut.find("\n") + 1
+    return cut[begin:].lstrip("\n") if 0 < begin < len(cut) else f"…{cut}"
+
+
+def escaped_bytes(data: bytes) -> str:
+    """Every byte that is no printable ASCII as \\xNN; lines stay."""
+    shown = _ESCAPED_BYTE.sub(lambda found: f"\\x{found[0][0]:02x}".encode(), data)
+    return shown.decode("ascii").rstrip("\n")
+
+
 def printable(text: str) -> str:
     """What a terminal would have shown, as plain text: for the model.
 
     Control sequences and invisible characters are removed; of a line that was drawn over and over (a progress
     bar) the final state is kept. Newlines and tabs stay. `count_invisible` tells how much was hidden.
     """
-    if "\r" in text:
-        text = "\n".join(map(_final_state, text.replace("\r\n", "\n").split("\n")))
+    text = final_states(text)
     if "\x08" in text:
         text = _without_overstrikes(text)
     if "\x1b" in text or not text.isascii():
         text = _INVISIBLE_CHAR.sub("", _ESCAPE_SEQUENCE.sub("", text))
     return _CONTROL_CHAR.sub("", text)
+
+
+def final_states(text: str) -> str:
+    """The text with the final state of each line that was drawn over and over; CRLF becomes LF."""
+    if "\r" not in text:
+        return text
+    return "\n".join(map(_final_state, text.replace("\r\n", "\n").split("\n")))
 
 
 def without_tags(text: str) -> str:

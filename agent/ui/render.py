@@ -252,7 +252,7 @@ def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[st
         body = render_diff(str(human["diff"]), inner, MAX_RESULT_LINES if ctx.full else SHORT_DIFF_LINES)
         body = [*(inner.wrapped("dim", summary) if summary else ()), *body]
     else:
-        body = _shortened(_text_for_people(event.result), inner, event.result.error)
+        body = _shortened(event.result, inner)
         if not body and not summary:
             summary = "no output"
         body += inner.wrapped("dim", summary) if summary else []
@@ -280,20 +280,31 @@ def _text_for_people(result: Result) -> str:
     return "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
 
 
-def _shortened(text: str, ctx: RenderContext, failed: bool) -> list[str]:
+def _shortened(result: Result, ctx: RenderContext) -> list[str]:
     """The last lines of an output, each on one row unless outputs are shown in full."""
+    text = _text_for_people(result)
     lines = escape_output(text).strip("\n").split("\n") if text.strip() else []
-    limit = MAX_RESULT_LINES if ctx.full else SHORT_RESULT_LINES
-    hidden = max(len(lines) - limit, 0)
-    shown = lines[hidden:]
-    role = "bad" if failed and not ctx.full and len(shown) == 1 else "dim"
-    rows: list[str] = []
-    if hidden:
-        hint = "" if ctx.full or not ctx.has_keys else ", Ctrl-O shows all"
-        rows.append(ctx.clipped("dim", f"… {pluralize(hidden, 'line')} above{hint}"))
+    shown = lines[-(MAX_RESULT_LINES if ctx.full else SHORT_RESULT_LINES) :]
+    role = "bad" if result.error and not ctx.full and len(shown) == 1 else "dim"
+    rows = _left_out(result, len(lines), len(lines) - len(shown), ctx)
     for line in shown:
         rows.extend(ctx.wrapped(role, line) if ctx.full else [ctx.clipped(role, line)])
     return rows
+
+
+def _left_out(result: Result, lines: int, hidden: int, ctx: RenderContext) -> list[str]:
+    """What is told above an output of which so many lines are hidden, and others may not have been kept."""
+    above, file = hidden + result.human.get("above", 0), result.human.get("file", "")
+    if hidden and result.stored is not None:
+        file = result.stored.path
+    told = [f"{pluralize(above, 'line')} above"] if above else []
+    if ctx.full:
+        told += [f"all of it is in {one_line(file)}"] if file else []
+        return ctx.wrapped("dim", f"… {', '.join(told)}") if told else []
+    if above and ctx.has_keys:
+        is_all = lines <= MAX_RESULT_LINES and above == hidden
+        told.append(f"Ctrl-O shows {'all' if is_all else 'more'}")
+    return [ctx.clipped("dim", f"… {', '.join(told)}")] if told else []
 
 
 def render_diff(text: str, ctx: RenderContext, limit: int = MAX_RESULT_LINES) -> list[str]:

@@ -58,6 +58,24 @@ def test_a_long_output_keeps_its_head_and_tail_and_the_file_has_all_of_it(shell:
     assert (shell.folder / ".task_outputs").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize(("command", "last"), [("seq 20000", 20_000), ("seq 100000; printf end", 100_001)])
+def test_a_person_gets_whole_lines_and_is_told_how_many_stand_above(
+    shell: BashSession, command: str, last: int
+) -> None:
+    result = shell.run(command)
+    assert result.stored is not None
+    shown = result.human["text"].splitlines()
+    assert len(result.human["text"]) <= 10_000 and int(shown[0]) == last - len(shown) + 1
+    assert result.human["above"] == last - len(shown) and result.human["file"] == result.stored.path
+
+
+def test_what_has_no_file_is_whole_for_a_person_too(shell: BashSession) -> None:
+    result = shell.run("seq 5000")
+    assert result.stored is None and result.human == {"text": f"{text(result)}\n", "note": ""}
+    one_line = shell.run("head -c 40000 /dev/zero | tr '\\0' x").human
+    assert one_line["text"] == "…" + "x" * 10_000 and one_line["above"] == 0 and one_line["file"]
+
+
 def test_how_much_of_an_output_is_shown_may_be_set_as_for_claude_code(shell: BashSession) -> None:
     shell.context.environ = {**shell.context.environ, "BASH_MAX_OUTPUT_LENGTH": "40000"}
     assert len(shell.say("seq 8000")) == 38_892
@@ -233,7 +251,10 @@ def test_control_sequences_reach_neither_the_model_nor_the_terminal(shell: BashS
 
 
 def test_a_progress_bar_is_left_in_its_final_state(shell: BashSession) -> None:
-    assert shell.say("for i in 10 50 100; do printf '\\rdone %3d%%' $i; done; echo") == "done 100%"
+    result = shell.run("for i in 10 50 100; do printf '\\rdone %3d%%' $i; done; echo")
+    assert (text(result), result.human["text"]) == ("done 100%", "done 100%\n")
+    long = shell.run("for i in {1..90000}; do printf '\\rdone %6d' $i; done; echo; echo ok")
+    assert long.human["text"] == "done  90000\nok\n" and long.human["file"], "its beginning is not in memory"
 
 
 def test_stdout_and_stderr_come_in_the_order_they_were_written(shell: BashSession) -> None:

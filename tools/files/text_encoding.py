@@ -24,6 +24,8 @@ _JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uff61-\uff9f\u3000-\u303f\uf
 _KANA = re.compile("[\u3040-\u30ff]")
 _NEWLINE = re.compile("\r\n|\n|\r")
 _CONTROL_BYTE = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
+_BINARY_CHAR = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
+_BINARY_SAMPLE_CHARS = 8_000
 _ASCII_LETTER = re.compile(rb"[A-Za-z]")
 _TYPOGRAPHIC = frozenset("“”„‘’‚–—…€£§°«»¿¡·\u00a0、。「」・ー，！？：；（）")
 _MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer say nothing about an encoding
@@ -126,6 +128,12 @@ def mark_stray_bytes(text: str) -> str:
 def has_surrogate(text: str) -> bool:
     """Whether the text holds half of a surrogate pair, which neither a file nor a request can carry."""
     return not text.isascii() and _LONE_SURROGATE.search(text) is not None
+
+
+def seems_binary(text: str) -> bool:
+    """Whether more than a tenth of the beginning is control characters, or bytes that are not UTF-8."""
+    sample = text[:_BINARY_SAMPLE_CHARS]
+    return len(_BINARY_CHAR.findall(sample)) > len(sample) / 10
 
 
 def _guess(data: bytes) -> tuple[str, TextForm]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -17,8 +16,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tools.base import ToolContext, ToolResult, text_result
-from tools.files.text_encoding import guess_codec, pluralize
-from tools.truncate import NO_OUTPUT, count_invisible, cut_at_lines, escaped, printable, shown_chars
+from tools.files.text_encoding import guess_codec, pluralize, seems_binary
+from tools.truncate import (
+    NO_OUTPUT,
+    count_invisible,
+    cut_at_lines,
+    escaped,
+    escaped_bytes,
+    final_states,
+    last_lines,
+    printable,
+    shown_chars,
+)
 
 from .command_hints import hint, is_answer, looks_like_prompt, opens_editor
 from .command_progress import ProgressThrottle, from_first_character
@@ -28,14 +37,11 @@ from .output_folding import fold_output
 from .spool import MAX_OUTPUT_BYTES, Spool
 
 EDITOR_ADVICE = "change files with edit or write; give git messages with -m (GIT_EDITOR is `true` here)"
-_MAX_SCREEN_CHARS = 10_000  # for the person; the screen shows fewer still
+_MAX_SCREEN_CHARS = 10_000  # for the person, where a file has all
 _SETTLE_LIMIT_S = 0.05  # for processes that end together with their shell (`>(tee log)`)
 _LONG_RUN_S = 5.0  # from which on the model is told the time
-_BINARY_SAMPLE_CHARS = 8_000
 _PROMPT_SAMPLE_BYTES = 2_000
 _MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
-_ESCAPED_BYTE = re.compile(rb"[^\t\n\x20-\x7e]")
-_BINARY_CHAR = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 
 Why = Literal["", "timeout", "output", "editor", "lost", "moved"]
 
@@ -187,7 +193,7 @@ def command_result(
         notes.append(f"[hint: {advice}]")
     if end.disk_used >= limits.disk_bytes:
         notes.append(f"[{end.disk_used / 1e9:.1f} GB less disk is free than before this command]")
-    if not _is_binary(_decoded(spool.head())) and (hidden := count_invisible(_decoded(spool.tail()))):
+    if not seems_binary(_decoded(spool.head())) and (hidden := count_invisible(_decoded(spool.tail()))):
         number = pluralize(hidden, "invisible character was", "invisible characters were")
         notes.append(f"[{number} taken out of this output]")
     if text and notes:
@@ -200,7 +206,7 @@ def command_result(
     return text_result(
         (text + "\n".join(notes)) or NO_OUTPUT,
         error=end.why != "moved" and _has_failed(end, line),
-        human={"text": _screen_text(spool), "note": how.get(end.why, ended)},
+        human={**_for_people(spool, context), "note": how.get(end.why, ended)},
         about={"exit": end.code, **({"signal": end.signal} if end.signal else {})},
         stored=spool.stored(context.folder) if end.job is None else None,
     )
@@ -216,7 +222,7 @@ def output_so_far(spool: Spool, context: ToolContext) -> ToolResult:
     text = _output_text(spool, context, "", growing=False)
     spool.close()
     stored = spool.stored(context.folder)
-    return text_result(text, error=True, human={"text": _screen_text(spool)}, stored=stored)
+    return text_result(text, error=True, human=_for_people(spool, context), stored=stored)
 
 
 def _output_text(spool: Spool, context: ToolContext, line: str, growing: bool) -> str:
@@ -227,10 +233,10 @@ def _output_text(spool: Spool, context: ToolContext, line: str, growing: bool) -
     folder, uncut, (first_chars, last_chars) = context.folder, *shown_chars(context.environ)
     head, tail = spool.head(), spool.tail()
     codec = _codec_of(spool)
-    if codec == "" and _is_binary(_decoded(head)):
+    if codec == "" and seems_binary(_decoded(head)):
         spool.keep()
         binary = f"[binary output, {spool.total:,} bytes{_kept_in(spool, folder)}]"
-        return f"{_escaped_bytes(tail)}\n{binary}" if spool.total <= _MAX_ESCAPED_BYTES else binary
+        return f"{escaped_bytes(tail)}\n{binary}" if spool.total <= _MAX_ESCAPED_BYTES else binary
     if codec != "utf-8":
         spool.keep()
     if spool.whole:
@@ -262,7 +268,7 @@ def _codec_of(spool: Spool) -> str:
         codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) == spool.total)
     except UnicodeDecodeError:
         return guess_codec(head)
-    return "" if _is_binary(_decoded(head)) else "utf-8"
+    return "" if seems_binary(_decoded(head)) else "utf-8"
 
 
 def _kept_in(spool: Spool, folder: Path) -> str:
@@ -278,13 +284,6 @@ def _with_codec(text: str, codec: str, kept: str) -> str:
     return f"{text}\n[there are bytes that are not UTF-8, {how}{kept}]"
 
 
-def _escaped_bytes(data: bytes) -> str:
-    """Every byte that is no printable ASCII as \\xNN; lines stay."""
-    return (
-        _ESCAPED_BYTE.sub(lambda found: f"\\x{found[0][0]:02x}".encode(), data).decode("ascii").rstrip("\n")
-    )
-
-
 def _decoded(data: bytes, codec: str | None = None) -> str:
     """The bytes as text, without the rest of a character that was cut at the beginning.
 
@@ -298,12 +297,6 @@ def _decoded(data: bytes, codec: str | None = None) -> str:
 def _plain(text: str) -> str:
     """For the model: without control sequences, but a NUL between names (`find -print0`) stays visible."""
     return printable(text.replace("\0", "\u2400"))
-
-
-def _is_binary(text: str) -> bool:
-    """Whether more than a tenth of the beginning is control characters, or bytes that are not UTF-8."""
-    sample = text[:_BINARY_SAMPLE_CHARS]
-    return len(_BINARY_CHAR.findall(sample)) > len(sample) / 10
 
 
 def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator[str]:
@@ -342,9 +335,16 @@ def _advice(end: CommandEnd, line: str, text: str) -> str | None:
     return None
 
 
-def _screen_text(spool: Spool) -> str:
-    text = _decoded(spool.tail(4 * _MAX_SCREEN_CHARS), _codec_of(spool)).replace("\r\n", "\n")
-    return escaped(text[-_MAX_SCREEN_CHARS:])
+def _for_people(spool: Spool, context: ToolContext) -> dict[str, Any]:
+    """The end of the output; of one that is longer how many lines stand `above`, and the `file` with all."""
+    stored = spool.stored(context.folder)
+    most = max(_MAX_SCREEN_CHARS, 0 if stored else shown_chars(context.environ)[0])
+    text = final_states(_decoded(spool.tail(), _codec_of(spool)))
+    if spool.whole and len(text) <= most:
+        return {"text": escaped(text)}
+    shown = last_lines(text, most)
+    above = {"above": max(spool.lines - shown.count("\n"), 0)}
+    return {"text": escaped(shown), **above, **({"file": stored.path} if stored else {})}
 
 
 def port_note(port: int, runner: CommandRunner) -> str:
@@ -365,7 +365,7 @@ def job_result(
     data, missing = job.spool.since(job.shown)
     job.shown = job.spool.total
     text = _decoded(data)
-    shown = f"[binary output, {len(data):,} bytes]" if _is_binary(text) else _plain(text).rstrip("\n")
+    shown = f"[binary output, {len(data):,} bytes]" if seems_binary(text) else _plain(text).rstrip("\n")
     stored = job.spool.stored(context.folder)
     size = f"{pluralize(job.spool.lines, 'line')}, {pluralize(stored.size, 'byte')}" if stored else ""
     where = f" in {stored.path} ({size})" if stored else ""
@@ -389,6 +389,6 @@ def job_result(
             "[hint: it seems to wait for an answer that nobody can give; stop it and use an option instead]"
         )
     failed = job.ended is not None and job.stopped != "asked" and not job.left_over and job.status != 0
-    human = {"text": _screen_text(job.spool), "note": f"{job.id} {job.state}"}
+    human = {**_for_people(job.spool, context), "note": f"{job.id} {job.state}"}
     body = "\n".join(part for part in (shown, *notes) if part)
     return text_result(body, error=failed, human=human, about={"job": job.id})

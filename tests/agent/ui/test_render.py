@@ -20,7 +20,7 @@ from agent.ui.plain_repl import PlainView
 from agent.ui.render import render_diff, render_event, render_looks, render_markdown, render_prompt
 from agent.ui.terminal_text import RenderContext, Theme
 from tools.base import Access
-from transcripts.facts import Result
+from transcripts.facts import Result, StoredOutput
 from transcripts.messages import TextBlock
 
 from .text_samples import DIFF, SAMPLES, WIDTHS, too_wide, without_sgr
@@ -188,6 +188,34 @@ def test_what_was_looked_at_is_shown_where_outputs_are_whole() -> None:
     assert many.endswith("… +100 lines")
     again = looked("read", "File unchanged since last read.", unchanged=True)
     assert render_event(again, replace(ctx, full=True)) == "● read  a.py  3 lines"
+
+
+@pytest.mark.parametrize(
+    ("lines", "human", "stored", "short", "whole"),
+    [
+        (9, {}, None, "… 4 lines above, Ctrl-O shows all", "1"),
+        (2_000, {}, None, "… 1,995 lines above, Ctrl-O shows all", "1"),
+        (2_001, {}, None, "… 1,996 lines above, Ctrl-O shows more", "… 1 line above"),
+        (2_001, {}, "o/9.txt", "… 1,996 lines above, Ctrl-O shows more",
+         "… 1 line above, all of it is in o/9.txt"),
+        (9, {"above": 70, "file": "o/1.txt"}, None, "… 74 lines above, Ctrl-O shows more",
+         "… 70 lines above, all of it is in o/1.txt"),
+        (9, {"above": 0, "file": "o/1.txt"}, None, "… 4 lines above, Ctrl-O shows all",
+         "… all of it is in o/1.txt"),
+        (3, {"above": 70}, None, "… 70 lines above, Ctrl-O shows more", "… 70 lines above"),
+    ],
+)  # fmt: skip
+def test_above_an_output_stands_how_much_is_left_out_and_where_it_is(
+    lines: int, human: dict[str, object], stored: str | None, short: str, whole: str
+) -> None:
+    text = "".join(f"{number}\n" for number in range(1, lines + 1))
+    kept = StoredOutput(stored, "", 1) if stored else None
+    result = Result(2, 0.0, 1, 0, (TextBlock(text),), human={"text": text, **human}, stored=kept)
+    called = events.ToolCallFinished(1, 0, "bash", "seq", result, 0.1)
+    ctx = RenderContext(80, Theme(False, False), has_keys=True)
+    for full, told in ((False, short), (True, whole)):
+        rows = render_event(called, replace(ctx, full=full)).split("\n")
+        assert rows[1].removeprefix("  ⎿  ") == told and rows[-1].strip() == str(lines)
 
 
 @pytest.mark.parametrize("columns", [40, 60, 120])
