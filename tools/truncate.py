@@ -1,6 +1,6 @@
 """Shorten text, and make it safe to show: without control sequences for the model, escaped for the screen.
 
-Pure functions over text, and the one table of characters that cannot be seen.
+Pure functions over text.
 """
 
 from __future__ import annotations
@@ -8,14 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# As in a character class of `re`. Joiners, direction marks and selectors that emoji and scripts need:
-JOINERS = "\u180b-\u180d\u180f\u200c-\u200f\ufe0e\ufe0f"
-# Everything that draws nothing: the joiners, fillers, format characters, variation selectors, tags.
-INVISIBLE = (
-    JOINERS + "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u202a-\u202e\u2060-\u206f\u3164"
-    "\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3"
-    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-)
+from transcripts.render_text import INVISIBLE, JOINERS, is_harmless
+
 _ESCAPE_SEQUENCE = re.compile(
     r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; the end of its line closes an open one
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)?"  # DCS, SOS, PM, APC
@@ -27,8 +21,6 @@ _ERASE_LINE = re.compile(r"(?:\x1b\[|\x9b)[02]?K")
 _CONTROL_CHAR = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _TAG_CHAR = re.compile("[\U000e0000-\U000e0fff]")
 _INVISIBLE_CHAR = re.compile(f"[{INVISIBLE}]")
-# An emoji's joiner and its single variation selector are everyday text and not worth a warning.
-_SUSPICIOUS = re.compile(f"(?![\u200d\ufe0e\ufe0f])[{INVISIBLE}]|[\ufe00-\ufe0f]{{2,}}")
 _UNSAFE_CHAR = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{INVISIBLE}]")
 _UNSAFE_IN_NAME = re.compile(f"(?![{JOINERS}]){_UNSAFE_CHAR.pattern}")
 NO_OUTPUT = "[no output]"  # what the model is told of a command that printed nothing
@@ -74,14 +66,15 @@ def escaped_bytes(data: bytes) -> str:
 def printable(text: str) -> str:
     """What a terminal would have shown, as plain text: for the model.
 
-    Control sequences and invisible characters are removed; of a line that was drawn over and over (a progress
-    bar) the final state is kept. Newlines and tabs stay. `count_invisible` tells how much was hidden.
+    Control sequences are removed, and invisible characters that are not harmless; of a line that was drawn
+    over and over (a progress bar) the final state is kept. Newlines and tabs stay. `count_invisible` tells
+    how much was hidden.
     """
     text = final_states(text)
     if "\x08" in text:
         text = _without_overstrikes(text)
     if "\x1b" in text or not text.isascii():
-        text = _INVISIBLE_CHAR.sub("", _ESCAPE_SEQUENCE.sub("", text))
+        text = _INVISIBLE_CHAR.sub(_if_harmless, _ESCAPE_SEQUENCE.sub("", text))
     return _CONTROL_CHAR.sub("", text)
 
 
@@ -93,17 +86,20 @@ def final_states(text: str) -> str:
 
 
 def without_tags(text: str) -> str:
-    """The text without tag characters (U+E0000 on), in which whole sentences can be hidden from people."""
-    return text if text.isascii() else _TAG_CHAR.sub("", text)
+    """The text without tag characters (U+E0000 on), in which whole sentences can be hidden from people.
+
+    Those of flags and the selectors of ideographs stay.
+    """
+    return text if text.isascii() else _TAG_CHAR.sub(_if_harmless, text)
 
 
 def count_invisible(text: str) -> int:
     """How many characters of the text a model can read and a person cannot see.
 
-    Tags, bidirectional controls, zero-width characters, runs of variation selectors; not counted are an
-    emoji's joiner and its single selector.
+    Tags, bidirectional controls, zero-width characters, runs of joiners and of variation selectors; harmless
+    ones are not counted.
     """
-    return 0 if text.isascii() else sum(len(found[0]) for found in _SUSPICIOUS.finditer(text))
+    return 0 if text.isascii() else sum(not is_harmless(found) for found in _INVISIBLE_CHAR.finditer(text))
 
 
 def is_plain(text: str) -> bool:
@@ -119,11 +115,15 @@ def escaped(text: str, keep: str = "\n\t") -> str:
 
     def spelled_out(found: re.Match[str]) -> str:
         code = ord(found[0])
-        if found[0] in keep:
+        if found[0] in keep or is_harmless(found):
             return found[0]
         return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else f"U+{code:04X}"
 
     return _UNSAFE_CHAR.sub(spelled_out, text)
+
+
+def _if_harmless(found: re.Match[str]) -> str:
+    return found[0] if is_harmless(found) else ""
 
 
 def _final_state(line: str) -> str:

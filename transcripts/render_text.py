@@ -1,10 +1,15 @@
-"""Facts and blocks as plain text, the same for recall, search, lists and exports."""
+"""Facts and blocks as plain text, the same for recall, search, lists and exports.
+
+And the one table of characters that cannot be seen, with the rule where such a character is harmless.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from itertools import islice
 
 from .facts import Fact, Metadata, Reply, Result, User
@@ -23,6 +28,33 @@ from .messages import (
 NO_DATE = "no date"
 MAX_TITLE_OF_SESSION_CHARS = 80  # of its first prompt
 MAX_SHOWN_CHARS = 20_000  # of one text in an export for people
+# As in a character class of `re`. Joiners, direction marks and selectors that emoji and scripts need:
+JOINERS = "\u180b-\u180d\u180f\u200c-\u200f\ufe0e\ufe0f"
+# Everything that draws nothing: the joiners, fillers, format characters, variation selectors, tags.
+INVISIBLE = (
+    JOINERS + "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\U00013430-\U0001343f\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_FOREIGN = f"[^\x00-\x9f\\s\ud800-\udfff{INVISIBLE}]"  # what is seen, and is not ASCII
+_EMOJI = "[\u00a9\u00ae\u203c\u2049\u2100-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
+_IDEOGRAPH = "[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+# The flags of England, Scotland and Wales, whose letters are tags.
+_TAG_FLAGS = [
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(char)) for char in f"gb{land}\x7f")
+    for land in ("eng", "sct", "wls")
+]
+_EVERYDAY = (
+    f"(?:(?<={_FOREIGN})[\u200c\u200d]"  # within a word or an emoji; also at a word's end
+    f"|(?<={_EMOJI})[\ufe0e\ufe0f]"
+    "|(?<=[\u1820-\u18aa])[\u180b-\u180d\u180f]"  # behind Mongolian letters
+    # No ideograph has more variants. The other selectors could stand for the letters of a hidden text.
+    f"|(?<={_IDEOGRAPH})[\U000e0100-\U000e012f])(?![{INVISIBLE}])"
+    f"|(?<=[!-~])\u200c(?={_FOREIGN})"  # between an English word and its Persian ending
+    f"|(?<={_EMOJI})\ufe0f(?=\u200d{_EMOJI})|(?<={_EMOJI}\ufe0f)\u200d(?={_EMOJI})"
+    "|(?<=[0-9#*])\ufe0f(?=\u20e3)|"  # of a key
+    + "|".join(f"(?<={flag[:at]}){flag[at:]}" for flag in _TAG_FLAGS for at in range(1, len(flag)))
+)
 
 
 def block_text(block: Block) -> str:
@@ -100,6 +132,20 @@ def first_words(facts: Iterable[Fact]) -> str:
     prompts = (one for one in facts if isinstance(one, User) and one.source == "user")
     title = " ".join(" ".join(content_text(said_by_person(one.blocks)) for one in islice(prompts, 1)).split())
     return title if len(title) <= MAX_TITLE_OF_SESSION_CHARS else f"{title[:MAX_TITLE_OF_SESSION_CHARS]}…"
+
+
+def is_harmless(found: re.Match[str]) -> bool:
+    """Whether an invisible character that was found is an everyday part of the writing where it stands.
+
+    One joiner or variation selector behind a character that it shapes, the letters of a flag. A run of them,
+    one that stands alone, and what turns the direction of text are not: they can hide text from people.
+    """
+    return _harmless().match(found.string, found.start()) is not None
+
+
+@cache
+def _harmless() -> re.Pattern[str]:
+    return re.compile(_EVERYDAY)  # takes 4 ms, which only a session with such characters pays
 
 
 def utc_time(ts: float) -> str:

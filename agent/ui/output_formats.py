@@ -28,9 +28,9 @@ from agent.formatting import client_name
 from agent.ports import Status
 from compact.prices import Spending
 from tools.sandbox.wall import WALLED_OFF
-from tools.truncate import INVISIBLE
 from transcripts.facts import Reply, Result
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
+from transcripts.render_text import INVISIBLE
 
 from .render import plain_chart, retrying_message
 from .terminal_charset import encode_for_terminal

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from wcwidth import iter_graphemes, iter_graphemes_reverse, strip_sequences, wcwidth
 
-from tools.truncate import INVISIBLE, JOINERS
+from transcripts.render_text import INVISIBLE, JOINERS, is_harmless
 
 from .palettes import ANSI, ROLES, Palette
 
@@ -27,11 +27,6 @@ _CONTROL_CHARS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\uf
 _VISIBLE_FORMAT_CHARS = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
 _UNSAFE_CHARS = re.compile(f"[{_CONTROL_CHARS}{_VISIBLE_FORMAT_CHARS}{INVISIBLE}]")
 _UNSAFE_PROSE = re.compile(f"(?![{JOINERS}]){_UNSAFE_CHARS.pattern}")
-# The flags of England, Scotland and Wales, whose letters are characters that nothing shows.
-_TAG_FLAGS = re.compile(
-    "(\U0001f3f4\U000e0067\U000e0062"
-    "(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f)"
-)
 _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
 _SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m)")
 _PAINT_CODES = re.compile(rf"({_SGR_CODES.pattern[1:-1]}|\x1b\]8;[^\x07\x1b]*\x1b\\)")  # and those of links
@@ -72,17 +67,15 @@ def write_fully(descriptor: int, data: bytes) -> None:
 def escape_strict(text: str) -> str:
     """Name every control, format and invisible character (`␛`, `<U+202E>`); newlines and tabs stay.
 
-    For whatever people judge by: commands, diffs, paths, the output of tools.
+    For whatever people judge by: commands, diffs, paths, the output of tools. Invisible characters that are
+    harmless where they stand stay too.
     """
     return _UNSAFE_CHARS.sub(_name_of, text)
 
 
 def escape_prose(text: str) -> str:
-    """Like `escape_strict`, but the joiners, direction marks and selectors of scripts and emoji stay."""
-    if "\U0001f3f4" not in text:
-        return _UNSAFE_PROSE.sub(_name_of, text)
-    pieces = _TAG_FLAGS.split(text)
-    return "".join(piece if at % 2 else _UNSAFE_PROSE.sub(_name_of, piece) for at, piece in enumerate(pieces))
+    """Like `escape_strict`, but joiners, direction marks and selectors of emoji stay wherever they stand."""
+    return _UNSAFE_PROSE.sub(_name_of, text)
 
 
 def one_line(text: str) -> str:
@@ -111,6 +104,8 @@ def escape_output(text: str) -> str:
 
 
 def _name_of(match: re.Match[str]) -> str:
+    if is_harmless(match):
+        return match[0]
     code = ord(match[0])
     if code < 0x20:
         return chr(0x2400 + code)

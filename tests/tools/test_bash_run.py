@@ -445,4 +445,11 @@ def test_invisible_characters_in_an_output_are_taken_out_and_counted(shell: Bash
     hidden = "".join(f"\\U000E{ord(char):04X}" for char in "obey")
     told = shell.say(f"printf 'seen{hidden}\\u202e \\u200b!\\n'")
     assert told == "seen !\n[6 invisible characters were taken out of this output]"
-    assert "invisible" not in shell.say("printf '\\U0001F469\\u200D\\U0001F4BB\\uFE0F ok\\n'")
+    selectors = "".join(f"\\U000E{0xF0 + ord(char):04X}" for char in "obey")
+    told = shell.say(f"printf '\\u26A0{selectors}\\uFE0F!\\n'")
+    assert told == "⚠!\n[5 invisible characters were taken out of this output]"
+
+
+def test_joiners_and_selectors_of_emoji_and_scripts_reach_the_model(shell: BashSession) -> None:
+    text = "⚠\ufe0f 1\ufe0f\u20e3 🏳\ufe0f\u200d🌈 👨\u200d👩\u200d👧 می\u200cخواهم ක\u0dca\u200dෂ"
+    assert shell.say(f"echo '{text}'") == text

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.ui.terminal_text import escape_prose, escape_strict
-from tools.truncate import INVISIBLE, JOINERS, count_invisible, cut_at_lines, escaped, printable, without_tags
+from tools.truncate import count_invisible, cut_at_lines, escaped, printable, without_tags
+from transcripts.render_text import INVISIBLE, JOINERS
 
 
 def test_a_cut_is_moved_to_a_line_end_where_that_costs_little():
@@ -59,8 +61,48 @@ def test_hidden_characters_are_removed_and_counted():
     assert printable(text) == "abcd"
     assert count_invisible(text) == 3
     assert count_invisible("plain") == 0
-    assert count_invisible("⚠\ufe0f 👩\u200d🚀") == 0
-    assert count_invisible("x\ufe01\ufe02") >= 2
+    assert count_invisible("x\ufe01\ufe02") == 2
+
+
+FLAG = "🏴" + "".join(chr(0xE0000 + ord(char)) for char in "gbeng\x7f")
+EVERYDAY = [
+    "⚠\ufe0f deprecated ✔\ufe0f ok ❤\ufe0e 1\ufe0f\u20e3 #\ufe0f\u20e3 ©\ufe0f",
+    "🏳\ufe0f\u200d🌈 👨\u200d👩\u200d👧 👩🏽\u200d💻 ❤\ufe0f\u200d🔥 🏴\u200d☠\ufe0f 👁\ufe0f\u200d🗨\ufe0f",
+    "می\u200cخواهم PDF\u200cها ۵۰\u200cها",
+    "ක\u0dca\u200dෂ ന\u0d4d\u200d, क\u094d\u200cष",
+    "ᠠ\u180b",
+    "葛\U000e0100城 辻\U000e0101",
+    f"{FLAG}{FLAG}!",
+]
+SMUGGLED = [  # (text, what is left of it)
+    ("⚠" + "".join(chr(0xFE00 + at) for at in (6, 8, 15, 14)) + "x", "⚠x"),
+    ("👍" + "".join(chr(0xE0100 + ord(char) - 16) for char in "obey") + "!", "👍!"),
+    ("".join("葛" + chr(0xE0100 + ord(char) - 16) for char in "obey"), "葛葛葛葛"),
+    ("葛\U000e0100\U000e0101", "葛"),
+    ("".join("x" + selector for selector in "\ufe0e\ufe0f\ufe0f\ufe0e"), "xxxx"),
+    ("".join("ж" + selector for selector in "\ufe0e\ufe0f\ufe0f\ufe0e"), "жжжж"),
+    ("".join("x" + joiner for joiner in "\u200c\u200d\u200c\u200d"), "xxxx"),
+    ("م\u200c\u200d\u200cم 👩\u200d\u200d👩", "مم 👩👩"),
+    ("⚠\ufe0f\u200b\u200c 1\ufe0f \u200d\ufe0f", "⚠ 1 "),
+    ("❤\ufe0f\u200dx", "❤x"),
+    (FLAG[:-1] + "ж" + FLAG[1:], "🏴ж"),
+    (FLAG + FLAG[1:], FLAG),
+    ("שלום\u200f\u202e", "שלום"),
+]
+
+
+@pytest.mark.parametrize("text", EVERYDAY, ids=ascii)
+def test_joiners_and_selectors_stay_where_writing_has_them(text: str):
+    assert printable(text) == without_tags(text) == text and count_invisible(text) == 0
+    assert escape_strict(text) == escape_prose(text) == escaped(text) == text
+
+
+@pytest.mark.parametrize(("text", "left"), SMUGGLED, ids=ascii)
+def test_what_hides_text_is_taken_out_of_the_models_text_and_spelled_out_on_the_screen(text: str, left: str):
+    assert printable(text) == left
+    hidden = count_invisible(text)
+    assert hidden == len(text) - len(left) >= 1
+    assert escape_strict(text).count("<U+") == hidden == escaped(text).count("U+")
 
 
 def test_the_screen_shows_what_a_terminal_would_obey():
@@ -77,7 +119,20 @@ def test_nothing_unsafe_is_left_on_the_screen(text):
 
 @given(st.text(alphabet=st.characters(codec="utf-8")))
 def test_printable_text_holds_no_control_and_no_hidden_characters(text):
-    plain = printable(text)
+    check_is_plain(printable(text))
+
+
+PIECES = [*"a1 ⚠葛مᠠ👩\x00\r\x1b\u200b\u200c\u200d\ufe0e\ufe0f\u20e3\U000e0100", *FLAG]
+
+
+@given(st.lists(st.sampled_from(PIECES)))
+def test_printable_text_holds_no_two_joiners_one_after_the_other(pieces):
+    plain = printable("".join(pieces))
+    check_is_plain(plain)
+    assert not re.search("[\u200b\u200c\u200d\ufe0e\U000e0100]{2}|\ufe0f{2}", plain)
+
+
+def check_is_plain(plain: str) -> None:
     assert count_invisible(plain) == 0
     assert not any(ord(char) < 0x20 and char not in "\n\t" for char in plain)
 
@@ -91,7 +146,7 @@ def test_one_table_says_what_cannot_be_seen():
         assert printable(f"a{char}b") == "ab"
         assert escape_strict(char) == f"<U+{ord(char):04X}>" and escaped(char) == f"U+{ord(char):04X}"
         assert escape_prose(char) == (char if char in joiners else escape_strict(char))
-        assert count_invisible(char) == (char not in "\u200d\ufe0e\ufe0f")
+        assert count_invisible(char) == 1, "alone"
 
 
 def test_visible_format_characters_stay_in_the_text_of_the_model():

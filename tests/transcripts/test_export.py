@@ -173,6 +173,17 @@ def test_the_page_needs_nothing_else_and_escapes_what_it_shows() -> None:
     assert "⟨U+001B⟩[31m⟨U+202E⟩" in page
 
 
+def test_the_page_shows_emoji_and_scripts_as_they_are_and_numbers_what_hides_text() -> None:
+    everyday = "Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f"
+    facts = [
+        *session()[:1],
+        User(1, 0.0, (TextBlock(f"{everyday} \u200d\U000e0041⚠\ufe0f\ufe0e"),), "user"),
+    ]
+    page = export_text(fold(facts), "s1", ".html")
+    shown = f"{everyday} ⟨U+200D⟩⟨U+E0041⟩⚠⟨U+FE0F⟩⟨U+FE0E⟩"
+    assert f"<title>{shown}</title>" in page and page.count(shown) >= 2
+
+
 def test_the_page_shows_what_a_compaction_left_out_and_why() -> None:
     page = export_text(FOLDED, "s1", ".html")
     assert "Compaction c11: old output was cleared" in page

@@ -26,9 +26,11 @@ from transcripts.facts import Clear, Compacted, Edit, Failed, Fold, Opened, Repl
 from transcripts.fold import Folded
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_injected, is_thinking
 from transcripts.render_text import (
+    INVISIBLE,
     block_text,
     call_of,
     content_text,
+    is_harmless,
     session_title,
     shortened,
     utc_time,
@@ -48,7 +50,7 @@ PROGRAM_LABEL = "From the program"
 MAX_LABEL_CHARS = 120
 MAX_PARTIAL_CHARS = 2_000  # of an interrupted reply
 MAX_MARKDOWN_CHARS = 30_000  # of one text; markdown-it takes a second for as much that was made for that
-_INVISIBLE_CHARS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_UNSEEN_IN_PAGE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{INVISIBLE}]")
 _BASE64 = re.compile("[A-Za-z0-9+/=]+")
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
@@ -73,8 +75,11 @@ def _html(text: str) -> str:
 
 
 def _visible(text: str) -> str:
-    shown = _INVISIBLE_CHARS.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text.replace("\r\n", "\n"))
-    return shown.encode("utf-8", "replace").decode()
+    return _UNSEEN_IN_PAGE.sub(_number_of, text.replace("\r\n", "\n")).encode("utf-8", "replace").decode()
+
+
+def _number_of(found: re.Match[str]) -> str:
+    return found[0] if is_harmless(found) else f"⟨U+{ord(found[0]):04X}⟩"
 
 
 def _about(folded: Folded) -> str:

@@ -95,7 +95,8 @@ def test_plain_text_of_all_scripts_is_left_alone():
 def test_prose_keeps_the_joiners_that_emoji_and_persian_need():
     family, persian = "👨\u200d👩\u200d👧", "می\u200cخواهم"
     assert escape_prose(family + persian) == family + persian
-    assert "U+200D" in escape_strict(family)
+    assert escape_strict(family + persian) == family + persian
+    assert escape_prose("a\u200db") == "a\u200db" and escape_strict("a\u200db") == "a<U+200D>b"
 
 
 def test_escapes_are_shown_as_pictures_and_names():
