@@ -237,6 +237,15 @@ def test_a_label_that_is_cut_has_one_ellipsis() -> None:
     assert "… 0 s" in without_sgr(line) and "……" not in without_sgr(line)
 
 
+def test_a_progress_bar_of_a_running_call_is_shown_in_its_last_state() -> None:
+    state = LiveView()
+    state.take(events.ToolCallStarted(1, 0, "bash", "make"), 0.0)
+    for piece in ("start\r\n\r\x1b[K 10%", " of 9\r\x1b[K 50%", " of 9"):
+        state.take(events.ToolCallProgress(1, 0, piece), 0.5)
+    drawn = draw_live_view(state, RenderContext(40, Theme(False, False)), 20, 0.5)
+    assert drawn[1:3] == ["  ⎿  start", "      50% of 9"]
+
+
 def running(sample):
     state = LiveView()
     state.start(0.0)
