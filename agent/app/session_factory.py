@@ -112,7 +112,7 @@ class SessionFactory:
         name, fallback = opened.model if opened is not None else "", setup.options.fallback_model
         if name not in (context.settings.model, fallback) and not setup.names_model and selection.knows(name):
             await self.change_model(session, context, name)
-            self.services.emit(Notice(f"going on with {name}, as this session did; /model changes it"))
+            self.services.emit(Notice(f"the model is {name}, as before in this session; /model changes it"))
         effort = next((fact.settings.get("effort") for fact in asked), None)
         told = setup.options.effort is not None or setup.options.thinking is False
         if effort in EFFORTS and not told and effort != context.settings.effort:
