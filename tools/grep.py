@@ -27,8 +27,6 @@ from .glob import (
 from .truncate import without_tags
 
 MAX_CONTEXT_LINES = 50
-_MAX_SHOWN_CHARS = 500  # of a line; a longer one is cut around its first match
-_LEAD_CHARS = 100  # shown before the match in a line that is cut
 _MAX_MESSAGE_CHARS = 500  # quoted of why a pattern cannot be used
 _CONTEXT_NAMES = ("-C", "-A", "-B")  # as the grep program calls the lines around a match
 _UNUSED_NAMES = ("-n", "type", "multiline")  # lines always have their numbers; the others are read first
@@ -163,18 +161,7 @@ def _content(path: str, lines: Sequence[FoundLine], context: int) -> Iterator[st
             yield "--"
         last = line.number
         mark = "-" if line.start is None else ":"
-        yield f"{path}{mark}{line.number}{mark}{_shortened(line)}"
-
-
-def _shortened(line: FoundLine) -> str:
-    text = without_tags(mark_stray_bytes(line.text))
-    if len(text) <= _MAX_SHOWN_CHARS:
-        return text
-    start = line.start or 0
-    first = start - _LEAD_CHARS if start > _MAX_SHOWN_CHARS - _LEAD_CHARS else 0
-    last = first + _MAX_SHOWN_CHARS
-    after = f"…[+{len(text) - last:,} chars]" if last < len(text) else ""
-    return f"{f'[{first:,} chars]…' if first else ''}{text[first:last]}{after}"
+        yield f"{path}{mark}{line.number}{mark}{without_tags(mark_stray_bytes(line.text))}"
 
 
 TOOL = Tool(

@@ -315,3 +315,43 @@ def test_names_that_are_no_text_or_hold_a_new_line_are_shown(searched: BashSessi
     assert (set(lines), last) == ({f"{name}:1:needle" for name in names}, note)
     assert found(searched, "needle", path="nl␊name.odd") == ["nl␊name.odd"]
     assert found(searched, "needle", path="nl\nname.odd") == ["nl␊name.odd"]
+
+
+@pytest.mark.parametrize("mode", ["content", "count", "files_with_matches"])
+def test_a_line_of_megabytes_is_cut_and_does_not_end_the_search(searched: BashSession, mode: str) -> None:
+    (searched.folder / "bundle.js").write_text("var a,b;return b;" * 120_000)
+    (searched.folder / "other.js").write_text("let b\n")
+    for number in range(3):
+        (searched.folder / f"x{number}.js").write_text("x" * 3_000_000 + "\nb\n")
+    for pattern in ("b", "(?s:b)", r"(b|xxx)$|b"):
+        shown = found(searched, pattern, output_mode=mode, glob="*.js")
+        named = {line.partition(":")[0] for line in shown}
+        assert named == {"bundle.js", "other.js", "x0.js", "x1.js", "x2.js"}, shown[-1]
+    if mode == "content":
+        (bundle, other, *_) = found(searched, r"b", output_mode=mode, glob="*.js", head_limit=2)
+        assert bundle.startswith("bundle.js:1:var a,b;return") and bundle.endswith("…[+2,039,500 chars]")
+        assert other == "other.js:1:let b"
+        (line, note) = found(searched, "xxx", output_mode=mode, glob="x*.js", head_limit=1)
+        assert line == f"x0.js:1:{'x' * 500}…[+2,999,500 chars]" and note.startswith("[lines 1-1 of 3")
+        around = found(searched, "^b", output_mode=mode, path="x0.js", context=1)
+        assert around == [f"x0.js-1-{'x' * 500}…[+2,999,500 chars]", "x0.js:2:b"]
+
+
+def test_a_line_that_is_too_long_to_be_held_is_named(
+    searched: BashSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tools.files.search_engine.MAX_FOUND_LINE_BYTES", 200_000)
+    (searched.folder / 'a "b.js').write_text("\n" + 'é"b' * 300_000 + "\nb\n")
+    (searched.folder / "c.js").write_text("b\n")
+    for pattern in ("b", ".*b", "(?s:b)"):
+        lines = found(searched, pattern, output_mode="content", glob="*.js")
+        long = 'a "b.js:2:[too long to be shown: more than 200,000 bytes]'
+        assert lines == [long, 'a "b.js:3:b', "c.js:1:b"]
+    assert len(found(searched, "^b", output_mode="content", path='a "b.js', context=1)) == 2
+
+
+def test_a_line_that_matches_across_lines_is_cut_around_its_first_match(searched: BashSession) -> None:
+    (searched.folder / "f").write_text("x\n" + "a" * 1_000 + "b\nc" + "a" * 1_000 + "b\nc")
+    first, second, third = found(searched, r"b\nc", output_mode="content", path="f")
+    assert first == f"f:2:[900 chars]…{'a' * 100}b"
+    assert second == f"f:3:c{'a' * 499}…[+502 chars]" and third == "f:4:c"

@@ -74,11 +74,17 @@ def _matches(regex: re.Pattern[str], text: str, lines: list[str], flags: str) ->
 
 
 def _matches_across(regex: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    line = line_start = seen = 0  # the index of the line where the last match began, its place, the match's
+    told = -1
     for found in regex.finditer(text):
-        first = text.count("\n", 0, found.start())
-        last = text.count("\n", 0, max(found.start(), found.end() - 1))
-        yield first, found.start() - (text.rfind("\n", 0, found.start()) + 1)
-        yield from ((at, 0) for at in range(first + 1, last + 1))
+        start = found.start()
+        line += text.count("\n", seen, start)
+        line_start = max(line_start, text.rfind("\n", seen, start) + 1)
+        last = line + text.count("\n", start, max(start, found.end() - 1))
+        if line > told:
+            yield line, start - line_start
+        yield from ((at, 0) for at in range(max(told, line) + 1, last + 1))
+        seen, told = start, last
 
 
 def _around(at: int, context: int, count: int) -> range:

@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,17 @@ from .safe_open import MAX_WHOLE_BYTES, load_file
 
 SEARCH_LIMIT_S = 20.0
 OTHER_ENCODING = "windows-1252"  # of old files, in which letters of a pattern are other bytes than in UTF-8
-MAX_SEARCH_BYTES = 8 * 1024 * 1024  # of JSON that a search writes; what was found by then is shown
+MAX_SEARCH_BYTES = 8 * 1024 * 1024  # of lines that a search keeps; what was found by then is shown
+MAX_FOUND_LINE_BYTES = 16 * 1024 * 1024  # of the JSON of one line up to the end of its first match
+_LINE_COST_BYTES = 150  # of memory for a line besides its text
+_MAX_SHOWN_CHARS = 500  # of a line; a longer one is cut around its first match
+_LEAD_CHARS = 100  # shown before the match in a line that is cut
+_KEPT_HEAD_BYTES = 32_768  # of a line that is too long: with the path, in base64 at worst
+_KEPT_TAIL_BYTES = 128  # as long as what is sought in the JSON at most
+# Within a text of JSON each quote has a backslash before it, so that these are found outside of texts alone.
+_FIRST_MATCH = re.compile(rb'"start":\d+,"end":\d+\}')
+_NUMBER_FIELD = re.compile(rb'"line_number": ?(\d+),')
+_KIND_AND_PATH = re.compile(r'\{"type": ?"(match|context)", ?"data": ?\{"path": ?')
 _ACROSS_LINES = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
 _XARGS = 'exec xargs -0 "$@" <"$0"'  # the names of files may be more than one command line holds
 
@@ -56,7 +66,7 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class FoundLine:
-    """A line of a file: where in it the match begins, None for a line of the context."""
+    """What is shown of a line of a file: where in the line the match begins, None for one of the context."""
 
     number: int
     text: str
@@ -114,11 +124,10 @@ async def _run(
             folder = await asyncio.to_thread(_prepare, request, Path(own), in_records)
             argv = _python(request, names) if ripgrep is None else _ripgrep(request, names, ripgrep)
             environ = {**filter_environment(context.environ), "PATH": _safe_path(context)}
-            output, full = bytearray(), asyncio.get_running_loop().create_future()
+            reader, full = _FoundReader(), asyncio.get_running_loop().create_future()
 
             def take(data: bytes) -> None:
-                output.extend(data)
-                if len(output) >= MAX_SEARCH_BYTES and not full.done():
+                if not full.done() and not reader.take(data):
                     full.set_result(None)
 
             path = shutil.which(argv[0], path=environ["PATH"]) or argv[0]
@@ -126,8 +135,7 @@ async def _run(
             stopped = await _ended(runner, command, full, limit_s)
     except (SupervisorLost, OSError) as error:
         raise ToolError(f"The search could not be started: {error}.\nTry again, or use bash.") from error
-    lines, binary, message = await asyncio.to_thread(_parsed, bytes(output))
-    return SearchOutput(lines, "" if lines or stopped else message, stopped, binary)
+    return reader.output(stopped)
 
 
 def _is_record(context: ToolContext, folder: str) -> bool:
@@ -201,37 +209,108 @@ def _python(request: SearchRequest, names: str) -> list[str]:
     return [*argv, names, request.pattern, flags, str(request.context)]
 
 
-def _parsed(output: bytes) -> tuple[dict[str, list[FoundLine]], list[str], str]:
-    """The lines by file, the binary files that match, and what was written that is no JSON.
+class _FoundReader:
+    """Takes what a search writes, as it comes, and keeps what is shown of it.
 
-    A last line that was cut is left out.
+    A line of a minified file can be megabytes, with a hundred thousand matches that ripgrep tells in full: of
+    these the first is kept, and of the line what is around it.
     """
-    found: dict[str, list[FoundLine]] = defaultdict(list)
-    messages, binary = list[str](), list[str]()
-    for raw in output.split(b"\n"):
+
+    def __init__(self) -> None:
+        self.room = MAX_SEARCH_BYTES
+        self._found: dict[str, list[FoundLine]] = defaultdict(list)
+        self._messages, self._binary = list[str](), list[str]()
+        self._line = bytearray()  # that is not at its end yet
+        self._known = False  # what is needed of that line: the rest is passed over
+        self._oversized = False  # the middle of that line was dropped
+
+    def take(self, data: bytes) -> bool:
+        """Whether there is room for more."""
+        *ended, last = data.split(b"\n")
+        for part in ended:
+            self._extend(part)
+            self._end_line()
+            if self.room <= 0:
+                return False
+        self._extend(last)
+        return True
+
+    def output(self, stopped: str) -> SearchOutput:
+        """What was found; where the search was `stopped`, of the line that it was at no more than a match."""
+        if self._known or not stopped:
+            self._end_line()
+        lines = {name: self._found[name] for name in sorted(self._found)}
+        message = "" if lines or stopped else "\n".join(self._messages).strip()
+        return SearchOutput(lines, message, stopped, sorted(self._binary))
+
+    def _extend(self, part: bytes) -> None:
+        if self._known:
+            return
+        start = max(0, len(self._line) - _KEPT_TAIL_BYTES)  # what is sought may have come in two parts
+        self._line += part
+        if first := None if self._oversized else _FIRST_MATCH.search(self._line, start):
+            self._line[first.end() :] = b"]}}"
+            self._known = True
+        elif self._oversized or len(self._line) > MAX_FOUND_LINE_BYTES:
+            self._known = _NUMBER_FIELD.search(self._line, start if self._oversized else 0) is not None
+            self._oversized = True
+            if not self._known:
+                del self._line[_KEPT_HEAD_BYTES:-_KEPT_TAIL_BYTES]
+
+    def _end_line(self) -> None:
+        raw, oversized = bytes(self._line), self._oversized
+        self._line.clear()
+        self._known = self._oversized = False
         if not raw.startswith(b"{"):
-            messages.append(raw.decode("utf-8", "replace"))
-            continue
+            self._messages.append(raw.decode("utf-8", "replace"))
+            self.room -= len(raw)
+            return
+        if oversized:
+            self._keep_oversized(raw)
+            return
         try:
             line = json.loads(raw)
         except ValueError:
-            continue
+            return
         about = line["data"]
         if line["type"] in ("match", "context"):
-            found[_text(about["path"])].extend(_found_lines(about))
+            self._keep(_text(about["path"]), _found_lines(about))
         elif line["type"] == "end" and about["binary_offset"] is not None:
-            binary.append(_text(about["path"]))
-            found.pop(binary[-1], None)
-    return {name: found[name] for name in sorted(found)}, sorted(binary), "\n".join(messages).strip()
+            self._binary.append(_text(about["path"]))
+            self._found.pop(self._binary[-1], None)
+
+    def _keep(self, name: str, lines: Iterable[FoundLine]) -> None:
+        for line in lines:
+            self._found[name].append(line)
+            self.room -= len(line.text) + _LINE_COST_BYTES
+
+    def _keep_oversized(self, raw: bytes) -> None:
+        head = raw[:_KEPT_HEAD_BYTES].decode("utf-8", "replace")
+        about, number = _KIND_AND_PATH.match(head), _NUMBER_FIELD.search(raw)
+        if about is not None and number is not None:
+            name = _text(json.JSONDecoder().raw_decode(head, about.end())[0])
+            text = f"[too long to be shown: more than {MAX_FOUND_LINE_BYTES:,} bytes]"
+            self._keep(name, [FoundLine(int(number[1]), text, 0 if about[1] == "match" else None)])
 
 
-def _found_lines(about: Mapping[str, Any]) -> Iterable[FoundLine]:
+def _found_lines(about: Mapping[str, Any]) -> Iterator[FoundLine]:
     text = _text(about["lines"]).removesuffix("\n")
     start = about["submatches"][0]["start"] if about["submatches"] else None
     if start:
         start = len(text.encode("utf-8", "surrogateescape")[:start].decode("utf-8", "replace"))
     for at, line in enumerate(text.split("\n")):
-        yield FoundLine(about["line_number"] + at, line.removesuffix("\r"), 0 if start and at else start)
+        begin = 0 if start and at else start
+        yield FoundLine(about["line_number"] + at, _shortened(line.removesuffix("\r"), begin or 0), begin)
+
+
+def _shortened(line: str, start: int) -> str:
+    """What is shown of a line whose match begins at `start`, and how much is left out."""
+    if len(line) <= _MAX_SHOWN_CHARS:
+        return line
+    first = start - _LEAD_CHARS if start > _MAX_SHOWN_CHARS - _LEAD_CHARS else 0
+    last = first + _MAX_SHOWN_CHARS
+    after = f"…[+{len(line) - last:,} chars]" if last < len(line) else ""
+    return f"{f'[{first:,} chars]…' if first else ''}{line[first:last]}{after}"
 
 
 def _text(value: Mapping[str, str]) -> str:
