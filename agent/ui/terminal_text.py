@@ -11,7 +11,7 @@ import select
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -31,6 +31,9 @@ _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
 _SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m)")
 _PAINT_CODES = re.compile(rf"({_SGR_CODES.pattern[1:-1]}|\x1b\]8;[^\x07\x1b]*\x1b\\)")  # and those of links
 _LINK_END = "\x1b]8;;\x1b\\"
+_FILE_NAMED = re.compile(  # and a line in it
+    r"(?<![\w./~:-])((?:[\w.-]{1,99}/){0,20}[\w-][\w.-]{0,99}\.[A-Za-z]\w{0,7})(?::\d+)?(?![\w/-])"
+)
 # What else a line may hold for a terminal: links and titles, movements, other short sequences.
 _OTHER_CODES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]")
 
@@ -208,6 +211,22 @@ def file_link(title: str, folder: str) -> str:
     """The address of the file that a title names first, relative to the folder."""
     path = Path(folder) / Path(title.partition("  ")[0]).expanduser()
     return f"file://{os.uname().nodename}{quote(str(path))}"
+
+
+def with_file_links(drawn: str, folder: str) -> str:
+    """A drawn text in which the files of `folder` that it names are links; "" for none. Asks the disk."""
+    pieces, within = list[str](), not folder
+    for piece in _PAINT_CODES.split(drawn):
+        if piece.startswith("\x1b]8;"):
+            within = piece != _LINK_END
+        is_text = not within and not piece.startswith("\x1b")
+        pieces.append(_FILE_NAMED.sub(partial(_linked_file, folder), piece) if is_text else piece)
+    return "".join(pieces)
+
+
+def _linked_file(folder: str, found: re.Match[str]) -> str:
+    inside = ".." not in Path(found[1]).parts and Path(folder, found[1]).is_file()
+    return linked(found[0], file_link(found[1], folder)) if inside else found[0]
 
 
 def shows_links(environ: Mapping[str, str]) -> bool:

@@ -31,7 +31,7 @@ from .render import (
     render_thought,
 )
 from .terminal import Terminal
-from .terminal_text import RenderContext
+from .terminal_text import RenderContext, with_file_links
 
 MAX_UNFINISHED_LINES = 60  # of a fence or a list that are kept back before it is cut
 MAX_UNFINISHED_CHARS = 12_000  # of anything: rich takes up to 0.5 s for as much
@@ -368,7 +368,7 @@ def draw_chunks(chunks: list[MarkdownChunk], ctx: RenderContext) -> Iterator[tup
     until = time.thread_time() + MARKDOWN_BUDGET_S
     for chunk in chunks:
         draw = render_markdown if time.thread_time() < until else render_plainly
-        yield draw(chunk.text, ctx), chunk.joined
+        yield with_file_links(draw(chunk.text, ctx), ctx.folder), chunk.joined
 
 
 def draw_unfinished(stream: MarkdownStream, rows: int, ctx: RenderContext) -> list[str]:

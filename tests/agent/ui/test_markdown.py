@@ -1,15 +1,17 @@
 """Nothing of a text is lost when it is drawn as markdown, in any script and at any width."""
 
+import os
 import re
 from collections import Counter
 from itertools import count, pairwise
+from pathlib import Path
 from random import Random
 
 import pytest
 from wcwidth import strip_sequences
 
 from agent.ui.markdown import draw_markdown
-from agent.ui.terminal_text import Theme, painted_width, wrap_painted
+from agent.ui.terminal_text import Theme, painted_width, with_file_links, wrap_painted
 from agent.ui.transcript_view import MarkdownStream
 
 PIECES = (
@@ -137,6 +139,24 @@ def test_a_bare_address_is_a_link_in_every_script(text: str, address: str, targe
     drawn = draw_markdown(text, 100, Theme(links=True))
     assert re.findall(r"\x1b\]8;[^;]*;([^\x1b\x07]+)", drawn) == [target]
     assert strip_sequences(drawn) == text and address in strip_sequences(drawn)
+
+
+def test_files_of_the_project_that_an_answer_names_are_links_and_nothing_else_is(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    for name in ("a.py", "src/b.py", "e.org"):
+        (tmp_path / name).write_text("")
+    text = "see a.py:3, `src/b.py` and **a.py**. No: c.py, ../a.py, x/a.py, https://e.org/a.py, [a.py](https://e.org)"
+    drawn = draw_markdown(text, 200, Theme(links=True))
+    made = with_file_links(drawn, str(tmp_path))
+    place = f"file://{os.uname().nodename}{tmp_path}"
+    shown = re.findall(r"\x1b\]8;[^;]*;([^\x1b\x07]+)\x1b\\((?:\x1b\[[0-9;]*m)*[^\x1b]*)", made)
+    assert [(at, strip_sequences(words)) for at, words in shown if at.startswith("file")] == [
+        (f"{place}/a.py", "a.py:3"),
+        (f"{place}/src/b.py", "src/b.py"),
+        (f"{place}/a.py", "a.py"),
+    ]
+    assert len(shown) == 5 and strip_sequences(made) == strip_sequences(drawn)
+    assert with_file_links(drawn, "") == drawn
 
 
 def numbered(random: Random, count: int) -> str:
