@@ -270,6 +270,10 @@ def test_a_miss_is_diagnosed(files: FileSession, content: str, old: str, new: st
         ("x = caf\u00e9(1)\n", "cafe\u0301(1)", "U+00E9 (latin small letter e with acute)", "U+0301"),
         ("\uff11 and 2\n", "1 and 2", "U+FF11 (fullwidth digit one)", "U+0031 (digit one)"),
         ("a  \u2013 b\n", "a - b", "U+2013 (en dash)", "U+002D (hyphen-minus)"),
+        ("⚠\ufe0f Warning: ❤\ufe0f and\n", "⚠ Warning: ❤ and", "U+FE0F (variation selector-16)", "nothing"),
+        ("⚠ 1\u20e3 ok\n", "⚠\ufe0f 1\ufe0f\u20e3 ok", "nothing", "U+FE0F (variation selector-16)"),
+        ("x\n👩\u200d💻 ب\u200cب\n", "👩💻 بب", "U+200D (zero width joiner), U+200C (zero width", "nothing"),
+        ("a\u200b = \ufeff1\n", "a  = 1", "U+200B (zero width space), U+FEFF (zero", "U+0020 (space)"),
         ("p\nsay \u201chi\u201d\n", 'p\nsay "hi"', "U+201D (right double quotation mark)", "U+0022"),
     ],
 )

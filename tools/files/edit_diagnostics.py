@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from time import thread_time
 
+from transcripts.render_text import INVISIBLE
+
 from .patch import added_omission
 
 _SEARCH_LIMIT_S = 0.2  # of computing, for a similar block; the best one found by then counts
@@ -25,7 +27,8 @@ _MAX_NAMED_CHARS = 6
 _LINE_NUMBER = re.compile(r"^ *\d+(?:\t|→|\|| \| |: ?)", re.MULTILINE)
 _SPACE_OR_TAB = re.compile(r"[ \t\r\f\v]+")
 _TYPOGRAPHY = str.maketrans("‘’‚‛“”„‟′″‐‑‒–—―−", "''''\"\"\"\"'\"-------")
-_ALIKE = "characters that look alike differ (quotes, dashes, special spaces, accents, width)"
+_UNSEEN_CHARS = re.compile(f"[{INVISIBLE}]")
+_ALIKE = "characters that look alike differ (quotes, dashes, special spaces, accents, width, joiners)"
 
 
 def diagnose_mismatch(flat: str, old: str, new: str) -> str:
@@ -86,8 +89,10 @@ def _no_blanks(line: str) -> str:
 
 
 def _plain_characters(line: str) -> str:
-    """The line with one form for each character that looks the same."""
-    return line if line.isascii() else unicodedata.normalize("NFKC", line.translate(_TYPOGRAPHY))
+    """The line with one form for each character that looks the same, and none that cannot be seen."""
+    if line.isascii():
+        return line
+    return unicodedata.normalize("NFKC", _UNSEEN_CHARS.sub("", line.translate(_TYPOGRAPHY)))
 
 
 def _plain_and_no_blanks(line: str) -> str:
