@@ -46,7 +46,7 @@ def start_lines(setup: RunSetup, model: str) -> list[str]:
     if last is not None:
         title = shorten(setup.masks.all(last.name or last.first_prompt), MAX_LAST_TITLE_CHARS)
         age = format_age(last.last_active, setup.clock.now())
-        lines.append(f"Last session, {age}: {title!r}; makeroom -c goes on with it")
+        lines.append(f"Last session, {age}: '{title}'; makeroom -c goes on with it")
     lines.append(f"{_what_to_try(setup)}; {HELP_HINT}")
     return lines
 

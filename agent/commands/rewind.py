@@ -127,7 +127,7 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
     session, _ = controller.in_use
     load_deferred(session)
     session.rewound(point.seq, {"prompt": point.text[:200]})
-    controller.emit(Notice(f"the conversation is as it was before: {point.title[:60]!r}"))
+    controller.emit(Notice(f"the conversation is as it was before: '{point.title[:60]}'"))
     return PromptRestored(point.text)
 
 

@@ -104,11 +104,11 @@ async def rename_session(controller: Controller, argument: str) -> Event | None:
         return Notice(told, "warning")
     owner = controller.services.repository.holder_of(argument, session.sid) if argument else None
     if owner:
-        return Notice(f"the session {owner} has the name {argument!r} already; give another", "warning")
+        return Notice(f"the session {owner} has the name '{argument}' already; give another", "warning")
     if argument:
         session.add_metadata("name", {"name": argument})
     name = name_of(session.folded.metadata)
-    return Notice(f"the name is {name!r}" if name else "this session has no name; /rename NAME gives it one")
+    return Notice(f"the name is '{name}'" if name else "this session has no name; /rename NAME gives it one")
 
 
 async def export_session(controller: Controller, argument: str) -> Event | None:
@@ -138,7 +138,7 @@ async def copy_answer(controller: Controller, argument: str) -> Event | None:
     if not 1 <= number <= len(answers):
         return Notice(f"/copy N, with N from 1 (the newest answer) to {len(answers)}", "warning")
     text = answers[number - 1]
-    what = f"{len(text):,} characters ({shorten(' '.join(text.split()), MAX_QUOTED_CHARS)!r})"
+    what = f"{len(text):,} characters ('{shorten(' '.join(text.split()), MAX_QUOTED_CHARS)}')"
     if program := await _give_to_clipboard(text, controller.setup.environ):
         return Notice(f"copied {what} with {program}")
     if len(text.encode()) <= MAX_OSC52_BYTES:

@@ -186,7 +186,7 @@ def _offer_draft(state: ReplState) -> None:
         state.editor.remember(left)
         state.editor.buffer.reset(state.editor.buffer.document)  # which has it look at the history anew
         words = shorten(one_line(left), MAX_QUOTED_DRAFT_CHARS)
-        state.view.notice(f"not sent last time: {words!r}; ↑ brings it back")
+        state.view.notice(f"not sent last time: '{words}'; ↑ brings it back")
 
 
 def _emit(state: ReplState, event: events.Event) -> None:

@@ -35,6 +35,19 @@ def test_a_session_begins_with_what_it_works_with_the_last_one_and_what_to_try(t
     run_controller(tmp_path, begin_again, verified=False)
 
 
+def test_the_last_session_is_named_as_it_was_typed(tmp_path: Path) -> None:
+    typed = "Team 👨\u200d👩\u200d👧 can't می\u200cخواهم C:\\dir\u202e"
+
+    async def begin(run: ControllerRun) -> None:
+        await run.do(typed)
+
+    async def begin_again(run: ControllerRun) -> None:
+        assert f"Last session, just now: '{typed}'; makeroom -c" in run.text()
+
+    run_controller(tmp_path, begin)
+    run_controller(tmp_path, begin_again, verified=False)
+
+
 def test_a_new_session_is_announced_and_commands_work_before_anything_slow_is_loaded(tmp_path: Path) -> None:
     events: list[Event] = []
     config = Config(key="test-key-123456", state_dir=tmp_path / "state", user_dir=tmp_path / "config")

@@ -53,6 +53,22 @@ def test_the_sessions_are_listed_newest_first(
     assert "1 prompt " in out and "[name1] question 1" in out
 
 
+def test_names_with_emoji_are_listed_and_found_as_they_are(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    words = "Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f"
+    sid = "20261123-093012-cccc"
+    facts = [
+        Opened(1, 1.8e9, (), (), "m", 9, str(project)),
+        User(2, 1.8e9, (TextBlock(f"{words} \u200dseldom"),)),
+        Metadata(3, 1.8e9, "name", {"name": f"{words} a\u200db"}),
+    ]
+    path = project / RECORDS_FOLDER / f"{sid}.jsonl"
+    path.write_bytes(b"".join(encode_fact(fact, sid) for fact in facts))
+    assert f"[{words} aU+200Db] {words} U+200Dseldom" in run(capsys, project)[1]
+    assert f"{words} U+200Dseldom" in run(capsys, project, "search", "seldom")[1]
+
+
 def test_one_is_shown_and_nothing_in_it_reaches_the_terminal_raw(
     capsys: pytest.CaptureFixture[str], project: Path
 ) -> None:

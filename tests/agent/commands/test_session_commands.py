@@ -46,6 +46,7 @@ def test_a_name_that_another_session_has_is_refused_with_its_id(tmp_path: Path) 
         assert await run.do("/rename") == "this session has no name; /rename NAME gives it one"
         assert await run.do("/rename one\n  two") == "the name is 'one two'"
         assert "[one two] help" in await run.do("/sessions")
+        assert await run.do("/rename C:\\dir can't 👩\u200d🚀") == "the name is 'C:\\dir can't 👩\u200d🚀'"
 
     run_controller(tmp_path, work)
 

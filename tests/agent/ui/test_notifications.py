@@ -81,5 +81,14 @@ def test_the_title_names_the_session_by_its_first_prompt_or_its_name(tmp_path):
         terminal.type("\x04").ends()
 
 
+def test_the_title_shows_emoji_and_scripts_as_they_are_and_what_hides_text_by_number():
+    codes = []
+    told = Notifications(codes.append, {"TERM": "xterm"}, "proj")
+    told.start()
+    told.tell_session("Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f a\u200db")
+    shown = "Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f a<U+200D>b"
+    assert codes[-1] == f"\x1b]0;makeroom: proj: {shown}\x07"
+
+
 def titled(mark, folder, session):
     return f"\x1b]0;{mark}makeroom: {folder.name}: {session}\x07".encode()

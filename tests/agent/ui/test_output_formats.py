@@ -93,6 +93,12 @@ def test_nothing_that_a_terminal_obeys_is_told_on_stderr():
     assert told.isprintable() and told.count("␛]52;c;ZXZpbA==␇<U+009B>31m<U+202E>") == 6
 
 
+def test_emoji_and_scripts_are_told_on_stderr_as_they_are():
+    title = "echo ⚠\ufe0f 👨\u200d👩\u200d👧 می\u200cخواهم"
+    done = events.ToolCallFinished(3, 0, "bash", f"{title} a\u200db", Result(4, 0.0, 3, 0, ()), 0.1)
+    assert Run("text").show(done).err.getvalue() == f"● bash  {title} a<U+200D>b\n"
+
+
 @pytest.mark.parametrize("form", ["json", "stream-json"])
 def test_json_holds_no_raw_control_characters(form):
     run = Run(form).show(
