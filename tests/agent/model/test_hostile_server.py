@@ -154,7 +154,7 @@ def run(case: Hostile, folder: Path, adapter: Adapter = AnthropicModel) -> Outco
     return outcome
 
 
-@pytest.mark.parametrize("name", sampled((name for name, case in HOSTILE.items() if not case.slow), 3))
+@pytest.mark.parametrize("name", sampled((name for name, case in HOSTILE.items() if not case.slow), 5))
 def test_a_hostile_answer_costs_little_and_the_session_goes_on(name: str, tmp_path: Path) -> None:
     run(HOSTILE[name], tmp_path)
 

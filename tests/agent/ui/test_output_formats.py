@@ -242,7 +242,7 @@ def test_what_agents_spent_stands_with_their_model_and_a_new_conversation_adds_t
 
 
 def test_a_line_is_never_longer_than_a_client_takes():
-    huge = Result(4, 0.0, 3, 1, (TextBlock("\x85" * 2_000_000), ImageBlock("image/png", "A" * 2_000_000)))
+    huge = Result(4, 0.0, 3, 1, (TextBlock("\x85" * 400_000), ImageBlock("image/png", "A" * 2_000_000)))
     run = Run("stream-json").show(TURN[3], events.ToolCallFinished(3, 1, "bash", "ls", huge, 0.1))
     assert max(map(len, run.out.getvalue().split("\n"))) < 1024 * 1024
     told = run.objects()[-1]["message"]["content"][0]["content"]
