@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,6 +37,7 @@ _QUOTED_NAME = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^
 _BARE = re.compile(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
 _PLACE_ON_THE_WEB = re.compile(r"\b(?!unix|file)[a-z][a-z\d+.-]*://[^\s'\"]*", re.IGNORECASE)  # none of files
 _PROGRAM = re.compile(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
+_PLAIN_WORD = re.compile(r"[\w.+-]+")
 _NO_PROGRAMS = re.compile(r"[\w.]*(?:Error|Exception)|E[A-Z]+|error|fatal|warning|ERROR|Errno", re.ASCII)
 _COMMAND_WORD = re.compile(r"(?:\s*(?:cd\s[^;&|]*(?:&&|;)|\w+=\S*\s))*\s*(?:[^\s;&|]*/)?([\w.+-]+)")
 
@@ -91,7 +92,8 @@ def find_refusal(run: WalledRun) -> WallRefusal | None:
     lines = [line[:MAX_SCANNED_LINE_CHARS] for line in text.splitlines()]
     told = [line for line in lines if line.strip()][-MAX_TOLD_LINES:]
     if not run.failed:
-        lines = [line if _is_message_of(run.line, line.strip()) else "" for line in lines]
+        words = set(_PLAIN_WORD.findall(run.line))
+        lines = [line if _is_message_of(run.line, words, line.strip()) else "" for line in lines]
     found = _refused_path(run, lines) or _refused_host(run, lines)
     return replace(found, said="\n".join(told)) if found is not None else None
 
@@ -172,21 +174,23 @@ def _refused_action(run: WalledRun, path: Path, message: str) -> str | None:
 
 def _program(message: str, line: str) -> str:
     """Who was refused, as its message says, else the first program of the command line."""
-    match = _PROGRAM.match(message.strip())
-    if match is not None and not _NO_PROGRAMS.fullmatch(match[1]):
-        return match[1]
-    if match is not None and match[1] in ("error", "fatal") and re.search(r"\bgit\b", line):
-        return "git"  # which begins its messages so
     word = _COMMAND_WORD.match(line)
-    return word[1] if word is not None else ""
+    return _speaker(message.strip(), line) or (word[1] if word is not None else "")
 
 
-def _is_message_of(command: str, line: str) -> bool:
-    """Whether a line of the output begins as messages of a program in the command line, or its shell, do."""
-    said = _PROGRAM.match(line)
-    program = "git" if said is not None and said[1] in ("error", "fatal") else said[1] if said else ""
-    named = program and re.search(rf"(?<![\w.+-]){re.escape(program)}(?![\w.+-])", command)
-    return bool(named) or (">" in command and _REDIRECTION.match(line) is not None)
+def _speaker(message: str, line: str) -> str:
+    """The program whose name a message begins with; git, which begins its messages otherwise; "" for none."""
+    match = _PROGRAM.match(message)
+    if match is None:
+        return ""
+    if match[1] in ("error", "fatal"):
+        return "git" if re.search(r"\bgit\b", line) else ""
+    return "" if _NO_PROGRAMS.fullmatch(match[1]) else match[1]
+
+
+def _is_message_of(command: str, words: Collection[str], line: str) -> bool:
+    """Whether a line of the output is a message of a program among the words of the command, or its shell."""
+    return _speaker(line, command) in words or (">" in command and _REDIRECTION.match(line) is not None)
 
 
 def _refused_host(run: WalledRun, lines: Sequence[str]) -> WallRefusal | None:
