@@ -398,6 +398,26 @@ def test_the_variables_of_openai_lead_to_its_servers_alone(tmp_path: Path) -> No
     assert RunSetup(Options(), anthropic, tmp_path, environ).model_name == "opus"
 
 
+@pytest.mark.parametrize(
+    ("variables", "provider", "named"),
+    [
+        ({}, "anthropic", False),
+        ({"OPENAI_MODEL": "o3"}, "anthropic", False),
+        ({"ANTHROPIC_MODEL": "opus"}, "anthropic", True),
+        ({"MAKEROOM_MODEL": "opus"}, "anthropic", True),
+        ({"OPENAI_MODEL": "o3"}, "openai", True),
+        ({"ANTHROPIC_MODEL": "opus"}, "openai", False),
+    ],
+)
+def test_a_run_names_its_model_by_the_variables_of_its_provider(
+    tmp_path: Path, variables: dict[str, str], provider: str, named: bool
+) -> None:
+    environ = {"HOME": str(tmp_path), "MAKEROOM_PROVIDER": provider, **variables}
+    config = load_config(environ, tmp_path, tmp_path)
+    assert RunSetup(Options(), config, tmp_path, environ).names_model is named
+    assert RunSetup(Options(model="x"), config, tmp_path, environ).names_model
+
+
 def test_errors_name_the_variables_of_this_provider(tmp_path: Path) -> None:
     with chat_world(tmp_path, Failure(401, "bad key")) as (w, _):
         ended = w.run()
