@@ -208,6 +208,11 @@ def calibrate(measures: Sequence[tuple[int, int]]) -> Calibration:
     return Calibration(median(actual - slope * raw for raw, actual in points), slope)
 
 
+def slope_of(folded: Folded) -> float:
+    """The model's tokens for each of our count, as the replies so far tell."""
+    return calibrate(folded.measurements).slope
+
+
 def _bounded(slope: float) -> float:
     return min(MAX_SLOPE, max(MIN_SLOPE, slope))
 

@@ -12,7 +12,7 @@ from agent.loop.context import MIN_TOLD_DOLLARS, TurnContext
 from agent.permissions.rules import PermissionRules, judge_call
 from agent.session.mentions import ATTACHED_TOPIC, AttachLimits, attach, find_mentions, note_attached
 from agent.session.session import Session
-from compact.tokens import calibrate
+from compact.tokens import slope_of
 from tools.base import Access, ToolError
 from tools.files.resolve_path import is_inside
 from transcripts.messages import Block, TextBlock, is_attached
@@ -134,7 +134,7 @@ async def tell_prompt_cost(
     """
     state = context.compaction
     price = state.prices.dollars(state.prices.write if context.settings.cache else 1.0)
-    tokens = round(sum(state.counter.blocks(tuple(blocks))) * calibrate(session.folded.measurements).slope)
+    tokens = round(sum(state.counter.blocks(tuple(blocks))) * slope_of(session.folded))
     if tokens * price >= MIN_TOLD_DOLLARS / 2:
         tokens = await context.model.count_tokens(context.settings.model, blocks) or tokens
     if (dollars := tokens * price) >= MIN_TOLD_DOLLARS:

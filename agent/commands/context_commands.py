@@ -26,7 +26,7 @@ from compact.report import (
     shown_id,
 )
 from compact.settings import WindowState, state_of
-from compact.tokens import calibrate
+from compact.tokens import slope_of
 from compact.uncompact import CannotUndo, Evicted, evicted, plan_undo
 from tools.files.text_encoding import pluralize
 from transcripts.facts import Compacted
@@ -62,7 +62,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
 figures; `/context all` lists every one."""
     session, context = controller.in_use
     compaction, view = context.compaction, session.folded.view
-    total, slope = prompt_tokens(session, context), calibrate(session.folded.measurements).slope
+    total, slope = prompt_tokens(session, context), slope_of(session.folded)
     framed = slope * view.tokens / (sum(view.tally) or 1)  # ids and roles stand beside each part
     rows = [(PART_LABELS[kind], round(view.tally[kind] * framed)) for kind in PartKind]
     frame = overheads(context.settings, compaction.counter)
@@ -195,7 +195,7 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
     """Strike one block from the context. Takes its id, such as r57 or r57.2, as /context lists the largest; \
 without one, choose from a list. /uncompact brings it back."""
     session, context = controller.in_use
-    largest = largest_parts(session.folded.view, calibrate(session.folded.measurements).slope)
+    largest = largest_parts(session.folded.view, slope_of(session.folded))
     if not argument:
         if controller.chooser is None:
             return Notice("/drop takes the id of a block; /context lists the largest")
@@ -245,7 +245,7 @@ what left."""
     session, context = controller.in_use
     lookup = context.tool_context.lookup
     if not argument:
-        slope = calibrate(session.folded.measurements).slope
+        slope = slope_of(session.folded)
         return CommandOutput("\n".join(_evicted_lines(evicted(session.folded), slope)))
     if lookup is None:
         return Notice("there is no record to recall from", "warning")

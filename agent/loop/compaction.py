@@ -33,7 +33,7 @@ from compact.plan import (
     WorkedOut,
 )
 from compact.report import LAYERS_TOLD, compaction_notice, is_told, largest_blocks_sentence
-from compact.tokens import calibrate, context_tokens
+from compact.tokens import calibrate, context_tokens, slope_of
 from transcripts.entries import Prompt
 from transcripts.facts import Fold
 from transcripts.messages import SKILL_START, TextBlock, injected
@@ -311,6 +311,5 @@ async def compact_reactively(
             state.rejected_tokens = 0
         if outcome.ids or attempt < REACTIVE_RUNGS:
             return
-    folded = session.folded
-    named = largest_blocks_sentence(folded.view, calibrate(folded.measurements).slope)
+    named = largest_blocks_sentence(session.folded.view, slope_of(session.folded))
     raise PromptTooLong(f"{error}. {named}", error.actual, error.limit)

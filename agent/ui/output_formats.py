@@ -36,7 +36,7 @@ from .render import plain_chart, retrying_message
 from .terminal_charset import encode_for_terminal
 from .terminal_text import escape_prose, escape_strict, one_line, title_line, write_fully
 
-_DENIED = re.compile(r"(?m)(?:Permission denied: |^\[(?=walled off))([^\n]*?)\.?(?: Tell the person .*)?\]?$")
+_WHY = re.compile(rf"(?m)(?:Permission denied: |^\[(?={WALLED_OFF}))([^\n]*?)\.?(?: Tell the person .*)?\]?$")
 BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE
 _SUBTYPES: Mapping[str, str] = {
     "done": "success",
@@ -342,7 +342,7 @@ def _outcome(event: events.ToolCallFinished) -> str:
     if not event.denied:
         return "  (failed)"
     texts = [block.text for block in event.result.content if isinstance(block, TextBlock)]
-    why = next(filter(None, map(_DENIED.search, reversed(texts))), None)
+    why = next(filter(None, map(_WHY.search, reversed(texts))), None)
     return f"  (denied: {one_line(why[1])})" if why else "  (denied)"
 
 

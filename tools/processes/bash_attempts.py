@@ -81,8 +81,8 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     result = _with_guarded(command_result(end, request.line, spool, context, limits), guarded)
     if refusal is None or end.code:
         return CommandAttempt(result, spool, end.folder, refusal)
-    passed = CommandAttempt(_with_note(result, refusal), spool, end.folder, None)
-    return replace(passed, told=f"[{refusal}, though the line ended with exit code 0. {ADVICE_IF_NEEDED}]")
+    told = f"[{refusal}, though the line ended with exit code 0. {ADVICE_IF_NEEDED}]"
+    return CommandAttempt(_with_note(result, refusal), spool, end.folder, None, told)
 
 
 def _with_guarded(result: ToolResult, reports: Sequence[str]) -> ToolResult:
