@@ -1,7 +1,8 @@
 """Adding a part of each kind takes one new file and one registered line: done with a dummy, run, and counted.
 
 The product is copied, the part is added to the copy, and the copy is run. What counts as a line of existing
-files is every line that was changed or added there, but for the import of the new file.
+files is every line that was changed or added there, but for the import of the new file. Two of them are run
+in the gate, all with `-m "sweep or not sweep"`.
 """
 
 from __future__ import annotations
@@ -172,6 +173,7 @@ def register_layer(copy: Copy) -> None:
     )
 
 
+@pytest.mark.sweep
 def test_a_slash_command_is_a_function_and_a_line(copy: Copy) -> None:
     copy.add(
         "agent/commands/greeting.py",
@@ -198,6 +200,7 @@ async def greet(controller: Controller, argument: str) -> Event | None:
     assert (len(copy.added), len(copy.touched)) == (1, 1)
 
 
+@pytest.mark.sweep
 def test_an_output_format_is_a_class_and_an_entry(copy: Copy) -> None:
     copy.add(
         "agent/ui/count_format.py",
@@ -228,6 +231,7 @@ class CountFormat(OutputFormat):
     assert (len(copy.added), len(copy.touched)) == (1, 1)
 
 
+@pytest.mark.sweep
 def test_a_hook_event_is_a_member_and_the_place_that_fires_it(copy: Copy) -> None:
     copy.change("agent/ports.py", ("    PRE_COMPACT = ", '    FAREWELL = "Farewell"\n    PRE_COMPACT = '))
     assert len(copy.touched) == 1
@@ -251,6 +255,7 @@ def test_a_hook_event_is_a_member_and_the_place_that_fires_it(copy: Copy) -> Non
     assert '"hook_event_name": "Farewell"' in (copy.project / "ended").read_text()
 
 
+@pytest.mark.sweep
 def test_a_source_of_tools_is_a_file_and_a_line(copy: Copy) -> None:
     copy.add(
         "agent/app/greeting_tools.py",
@@ -296,6 +301,7 @@ class GreetingTools:
     assert (len(copy.added), len(copy.touched)) == (1, 1)
 
 
+@pytest.mark.sweep
 def test_a_model_provider_is_a_folder_and_a_line(copy: Copy) -> None:
     copy.add(
         "agent/model/parrot/parrot_model.py",

@@ -71,16 +71,16 @@ def test_complaint_02_the_reactive_path_frees_the_overflow_without_the_model(cal
 
 
 def test_complaint_02_hundreds_of_large_outputs_that_nobody_has_seen_are_previewed():
-    world = World(window=50_000)
+    world = World(window=30_000)
     world.user("run everything")
-    uses = [ToolUseBlock(f"t{at}", "bash", {"command": f"make {at}"}) for at in range(200)]
+    uses = [ToolUseBlock(f"t{at}", "bash", {"command": f"make {at}"}) for at in range(100)]
     reply = world.reply(*uses)
-    for at in range(200):
+    for at in range(100):
         world.result(reply, at, "output " * 500)
     world.compact("reactive", rung=1)
     assert fits(world.situation)
     shown = world.texts
-    assert all(f"recall r{seq}" in shown for seq in range(4, 204))
+    assert all(f"recall r{seq}" in shown for seq in range(4, 104))
 
 
 def test_complaint_03_a_summary_at_the_full_window_leaves_room_for_its_own_answer():
