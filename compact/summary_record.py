@@ -35,6 +35,8 @@ RECORD_HEADER = (
 )
 SUMMARY_HEADING = "## Summary\n"
 STATE_HEADING = "## State as of this record"
+# Headings of news about what a record holds from its live values, so that it repeats none of them.
+PINS_HEADING, COMMANDS_HEADING = "# Pins", "# Background commands"
 _FROM_FACT = re.compile(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
 LEDGER_HEADING = "## Ledger (newest and most used first)"
 WORDS_HEADING = "## All user messages, verbatim (the newest is last)"
@@ -187,8 +189,10 @@ def _surroundings(entries: Sequence[Entry]) -> Iterator[str]:
                 text = (
                     block.text.strip().removeprefix(INJECTED_OPENING_TAG).removesuffix(INJECTED_CLOSING_TAG)
                 )
-                if not text.startswith(SKILL_OPENING_TAG):  # instructions are among the state, within limits
-                    told[text.strip().partition("\n")[0]] = text.strip()
+                kind = text.strip().partition("\n")[0]
+                # instructions are among the state, within limits
+                if not text.startswith(SKILL_OPENING_TAG) and kind not in (PINS_HEADING, COMMANDS_HEADING):
+                    told[kind] = text.strip()
     if told:
         yield "\n".join(("## Surroundings, as told last", *told.values()))
 

@@ -19,7 +19,7 @@ from agent.loop.touched_files import text_named
 from agent.loop.turn import run_turn
 from agent.permissions.modes import Mode
 from agent.ports import Approver, Chooser, Status
-from agent.session.environment_context import environment_context, news_of_surroundings
+from agent.session.environment_context import environment_context, news_of_pins, news_of_surroundings
 from agent.session.session import Session, record_opening
 from compact.settings import WindowState
 from tools.base import ToolError
@@ -259,8 +259,8 @@ def next_mode(mode: Mode, setup: RunSetup) -> Mode:
 async def prompt_blocks(
     session: Session, context: TurnContext, earlier: Sequence[str], content: Sequence[Block]
 ) -> tuple[Block, ...]:
-    """A prompt's blocks; before its content stand the environment, if that is new, finished commands,
-    cleared text that it names, and what came before the prompt.
+    """A prompt's blocks; before its content stand the environment and the pins, if they are new, finished
+    commands, cleared text that it names, and what came before the prompt.
     """
     opened, tools = session.folded.opened, context.tool_context
     before: list[str] = []
@@ -270,6 +270,8 @@ async def prompt_blocks(
     if opened is not None or mode == "plan":  # else the model has been told nothing that could have changed
         commands = context.wall.text if context.wall is not None else None
         before += news_of_surroundings(session.folded, commands, mode)
+    if session.folded.metadata:
+        before += news_of_pins(session.folded)
     # What has a tag of its own (the words of hooks) keeps that; other news is not the person's words either.
     waiting = tools.inbox.take() if tools.inbox.waiting else ()
     news = (text if text.startswith("<") else injected(text) for text in waiting)

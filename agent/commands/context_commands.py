@@ -287,8 +287,8 @@ def _evicted_lines(found: list[Evicted], slope: float) -> list[str]:
 
 
 async def pin(controller: Controller, argument: str) -> Event | None:
-    """Pin a sentence, so that every compaction keeps it. Without one, lists the pins; `remove N` removes \
-one."""
+    """Pin a sentence: the next prompt tells it to the model, and every compaction keeps it. Without one, \
+lists the pins; `remove N` removes one."""
     session, _ = controller.in_use
     pins = pins_of(session.folded.metadata)
     verb, _, rest = argument.partition(" ")

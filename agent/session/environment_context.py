@@ -1,5 +1,7 @@
 """Tell the model where and when it works: in the first block of the first user message, then what changes.
 
+What changes is the mode, the wall, the pins, and background commands that ended with an earlier run.
+
 Read from files only: asking git would run what a repository's configuration names, before the person has
 allowed anything.
 """
@@ -7,14 +9,28 @@ allowed anything.
 from __future__ import annotations
 
 import platform
+import re
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
+from agent.formatting import shorten
+from compact.ledger import pins_of
+from compact.summary_record import COMMANDS_HEADING, PINS_HEADING
+from compact.uncompact import in_force
 from tools.inbox import Inbox
 from transcripts.disk import read_regular
 from transcripts.entries import Entry, Prompt
+from transcripts.facts import Fold
 from transcripts.fold import Folded
-from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, TextBlock, injected, is_injected
+from transcripts.messages import (
+    INJECTED_CLOSING_TAG,
+    INJECTED_OPENING_TAG,
+    Block,
+    TextBlock,
+    injected,
+    is_injected,
+)
 
 from .system_prompt import COMMAND_TEXTS, TEXTS_WITHOUT_WALL
 
@@ -31,6 +47,12 @@ END_OF_PLAN_TEXT = """\
 Plan mode is over: you may change files again, as far as the person allows it."""
 PLAN_KEY = "plan mode"  # of news about it
 _COMMAND_TEXTS, _PLAN_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT), (PLAN_TEXT, END_OF_PLAN_TEXT)
+RECORDING_LAYERS = ("summary", "ledger")  # whose folds hold the pins as they are then
+_TELLS_OF_COMMANDS = tuple(
+    f"{tag}{head}" for tag in ("", f"{INJECTED_OPENING_TAG}\n") for head in ("[Background", COMMANDS_HEADING)
+)
+_COMMAND_ENDED = re.compile(r"^(?:\[|- )?Background command (b\d+) \(", re.MULTILINE)
+MAX_ENDED_LINE_CHARS = 200  # of a command line
 BRANCH_INTERVAL_S = 2.0  # between two looks for the status line
 MAX_HEAD_BYTES = 4_096  # of the file that names the branch
 MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project and may be anything
@@ -76,6 +98,56 @@ def post_planning(inbox: Inbox, planning: bool) -> None:
         inbox.withdraw(PLAN_KEY)
     else:
         inbox.post(injected(PLAN_TEXT if planning else END_OF_PLAN_TEXT), PLAN_KEY)
+
+
+def news_of_pins(folded: Folded) -> list[str]:
+    """What has been pinned, or is no longer, since a record or a prompt told the model of the pins."""
+    if not any(note.topic == "pin" for note in folded.metadata):
+        return []
+    made = (each for each in in_force(folded) if each.layer in RECORDING_LAYERS)
+    records = (each.seq for each in made if any(isinstance(edit, Fold) for edit in each.edits))
+    told = (entry.seq for entry in folded.entries if _begins(surroundings_told(entry), PINS_HEADING))
+    since = max((*records, *told), default=0)
+    before = pins_of(note for note in folded.metadata if note.seq < since).values()
+    now = pins_of(folded.metadata).values()
+    lines = [f"- pinned by the user, holds from now on: {text}" for text in now if text not in before]
+    lines += [f"- no longer pinned, holds no more: {text}" for text in before if text not in now]
+    return [injected("\n".join((PINS_HEADING, *lines)))] if lines else []
+
+
+def _begins(texts: Iterable[str], heading: str) -> bool:
+    return any(text.startswith(heading) for text in texts)
+
+
+def news_of_ended_commands(folded: Folded) -> str:
+    """That the background commands which the model knows as running ended with the run of the program that
+    started them; "" where it knows of none. For a session that is gone on with.
+    """
+    running = dict[str, str]()  # id -> command line
+    for entry in folded.entries:
+        if isinstance(entry, Prompt):
+            _forget_ended(running, entry.fact.blocks)
+            continue
+        for at, result in sorted(entry.results.items(), key=lambda item: item[1].seq):
+            if isinstance(job := result.about.get("job"), str):
+                running[job] = str(entry.uses[at].input.get("command") or running.get(job, ""))
+                if result.about.get("ended"):
+                    del running[job]
+            _forget_ended(running, result.content)
+    lines = [
+        f"- Background command {job} ({shorten(' '.join(line.split()), MAX_ENDED_LINE_CHARS)}) runs no more: "
+        "it ended with the run of the program that started it"
+        for job, line in running.items()
+    ]
+    return "\n".join((COMMANDS_HEADING, *lines)) if lines else ""
+
+
+def _forget_ended(running: dict[str, str], blocks: Iterable[Block]) -> None:
+    """Forget the commands of which one of the blocks says that they have ended."""
+    for block in blocks:
+        if running and isinstance(block, TextBlock) and block.text.startswith(_TELLS_OF_COMMANDS):
+            for job in _COMMAND_ENDED.findall(block.text):
+                running.pop(job, None)
 
 
 def surroundings_told(entry: Entry) -> list[str]:

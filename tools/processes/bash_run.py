@@ -207,7 +207,11 @@ def command_result(
         (text + "\n".join(notes)) or NO_OUTPUT,
         error=end.why != "moved" and _has_failed(end, line),
         human={**_for_people(spool, context), "note": how.get(end.why, ended)},
-        about={"exit": end.code, **({"signal": end.signal} if end.signal else {})},
+        about={
+            "exit": end.code,
+            **({"signal": end.signal} if end.signal else {}),
+            **({"job": end.job.id} if end.job is not None else {}),
+        },
         stored=spool.stored(context.folder) if end.job is None else None,
     )
 
@@ -391,4 +395,4 @@ def job_result(
     failed = job.ended is not None and job.stopped != "asked" and not job.left_over and job.status != 0
     human = {**_for_people(job.spool, context), "note": f"{job.id} {job.state}"}
     body = "\n".join(part for part in (shown, *notes) if part)
-    return text_result(body, error=failed, human=human, about={"job": job.id})
+    return text_result(body, error=failed, human=human, about={"job": job.id, "ended": job.ended is not None})

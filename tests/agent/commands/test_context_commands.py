@@ -9,9 +9,11 @@ import pytest
 from agent.app.controller import prompt_blocks
 from agent.events import ContextChart, ContextCompacted, TurnFinished
 from agent.loop.model_call import prompt_tokens
+from agent.session.environment_context import surroundings_told
 from compact.hazards import PUT_BACK_START
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
+from transcripts.entries import Prompt
 from transcripts.facts import Compacted, Reply
 from transcripts.messages import TextBlock
 
@@ -170,6 +172,48 @@ def test_a_pin_survives_every_compaction(tmp_path: Path) -> None:
         await run.do("/pin the blue door stays shut", READ_ALL, "/compact")
         assert b"the blue door stays shut" in run.bodies()[0]
         assert await run.do("/pin remove 1") == "nothing is pinned"
+
+    run_controller(tmp_path, work)
+
+
+def told_with_prompts(run: ControllerRun) -> list[str]:
+    """What the program told the model with each prompt."""
+    entries = run.controller.in_use[0].folded.entries
+    prompts = (entry for entry in entries if isinstance(entry, Prompt))
+    return ["\n".join(surroundings_told(entry)) for entry in prompts]
+
+
+def test_pins_and_their_removal_are_told_once_with_the_next_prompt(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("/pin answer in French", "hello", "/pin use metric units", "hello", "hello")
+        first, second, third = told_with_prompts(run)
+        assert "- pinned by the user, holds from now on: answer in French" in first
+        assert "holds from now on: use metric units" in second and "French" not in second
+        assert third == ""
+        await run.do(READ_ALL, "/compact", "hello")
+        assert "# Pins" not in str(run.bodies()[0]) and told_with_prompts(run)[-1] == ""
+        await run.do("/pin remove 1", "hello", "hello")
+        *_, told, last = told_with_prompts(run)
+        assert told == "# Pins\n- no longer pinned, holds no more: answer in French" and last == ""
+
+    run_controller(tmp_path, work)
+
+
+def test_commands_that_ended_with_an_earlier_run_are_told_as_ended(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("run `sleep 60` in the background", READ_ALL, "/compact")
+        sid = run.controller.in_use[0].sid
+        assert "b1 is running" in str(run.bodies()[0])
+        await run.do("/clear", f"/resume {sid}", "hello", "/clear", f"/resume {sid}", "hello")
+        *_, told, last = told_with_prompts(run)
+        assert "- Background command b1 (sleep 60) runs no more: it ended with the run" in told
+        assert last == ""
+        await run.do(READ_ALL, "/compact")
+        assert "sleep 60) runs no more" not in str(run.bodies()[0])
 
     run_controller(tmp_path, work)
 
