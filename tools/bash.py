@@ -188,17 +188,15 @@ def _return_from_missing_folder(context: ToolContext) -> str | None:
 
 def _follow(context: ToolContext, folder: str | None) -> str | None:
     """Let the next command run where this one ended, if that is in the project; the note where it is not."""
-    there = Path(folder) if folder is not None else None
-    if there is None or not there.is_dir():
-        gone = context.cwd
-        if gone.is_dir() or not context.folder.is_dir():
-            return None
-        context.cwd = context.folder
-        return f"[{gone} is gone; the next command runs in {context.folder}]"
-    if there.is_relative_to(context.folder):
+    there = Path(folder) if folder is not None else context.cwd
+    if there.is_dir() and there.is_relative_to(context.folder):
         context.cwd = there
         return None
+    if not context.folder.is_dir():
+        return None
     context.cwd = context.folder
+    if there.is_relative_to(context.folder):
+        return f"[{there} is gone; the next command runs in {context.folder}]"
     return f"[the command ended in {there}, outside the project; the next one runs in {context.folder}]"
 
 

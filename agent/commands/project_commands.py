@@ -15,7 +15,8 @@ from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
 from agent.session.system_prompt import memory_of, memory_paths, read_memory, system_prompt
 from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
 from tools.files.text_encoding import pluralize
-from tools.processes.bash_run import EDITOR_ADVICE, move_to_background
+from tools.processes.bash_run import move_to_background
+from tools.processes.command_hints import EDITOR_ADVICE
 from tools.processes.jobs import BackgroundJob, command_runner
 from tools.sandbox.guarded_names import MEMORY_NAMES
 

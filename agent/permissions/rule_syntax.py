@@ -24,8 +24,8 @@ from tools.network.network_hosts import host_name
 
 from .shell_syntax import Words
 
-EDITING = "edit"  # a deny rule about this tool is about every tool that writes files
-READING = "read"  # ... every tool that reads files
+EDITING = "edit"  # a rule about this tool is about every tool that writes files
+READING = "read"  # a deny rule about this tool is about every tool that reads files
 RUNNING = "bash"  # rules about this tool are about the command lines of every tool that runs any
 OPENING = "open"  # what a rule is called that lets a command line out of the wall
 REACHING = "net"  # ... that lets walled commands reach a host

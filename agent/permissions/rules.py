@@ -117,7 +117,9 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     if access.kind == "none":
         return Verdict("allow")
     if access.kind != "run":
-        allowed = any(rule.names(tool) and _allows(rule, access, rules) for rule in rules.allow)
+        tools = (tool, EDITING) if access.kind == "write" else (tool,)
+        about = [rule for rule in rules.allow if any(map(rule.names, tools))]
+        allowed = any(_allows(rule, access, rules) for rule in about)
         return _judge_path(tool, access, rules.mode, allowed)
     judge = _judge_look if rules.mode == "plan" else _judge_command
     verdict = judge(access, rules)

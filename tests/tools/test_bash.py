@@ -30,6 +30,7 @@ INTERACTIVE = {
     "less": "less /etc/passwd",
     "man": "man ls",
     "top": "top",
+    "watch": "watch -n1 date",
     "read": "read answer",
     "cat": "cat",
     "python3": "python3",
@@ -43,7 +44,8 @@ INTERACTIVE = {
     "gpg": "gpg --sign f",
     "git": "git commit",
 }
-WITH_ADVICE = {"vim": "edit or write", "vi": "edit or write", "node": "use -c, -e", "python3": "use -c, -e"}
+WITH_ADVICE = {"vim": "edit or write", "vi": "edit or write", "watch": "run the command itself"}
+WITH_ADVICE |= {"node": "use -c, -e", "python3": "use -c, -e"}
 
 
 @pytest.mark.parametrize("program", INTERACTIVE)
@@ -94,7 +96,7 @@ def test_an_editor_as_a_batch_tool_is_let_be(shell: BashSession, command: str) -
     if shutil.which("vim") is None:
         pytest.skip("there is no vim here")
     shell.limit(editor_s=0.001)
-    assert "an editor waits" not in shell.say(f"echo x >f; {command}")
+    assert "waits for keys" not in shell.say(f"echo x >f; {command}")
 
 
 @pytest.fixture
@@ -334,10 +336,13 @@ def test_a_way_out_of_the_project_holds_for_one_command(shell: BashSession) -> N
     sibling = shell.folder.with_name(shell.folder.name + "-sibling")
     sibling.mkdir()
     assert "outside the project" in shell.say(f"cd {sibling}")
+    said = shell.say('cd "$(mktemp -d)"; rmdir "$PWD"')
+    assert "outside the project" in said and "is gone" not in said
 
 
 def test_a_folder_that_is_gone_is_left_with_a_note(shell: BashSession) -> None:
     said = shell.say("mkdir -p sub/deep; cd sub/deep; rm -rf ../../sub")
+    assert said == f"[{shell.folder}/sub/deep is gone; the next command runs in {shell.folder}]"
     assert shell.say("pwd") == str(shell.folder)
     shell.run("mkdir sub; cd sub")
     shutil.rmtree(shell.folder / "sub")

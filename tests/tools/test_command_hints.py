@@ -2,7 +2,15 @@
 
 import pytest
 
-from tools.processes.command_hints import hint, is_answer, lex_commands, looks_like_prompt, opens_editor
+from tools.processes.command_hints import (
+    EDITOR_ADVICE,
+    WATCH_ADVICE,
+    hint,
+    is_answer,
+    key_advice,
+    lex_commands,
+    looks_like_prompt,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,14 +44,20 @@ def test_git_and_negation_are_seen_through(line: str) -> None:
     "command", ["vim", "vim f", "sudo -e; vi f", "cd x; nano f", "/usr/bin/vim f", "emacs -nw f"]
 )
 def test_editors_that_would_wait(command: str) -> None:
-    assert opens_editor(command)
+    assert key_advice(command) == EDITOR_ADVICE
+
+
+@pytest.mark.parametrize("command", ["watch -n1 date", "make; watch 'ls -l'", "/usr/bin/watch -e make"])
+def test_what_would_be_watched_for_ever(command: str) -> None:
+    assert key_advice(command) == WATCH_ADVICE
 
 
 @pytest.mark.parametrize(
-    "command", ["vim -es f", "vim +wq f", "emacs --batch -l x.el", "grep vim f", "sed -i s/a/b/ f"]
+    "command",
+    ["vim -es f", "vi +wq f", "emacs --batch -l x", "grep vim f", "sed -i s,a,b, f", "watch -g x", "a watch"],
 )
 def test_editors_in_a_batch_and_mere_mentions(command: str) -> None:
-    assert not opens_editor(command)
+    assert not key_advice(command)
 
 
 @pytest.mark.parametrize(

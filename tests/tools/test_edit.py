@@ -203,6 +203,14 @@ def test_half_a_character_is_refused(files: FileSession):
     assert files.path("f").read_bytes() == data
 
 
+def test_a_nul_does_not_come_into_text(files: FileSession):
+    files.seen("f", b"a = 1\n")
+    assert "NUL" in files.refused("edit", file_path="f", old_string="1", new_string="'a\0b'")
+    assert "NUL" in files.refused("write", file_path="f", content="a\0b")
+    assert "NUL" in files.refused("write", file_path="new", content="\0")
+    files.do("write", file_path="f", content="a\\0b\n")
+
+
 def test_a_file_must_be_read_before_it_is_changed(files: FileSession):
     files.put("f", b"a\n")
     unread = "File has not been read yet. Read it first before writing to it."

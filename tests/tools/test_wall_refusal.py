@@ -122,6 +122,10 @@ def test_who_was_refused_is_told_as_well_as_can_be_known(run: WalledRun) -> None
         ("cd x && make y", "make"),
         ("A=1 git config x", "git"),
         ("echo a; git fetch", "git"),
+        ("A=1 make 'a; b' \"c|d\" >log 2>&1", "make"),
+        ("cat a; make", ""),
+        ("make | tail -1", ""),
+        ("x() { make; }\nx", ""),
     ):
         refusal = found(replace(run, line=line), message)
         assert refusal is not None and refusal.program == program

@@ -90,6 +90,11 @@ def check_text(text: str, parameter: str) -> None:
             f"{parameter} holds half a character (a lone surrogate), which no file can store.\n"
             "Send it without."
         )
+    if "\0" in text:
+        raise ToolError(
+            f"{parameter} holds a NUL character; a file with one is binary and could not be read again.\n"
+            "Write it as the language spells it, such as \\0; use bash for binary files."
+        )
     if holds_placeholder(text):
         raise ToolError(
             f"{parameter} holds a placeholder for what was cleared from this conversation, not the content.\n"

@@ -29,14 +29,13 @@ from tools.truncate import (
     shown_chars,
 )
 
-from .command_hints import hint, is_answer, looks_like_prompt, opens_editor
+from .command_hints import hint, is_answer, key_advice, looks_like_prompt
 from .command_progress import ProgressThrottle, from_first_character
 from .command_socket import CommandHandle
 from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRequest, CommandRunner, exit_code, last_folder
 from .output_folding import fold_output
 from .spool import MAX_OUTPUT_BYTES, Spool
 
-EDITOR_ADVICE = "change files with edit or write; give git messages with -m (GIT_EDITOR is `true` here)"
 _MAX_SCREEN_CHARS = 10_000  # for the person, where a file has all
 _SETTLE_LIMIT_S = 0.05  # for processes that end together with their shell (`>(tee log)`)
 _LONG_RUN_S = 5.0  # from which on the model is told the time
@@ -103,7 +102,7 @@ async def run_foreground(
     command, report = await runner.start(line, request.cwd or runner.context.cwd, take, walled=walled)
     runner.foreground.add(moved)
     try:
-        limit = min(limits.timeout_s, limits.editor_s) if opens_editor(line) else limits.timeout_s
+        limit = min(limits.timeout_s, limits.editor_s) if key_advice(line) else limits.timeout_s
         await _first_of(limit, command.exited, full, moved)
         took, quiet = loop.time() - began, loop.time() - last_output
         if moved.done() and not (command.exited.done() or full.done()):
@@ -319,7 +318,7 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
         case "output":
             yield f"[ended after {spool.total:,} bytes of output, the limit. Filter it or send it to a file]"
         case "editor":
-            yield f"[ended after {end.limit_s:g} s: an editor waits for keys, and there is no terminal]"
+            yield f"[ended after {end.limit_s:g} s: a program in it waits for keys, and there is no terminal]"
         case "lost":
             yield "[the process that watches commands was killed, and this command with it. Try again]"
         case "":
@@ -333,7 +332,7 @@ def _advice(end: CommandEnd, line: str, text: str) -> str | None:
     if end.prompted:
         return "the last line looks like a question, and nobody can answer: use an option that answers it"
     if end.why == "editor":
-        return EDITOR_ADVICE
+        return key_advice(line)
     if end.why == "timeout" or end.code != 0 or not text:
         return hint(line, text)
     return None

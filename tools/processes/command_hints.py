@@ -20,11 +20,14 @@ _MAX_LEXED_CHARS = 20_000  # shlex takes a microsecond for each
 # Programs whose exit status 1 is an answer ("no match", "they differ", "no"), not a failure.
 _ANSWERING = word_set("grep egrep fgrep zgrep rg ag diff cmp colordiff test [ [[ pgrep which")
 _ANSWERING_GIT = frozenset(("grep", "diff"))
+EDITOR_ADVICE = "change files with edit or write; give git messages with -m (GIT_EDITOR is `true` here)"
+WATCH_ADVICE = "run the command itself; to wait for something: until CHECK; do sleep 1; done"
 # Programs that wait forever without a terminal instead of giving up.
 _EDITORS = word_set("vi vim nvim view vimdiff gvim emacs nano pico joe mcedit hx kak ed")
 _EDITOR_BATCH = re.compile(
     r"\s(?:-[a-zA-Z]*[es][a-zA-Z]*|--batch|--script|--version|--help|-c|\+\S+)(?=\s|$)"
 )
+_ENDING_WATCH = re.compile(r"\s(?:-[a-z]*[gq]|--(?:chgexit|equexit))")  # by itself, once something is so
 _FULL_SCREEN = word_set("top htop btop less more man watch tmux screen mc ncdu nnn lazygit tig k9s")
 _REPLS = word_set("python python3 ipython node irb psql mysql sqlite3 ghci lua bc gdb")
 
@@ -98,12 +101,15 @@ def is_answer(line: str, status: int) -> bool:
     return _program(last) in _ANSWERING
 
 
-def opens_editor(line: str) -> bool:
-    """Whether the command line starts an editor that would wait forever for keys."""
-    return any(
-        _program(words) in _EDITORS and not _EDITOR_BATCH.search(" " + " ".join(words[1:]))
-        for words in lex_commands(line)
-    )
+def key_advice(line: str) -> str:
+    """What to do instead of a program in the line that would wait forever for keys; "" without one."""
+    for words in lex_commands(line):
+        program, options = _program(words), " " + " ".join(words[1:])
+        if program in _EDITORS and not _EDITOR_BATCH.search(options):
+            return EDITOR_ADVICE
+        if program == "watch" and not _ENDING_WATCH.search(options):
+            return WATCH_ADVICE
+    return ""
 
 
 def looks_like_prompt(text: str) -> bool:

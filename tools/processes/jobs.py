@@ -39,12 +39,12 @@ _END_LIMIT_S = 3.0  # for the supervisor to end one command; past it every comma
 _LAST_OUTPUT_LIMIT_S = 2.0  # for the output of a command that was ended to be over
 _MAX_ARGUMENT_BYTES = 100_000  # Linux takes at most 131,072 in one argument
 _MAX_REPORT_BYTES = 4_096  # of a folder's path: PATH_MAX of Linux
-# Run by bash before the command (BASH_ENV): the shell reports its last folder through a private file, which
-# leaves the command itself, its exit status, its descriptors and its output as they are. When memory runs
-# out, the kernel shall end the command and not the agent.
+# Run by bash before the command (BASH_ENV): the shell reports its last folder (`~+` where that is gone)
+# through a private file, which leaves the command itself, its exit status, its descriptors and its output as
+# they are. When memory runs out, the kernel shall end the command and not the agent.
 _PRELUDE = """\
 { echo 800 >/proc/self/oom_score_adj; } 2>/dev/null
-[ -z "$MAKEROOM_CWD" ] || trap "{ set +xe; builtin pwd -P >|$MAKEROOM_CWD; } 2>/dev/null" EXIT
+[ -z "$MAKEROOM_CWD" ] || trap "{ set +xe; { builtin pwd -P || echo ~+; } >|$MAKEROOM_CWD; } 2>/dev/null" EXIT
 unset BASH_ENV MAKEROOM_CWD
 """
 _MAX_ANNOUNCED_CHARS = 200  # of a command line

@@ -40,6 +40,8 @@ _PROGRAM = re.compile(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
 _PLAIN_WORD = re.compile(r"[\w.+-]+")
 _NO_PROGRAMS = re.compile(r"[\w.]*(?:Error|Exception)|E[A-Z]+|error|fatal|warning|ERROR|Errno", re.ASCII)
 _COMMAND_WORD = re.compile(r"(?:\s*(?:cd\s[^;&|]*(?:&&|;)|\w+=\S*\s))*\s*(?:[^\s;&|]*/)?([\w.+-]+)")
+_QUOTED_WORD = re.compile(r"'[^']*'|\"[^\"`$\\]*\"")
+_JOINT = re.compile(r"[;|`(]|\n\s*\S|&&|(?<![<>&])&(?![>&])")  # what runs more than one program
 
 # Programs that look into every folder and write nothing: that is part of the answer, unless named.
 _SEARCHING = frozenset(
@@ -121,7 +123,8 @@ def _refused_path(run: WalledRun, lines: Sequence[str]) -> WallRefusal | None:
             action = _refused_action(run, path, lines[at]) if path is not None else None
             if path is not None and action is not None:
                 program = _program(lines[at], run.line)
-                if program in _SEARCHING and (action == "write" or path.name not in run.line):
+                searching = (program or _first_program(run.line)) in _SEARCHING
+                if searching and (action == "write" or path.name not in run.line):
                     continue
                 folder = str(run.profile.folder)
                 return WallRefusal("read" if action == "read" else "write", str(path), program, folder)
@@ -173,9 +176,15 @@ def _refused_action(run: WalledRun, path: Path, message: str) -> str | None:
 
 
 def _program(message: str, line: str) -> str:
-    """Who was refused, as its message says, else the first program of the command line."""
+    """Who was refused, as its message says, else the program of the line where that is one command."""
     word = _COMMAND_WORD.match(line)
-    return _speaker(message.strip(), line) or (word[1] if word is not None else "")
+    alone = word is not None and not _JOINT.search(_QUOTED_WORD.sub("", line[word.end() :]))
+    return _speaker(message.strip(), line) or (word[1] if word is not None and alone else "")
+
+
+def _first_program(line: str) -> str:
+    word = _COMMAND_WORD.match(line)
+    return word[1] if word is not None else ""
 
 
 def _speaker(message: str, line: str) -> str:

@@ -100,7 +100,9 @@ def test_the_strictest_verdict_over_all_accesses_counts() -> None:
 
 
 def test_a_rule_is_about_its_own_tool_alone() -> None:
-    assert write(f"{FOLDER}/a", rules("edit")) == "ask"
+    editing = [Access("write", f"{FOLDER}/a")]
+    assert judge_call("edit", editing, rules("write")).answer == "ask"
+    assert judge_call("read", [Access("read", "/etc/a", outside=True)], rules("edit(/etc/*)")).answer == "ask"
     assert write(f"{FOLDER}/a", rules("write", deny=("read",))) == "allow"
     assert run("ls", rules("write(ls)")) == "ask"
     assert run("ls", rules("bash(ls)", deny=("edit(ls)",))) == "allow"
@@ -115,6 +117,14 @@ def test_a_deny_rule_about_editing_is_about_every_tool_that_writes() -> None:
         assert write(f"{FOLDER}/b", given) == ("deny" if rule == "edit" else "allow")
     editing = judge_call("edit", [Access("write", f"{FOLDER}/a")], rules(deny=("write",), mode="acceptEdits"))
     assert editing.answer == "allow"
+
+
+def test_a_rule_that_allows_editing_is_about_every_tool_that_writes() -> None:
+    assert write(f"{FOLDER}/a", rules("edit")) == "allow"
+    assert [write(f"{FOLDER}/{name}", rules("edit(docs/*)")) for name in ("docs/a", "a")] == ["allow", "ask"]
+    assert write(f"{FOLDER}/a", rules("edit", deny=("write",))) == "deny"
+    assert write("/home/me/.bashrc", rules("edit"), outside=True) == "ask"
+    assert write(f"{FOLDER}/.git/hooks/x", rules("edit", "edit(.git/*)"), protected=True) == "ask"
 
 
 def test_a_deny_rule_about_reading_is_about_every_tool_that_reads() -> None:
