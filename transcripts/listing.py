@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from .session_lock import RECORDS_FOLDER
 MAX_END_BYTES = 1 << 16  # read of the end of a large file
 MAX_HEAD_LINES, MAX_HEAD_BYTES = 12, 1 << 21  # read of the beginning, to find the first prompt
 MAX_LISTING_BYTES = 64 << 20  # read whole in one listing
+MAX_START_BYTES = 4 << 20  # of the newest file, read whole at every start: 10 ms
+MAX_CLOCK_SKEW_S = 300.0  # by which the clocks of machines that share a folder may differ
 _KIND_BYTES = 200  # the kind of a line stands within its first bytes
 _USER_KIND, _METADATA_KIND = b'"kind":"user"', b'"kind":"noted"'
 
@@ -32,7 +35,7 @@ _USER_KIND, _METADATA_KIND = b'"kind":"user"', b'"kind":"noted"'
 class SessionSummary:
     """A session in a list.
 
-    last_active  seconds since the epoch
+    last_active  seconds since the epoch; in the future where a clock was wrong and nothing else tells
     prompts      how many prompts; of a large file at least so many
     size         in bytes
     folder       where the session works
@@ -66,7 +69,13 @@ def record_files(project: Path) -> list[tuple[Path, os.stat_result]]:
         with suppress(OSError):  # it went in between
             if stat.S_ISREG((about := path.lstat()).st_mode):
                 found.append((path, about))
-    return sorted(found, key=lambda each: (-each[1].st_mtime_ns, each[0].name))
+    now = time.time()
+    return sorted(found, key=lambda each: (*_newest_first(each[1].st_mtime, now), each[0].name))
+
+
+def _newest_first(at: float, now: float) -> tuple[bool, float]:
+    """Sorts moments, the newest first; those in the future, of a clock that was wrong, come last."""
+    return at > now + MAX_CLOCK_SKEW_S, -at
 
 
 def recorded_sessions(project: Path) -> list[SessionSummary]:
@@ -81,7 +90,8 @@ def recorded_sessions(project: Path) -> list[SessionSummary]:
         left -= found.st_size if is_whole else 0
         if (one := _summary(path, found, is_whole)) is not None:
             listed.append(one)
-    return sorted(listed, key=lambda one: (-one.last_active, one.sid))
+    now = time.time()
+    return sorted(listed, key=lambda one: (*_newest_first(one.last_active, now), one.sid))
 
 
 def in_tree_order(sessions: Iterable[SessionSummary]) -> list[tuple[int, SessionSummary]]:
@@ -110,9 +120,9 @@ def newest_session(project: Path) -> Path | None:
 
 
 def newest_summary(project: Path) -> SessionSummary | None:
-    """The session whose file was written to last, by the ends of that file: cheap, whatever else there is."""
+    """The session whose file was written to last, by that file alone: cheap, whatever else there is."""
     for path, found in record_files(project):
-        one = _summary(path, found, is_whole=False)
+        one = _summary(path, found, is_whole=found.st_size <= MAX_START_BYTES)
         if one is not None and one.prompts and one.parent is None:
             return one
     return None
@@ -156,13 +166,19 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
         path=path,
         name="" if nested else name_of(notes),
         first_prompt=_first_text(prompts[min(prompts)]) if prompts else "",
-        last_active=max((fact.ts for fact in facts), default=found.st_mtime),
+        last_active=_last_active([fact.ts for fact in facts], found.st_mtime),
         prompts=len(prompts),
         size=found.st_size,
         folder=opened.folder if opened else str(path.parent.parent),
         parent=opened.parent if opened else None,
         agent=_agent_of(opened) if opened else "",
     )
+
+
+def _last_active(stamps: Sequence[float], written: float) -> float:
+    """When a session was active last; by the time of its file where its own stamps cannot be right."""
+    newest = max(stamps, default=written)
+    return written if newest > time.time() + MAX_CLOCK_SKEW_S else newest
 
 
 def _agent_of(opened: Opened) -> str:

@@ -80,6 +80,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         max_tries=MAX_TRIES if setup.config.max_retries is None else 1 + setup.config.max_retries,
         checkpoints=services.repository.checkpoints(session),
         wall=wall,
+        advises=not setup.options.headless,
     )
     if setup.options.asks_client or not setup.options.headless:
         context.approver = NotifyingApprover(services.approver, lambda: context.hooks)

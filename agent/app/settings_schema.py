@@ -9,6 +9,7 @@ import difflib
 import json
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -36,10 +37,11 @@ def _number(value: object) -> float:
 
 
 def _url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise ValueError("takes a URL such as http://localhost:11434")
-    return parts.geturl()
+    with suppress(ValueError):  # as the library words it, it would not end a sentence
+        parts = urlsplit(text)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return parts.geturl()
+    raise ValueError("takes a URL such as http://localhost:11434")
 
 
 def _rules(texts: list[Any]) -> tuple[Rule, ...]:

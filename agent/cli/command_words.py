@@ -76,6 +76,12 @@ class Subcommand(NamedTuple):
     folder: str = ""
 
 
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Whether the words of a subcommand, as far as they are its own, ask how it is used."""
+    own = words[: words.index("--")] if "--" in words else words
+    return words[:1] == ["help"] or not {"-h", "--help"}.isdisjoint(own)
+
+
 def find_subcommand(
     made: argparse.ArgumentParser, argv: Sequence[str], names: Collection[str]
 ) -> Subcommand | None:

@@ -53,7 +53,7 @@ from tools.files.text_encoding import pluralize
 from tools.truncate import escaped
 
 from .arguments import parse
-from .command_words import OneLineParser
+from .command_words import OneLineParser, asks_for_help
 from .launch import run_setup, with_errors_told
 from .recall_command import print_text
 
@@ -63,8 +63,7 @@ _IGNORED_LOCAL = "mcp.local.json\n.gitignore\n"  # this file too: nothing of it 
 
 def main(words: list[str]) -> int:
     """Run `mcp` with these words. Exit code 0, 1 where a server fails or there is none, 2 for bad usage."""
-    ours = words[: words.index("--")] if "--" in words else words
-    if not words or words[0] == "help" or {"-h", "--help"} & set(ours):
+    if not words or asks_for_help(words):
         return print_text(__doc__ or "")
     if words[0] not in MCP_ACTIONS:
         sys.stderr.write(

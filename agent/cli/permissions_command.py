@@ -27,7 +27,7 @@ from tools.bash import command_access
 from tools.truncate import escaped
 
 from .arguments import parse
-from .command_words import OneLineParser
+from .command_words import OneLineParser, asks_for_help
 from .launch import run_setup, with_errors_told
 
 _TOOL = "bash"
@@ -35,7 +35,7 @@ _TOOL = "bash"
 
 def main(words: list[str]) -> int:
     """Run `permissions` with these words. Exit code 0, 2 for bad usage, 6 for invalid settings."""
-    if not words or words[0] in ("-h", "--help", "help"):
+    if not words or asks_for_help(words):
         sys.stdout.write(__doc__ or "")
         return 0
     if words[0] != "check":

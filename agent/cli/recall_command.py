@@ -37,7 +37,7 @@ from transcripts.search_hits import Hit, make_hits
 from transcripts.secret_forms import secret_values
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 
-from .command_words import OneLineParser
+from .command_words import OneLineParser, asks_for_help
 
 USAGE_ERROR_CODE = 2
 MAX_HITS = 1_000
@@ -59,7 +59,7 @@ class RecallScope:
 
 def main(words: list[str], folder: Path | None = None) -> int:
     """Run `recall` with these words."""
-    if not words or words[0] in ("-h", "--help", "help"):
+    if not words or asks_for_help(words):
         return print_text(__doc__ or "") if words else complain("recall takes words, a question or an id")
     try:
         return _recall(_parser().parse_args(words), folder)

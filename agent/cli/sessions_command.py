@@ -21,6 +21,7 @@ from transcripts.export import export_text, write_private
 from transcripts.listing import in_tree_order, recorded_sessions
 from transcripts.record_errors import StoreError
 
+from .command_words import asks_for_help
 from .recall_command import complain, environment_masks, print_text
 from .recall_command import main as recall
 
@@ -28,7 +29,7 @@ from .recall_command import main as recall
 def main(words: list[str], folder: Path | None = None) -> int:
     """Run `sessions` with these words. Exit code 0, 1 when nothing was found, 2 for bad usage."""
     action, rest = (words[0], words[1:]) if words else ("list", [])
-    if action in ("-h", "--help", "help"):
+    if asks_for_help(words):
         return print_text(__doc__ or "")
     if action not in ACTIONS:
         return complain(f"unknown: sessions {action}; it is one of {', '.join(ACTIONS)}")

@@ -38,7 +38,7 @@ from transcripts.search import record_path, recorded_sids
 from transcripts.stored_outputs import OUTPUTS_FOLDER, read_output
 from transcripts.view import Message, Part, PartKind, sendable
 
-from .command_words import OneLineParser
+from .command_words import OneLineParser, asks_for_help
 from .recall_command import complain, print_text
 
 MAX_CHECKED_PREFIXES = 400  # of one record, evenly spread: each costs as much as its conversation is long
@@ -73,7 +73,7 @@ class Verified:
 
 def main(words: list[str], folder: Path | None = None) -> int:
     """Run `verify` with these words."""
-    if words[:1] and words[0] in ("-h", "--help", "help"):
+    if asks_for_help(words):
         return print_text(__doc__ or "")
     made = OneLineParser(prog="makeroom verify", add_help=False, allow_abbrev=False)
     made.add_argument("sessions", nargs="*")

@@ -93,7 +93,8 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
         return
     changed = folded.opened is not None and folded.opened.seq > asked.seq  # to another model, say
     if changed or context.clock.now() - asked.ts > state.settings.cache_ttl_s:
-        tell_cold_cost(session, context, emit, why_cold(session, context), LESS_NOW)
+        less = LESS_NOW if context.advises else ""
+        tell_cold_cost(session, context, emit, why_cold(session, context), less)
 
 
 async def compact_context(

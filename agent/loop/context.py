@@ -78,6 +78,7 @@ class TurnContext:
     max_tries   of a request that may succeed later
     max_cost    dollars that the session may have cost before another request goes out
     jitter      a random number in 0..1 for the wait before a retry
+    advises     somebody at a terminal could do what a notice advises
     wall        around commands; None: they are judged as if there were none
     agents      that the session may start; None: it may start none
     """
@@ -100,6 +101,7 @@ class TurnContext:
     checkpoints: Checkpoints | None = None
     wall: SessionWall | None = None
     agents: AgentPool | None = None
+    advises: bool = True
 
     def limit_window(self, tokens: int) -> None:
         """A server told that its window is smaller than was thought: plan for it, and remember it."""

@@ -42,7 +42,7 @@ def why_cold(session: Session, context: TurnContext) -> str:
 def tell_cold_cost(
     session: Session, context: TurnContext, emit: Emit, why: str, less: str = LESS_BEFORE
 ) -> None:
-    """Tell what a request costs that finds little in the cache, unless that is little, and how it is less."""
+    """Tell what a request costs that finds little in the cache, unless that is little; `less`: what to do."""
     asked = session.folded.last_request
     if not session.folded.entries or asked is None:
         return
@@ -52,8 +52,9 @@ def tell_cold_cost(
     dollars = _dollars(anew, tokens - anew, prices, cached=bool(context.settings.cache))
     if _dollars(anew, 0, prices, cached=bool(context.settings.cache)) >= MIN_TOLD_DOLLARS:
         which = "the next" if less == LESS_BEFORE else "this"
-        less = NO_LESS if _is_just_compacted(session) else less
-        emit(Notice(f"{why}: {which} request writes {anew:,} tokens anew, ~${dollars:.2f}; {less}"))
+        less = NO_LESS if less and _is_just_compacted(session) else less
+        advice = f"; {less}" if less else ""
+        emit(Notice(f"{why}: {which} request writes {anew:,} tokens anew, ~${dollars:.2f}{advice}"))
 
 
 def _is_just_compacted(session: Session) -> bool:

@@ -13,10 +13,13 @@ import math
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 
 from agent.errors import RequestRejected, TransientError
 from agent.model.retry import UNREADABLE_TRIES
+from transcripts.masking import mask
 from transcripts.messages import INVALID_JSON, replace_surrogates
 
 from .error_mapping import unreadable
@@ -51,6 +54,16 @@ class AnswerRefused(Exception):
         self.status = status
         self.body = body
         self.headers = headers
+
+
+def proxy_for(url: str) -> str:
+    """The URL of the proxy by which the HTTP client reaches that URL, without its password; "" for none."""
+    known, parts = import_module("urllib.request"), urlsplit(url)  # 10 ms; the client has loaded it
+    if known.proxy_bypass(parts.hostname or ""):
+        return ""
+    named = known.getproxies()
+    proxy = mask(named.get(parts.scheme) or named.get("all") or "")
+    return proxy if "://" in proxy or not proxy else f"http://{proxy}"
 
 
 async def refuse_failures(faults: type[Exception], response: Any) -> None:

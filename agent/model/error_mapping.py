@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from agent.errors import (
     AuthenticationError,
@@ -215,8 +216,11 @@ def summarize_error(error: BaseException) -> str:
     return _first_words(_chain(error))[:MAX_ERROR_LINE_CHARS] or type(error).__name__
 
 
-def map_connection_error(place: str, host: str, error: BaseException) -> ModelError:
-    """What it means that a connection to `place` (a URL at `host`) did not come about or did not last."""
+def map_connection_error(place: str, host: str, error: BaseException, proxy: str) -> ModelError:
+    """What it means that a connection to `place` (a URL at `host`) did not come about or did not last.
+
+    `proxy` is the URL of the one by which the place is reached, "" for none.
+    """
     causes = list(_chain(error))
     untrusted = next((cause for cause in causes if isinstance(cause, ssl.SSLCertVerificationError)), None)
     if untrusted is not None:
@@ -230,12 +234,18 @@ def map_connection_error(place: str, host: str, error: BaseException) -> ModelEr
     if any(type(cause).__name__ == "ProxyError" for cause in causes):
         if "407" in why:
             return AuthenticationError(f"the proxy on the way to {place} {_PROXY_HINT}")
-        return TransientError(f"no connection to {place} through the proxy: {why}")
-    tries = LOCAL_TRIES if host in LOCAL else None
+        return TransientError(f"no connection to {place} through the proxy {proxy}: {why}")
+    tries = LOCAL_TRIES if (urlsplit(proxy).hostname or host) in LOCAL else None
+    where = _first_stop(place, proxy)
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        return TransientError(f"no connection to {place}: nothing listens there", tries=tries)
+        return TransientError(f"no connection to {where}: nothing listens there", tries=tries)
     said = _first_words(causes[1:] or causes) or why  # the client's own words are always the same
-    return TransientError(f"no connection to {place}: {said}", tries=tries)
+    return TransientError(f"no connection to {where}: {said}", tries=tries)
+
+
+def _first_stop(place: str, proxy: str) -> str:
+    """Where a connection to that URL goes first."""
+    return f"the proxy {proxy} on the way to {place}" if proxy else place
 
 
 def _breaks_protocol(error: BaseException) -> bool:
@@ -254,14 +264,17 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def map_transport_error(error: Exception, http: Any, place: str, stall: float | None) -> ModelError:
+def map_transport_error(
+    error: Exception, http: Any, place: str, stall: float | None, proxy: str
+) -> ModelError:
     """What it means that the HTTP client (the module `http`) failed, or that an answer made no sense.
 
-    `place` is the server's URL, `stall` the seconds that were waited for a byte.
+    `place` is the server's URL, `stall` the seconds that were waited for a byte, `proxy` as above.
     """
     match error:
         case http.ConnectTimeout():
-            return TransientError(f"no connection to {place} within {CONNECT_TIMEOUT_S:.0f} s")
+            where = _first_stop(place, proxy)
+            return TransientError(f"no connection to {where} within {CONNECT_TIMEOUT_S:.0f} s")
         case http.TimeoutException():
             return TransientError(f"nothing came from {place} for {stall or 0:.0f} s")
         case http.DecodingError():

@@ -12,7 +12,7 @@ from .deny_rules import Denial, forbids_command, reading_for
 from .destructive import ruin_by, ruinous_commands
 from .line_reading import Invocation, LineReading
 from .rule_syntax import Rule
-from .rules import PermissionRules, Verdict, judge_call, reason_of, standpoint
+from .rules import PermissionRules, judge_call, reason_of, standpoint
 from .shell_values import CLASS, HOME, MARKS, ONE, STAR, UNSET
 from .vital_places import Places
 
@@ -35,7 +35,13 @@ def explanation(tool: str, access: Access, rules: PermissionRules) -> list[str]:
     allowing = () if rules.mode == "plan" else _about(tool, rules.allow)  # no rule counts there
     covered = coverage(access.target, access.cwd or rules.folder, allowing, rules.reading)
     told = _reasons(tool, reading, covered, access, rules)
-    told = [_deciding(*each, covered, verdict, rules) for each in zip(reading.invocations, told, strict=True)]
+    alone = len(reading.invocations) == 1
+    told = [
+        _deciding(command, found, covered, reason_of(verdict, rules) if verdict.answer == "allow" else "")
+        if found or covered.commands or alone or _holds_more_than_words(command)
+        else ""  # the reason is that of another command, or of how they are put together
+        for command, found in zip(reading.invocations, told, strict=True)
+    ]
     rows = list(dict.fromkeys((_shown(each), told[place]) for place, each in enumerate(reading.invocations)))
     rows = [row for row in rows if row[0]][:_MAX_COMMANDS_TOLD]
     width = min(max((len(command) for command, _ in rows), default=0), _MAX_COMMAND_CHARS // 2)
@@ -50,15 +56,24 @@ def explanation(tool: str, access: Access, rules: PermissionRules) -> list[str]:
     return lines
 
 
-def _deciding(
-    command: Invocation, found: str, covered: Coverage, verdict: Verdict, rules: PermissionRules
-) -> str:
-    """What decides about a command, where `found` is what is known about it alone, "" for nothing."""
-    if verdict.answer == "allow" and (not found or found in _doubts(covered)):
-        return "; ".join(filter(None, (found, reason_of(verdict, rules))))
+def _deciding(command: Invocation, found: str, covered: Coverage, allowing: str) -> str:
+    """What decides about a command, where `found` is what is known about it alone, "" for nothing.
+
+    `allowing` is why the line may run, "" where it may not.
+    """
+    if allowing and (not found or found in _doubts(covered)):
+        return "; ".join(filter(None, (found, allowing)))
     if not found and command.level and covered.commands:
         return "another command of the line runs it"
     return found or covered.doubt
+
+
+def _holds_more_than_words(command: Invocation) -> bool:
+    """Whether it holds what no line may that is split into simple commands, by itself."""
+    marked = (set(MARKS.findall(word)) - {STAR, ONE, CLASS} for word in command.words)
+    files = (target for operator, target in command.redirects if not operator.endswith("&"))
+    given = command.stdin is not None and command.source is None
+    return given or any(marked) or any(target != "/dev/null" for target in files)
 
 
 def _doubts(covered: Coverage) -> set[str]:

@@ -1,5 +1,6 @@
 import os
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,13 @@ import pytest
 from agent.menus import session_line
 from transcripts.codec import encode_fact
 from transcripts.facts import Fact, Metadata, Opened, Reply, User
-from transcripts.listing import MAX_END_BYTES, find_session, newest_session, recorded_sessions
+from transcripts.listing import (
+    MAX_END_BYTES,
+    find_session,
+    newest_session,
+    newest_summary,
+    recorded_sessions,
+)
 from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock
 from transcripts.record_errors import AmbiguousSession, NoSuchSession
@@ -184,3 +191,27 @@ def test_a_name_of_an_old_record_is_shown_on_one_line(tmp_path: Path) -> None:
     assert recorded_sessions(tmp_path)[0].name == "two lines"
     assert find_session(tmp_path, "two lines").stem == "s1"
     assert session_title([Metadata(2, 0.0, "name", {"name": "two\n lines"})], "s1") == "two lines"
+
+
+def test_the_session_that_a_start_names_has_its_name_though_much_was_said_since(tmp_path: Path) -> None:
+    named = Metadata(3, 0.0, "name", {"name": "big one"})
+    said = [Reply(seq, 2000.0, (TextBlock("x" * MAX_END_BYTES),)) for seq in (4, 5, 6)]
+    keep(tmp_path, "s1", opened(tmp_path), prompt(2, "go"), named, *said)
+    found = newest_summary(tmp_path)
+    assert found is not None and found.name == "big one"
+
+
+@pytest.mark.parametrize("file_too", [False, True])
+def test_a_session_of_a_clock_that_was_ahead_is_not_the_newest_for_ever(
+    tmp_path: Path, file_too: bool
+) -> None:
+    now = time.time()
+    ahead = keep(tmp_path, "s1", opened(tmp_path), prompt(2, "of 2039", now + 4e8))
+    later = keep(tmp_path, "s2", opened(tmp_path), prompt(2, "of now", now - 60))
+    os.utime(ahead, (now + 4e8 if file_too else now - 600,) * 2)
+    assert newest_session(tmp_path) == later
+    assert [one.sid for one in recorded_sessions(tmp_path)] == ["s2", "s1"]
+    found = newest_summary(tmp_path)
+    assert found is not None and found.sid == "s2"
+    os.utime(ahead)  # it was gone on with
+    assert newest_session(tmp_path) == ahead

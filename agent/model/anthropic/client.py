@@ -29,6 +29,7 @@ from agent.model.answer_reader import (
     drain,
     no_cookies,
     parse_event,
+    proxy_for,
     refuse_failures,
     whole_json,
 )
@@ -317,11 +318,11 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
         case sdk.APITimeoutError() | sdk.APIConnectionError() if isinstance(
             error.__cause__, http.ConnectTimeout
         ):
-            return map_transport_error(error.__cause__, http, server, model.stall)
+            return map_transport_error(error.__cause__, http, server, model.stall, proxy_for(server))
         case sdk.APITimeoutError():
             return TransientError(f"nothing came from {server} for {model.stall:.0f} s")
         case sdk.APIConnectionError():
-            return map_connection_error(server, client.base_url.host, error)
+            return map_connection_error(server, client.base_url.host, error, proxy_for(server))
         case sdk.CredentialsError():
             return AuthenticationError(f"no usable credentials: {summarize_error(error)}")
         case _ if model.cloud is not None and _lacks_credentials(error):
@@ -331,4 +332,4 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
             return AuthenticationError("no credentials: set ANTHROPIC_API_KEY, or try --offline")
         case TimeoutError():
             return TransientError(f"the server sent signs of life, but no content for {model.silence:.0f} s")
-    return map_transport_error(error, http, server, model.stall)
+    return map_transport_error(error, http, server, model.stall, proxy_for(server))

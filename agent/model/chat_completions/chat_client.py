@@ -28,6 +28,7 @@ from agent.model.answer_reader import (
     drain,
     no_cookies,
     parse_event,
+    proxy_for,
     refuse_failures,
     whole_json,
 )
@@ -252,7 +253,8 @@ def _failures_mapped(model: ChatCompletionsModel) -> Iterator[None]:
         told = f"the server sent signs of life, but no content for {model.silence:.0f} s"
         raise TransientError(told) from error
     except (http.ConnectError, http.ProxyError, http.UnsupportedProtocol, http.InvalidURL) as error:
-        raise map_connection_error(place, urlsplit(model.server).hostname or "", error) from error
+        host = urlsplit(model.server).hostname or ""
+        raise map_connection_error(place, host, error, proxy_for(place)) from error
     except (http.HTTPError, http.StreamError, OSError, *_NONSENSE) as error:
         log.info("no answer: %r", error, exc_info=True)
-        raise map_transport_error(error, http, place, model.stall) from error
+        raise map_transport_error(error, http, place, model.stall, proxy_for(place)) from error

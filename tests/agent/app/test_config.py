@@ -175,11 +175,21 @@ def test_the_base_url_is_taken_without_v1(home: Home) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["localhost:11434", "ftp://x", "http://", "http://host:port", "http://host:0"]
+    "url",
+    [
+        "localhost:11434",
+        "ftp://x",
+        "http://",
+        "http://host:port",
+        "http://host:0",
+        "http://h:99999",
+        "http://[::",
+    ],
 )
 def test_a_base_url_that_is_none_is_told_before_anything_is_sent(home: Home, url: str) -> None:
-    with pytest.raises(ConfigError, match="ANTHROPIC_BASE_URL"):
+    with pytest.raises(ConfigError) as told:
         home.load(ANTHROPIC_BASE_URL=url)
+    assert str(told.value) == f"ANTHROPIC_BASE_URL={url!r}: it takes a URL such as http://localhost:11434"
 
 
 def test_a_key_with_characters_that_no_key_has_is_told_and_not_shown(home: Home) -> None:

@@ -112,7 +112,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
 
 
 def test_the_help_and_a_reader_that_leaves_early(checker: Checker) -> None:
-    assert b"permissions check [--wall on|off]" in checker.run("", "--help").stdout
+    for words in (("--help",), ("check", "--help"), ("check", "--wall", "on", "-h")):
+        assert b"permissions check [--wall on|off]" in checker.run("", *words).stdout
     line = f"{sys.executable} -m agent permissions check | head -1"
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(checker.home)}
     done = subprocess.run(

@@ -104,3 +104,12 @@ def test_a_folder_without_sessions_is_left_as_it_is(
     assert run(capsys, tmp_path, "x")[0] == 2
     assert list(tmp_path.iterdir()) == []
     assert SUBCOMMANDS["recall"] == main.__module__
+
+
+@pytest.mark.parametrize("words", [["--help"], ["list", "--help"], ["walrus", "-h"]])
+def test_the_help_is_given_wherever_it_is_asked_for(
+    capsys: pytest.CaptureFixture[str], project: Path, words: list[str]
+) -> None:
+    code, out, err = run(capsys, project, *words)
+    assert code == 0 and "--limit N" in out and not err
+    assert run(capsys, project, "--", "--help")[0] == 1, "a search for that word"

@@ -158,3 +158,11 @@ def test_a_reader_that_has_seen_enough_is_no_error(project: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["sh", "-c", command], cwd=project, env=environ, capture_output=True, check=False)
     assert done.stderr == b""
+
+
+def test_the_help_is_given_wherever_it_is_asked_for(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    for words in (("--help",), ("show", "--help"), ("export", "-h")):
+        code, out, err = run(capsys, project, *words)
+        assert code == 0 and "sessions show ID" in out and not err

@@ -267,8 +267,12 @@ def test_a_prompt_too_small_for_any_layer_is_passed_by_and_no_other(
     assert made and made == compactions_of(settings, tmp_path / "b", always_plan=True)
 
 
-def test_a_return_after_the_cache_has_expired_is_billed_once_before_it_is_sent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("attended", [True, False])
+def test_a_return_after_the_cache_has_expired_is_billed_once_before_it_is_sent(
+    tmp_path: Path, attended: bool
+) -> None:
     with world(["first", "second", "third"], tmp_path) as w:
+        w.context.advises = attended
 
         async def whole() -> None:
             await w.turn("a sentence that says something. " * 6_000)
@@ -282,8 +286,9 @@ def test_a_return_after_the_cache_has_expired_is_billed_once_before_it_is_sent(t
         asyncio.run(whole())
         (told,) = (notice.text for notice in w.told(Notice))
         tokens, dollars = re.search(
-            r"^the cache has expired: .* writes ([\d,]+) tokens anew, ~\$([\d.]+);", told
+            r"^the cache has expired: .* writes ([\d,]+) tokens anew, ~\$([\d.]+)", told
         ).groups()
+        assert ("Ctrl-C" in told) == attended
         usage = w.session.folded.last_reply.usage
         assert abs(int(tokens.replace(",", "")) - usage.prompt) < 0.05 * usage.prompt
         prices = w.context.compaction.prices

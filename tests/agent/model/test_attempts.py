@@ -66,6 +66,23 @@ def test_a_proxy_that_wants_credentials_is_no_passing_fault(monkeypatch: pytest.
             assert "proxy" in str(found).lower() and "HTTPS_PROXY" in str(found)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"), [("http_proxy", "http://127.0.0.1:1"), ("all_proxy", "127.0.0.1:1")]
+)
+def test_a_proxy_that_is_not_there_is_what_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    for each in ("http_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(each, raising=False)
+        monkeypatch.delenv(each.upper(), raising=False)
+    monkeypatch.setenv(name, said)
+    told = "no connection to the proxy http://127.0.0.1:1 on the way to http://1.2.3.4: nothing listens there"
+    found = failure("http://1.2.3.4")
+    assert (str(found), found.tries) == (told, 3)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert "proxy" not in str(failure("http://127.0.0.1:1"))
+
+
 START = ("message_start", '{"type":"message_start","message":{"model":"m"}}')
 BLOCK = (
     "content_block_start",

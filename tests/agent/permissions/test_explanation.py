@@ -82,6 +82,22 @@ def test_redirections_are_shown(project: ReadingProject, line: str, shown: str) 
     assert rows[-1] == shown
 
 
+def test_a_reason_is_told_of_the_command_that_it_is_about(project: ReadingProject) -> None:
+    assert explained(project, "git pull && rm -rf ~", wall=False)[1:] == [
+        "  git pull",
+        "  rm -rf ~  it removes a home folder",
+        NO_RULE,
+    ]
+    assert explained(project, "git pull && cat ~/x", wall=False)[2:] == [
+        "  git pull",
+        f"  cat ~/x   {NOT_PLAIN}",
+        ONLY_EXACT,
+    ]
+    rows = explained(project, "echo a && make 2>&1 > out.txt; ls *.py | wc", wall=True)[1:]
+    within = "it runs within the wall"
+    assert rows == ["  echo a", f"  make 2>&1 > out.txt  {within}", "  ls *.py", "  wc"]
+
+
 def test_a_command_that_another_one_runs_is_told_as_such(project: ReadingProject) -> None:
     (*_, inner) = explained(project, "sh -c 'rm x'", wall=False)
     assert inner == "  rm x          another command of the line runs it"
