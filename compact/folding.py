@@ -7,14 +7,23 @@ for the window, single blocks are shrunk.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Clear, Fold, Result
 from transcripts.fold import Folded
-from transcripts.messages import TextBlock
+from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.view import Part, PartKind
 
-from .clearing import is_replaced, placeholder_edit, preview_edit, user_block_edit
+from .clearing import (
+    clearable_fields,
+    is_one_line,
+    is_replaced,
+    placeholder_edit,
+    preview_edit,
+    shown_text,
+    user_block_edit,
+)
 from .identifiers import block_texts, file_path_of, joined_text
 from .plan import File, Situation
 from .summary_record import FoldLimits, record_limit, record_text, record_tokens, summary_reserve
@@ -33,6 +42,16 @@ class FoldPlan:
     fold: Fold
     tail: tuple[Entry, ...]
     restored: list[int]
+
+
+class Shrink(IntEnum):
+    """How far single blocks are shrunk: those that the model has seen, unseen ones to previews, or whatever
+    they are and however small to placeholders.
+    """
+
+    SEEN = 0
+    PREVIEWS = 1
+    PLACEHOLDERS = 2
 
 
 def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
@@ -205,43 +224,64 @@ def entry_tokens(folded: Folded, entry: Entry) -> int:
 
 
 def shrink_blocks(
-    situation: Situation, first: int, room: int, unseen: bool
+    situation: Situation, first: int, room: int, how: Shrink
 ) -> tuple[tuple[Clear, ...], tuple[File, ...]]:
     """What brings the blocks shown from fact `first` on under `room` tokens (our count), largest first.
 
     Returns edits that shrink single blocks, and the files that they name. Results that the model has seen
-    become placeholders. With `unseen`, the others become previews, and long blocks of the user are shown by
-    head and tail.
+    become placeholders. With PREVIEWS, the others become previews, and long blocks of the user are shown by
+    head and tail; with PLACEHOLDERS, results and inputs that are left become placeholders.
     """
     folded = situation.folded
     parts = [p for message in situation.view for p in message.parts if p.seq >= first]
-    parts = sorted((p for p in parts if p.tokens > MIN_SHRUNK_TOKENS), key=lambda part: -part.tokens)
+    parts.sort(key=lambda part: -part.tokens)
     total = sum(message.tokens for message in situation.view if message.last >= first)
-    edits: dict[tuple[int, int, str], Clear] = {}
-    files: dict[str, str] = {}
+    edits: dict[tuple[int, int, str], tuple[Clear, tuple[File, ...]]] = {}
+    for edit, stored in _shrunk_in_turn(situation, parts, how):
+        if total <= room:
+            break
+        key = (edit.seq, edit.block, edit.field)
+        before = edits[key][0] if key in edits else folded.edits.clears.get(key[:2], {}).get(edit.field)
+        total -= edit.saves - (before.saves if before is not None else 0)
+        edits[key] = edit, stored
+    made = [edits[key] for key in sorted(edits)]
+    return tuple(edit for edit, _ in made), tuple(file for _, stored in made for file in stored)
+
+
+def _shrunk_in_turn(
+    situation: Situation, parts: Sequence[Part], how: Shrink
+) -> Iterator[tuple[Clear, tuple[File, ...]]]:
+    """Each edit that shrinks a part, with the files that it names, mildest first, then in the order given."""
     for characters in PREVIEW_CHARS:
         for part in parts:
-            if total <= room:
-                break
-            edit, stored = _shrunk(situation, part, characters, unseen)
-            if edit is None:
-                continue
-            key = (edit.seq, edit.block, edit.field)
-            before = edits.get(key) or folded.edits.clears.get(key[:2], {}).get(edit.field)
-            total -= edit.saves - (before.saves if before is not None else 0)
-            edits[key] = edit
-            files.update(stored)
-    return tuple(edits[key] for key in sorted(edits)), tuple(files.items())
+            if part.tokens > MIN_SHRUNK_TOKENS:
+                edit, stored = _shrunk(situation, part, characters, how)
+                if edit is not None:
+                    yield edit, stored
+    if how is Shrink.PLACEHOLDERS:
+        for part in parts:
+            yield from ((edit, ()) for edit in _placeholders(situation, part))
 
 
 def _shrunk(
-    situation: Situation, part: Part, characters: int, unseen: bool
+    situation: Situation, part: Part, characters: int, how: Shrink
 ) -> tuple[Clear | None, tuple[File, ...]]:
     folded, counter = situation.folded, situation.counter
     if part.use is not None and part.seq <= folded.last_reply_seq:
         return None if is_replaced(part) else placeholder_edit(folded, part, "content", counter), ()
-    if part.use is not None and unseen:
+    if part.use is not None and how > Shrink.SEEN:
         return preview_edit(situation, part, characters)
-    if part.kind is PartKind.USER and unseen:
+    if part.kind is PartKind.USER and how > Shrink.SEEN:
         return user_block_edit(folded, part, characters, counter), ()
     return None, ()
+
+
+def _placeholders(situation: Situation, part: Part) -> Iterator[Clear]:
+    """The edits that show placeholders for a result or the long fields of a call; none that saves nothing."""
+    fields: list[str] = []
+    if part.use is not None and not is_one_line(shown_text(part.block)):
+        fields = ["content"]
+    elif isinstance(part.block, ToolUseBlock):
+        fields = [name for name, _ in clearable_fields(part.block, part.tokens)]
+    made = (placeholder_edit(situation.folded, part, name, situation.counter) for name in fields)
+    yield from (edit for edit in made if edit is not None)

@@ -5,7 +5,7 @@ tests run the same code. After a refusal for the prompt's length there are three
 
 1. Everything that the model has seen is cleared, and the rest is shown by previews where that is not enough.
 2. thrifty takes the ledger; classic asks for a summary, and takes the ledger if that fails.
-3. The newest messages too are shrunk to previews.
+3. The newest messages too are shrunk to previews, then to placeholders, and at last all is folded.
 
 A rung that cannot make the request fit gives way to the next at once.
 """
@@ -19,6 +19,7 @@ from compact.layers import LAYERS
 from compact.layers.summary import (
     dummy_summary,
     fallback_summary,
+    fold_everything,
     is_acceptable,
     summarize,
     summarize_on_request,
@@ -28,7 +29,7 @@ from transcripts.facts import Fold
 from transcripts.messages import TextBlock
 
 from .clearing import clear_candidates, placeholder_edit
-from .folding import shrink_blocks
+from .folding import Shrink, shrink_blocks
 from .plan import CompactionPlan, File, Flow, Layer, Proposal, Situation, SummaryReply, Trigger, finish_plan
 from .report import largest_blocks, largest_blocks_sentence, propose
 from .settings import CompactSettings, ContextWindow
@@ -104,7 +105,7 @@ def _reactive_ladder(situation: Situation, rung: int) -> Flow:
         if step == 1:
             proposal = _clear_all(situation)
         elif step == REACTIVE_RUNGS:
-            proposal = _shrink_newest(situation)
+            proposal = _shrink_newest(situation) or fold_everything(situation, "reactive", "rung 3")
         elif situation.settings.policy == "classic":
             plan = yield from summarize(situation, "reactive", "")
             failures += plan.failures
@@ -126,7 +127,7 @@ def _clear_all(situation: Situation) -> Proposal | None:
     now = situation.with_edits(edits)
     if now.tokens > target:
         room = situation.unscaled(target) - situation.overhead
-        more, files = shrink_blocks(now, 0, max(0, room), unseen=True)
+        more, files = shrink_blocks(now, 0, max(0, room), Shrink.PREVIEWS)
         by_place = {(edit.seq, edit.block, edit.field): edit for edit in (*edits, *more)}
         edits = tuple(by_place[place] for place in sorted(by_place))  # of one place the later edit
     if not edits:
@@ -135,13 +136,14 @@ def _clear_all(situation: Situation) -> Proposal | None:
 
 
 def _shrink_newest(situation: Situation) -> Proposal | None:
+    """Shrink them to previews, or where that does not make the request fit, to placeholders."""
     view, kept = situation.view, max(1, situation.settings.keep_recent_messages)
-    if not view:
-        return None
-    edits, files = shrink_blocks(situation, view[max(0, len(view) - kept)].first, 0, unseen=True)
-    if not edits:
-        return None
-    return propose(situation, "reactive", "reactive", edits, files, why="rung 3", rung=3)
+    for how in (Shrink.PREVIEWS, Shrink.PLACEHOLDERS) if view else ():
+        edits, files = shrink_blocks(situation, view[max(0, len(view) - kept)].first, 0, how)
+        proposal = propose(situation, "reactive", "reactive", edits, files, why="rung 3", rung=3)
+        if edits and is_acceptable(situation, proposal):
+            return proposal
+    return None
 
 
 def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> CompactionPlan:

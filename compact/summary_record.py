@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from transcripts.entries import Entry, Prompt
+from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.fold import Folded
 from transcripts.messages import (
     INJECTED_CLOSING_TAG,
@@ -45,6 +45,7 @@ OPEN_REQUEST = (
     "go on with it from where it stands."
 )
 NO_OPEN_REQUEST = "The requests above have been dealt with or are known; wait for the user's next message."
+UNSHOWN_RESULTS = "The results of the newest calls did not fit and were not shown: recall shows {ids}."
 OMITTED_MESSAGES = "({count} older messages are left out here: recall shows {ids})"
 MIN_RECORD_TOKENS = 500  # by our count, however small the window
 HEAD_TOKENS, SHORT_HEAD_TOKENS = 44, 16  # of a message of the user that is not shown whole
@@ -145,8 +146,15 @@ def record_text(situation: Situation, limits: FoldLimits, at: int, room: int, be
     pieces.extend(_surroundings(entries))
     if words:
         pieces.append(f"{WORDS_HEADING}\n{words}")
+    if unshown := [seq for entry in entries for seq in _results(entry) if seq > folded.last_reply_seq]:
+        pieces.append(UNSHOWN_RESULTS.format(ids=f"r{unshown[0]} to r{unshown[-1]}"))
     pieces.append(OPEN_REQUEST if _request_is_open(folded, limits.trigger, at) else NO_OPEN_REQUEST)
     return "\n\n".join(pieces)
+
+
+def _results(entry: Entry) -> list[int]:
+    """The seqs of the results that an entry holds, in the order in which they came."""
+    return sorted(result.seq for result in entry.results.values()) if isinstance(entry, Exchange) else []
 
 
 def _request_is_open(folded: Folded, trigger: Trigger, at: int) -> bool:

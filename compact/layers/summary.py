@@ -3,15 +3,15 @@
 When it is asked for, what an answer comes to, and what happens without one. A failure leaves the history as
 it is; only where the request could not be sent at all, or where summaries have failed too often, the ledger
 and the user's messages take its place without a model. That is deterministic, and from any state it ends in a
-request that can be sent: where folding is not enough the tail gets shorter, and at last the newest blocks are
-shrunk to previews, unseen ones included.
+request that can be sent: where folding is not enough the tail gets shorter, then the newest blocks are shrunk
+to previews and to placeholders, unseen ones included, and at last everything is folded.
 """
 
 from dataclasses import replace
 from typing import Any
 
 from compact.clearing import head_and_tail
-from compact.folding import fold_before, fold_history, shrink_blocks
+from compact.folding import Shrink, fold_before, fold_history, shrink_blocks
 from compact.hazards import cheapness
 from compact.identifiers import joined_text
 from compact.ledger import coverage
@@ -153,9 +153,11 @@ def _has_to_shrink(situation: Situation, trigger: Trigger) -> bool:
 def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
     """Ask for a summary, unless even an empty one would free too little, and propose the fold with it."""
     if _fold_with(situation, trigger, "") is None:
+        planned = CompactionPlan(note=TOO_LITTLE)
         if _has_to_shrink(situation, trigger):
-            return _without_model(situation, trigger, TOO_LITTLE)
-        return CompactionPlan(note=TOO_LITTLE if trigger != "auto" else "")
+            planned = _without_model(situation, trigger, TOO_LITTLE)
+        # Unasked that is nobody's trouble yet: only the server knows whether the request is too long.
+        return CompactionPlan() if trigger == "auto" and not planned.proposals else planned
     reason = TOO_LITTLE
     try:
         summary = yield from request_summary(situation, focus)
@@ -235,12 +237,23 @@ def fallback_summary(situation: Situation, trigger: Trigger, why: str) -> Propos
     usual = FoldLimits(trigger, earlier_summary(situation))
     bare = replace(usual, restoring=False)
     short = replace(bare, tail=SHORT_TAIL_TOKENS)
-    attempts = ((usual, False), (bare, False), (short, False), (short, True))
-    for limits, unseen in attempts[:-1] if trigger == "auto" else attempts:
-        proposal = _attempt_without_model(situation, limits, unseen, why)
+    mild = [(limits, Shrink.SEEN) for limits in (usual, bare, short)]
+    harsh = [(short, how) for how in (Shrink.PREVIEWS, Shrink.PLACEHOLDERS)]
+    for limits, how in mild if trigger == "auto" else mild + harsh:
+        proposal = _attempt_without_model(situation, limits, how, why)
         if proposal is not None and is_acceptable(situation, proposal):
             return proposal
-    return None
+    return None if trigger == "auto" else fold_everything(situation, trigger, why)
+
+
+def fold_everything(situation: Situation, trigger: Trigger, why: str) -> Proposal | None:
+    """The fold over the whole conversation, unseen results included, where calls alone fill the window."""
+    entries, limits = situation.folded.entries, FoldLimits(trigger, earlier_summary(situation), 0, False)
+    if not entries:
+        return None
+    fold = fold_before(situation, limits, len(entries)).fold
+    proposal = propose(situation, "ledger", trigger, (fold,), why=why, restored=[])
+    return proposal if is_acceptable(situation, proposal) else None
 
 
 def ledger_first(situation: Situation, cleared: Situation) -> Proposal | None:
@@ -276,7 +289,7 @@ def is_acceptable(situation: Situation, proposal: Proposal) -> bool:
 
 
 def _attempt_without_model(
-    situation: Situation, limits: FoldLimits, unseen: bool, why: str
+    situation: Situation, limits: FoldLimits, how: Shrink, why: str
 ) -> Proposal | None:
     folding = fold_history(situation, limits)
     edits: tuple[Edit, ...] = () if folding is None else (folding.fold,)
@@ -286,14 +299,14 @@ def _attempt_without_model(
         first = folding.tail[0].seq if folding is not None and folding.tail else 0
         before = now.view.tokens_before(now.view.index_of(first))
         room = situation.unscaled(target) - situation.overhead - before
-        shrunk, files = shrink_blocks(now, first, max(0, room), unseen)
+        shrunk, files = shrink_blocks(now, first, max(0, room), how)
         edits += shrunk
     if not edits:
         return None
     restored = [] if folding is None else folding.restored
     proposal = propose(situation, "ledger", limits.trigger, edits, files, why=why, restored=restored)
     too_much = proposal.report["after"] > target
-    return None if too_much and not unseen and limits.trigger != "auto" else proposal
+    return None if too_much and how is Shrink.SEEN and limits.trigger != "auto" else proposal
 
 
 def earlier_summary(situation: Situation) -> str:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from compact.folding import (
+    Shrink,
     entry_tokens,
     fold_before,
     fold_history,
@@ -182,8 +183,8 @@ def test_a_file_that_was_changed_or_stands_in_the_tail_is_not_restored():
     assert restored(world, 9) == [results[4], results[1]]
 
 
-def shrunk(world, first, room, unseen=True):
-    edits, files = shrink_blocks(world.situation, first, room, unseen)
+def shrunk(world, first, room, how=Shrink.PREVIEWS):
+    edits, files = shrink_blocks(world.situation, first, room, how)
     return {(edit.seq, edit.field): edit.text for edit in edits}, dict(files)
 
 
@@ -203,7 +204,7 @@ def test_the_largest_blocks_are_shrunk_first_until_the_rest_fits():
     assert list(files) == ["r7.txt"] and "(the first 2,000 of" in texts[7, "content"]
     assert "(the first 400 of" in shrunk(world, 0, 0)[0][7, "content"]
     assert list(shrunk(world, 4, 0)[0]) == [(4, "content"), (7, "content")]
-    assert list(shrunk(world, 0, 0, unseen=False)[0]) == [(4, "content")]
+    assert list(shrunk(world, 0, 0, how=Shrink.SEEN)[0]) == [(4, "content")]
 
 
 def test_small_blocks_and_those_of_the_model_are_not_shrunk():

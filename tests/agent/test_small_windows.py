@@ -1,0 +1,107 @@
+"""The whole program against the strict server in small windows: whatever fills them, the session goes on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli.verify_command import verify_record
+from tests.agent.ui.headless_run import run_here
+from tests.strict_api.reply import Body, Reply, calls, says
+from tests.strict_api.server import Server, ServerOptions
+from transcripts.facts import Compacted, Result
+from transcripts.load import read_record
+from transcripts.search import record_path, recorded_sids
+
+LINES = "\n".join(f"def function_{row}(value): return value * {row}" for row in range(12))
+SUMMARY = "<summary>1. Primary request and intent: the files were read.</summary>"
+READ_ALL = "Read all the files at once."
+
+
+def write_files(folder: Path, count: int) -> None:
+    for number in range(count):
+        (folder / f"part_{number:03}.py").write_text(LINES, "utf-8")
+
+
+def write_settings(folder: Path, text: str) -> None:
+    settings = folder / "home" / ".config" / "makeroom" / "settings.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(text)
+
+
+def reader(count: int) -> Any:
+    """A model that reads so many files with one reply when it is first asked to, and then talks."""
+    asked: list[bool] = []
+
+    def answer(body: Body) -> Reply:
+        said = json.dumps(body["messages"][-1])
+        if "<summary>" in said:
+            return Reply([says(SUMMARY)])
+        if READ_ALL in said and not asked:
+            asked.append(True)
+            return Reply([calls("read", file_path=f"part_{number:03}.py") for number in range(count)])
+        return Reply([says("Done.")])
+
+    return answer
+
+
+def shown_again(folder: Path) -> set[int]:
+    """The seqs of the results that are recalled by an id in the view: of a placeholder or within a record."""
+    facts = read_record(record_path(folder, recorded_sids(folder)[0])).facts
+    edits = [edit for fact in facts if isinstance(fact, Compacted) for edit in fact.edits]
+    named: set[int] = set()
+    for fact in facts:
+        if isinstance(fact, Result):
+            cleared = any(f"recall r{fact.seq} " in getattr(edit, "text", "") for edit in edits)
+            folded = any(hasattr(edit, "last") and edit.first <= fact.seq <= edit.last for edit in edits)
+            named |= {fact.seq} if cleared or folded else set()
+    return named
+
+
+@pytest.mark.parametrize(("window", "count"), [(8_000, 40), (16_000, 100), (32_000, 200)])
+def test_many_short_results_in_a_small_window_do_not_end_the_session(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], window: int, count: int
+) -> None:
+    write_files(tmp_path, count)
+    flags = ("--output-format", "json", "--context-window", str(window))
+    with Server(reader(count), ServerOptions(window=window, keep_requests=False)) as server:
+        for words in (("Hello.",), ("-c", READ_ALL), ("-c", "/compact"), ("-c", "And now?")):
+            done = run_here(tmp_path, capfd, server, *flags, *words)
+            assert done.returncode == 0, done.stdout + done.stderr
+        assert len(server.refused) <= 1
+    assert len(shown_again(tmp_path)) >= count // 4
+    (sid,) = recorded_sids(tmp_path)
+    assert verify_record(tmp_path, sid).requests >= 5
+
+
+@pytest.mark.parametrize(("window", "count"), [(8_000, 40), (32_000, 200)])
+def test_compact_makes_room_where_the_request_did_not_fit(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], window: int, count: int
+) -> None:
+    write_files(tmp_path, count)
+    write_settings(tmp_path, "[compact]\nreactive = false\n")
+    flags = ("--output-format", "json", "--context-window", str(window))
+    with Server(reader(count), ServerOptions(window=window, keep_requests=False)) as server:
+        run_here(tmp_path, capfd, server, *flags, "Hello.")
+        stuck = run_here(tmp_path, capfd, server, *flags, "-c", READ_ALL)
+        assert stuck.returncode == 1 and "too long" in stuck.stdout
+        made = run_here(tmp_path, capfd, server, "-c", "/compact")
+        assert made.returncode == 0 and "[manual compact]" in made.stdout, made.stdout + made.stderr
+        assert run_here(tmp_path, capfd, server, *flags, "-c", "And now?").returncode == 0
+        assert len(server.refused) == 1
+
+
+def test_a_large_prompt_that_fits_is_sent_whole_and_without_a_warning(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Before much was sent our estimate of it is up to a half too high."""
+    paste = "\n".join(f"item {number} weighs {number * 37 % 991} grams," for number in range(2_500))
+    flags = ("--output-format", "json", "--context-window", "32000")
+    with Server(reader(0), ServerOptions(window=32_000)) as server:
+        run_here(tmp_path, capfd, server, *flags, "Hello.")
+        done = run_here(tmp_path, capfd, server, *flags, "-c", paste)
+        assert done.returncode == 0 and not server.refused and "would free" not in done.stderr
+        assert "left out here" not in json.dumps(server.requests[-1])
+        usage = json.loads(done.stdout)["usage"]
+    assert 20_000 < usage["cache_creation_input_tokens"] + usage["cache_read_input_tokens"] < 32_000
