@@ -157,8 +157,8 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
         approval.note_typing()
         _hint_at_answers(state)
 
-    bindings.add(Keys.Any, filter=unread)(drop)
-    bindings.add("enter", filter=unread)(drop)
+    for key in (Keys.Any, "enter", "escape"):  # with vim's keys Esc would make commands of the answers
+        bindings.add(key, filter=unread)(drop)
     bindings.add(Keys.BracketedPaste, filter=choosing)(drop)
     kept = {keys[0] for action in _ACTIONS_AT_QUESTIONS for keys in state.keymap.keys[action]}
     for stray in _EDITING_KEYS:

@@ -249,6 +249,9 @@ class ScreenLayout:
         layout = self.layout
         if layout.current_window is wanted or (layout.is_searching and wanted is self._input_window):
             return
+        if layout.is_searching:  # else the input would go on showing what was found
+            del layout.search_links[self._search]
+            self._search.buffer.reset()
         self._take_letters(wanted is not self._input_window)
         layout.focus(wanted)
 

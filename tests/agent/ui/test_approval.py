@@ -81,6 +81,21 @@ def test_keys_typed_before_a_question_could_be_read_answer_nothing_and_leave_the
         assert "answer" not in terminal.log and "yyy" not in terminal.text
 
 
+@pytest.mark.parametrize("editing", ["emacs", "vim"])
+def test_esc_before_a_question_could_be_read_is_dropped_like_other_keys(tmp_path, editing):
+    with PtyTerminal(tmp_path, SCRIPTED_LISTEN_S="60", SCRIPTED_EDITING=editing) as terminal:
+        ask(terminal.ready()).type("\x1b").sees("A question waits: 1 2 3 4")
+        assert "answer" not in terminal.log and "Allow bash?" in terminal.text
+
+
+@pytest.mark.parametrize("dialog", ["ask", "form", "pick fruits"])
+def test_a_dialog_that_comes_during_a_search_ends_it_and_what_is_typed_later_is_seen(terminal, dialog):
+    seen = "apple" if dialog == "pick fruits" else "❯ 1"
+    terminal.type(f"say x;wait;{dialog}\r").sees("Ctrl-C to interrupt").type("dra").sees("❯ dra")
+    terminal.type("\x12wait").sees("search: wait").open_gate().sees(seen)
+    terminal.type("\x03").misses("search: wait").sees("❯ dra").type("ft").sees("❯ draft")
+
+
 def test_after_a_pause_the_marked_answer_is_taken_whatever_was_typed_before(terminal):
     ask(terminal).type("\x1b[200~/help pasted\x1b[201~xyz").sees("A question waits")
     terminal.again("\r", lambda: "answer" in terminal.log).logged("scope='once'")
