@@ -13,7 +13,7 @@ from pathlib import Path
 from tools.base import ToolError
 from tools.files.resolve_path import canonical_path, is_inside
 from tools.files.text_encoding import word_set
-from tools.sandbox.guarded_names import is_protected
+from tools.sandbox.guarded_names import is_protected, sounds_secret
 
 from .git_settings import GitSettings
 from .option_syntax import NotProved
@@ -36,6 +36,11 @@ _MAX_SEARCHED = 1_500
 # Names that are asked about where a command names them, but not where it passes by: what tools keep settings
 # in that are mostly no secrets, and what this program wrote itself.
 _PASSED_BY = word_set(".makeroom .transcripts .task_outputs .docker .npmrc .pypirc")
+# Of names that begin otherwise than hidden files and `id_rsa`, those that are looked at more closely.
+_ENDINGS_OF_SECRETS = (
+    *(".pem", ".key", ".p8", ".p12", ".pfx", ".ppk", ".kdbx", ".agekey"),
+    *(".json", ".yml", ".yaml", ".toml"),
+)
 _UNSEARCHED = word_set(".git .transcripts .task_outputs")
 
 
@@ -107,11 +112,13 @@ class ProjectSurroundings(ProjectPrograms):
 
     def _check_revision(self, word: str, folder: str) -> None:
         """An operand of git: a path where it looks like one or is one, else the name of an object."""
-        steps = word.split("/")
+        steps, is_there = word.split("/"), False
         for path in _matches(word, folder):
             if word.startswith("/") or ".." in steps or isinstance(word, Glob) or os.path.lexists(path):
                 self._check_path(path, word)
-        if is_protected("/" + word.rpartition(":")[2], "read"):
+                is_there = True
+        named = word.rpartition(":")[2]
+        if is_protected("/" + named, "read") or (not is_there and sounds_secret(os.path.basename(named))):
             raise NotProved(f"{word} may hold secrets")
 
     def _check_tree(self, root: str, reading: Reading) -> None:
@@ -130,14 +137,16 @@ class ProjectSurroundings(ProjectPrograms):
                     if not reading.follows:
                         continue
                     self._check_path(entry.path, entry.path)
-                self._check_name(entry.name, reading)
+                self._check_name(entry, reading)
                 path = _canonical(entry.path) if entry.is_symlink() else entry.path
                 if entry.is_dir() and entry.name not in _UNSEARCHED and path not in seen:
                     seen.add(path)
                     waiting.append(path)
 
-    def _check_name(self, name: str, reading: Reading) -> None:
-        if name[0] not in ".iI" or name.lower() in _PASSED_BY or not is_protected(f"/{name}", "read"):
+    def _check_name(self, entry: os.DirEntry[str], reading: Reading) -> None:
+        name = entry.name
+        may_be_secret = name[0] in "._iI" or name.lower().endswith(_ENDINGS_OF_SECRETS)
+        if not may_be_secret or name.lower() in _PASSED_BY or not is_protected(entry.path, "read"):
             return
         if any(fnmatchcase(name, pattern) for pattern in reading.left_out):
             return

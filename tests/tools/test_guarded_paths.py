@@ -38,6 +38,14 @@ def test_what_steers_programs_and_what_is_secret_is_found_near_the_root(project:
     assert secret == {".env", "packages/a/.env.local", "deploy/id_rsa"}
 
 
+def test_keys_are_found_by_what_they_hold_but_not_those_that_tests_need(project: Path) -> None:
+    for name in ("deploy.key", "certs/a.pem", "tests/server.key", "certs/public.pem"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text("-----BEGIN PRIVATE KEY-----\n" if "public" not in name else "none")
+    _, secret = found(project, "secrets.yml", "test/store.p12", "templates/secrets.yaml", "a/store.p12")
+    assert secret == {"deploy.key", "certs/a.pem", "secrets.yml", "a/store.p12"}
+
+
 def test_names_count_in_any_case_and_packages_of_others_do_not(project: Path) -> None:
     fixed, secret = found(project, "Agents.MD", ".VSCode/a", "node_modules/x/.env", ".venv/.env")
     assert (fixed, secret) == ({"Agents.MD", ".VSCode"}, set())

@@ -421,3 +421,44 @@ def test_each_place_that_steers_programs_or_holds_secrets_is_protected():
         ".github/x",
         ".git/config",
     ]
+
+
+_KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n"
+_CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIE\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_secret"),
+    [
+        ("server.pem", f"{_CERTIFICATE}{_KEY}", True),
+        ("SERVER.PEM", _KEY, True),
+        ("deploy.key", "-----BEGIN OPENSSH PRIVATE KEY-----\n", True),
+        ("master.key", "0123456789abcdef0123456789abcdef\n", True),
+        ("AuthKey_1.p8", "-----BEGIN PRIVATE KEY-----\n", True),
+        ("my-service-account.json", '{"private_key": "-----BEGIN PRIVATE KEY-----"}', True),
+        ("cacert.pem", _CERTIFICATE, False),
+        ("fullchain.pem", _CERTIFICATE, False),
+        ("id.pub.pem", "-----BEGIN PUBLIC KEY-----\n", False),
+        ("slides.key", "PK\x03\x04 a presentation", False),
+        ("words.key", "one word\nand another\n", False),
+        ("service_account.json", '{"about": "a form"}', False),
+    ],
+)
+def test_a_file_with_a_private_key_is_secret_and_a_certificate_is_not(
+    tmp_path: Path, name: str, text: str, is_secret: bool
+) -> None:
+    (tmp_path / name).write_text(text)
+    assert is_protected(f"{tmp_path}/{name}", "read") is is_secret
+
+
+def test_files_are_secret_by_what_people_name_them_for():
+    named = (
+        ".envrc .pgpass .my.cnf .htpasswd _netrc .vault-token credentials.json aws-credentials.yml"
+        " secrets.yml secret.toml client_secret_12.apps.example.json key.p12 cert.pfx a.ppk me.kdbx"
+    )
+    everyday = (
+        "credentials.py secrets.py secret_forms.py en.key.json api.key.yml credentials.yml.enc secrets.md"
+        " id_rsa.pub a.crt a.cer keys.json sealed-secrets.yaml external_secrets.yml key.pem.txt .key .pem"
+    )
+    assert [name for name in named.split() if not is_protected(f"/w/{name}", "read")] == []
+    assert [name for name in everyday.split() if is_protected(f"/w/{name}", "read")] == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import unicodedata
 from itertools import pairwise
 from typing import Literal
@@ -33,13 +35,32 @@ MEMORY_NAMES = ("AGENTS.md", "CLAUDE.md")  # of memory files, the preferred firs
 SECRET_FOLDERS = word_set(".makeroom .transcripts .ssh .aws .gnupg .kube .docker")
 SECRET_CONFIG_FOLDERS = word_set("makeroom")
 OWN_STATE_FOLDER = "makeroom"  # in .local/state: it holds what was approved, and drafts
-SECRET_FILES = word_set(".netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa")
+SECRET_FILES = word_set(
+    ".netrc _netrc .git-credentials .npmrc .pypirc id_rsa id_ed25519 id_ecdsa id_dsa id_ecdsa_sk"
+    " id_ed25519_sk .envrc .pgpass .my.cnf .mylogin.cnf .htpasswd .vault-token .s3cfg .boto"
+    " .dockercfg .databrickscfg .dockerconfigjson application_default_credentials.json"
+)
+# Stores of keys, and files that people name for what they hold.
+SECRET_FORM = re.compile(
+    r".+\.(?:p12|pfx|ppk|kdbx|agekey)|(?:.+[-_.])?client_secrets?(?:[-_.].+)?\.json"
+    r"|(?:secrets?|credentials?|.+[-_.]credentials)\.(?:ya?ml|json|toml)",
+    re.DOTALL,
+)
+# Files that hold a private key, or what everybody may know: certificates, slides of Keynote.
+_MAYBE_KEY = re.compile(
+    r".+\.(?:pem|key|p8)|.*(?:service[-_]?account|adminsdk|gcp|gcloud|google).*\.json", re.DOTALL
+)
+_SAID_PUBLIC = re.compile(r"cert|chain|bundle|pub|(?<![a-z])(?:ca|crt|root|dh|dhparams?)(?![a-z])")
+# A key in text or in DER, and a file that is nothing but one long word.
+_HELD_KEY = re.compile(rb"BEGIN [A-Z0-9 ]*PRIVATE KEY|\A0[\x81\x82]|\A[!-~]{16,512}\s*\Z")
+_MAX_LOOKED_AT_BYTES = 64 * 1024
 
 
 def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
     """Whether a person is always asked before this canonical path is used so.
 
     Judged by name, in any letter case and any part of the path, so that no alias of the file system escapes.
+    A file that may hold a private key by its name is looked into before it is read.
     """
     folders, settings, files = GUARDED_FOLDERS, GUARDED_CONFIG_FOLDERS, GUARDED_FILES
     if kind == "read":
@@ -51,7 +72,38 @@ def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
     )
     if in_settings or not folders.isdisjoint(parts):
         return True
-    return bool(parts) and (parts[-1] in files or ENV_FILE.fullmatch(parts[-1]) is not None)
+    if not parts:
+        return False
+    secret = kind == "read" and (SECRET_FORM.fullmatch(parts[-1]) is not None or holds_key(path))
+    return secret or parts[-1] in files or ENV_FILE.fullmatch(parts[-1]) is not None
+
+
+def holds_key(path: str) -> bool:
+    """Whether a file is named like one with a private key, and holds one."""
+    if not _MAYBE_KEY.fullmatch(plain_name(path.rpartition("/")[2])):
+        return False
+    return _HELD_KEY.search(beginning(path)) is not None
+
+
+def sounds_secret(name: str) -> bool:
+    """Whether a file that nobody can look into, as in another commit, may hold a secret by its name."""
+    found = plain_name(name)
+    by_name = found in SECRET_FILES or any(form.fullmatch(found) for form in (ENV_FILE, SECRET_FORM))
+    return by_name or (_MAYBE_KEY.fullmatch(found) is not None and not _SAID_PUBLIC.search(found))
+
+
+def beginning(path: str) -> bytes:
+    """The first bytes of a file, as far as such files are looked into; nothing for what is no file."""
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return b""
+    try:
+        return os.read(opened, _MAX_LOOKED_AT_BYTES) if stat.S_ISREG(os.fstat(opened).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(opened)
 
 
 def plain_name(name: str) -> str:

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 
-from tools.files.safe_open import closing
 from tools.files.text_encoding import word_set
 from transcripts.record_files import RECORD_FOLDERS
 
@@ -28,6 +26,9 @@ from .guarded_names import (
     MEMORY_NAMES,
     SECRET_FILES,
     SECRET_FOLDERS,
+    SECRET_FORM,
+    beginning,
+    holds_key,
     plain_name,
 )
 
@@ -38,6 +39,11 @@ _MAX_GIT_FOLDERS = 200  # of submodules and worktrees
 _PASSED_OVER = word_set(
     "node_modules .venv venv env target build dist out vendor __pycache__ .tox .nox .mypy_cache .ruff_cache"
     " .pytest_cache .gradle .next .nuxt .cache site-packages coverage .eggs .bundle pods deriveddata"
+)
+# Below these programs have to find what only looks like a secret; a file tool asks about it all the same.
+_WITH_MADE_UP_SECRETS = word_set(
+    "test tests testing testdata test-data test_data __tests__ spec fixtures example examples sample samples"
+    " templates locales i18n"
 )
 _ELSEWHERE = {".git", ".makeroom", ".npmrc", *RECORD_FOLDERS}  # judged apart, or needed by its program
 _SECRET = (SECRET_FILES | SECRET_FOLDERS) - _ELSEWHERE
@@ -57,7 +63,6 @@ _HOOKS_PATH = re.compile(
 _INCLUDED_PATH = re.compile(
     rb"^[ \t]*path[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])", re.IGNORECASE | re.MULTILINE
 )
-_MAX_LOOKED_AT_BYTES = 64 * 1024  # of a file of settings that are looked at
 # Of a git folder: what names or is a program, or leads git to another configuration.
 _GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 # Of a home, beside the folders in SECRET_FOLDERS.
@@ -126,11 +131,22 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
             name in _SECRET
             or ENV_FILE.fullmatch(name)
             or (name in _MAYBE_SECRET and _holds_token(entry.path))
+            or (_looks_secret(entry.path, name) and not _is_made_up(entry.path, folder))
         ):
             secret.append(entry.path)
         elif name in _FIXED or (below_config and name in GUARDED_CONFIG_FOLDERS):
             fixed.append(entry.path)
     return fixed, secret
+
+
+def _looks_secret(path: str, name: str) -> bool:
+    return SECRET_FORM.fullmatch(name) is not None or holds_key(path)
+
+
+def _is_made_up(path: str, folder: str) -> bool:
+    """Whether what looks like a secret lies among what tests and templates need of a project."""
+    above = os.path.dirname(path)[len(folder) :].lower().split("/")
+    return not _WITH_MADE_UP_SECRETS.isdisjoint(above)
 
 
 def _entries_near_root(folder: str) -> Iterator[tuple[os.DirEntry[str], bool]]:
@@ -180,7 +196,7 @@ def git_steering(git: str) -> list[str]:
 def _named_in_configuration(git: str) -> list[str]:
     """Folders of hooks and further configurations that a repository's configuration names, in its project."""
     project = os.path.dirname(git)
-    text = _beginning(os.path.join(git, "config"))
+    text = beginning(os.path.join(git, "config"))
     named = [os.path.join(project, os.fsdecode(name)) for name in _HOOKS_PATH.findall(text)]
     named += [os.path.join(git, os.fsdecode(name)) for name in _INCLUDED_PATH.findall(text)]
     real = (os.path.normpath(path) for path in named if b"\0" not in os.fsencode(path))
@@ -198,13 +214,4 @@ def secrets_of_home(home: str) -> list[str]:
 
 def _holds_token(path: str) -> bool:
     """Whether a file of settings holds a credential, and not only the name of a variable with one."""
-    return _HELD_TOKEN.search(_beginning(path)) is not None
-
-
-def _beginning(path: str) -> bytes:
-    """What a file of settings holds, as far as it is looked at; nothing for what is no file."""
-    try:
-        with closing(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
-            return os.read(file, _MAX_LOOKED_AT_BYTES) if stat.S_ISREG(os.fstat(file).st_mode) else b""
-    except OSError:
-        return b""
+    return _HELD_TOKEN.search(beginning(path)) is not None

@@ -74,6 +74,20 @@ def test_a_search_through_folders_is_asked_about_where_files_with_secrets_lie(
     assert changing.runs("grep -r x .")
 
 
+def test_private_keys_are_asked_about_also_where_git_shows_them(changing: ReadingProject) -> None:
+    key = "-----BEGIN PRIVATE KEY-----\n"
+    public = "-----BEGIN CERTIFICATE-----\n"
+    for name, text in (("src/server.key", key), ("ca.pem", public), ("gone.key", key)):
+        (changing.root / name).write_text(text)
+    changing.git("add", ".")
+    changing.git("commit", "-qm", "keys")
+    (changing.root / "gone.key").unlink()
+    asked = ("cat src/server.key", "grep -r x .", "head src/*.key", "git show HEAD:gone.key")
+    assert [line for line in asked if changing.runs(line)] == []
+    free = ("cat ca.pem", "grep -r x src/deep", "git show HEAD:ca.pem", "ls src/server.key", "wc -l a.py")
+    assert [line for line in free if not changing.runs(line)] == ["ls src/server.key"]
+
+
 def test_a_search_that_follows_links_is_asked_about_where_they_lead_out(changing: ReadingProject) -> None:
     assert changing.runs("grep -R x src")
     (changing.root / "src/inside").symlink_to("../a.py")
