@@ -64,6 +64,10 @@ _END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])[」』”
 _CLAUSE = re.compile(r"[,;]\s+|\s(?=(?:and|but|so|then|also|please|because)\s)", re.IGNORECASE)
 
 
+def _spoken_words(sentence: str) -> list[str]:
+    return [word.lower() for word in _SPOKEN_WORD.findall(sentence)]
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """The characters start..end-1 of a text, without white space around them, and what they weigh."""
@@ -89,13 +93,22 @@ def _weight(sentence: str, code: bool) -> int:
     if _says("lasting", sentence) and (imperative or _says("binding", sentence)):
         return LASTING
     if _is_foreign(sentence):
-        return REQUEST if _directs_in_another_language(sentence) else WISH
+        signs = any(word in _words("foreign_directives") for word in _spoken_words(sentence))
+        signs = signs or _has("unspaced_directive", sentence) or sentence.endswith(("!", "！"))
+        return REQUEST if signs or _is_short_item(sentence) else WISH
     if imperative or _says("asks", sentence):
         return REQUEST
     shaped = sentence.endswith("?") or _is_short_item(sentence) or _pattern("short_rule").match(sentence)
     if shaped or _says("lasting", sentence) or _is_general(sentence):
         return WISH
     return FACT if any(_has(sign, sentence) for sign in ("concrete", "negated", "deixis")) else REST
+
+
+def is_errand(sentence: str) -> bool:
+    """Whether a sentence asks for one thing, so that it says nothing more once that is done or answered."""
+    found = _pattern("errand").match(_without_starter(sentence))
+    rule = _says("lasting", sentence) or _has("quantity", sentence) or _is_short_item(sentence)
+    return found is not None and not rule
 
 
 def _is_general(sentence: str) -> bool:
@@ -114,10 +127,8 @@ def _is_general(sentence: str) -> bool:
 
 
 def _has_general_subject(clause: str) -> bool:
-    words = [word.lower() for word in _SPOKEN_WORD.findall(clause)[:3]]
-    if len(words) < 2:
-        return False
-    return words[0] in _words("general_subject") or words[0] not in _words("no_first_verb")
+    first, *more = _spoken_words(clause)[:2] or [""]
+    return bool(more) and (first in _words("general_subject") or first not in _words("no_first_verb"))
 
 
 def _without_starter(sentence: str) -> str:
@@ -163,7 +174,7 @@ def _begins_with_verb(clause: str, sure: bool = False) -> bool:
 
 def _is_foreign(sentence: str) -> bool:
     """Whether a sentence is in another language than English, as far as letters and common words tell."""
-    words = [word.lower() for word in _SPOKEN_WORD.findall(sentence)]
+    words = _spoken_words(sentence)
     other = sum(1 for char in sentence if char > "\u024f" and char.isalpha())
     if other > len(sentence) // 8:
         return True
@@ -171,18 +182,6 @@ def _is_foreign(sentence: str) -> bool:
     accented = any("\u00c0" <= char <= "\u024f" for char in sentence)
     foreign = sum(word in _words("foreign") for word in words) + accented
     return foreign > english and (foreign >= 2 or (len(words) >= 3 and not english))
-
-
-def _directs_in_another_language(sentence: str) -> bool:
-    """Whether a foreign sentence has a sign of negation, modality or politeness of its language."""
-    words = [word.lower() for word in _SPOKEN_WORD.findall(sentence)]
-    signs = any(word in _words("foreign_directives") for word in words)
-    return (
-        signs
-        or _has("unspaced_directive", sentence)
-        or sentence.endswith(("!", "！"))
-        or _is_short_item(sentence)
-    )
 
 
 def _is_short_item(sentence: str) -> bool:

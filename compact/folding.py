@@ -25,8 +25,8 @@ from .clearing import (
     user_block_edit,
 )
 from .identifiers import block_texts, file_path_of, joined_text
-from .plan import File, Situation
-from .summary_record import FoldLimits, record_limit, record_text, record_tokens, summary_reserve
+from .plan import File, Situation, record_limit
+from .summary_record import FoldLimits, record_text, record_tokens, summary_reserve
 
 MIN_TAIL_TOKENS = 1_500  # of the newest exchanges that stay, whatever the record takes
 MAX_RESTORED_SHARE = 0.2  # of the tokens that are folded: more would take back most of what a fold frees

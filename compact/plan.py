@@ -18,6 +18,7 @@ from .tokens import Calibration, TokenCounter, context_tokens
 
 Trigger = Literal["auto", "manual", "tool", "reactive"]
 File = tuple[str, str]  # (name, text) of a stored output
+MIN_RECORD_TOKENS = 500  # of a record by our count, however small the window
 OUTPUTS_PREFIX = ".task_outputs/tool-results/"
 
 
@@ -112,6 +113,22 @@ class Situation:
             uncleared = uncleared.with_edits(edits)
         kept = (*self.lasting, *edits) if lasting else self.lasting
         return replace(self, folded=self.folded.with_edits(edits), uncleared=uncleared, lasting=kept)
+
+
+def record_limit(situation: Situation) -> int:
+    """What the record of a fold and the tail behind it may take, in tokens of our count.
+
+    In a small window thrifty keeps less, so that the next compaction is not due after a call or two.
+    """
+    settings, overhead = situation.settings, situation.scaled(situation.overhead)
+    limit = min(settings.max_record_tokens, int(settings.max_record_share * situation.window.size))
+    if settings.policy == "thrifty":
+        trigger = situation.trigger_tokens
+        left = max(settings.max_left_share * trigger - overhead, settings.min_left_share * trigger)
+        limit = min(limit, int(left))
+    if settings.max_compact_size:
+        limit = min(limit, settings.max_compact_size - overhead)
+    return max(MIN_RECORD_TOKENS, situation.unscaled(limit))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from transcripts.messages import (
     is_injected,
 )
 
-from .directives import FACT, LASTING, REQUEST, WISH, weighed_sentences
+from .directives import FACT, LASTING, REQUEST, REST, WISH, is_errand, weighed_sentences
 from .invariants import open_turn
 from .ledger import Ledger, build_ledger, commitments_text, ledger_text, missing_names, pins_of
 from .plan import Situation, Trigger
@@ -47,7 +47,7 @@ OPEN_REQUEST = (
 NO_OPEN_REQUEST = "The requests above have been dealt with or are known; wait for the user's next message."
 UNSHOWN_RESULTS = "The results of the newest calls did not fit and were not shown: recall shows {ids}."
 OMITTED_MESSAGES = "({count} older messages are left out here: recall shows {ids})"
-MIN_RECORD_TOKENS = 500  # by our count, however small the window
+OMITTED_BUT_SENTENCES = "({count} older messages are left out but for these sentences: recall shows {ids})"
 HEAD_TOKENS, SHORT_HEAD_TOKENS = 44, 16  # of a message of the user that is not shown whole
 CAPPED = 0  # tokens of a form: as many as user_block_max_tokens allows, from both ends
 # How a block of the user is shown, mildest first: (tokens of it, weight from which sentences stay besides).
@@ -60,6 +60,7 @@ FORMS = (
 )
 ENDS_ONLY = (CAPPED, LASTING + 1)
 GAP = " [...] "
+LINE_FRAME_TOKENS = 8  # of the mark and the id that a sentence is shown with
 CUT_NOTE_TOKENS = 18  # of the note that says how much of a message is left out
 MAX_COMMITMENT_TOKENS = 1_200  # of what the assistant promised, decided and gave up
 MAX_MISSING_NAMES_TOKENS = 500  # appended to a summary that lacks them
@@ -77,22 +78,6 @@ class FoldLimits:
     summary: str = ""
     tail: int | None = None  # None: the settings' limits
     restoring: bool = True
-
-
-def record_limit(situation: Situation) -> int:
-    """What the record of a fold and the tail behind it may take, in tokens of our count.
-
-    In a small window thrifty keeps less, so that the next compaction is not due after a call or two.
-    """
-    settings, overhead = situation.settings, situation.scaled(situation.overhead)
-    limit = min(settings.max_record_tokens, int(settings.max_record_share * situation.window.size))
-    if settings.policy == "thrifty":
-        trigger = situation.trigger_tokens
-        left = max(settings.max_left_share * trigger - overhead, settings.min_left_share * trigger)
-        limit = min(limit, int(left))
-    if settings.max_compact_size:
-        limit = min(limit, settings.max_compact_size - overhead)
-    return max(MIN_RECORD_TOKENS, situation.unscaled(limit))
 
 
 def summary_reserve(room: int) -> int:
@@ -169,7 +154,13 @@ def _constraints_and_state(
     situation: Situation, constraints: Sequence[tuple[str, str]], words: str
 ) -> Iterator[str]:
     pins = [f"- {text} (pinned by the user)" for text in pins_of(situation.folded.metadata).values()]
-    held = [f"- {text} ({source})" for text, source in dict(constraints).items() if text not in words]
+    # What is said again stands where it was said last, behind what it sets right.
+    last = {_alike(text): at for at, (text, _) in enumerate(constraints)}
+    held = [
+        f"- {text} ({source})"
+        for at, (text, source) in enumerate(constraints)
+        if last[_alike(text)] == at and text not in words
+    ]
     if pins or held:
         yield "## Constraints\n" + "\n".join([*pins, *held[-MAX_CONSTRAINTS:]])
     if situation.live:
@@ -205,22 +196,26 @@ def _surroundings(entries: Sequence[Entry]) -> Iterator[str]:
         yield "\n".join(("## Surroundings, as told last", *told.values()))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class UserBlock:
-    """A block of a user message: its recall id, its text and tokens, and the forms of it that were made."""
+    """A block of a user message: its recall id, its text and tokens, and what was made of it.
+
+    `sentences` are (weight, sentence) of those that say more than small talk.
+    """
 
     ident: str
     text: str
     tokens: int
     forms: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
+    sentences: list[tuple[int, str]] | None = None
 
 
 def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> str:
     """The user's messages, oldest first, in about `room` tokens; the newest block is always shown.
 
     Where room is short, the older ones are shown by their beginnings and the sentences that direct the work,
-    down to the weight that fits; what room is then left goes to the newest. Only where even the heaviest
-    sentences are too many, the oldest messages are left out, with their ids.
+    down to the weight that fits; what room is then left goes to the newest. Only where even that is too much,
+    the oldest messages are left out, with their ids, but for their heaviest sentences.
     """
     blocks = [block for entry in entries for block in _user_blocks(situation, entry)]
     if not blocks:
@@ -230,7 +225,7 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
     older = blocks[:-1]
     level = next((form for form in FORMS if _total(situation, older, form) <= room), None)
     if level is None:
-        return "\n".join([*_newest_that_fit(situation, older, room), newest[0]])
+        return "\n".join([*_heaviest_and_newest(situation, older, room), newest[0]])
     shown = [_form(situation, block, level) for block in older]
     left = room - sum(tokens for _, tokens in shown)
     for better in (FORMS[max(0, FORMS.index(level) - 1)], WHOLE_FORM):
@@ -252,18 +247,47 @@ def _total(situation: Situation, blocks: Sequence[UserBlock], form: tuple[int, i
     return sum(_form(situation, block, form)[1] for block in blocks)
 
 
-def _newest_that_fit(situation: Situation, blocks: Sequence[UserBlock], room: int) -> list[str]:
-    """The newest blocks in the shortest form, as many as fit, behind a line that names the others."""
-    kept: list[str] = []
-    for at in range(len(blocks) - 1, -1, -1):
-        text, tokens = _form(situation, blocks[at], FORMS[-1])
-        room -= tokens
-        if room < 0:
-            ids = f"{blocks[0].ident} to {blocks[at].ident}"
-            kept.append(OMITTED_MESSAGES.format(count=at + 1, ids=ids))
-            break
-        kept.append(text)
-    return kept[::-1]
+def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room: int) -> list[str]:
+    """The newest blocks in their shortest form, behind the heaviest sentences of the older ones.
+
+    The sentences get half of the room if they need it. Of the same weight the newest come first, so that
+    nothing is shown without what was said of it later.
+    """
+    said = [(weight, at, line) for at, block in enumerate(blocks) for weight, line in _sentences_of(block)]
+    last = {_alike(line): at for _, at, line in said}
+    tokens = {line: situation.counter.text(line) + LINE_FRAME_TOKENS for _, _, line in said}
+    reserve = min(max(0, room // 2), sum(tokens.values()))
+    left, first = room - reserve - CUT_NOTE_TOKENS, len(blocks)
+    while first and (size := _form(situation, blocks[first - 1], FORMS[-1])[1]) <= left:
+        left, first = left - size, first - 1
+    left += reserve
+    kept = set[tuple[int, str]]()
+    for _, at, line in sorted(said, key=lambda one: one[:2], reverse=True):
+        if at < first and last[_alike(line)] == at and tokens[line] <= left:
+            left -= tokens[line]
+            kept.add((at, line))
+    lines = [f"- {line} ({blocks[at].ident})" for _, at, line in said if (at, line) in kept]
+    note = OMITTED_BUT_SENTENCES if lines else OMITTED_MESSAGES
+    ids = f"{blocks[0].ident} to {blocks[max(0, first - 1)].ident}"
+    shown = [_form(situation, block, FORMS[-1])[0] for block in blocks[first:]]
+    return [*([note.format(count=first, ids=ids)] if first else []), *lines, *shown]
+
+
+def _sentences_of(block: UserBlock) -> list[tuple[int, str]]:
+    """(weight, sentence) of each sentence that says more than small talk; an errand weighs least."""
+    if block.sentences is None:
+        spans = ((each.weight, block.text[each.start : each.end]) for each in weighed_sentences(block.text))
+        block.sentences = [
+            (REST if weight < LASTING and is_errand(text) else weight, text)
+            for weight, text in spans
+            if weight >= FACT
+        ]
+    return block.sentences
+
+
+def _alike(sentence: str) -> str:
+    """What two sentences have in common that say the same in the same words."""
+    return sentence.casefold().strip(" .!")
 
 
 def _form(situation: Situation, block: UserBlock, form: tuple[int, int]) -> tuple[str, int]:

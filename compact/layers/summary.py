@@ -15,7 +15,7 @@ from compact.folding import Shrink, fold_before, fold_history, shrink_blocks
 from compact.hazards import cheapness
 from compact.identifiers import joined_text
 from compact.ledger import coverage
-from compact.plan import CompactionPlan, File, Flow, Layer, Proposal, Situation, Trigger
+from compact.plan import CompactionPlan, File, Flow, Layer, Proposal, Situation, Trigger, record_limit
 from compact.report import fits, largest_blocks_sentence, propose
 from compact.settings import (
     BLOCKING_PERCENT,
@@ -26,7 +26,7 @@ from compact.settings import (
     trigger_of,
 )
 from compact.summary_prompt import SummaryFailed, request_summary
-from compact.summary_record import FoldLimits, ledger_before, record_limit, summary_in
+from compact.summary_record import FoldLimits, ledger_before, summary_in
 from compact.uncompact import exemptions, in_force
 from transcripts.facts import Edit, Reply, User
 from transcripts.fold import Folded

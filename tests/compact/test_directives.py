@@ -2,7 +2,16 @@
 
 import pytest
 
-from compact.directives import FACT, LASTING, REQUEST, REST, WISH, commitments, weighed_sentences
+from compact.directives import (
+    FACT,
+    LASTING,
+    REQUEST,
+    REST,
+    WISH,
+    commitments,
+    is_errand,
+    weighed_sentences,
+)
 
 from .side_constraints import CODE_LIKE_CONSTRAINTS
 
@@ -279,6 +288,10 @@ def weighed(text):
         ("Short answers.", WISH),
         ("The fewer dependencies the better.", WISH),
         ("Why is it slow?", WISH),
+        ("Never pass secrets.", LASTING),
+        ("You must never exceed 50 requests.", LASTING),
+        ("I don't think the parser is the reason, the store never gets there.", FACT),
+        ("Hm, I never got that to work.", REST),
         ("The handler does not retry.", FACT),
         ("The cache has 40 rows.", FACT),
         ("The parser reads tokens from the stream.", REST),
@@ -289,6 +302,27 @@ def weighed(text):
 )
 def test_a_sentence_weighs_by_what_it_binds(sentence, weight):
     assert weighed(sentence) == [(sentence.strip(), weight)]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "errand"),
+    [
+        ("Now fix the parser in a.py, it fails on empty files.", True),
+        ("Can you run the tests again?", True),
+        ("Why does the parser call the store twice here?", True),
+        ("Schau dir bitte f2.py an.", True),
+        ("看看 f5.py。", True),
+        ("Show amounts in francs.", False),
+        ("Run the linter after every edit.", False),
+        ("Open a pull request only when I say so.", False),
+        ("- read-only access", False),
+        ("Could the new endpoint stay behind the flag?", False),
+        ("Use metric units.", False),
+        ("Bitte antworte immer auf Deutsch.", False),
+    ],
+)
+def test_an_errand_is_told_from_a_rule(sentence, errand):
+    assert is_errand(sentence) is errand
 
 
 def test_sentences_end_at_stops_but_not_at_abbreviations_and_wrapped_lines_are_joined():

@@ -1,5 +1,6 @@
 """What a person said once, and what the agent promised, is shown to the model after many compactions."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,13 @@ from .side_constraints import (
 )
 from .worlds import World
 
+SHORT_PROMPTS = (
+    "now fix the {one} in f{at}.py, it fails when the {other} is empty",
+    "why does the {one} call the {other} twice here?",
+    "ok. the {one} looks good to me, the {other} could be shorter though",
+    "run the tests for {one} and {other} again, and tell me which fail (attempt {at})",
+    "hm, I don't think the {one} is the reason, the {other} never gets there",
+)
 ROOMS = ((22_000, 200_000), (6_000, 64_000))  # tokens of the user's text, and the window
 
 
@@ -89,6 +97,20 @@ def test_of_every_message_the_beginning_stays_however_old():
     compacted(world, 2)
     beginnings = tuple(f"Message {number} begins so and tells of" for number in range(60))
     assert surviving(world, beginnings) == list(beginnings)
+
+
+@pytest.mark.parametrize("sentences", [CONSTRAINTS, OTHER_CONSTRAINTS], ids=["said", "in other ways"])
+def test_they_stand_among_hundreds_of_short_prompts(sentences):
+    world, rng = World(window=32_000, judged=False, overhead=2_000), random.Random(3)
+    for at in range(500):
+        one, other = rng.sample(("parser", "store", "cache", "queue", "config", "session"), 2)
+        world.user(rng.choice(SHORT_PROMPTS).format(at=at, one=one, other=other))
+        if at % 7 == 0 and at // 7 < len(sentences):
+            world.user(f"By the way: {sentences[at // 7]} That is all.")
+        world.reply("Done, as far as I see.")
+    for rounds in (1, 4):
+        assert compacted(world, rounds) <= 32_000 * 3 // 10
+        assert surviving(world, sentences) == list(sentences)
 
 
 @pytest.mark.bench

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from compact.plan import record_limit
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.summary_record import (
     WORDS_HEADING,
     FoldLimits,
-    record_limit,
     record_text,
     request_within,
     summary_in,
@@ -17,7 +17,7 @@ from compact.summary_record import (
 )
 from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, ImageBlock, TextBlock
 
-from .worlds import World
+from .worlds import COUNT, World
 
 
 def session():
@@ -83,6 +83,31 @@ def test_constraints_that_the_messages_show_are_not_repeated_and_the_newest_20_s
     text = record(world, 91, room=1_200)
     shown = [line for line in text.splitlines() if line.startswith("- Never do")]
     assert len(shown) == 20 and not any(line[2:22] in text.partition(WORDS_HEADING)[2] for line in shown)
+
+
+def test_a_constraint_that_is_said_again_stands_where_it_was_said_last():
+    world = World(judged=False)
+    for text in ("Never use tabs.", "Always use tabs.", *["word " * 4_000] * 90, "never use tabs"):
+        world.user(text)
+    world.user("go on " * 4_000)
+    text = record(world, len(world.folded.entries), room=1_200).partition("## Constraints\n")[2]
+    assert text.startswith("- Always use tabs. (r2.0)\n- never use tabs (r93.0)\n\n")
+
+
+def test_of_short_messages_that_are_too_many_the_heaviest_sentences_stay_in_their_order():
+    world = World(judged=False)
+    for at in range(200):
+        rule = f"Amounts of part {at} go out in francs."
+        world.user(f"Fix the parser in part_{at}.py." if at % 50 else rule)
+    world.user("Fix the parser in part_0.py.")
+    shown = words(world, 600)
+    first = int(shown[0].partition(" older")[0].removeprefix("("))
+    assert 150 < first < 200
+    assert shown[0].endswith(f"left out but for these sentences: recall shows r1.0 to r{first}.0)")
+    assert shown[1:5] == [
+        f"- Amounts of part {at} go out in francs. (r{at + 1}.0)" for at in (0, 50, 100, 150)
+    ]
+    assert sum(COUNT.text(line) for line in shown) <= 620
 
 
 @pytest.mark.parametrize(
