@@ -10,9 +10,9 @@ from transcripts.masking import SecretMasks
 from transcripts.record_errors import SessionInUse
 from transcripts.render_text import format_age
 
-from .formatting import format_timestamp
+from .formatting import format_timestamp, shorten
 
-MAX_SESSION_TITLE_CHARS = 100
+MAX_SESSION_TITLE_CHARS = MAX_KEYED_TITLE_CHARS = 100
 MAX_SEARCHED_PROMPT_CHARS = 2_000  # of a first prompt, which the menu's filter looks through
 
 
@@ -55,7 +55,7 @@ class Menu:
     def keyed_lines(self) -> list[str]:
         """The rows with their keys, for printing line by line; control characters are not escaped."""
         return [
-            f"{self.key_of(place):>3}  {'  '.join((*row.facts[:2], row.title[:100]))}"
+            "  ".join((f"{self.key_of(place):>3}", *row.facts[:2], shorten(row.title, MAX_KEYED_TITLE_CHARS)))
             for place, row in enumerate(self.rows)
         ]
 
@@ -71,7 +71,7 @@ def session_line(summary: SessionSummary, masks: SecretMasks, depth: int = 0) ->
     title = masks.all(f"[{name}] {summary.first_prompt}" if name else summary.first_prompt)
     prompts = pluralize(summary.prompts, "prompt")
     head = f"{summary.sid}  {format_timestamp(summary.last_active)}  {prompts:>11}  {_size(summary.size):>8}"
-    return f"{head}  {'  └ ' * depth}{title[:MAX_SESSION_TITLE_CHARS]}"
+    return f"{head}  {'  └ ' * depth}{shorten(title, MAX_SESSION_TITLE_CHARS)}"
 
 
 def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks) -> Menu:

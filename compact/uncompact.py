@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.messages import Block, ToolUseBlock, without_injected
+from transcripts.messages import Block, ToolUseBlock, said_by_person
 from transcripts.render_text import call_of, content_text, speaker_of
 
 from .clearing import PLACEHOLDER_TOKENS, call_label
@@ -171,8 +171,10 @@ def _label(folded: Folded, fact: Fact) -> str:
         case Result():
             use = call_of(fact_at(folded, fact.of), fact)
             return call_label(use) if use is not None else speaker_of(fact)
-        case User(blocks=blocks) | Reply(blocks=blocks):
-            return f"{speaker_of(fact)}: {_beginning(without_injected(blocks))}"
+        case User(blocks=blocks):
+            return f"{speaker_of(fact)}: {_beginning(said_by_person(blocks) or blocks)}"
+        case Reply(blocks=blocks):
+            return f"{speaker_of(fact)}: {_beginning(blocks)}"
     return ""
 
 

@@ -2,7 +2,11 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
+from shutil import which
+
+import pytest
 
 from agent.cli.arguments import EXIT_CODES, parser
 from agent.commands import COMMANDS
@@ -10,7 +14,9 @@ from agent.replay.figures import MARKDOWN_COLUMNS
 from agent.replay.policies import REPLAY_POLICIES
 from compact.prices import PRICE_TIERS
 from tools import BUILTIN
-from transcripts.facts import FACT_TYPES
+from transcripts.codec import encode_fact
+from transcripts.facts import FACT_TYPES, User
+from transcripts.messages import ImageBlock, TextBlock, injected
 from transcripts.record_files import RECORD_FOLDERS
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 
@@ -72,6 +78,15 @@ def test_the_folders_of_the_record_that_the_documents_name_are_those_in_use() ->
 def test_the_commands_to_start_and_to_test_are_there() -> None:
     assert "pip install -q -e . && .venv/bin/python -m agent --offline" in README
     assert "<!-- tests -->" in README
+
+
+@pytest.mark.skipif(which("jq") is None, reason="jq is not installed")
+def test_the_line_for_jq_shows_what_was_said_and_nothing_else(tmp_path: Path) -> None:
+    added = (injected("branch: main"), "<hook>\nremember\n</hook>")
+    prompt = User(1, 1.0, (*map(TextBlock, added), ImageBlock("image/png", "AA"), TextBlock("fix it")))
+    (tmp_path / "ID.jsonl").write_bytes(encode_fact(prompt, "s"))
+    (line,) = (line for line in README.splitlines() if line.startswith("jq -r") and '"user"' in line)
+    assert subprocess.check_output(line, shell=True, cwd=tmp_path, text=True) == "fix it\n"
 
 
 def test_the_readme_shows_a_line_of_each_kind_of_the_record() -> None:

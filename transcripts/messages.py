@@ -19,6 +19,7 @@ ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # with which a
 SKILL_OPENING_TAG, SKILL_CLOSING_TAG = "<skill-instructions>", "</skill-instructions>"
 HOOK_OPENING_TAG = "<hook>"
 OWN_COMMAND_OPENING_TAG = "<command-of-the-user>"  # what the person ran with `!`, and what it wrote
+ADDED_TAGS = frozenset({"hook", "surroundings", "skill-instructions", "command-of-the-user"})
 INJECTED_TAGS = ((INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG), (SKILL_OPENING_TAG, SKILL_CLOSING_TAG))
 SKILL_START = "Instructions of the skill "  # of a text that loads some; name and folder follow
 INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is no JSON object
@@ -171,15 +172,24 @@ def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     return tuple(block for block in blocks if not is_injected(block))
 
 
+def is_added(block: Block) -> bool:
+    """Whether a block of a prompt is the program's own context, or the words of a hook."""
+    hook = isinstance(block, TextBlock) and block.text.startswith(HOOK_OPENING_TAG)
+    return hook or is_injected(block)
+
+
+def typed_blocks(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The blocks of a prompt that the person wrote or ran; all of them where there are none such."""
+    return tuple(block for block in blocks if not is_added(block)) or blocks
+
+
 def said_by_person(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """The blocks of a prompt that name it to people: also without what hooks and own commands added."""
     return tuple(
         block
-        for block in without_injected(blocks)
-        if not (
-            isinstance(block, TextBlock)
-            and block.text.startswith((HOOK_OPENING_TAG, OWN_COMMAND_OPENING_TAG))
-        )
+        for block in blocks
+        if not is_added(block)
+        and not (isinstance(block, TextBlock) and block.text.startswith(OWN_COMMAND_OPENING_TAG))
     )
 
 

@@ -11,16 +11,18 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from .codec import BadLine
 from .facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, Started, User
 from .fold import Folded, fold
+from .listing import find_session
 from .load import LazyResults, read_record
+from .messages import typed_blocks
 from .record_errors import NoSuchSession, StoreError
-from .render_text import block_text, fact_text, speaker_of
+from .render_text import block_text, content_text, fact_text, speaker_of
 from .search import Found, record_path, recorded_sids, search_facts, search_records
 from .search_hits import Hit, make_hits
 from .session_lock import path_of
@@ -40,7 +42,7 @@ class Originals:
     """The record of a running session `sid`: its live `folded`, and the folder of its stored outputs.
 
     `home` is the folder that holds the records, `project` the one that paths are relative to; None where no
-    files are searched.
+    files are searched. With `typed`, prompts are shown without what was added to them, as people want them.
     """
 
     folded: Folded
@@ -49,12 +51,13 @@ class Originals:
     sid: str = ""
     home: Path | None = None
     project: Path = Path()
+    typed: bool = False
 
     def original(self, id: str) -> str:
         """The original text of a recall id. Raises KeyError, which names ids that exist."""
         sid, slash, rest = id.strip().rpartition("/")
-        if slash and sid != self.sid:
-            return self._of_session(sid).original(rest)
+        if slash and (wanted := self._whole_sid(sid)) != self.sid:
+            return self._of_session(wanted).original(rest)
         return self._own_original(rest)
 
     def find(self, words: str, scope: Scope = "session", limit: int = 10) -> list[Hit]:
@@ -72,6 +75,15 @@ class Originals:
             found += search_records(home, words, sids, limit).found
         return make_hits(found[:limit], self.sid, self.project)
 
+    def _whole_sid(self, sid: str) -> str:
+        """The id of the session with this id or name, or whose id begins so. Raises KeyError."""
+        try:
+            if self.home is None or sid == self.sid or path_of(self.home, sid).exists():
+                return sid
+            return find_session(self.home, sid).stem
+        except StoreError as error:
+            raise KeyError(str(error)) from error
+
     def _of_session(self, sid: str) -> Originals:
         """The record of an earlier session. Raises KeyError."""
         try:
@@ -80,7 +92,7 @@ class Originals:
             loaded = read_record(path_of(self.home, sid))
         except StoreError as error:
             raise KeyError(str(error)) from error
-        return Originals(fold(loaded.facts), self.outputs, loaded.lazy_results, sid, self.home, self.project)
+        return replace(self, folded=fold(loaded.facts), lazy_results=loaded.lazy_results, sid=sid)
 
     def _own_original(self, id: str) -> str:
         match = RECALL_ID.match(id.strip())
@@ -130,19 +142,12 @@ class Originals:
             return self._stored_output(fact) or f"{fact_text(fact)}\n\n{lost}"
         if isinstance(fact, Result):
             return "".join(map(block_text, fact.content)) or NOTHING_SAID  # byte for byte
-        return fact_text(fact) or self._what_it_is(fact)
+        return self._words(fact) or _what_it_is(fact, self.folded.facts)
 
-    def _what_it_is(self, fact: Fact) -> str:
-        """What a fact without words is, for who asks for its text."""
-        if isinstance(fact, User | Reply):
-            return NOTHING_SAID
-        if isinstance(fact, Started):
-            answers = (one for one in self.folded.facts if isinstance(one, Result))
-            result = next((one for one in answers if (one.of, one.block) == (fact.of, fact.block)), None)
-            end = f"its result is r{result.seq}" if result is not None else "it has no result"
-            return f"(r{fact.seq} notes that the call r{fact.of}.{fact.block} began to act; {end})"
-        kind = next((name for name, made in FACT_TYPES.items() if type(fact) is made), "unknown")
-        return f"(r{fact.seq} is a line of kind {kind!r} of the record, in which nothing is said)"
+    def _words(self, fact: Fact) -> str:
+        if self.typed and isinstance(fact, User):
+            return content_text(typed_blocks(fact.blocks))
+        return fact_text(fact)
 
     def _stored_output(self, fact: Fact) -> str | None:
         """The whole output of a fact that has one beside the record, if it is still there."""
@@ -155,7 +160,7 @@ class Originals:
         for fact in facts:
             if not (speaker := speaker_of(fact)):
                 continue
-            text = fact_text(self._fetched(fact))
+            text = self._words(self._fetched(fact))
             if len(text) > MAX_FACT_CHARS:
                 left = len(text) - MAX_FACT_CHARS
                 text = f"{text[:MAX_FACT_CHARS]}\n[... {left:,} more characters: recall r{fact.seq}]"
@@ -178,3 +183,16 @@ class Originals:
             for fact in self.folded.facts
             if fact.seq in cleared or any(fold.first <= fact.seq <= fold.last for fold in folds)
         )
+
+
+def _what_it_is(fact: Fact, facts: Iterable[Fact]) -> str:
+    """What a fact without words is, for who asks for its text."""
+    if isinstance(fact, User | Reply):
+        return NOTHING_SAID
+    if isinstance(fact, Started):
+        answers = (one for one in facts if isinstance(one, Result))
+        result = next((one for one in answers if (one.of, one.block) == (fact.of, fact.block)), None)
+        end = f"its result is r{result.seq}" if result is not None else "it has no result"
+        return f"(r{fact.seq} notes that the call r{fact.of}.{fact.block} began to act; {end})"
+    kind = next((name for name, made in FACT_TYPES.items() if type(fact) is made), "unknown")
+    return f"(r{fact.seq} is a line of kind {kind!r} of the record, in which nothing is said)"

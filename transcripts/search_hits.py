@@ -11,13 +11,14 @@ from typing import Any
 
 from .disk import read_regular
 from .facts import Result
-from .messages import ToolUseBlock
+from .messages import ADDED_TAGS, ToolUseBlock
 from .render_text import format_age, speaker_of
 from .search import Found
 
 EXCERPT_LINES = 2
 MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt
 MAX_CALL_CHARS = 80  # of a call that a result answers
+UUID_CHARS, SHORT_SID_CHARS = 36, 8  # of a session's id, and of the beginning by which people know it
 LINE_LEAD_CHARS = 40  # shown before the match in a line that is cut
 MAX_UNPAGED_CHARS = 30_000  # a longer text is recalled in pages, so that a hit in it needs its offset
 MAX_HASHED_BYTES = 64 << 20  # of a file that is compared with what was recorded
@@ -51,7 +52,9 @@ class Hit:
         offset = f", from character {self.offset:,}" if self.offset else ""
         changed = {True: ", the file has changed since", False: ", the file is as it was", None: ""}
         beside = ", beside what fits" if self.beside else ""
-        head = f"{self.id}  {format_age(self.ts, now)}  {self.kind}{beside}{offset}{changed[self.changed]}"
+        sid, slash, place = self.id.rpartition("/")
+        shown = f"{sid[:SHORT_SID_CHARS] if len(sid) == UUID_CHARS else sid}{slash}{place}"
+        head = f"{shown}  {format_age(self.ts, now)}  {self.kind}{beside}{offset}{changed[self.changed]}"
         return [head, *(f"    {line}" for line in self.excerpt)]
 
     def to_json(self, now: float) -> dict[str, Any]:
@@ -102,12 +105,12 @@ def _call_label(call: ToolUseBlock) -> str:
 
 
 def _excerpt(text: str, start: int) -> list[str]:
-    """The line of the match and the next one that is not blank, each cut to its length."""
+    """The line of the match and the next one that is not blank, each cut to its length; no bare tags."""
     begin = text.rfind("\n", 0, start) + 1
     begin = max(begin, start - LINE_LEAD_CHARS) if start - begin > MAX_EXCERPT_LINE_CHARS // 2 else begin
     shown: list[str] = []
     for line in text[begin : begin + 20 * MAX_EXCERPT_LINE_CHARS].split("\n"):
-        if words := " ".join(line.split()):
+        if (words := " ".join(line.split())) and words.strip("</>") not in ADDED_TAGS:
             shown.append(
                 words if len(words) <= MAX_EXCERPT_LINE_CHARS else f"{words[: MAX_EXCERPT_LINE_CHARS - 1]}…"
             )

@@ -24,7 +24,7 @@ from .disk import make_private_folders, opened_fd, opened_unread
 from .facts import Fact, Opened, Reply, Result, Rewound, User
 from .load import MAX_LINE_BYTES
 from .masking import mask
-from .messages import Block, ToolUseBlock, without_injected
+from .messages import Block, ToolUseBlock, is_added, without_injected
 from .record_files import SEARCH_FOLDER
 from .render_text import content_text, fact_text, speaker_of
 from .search_terms import QueryTerm, document_terms
@@ -35,7 +35,7 @@ from .tool_kinds import RECALLED_KEY, tool_kind
 if TYPE_CHECKING:
     import sqlite3
 
-INDEX_VERSION = 4  # another number makes every index anew
+INDEX_VERSION = 5  # another number makes every index anew
 MAX_INDEXED_CHARS = 1_000_000  # of one fact
 BATCH_BYTES = 4 << 20  # of records that are read in one transaction
 MAX_CALL_DISTANCE = 200  # facts between a call and its result
@@ -85,14 +85,14 @@ def indexed_text(fact: Fact, outputs: Path) -> str:
     """
     match fact:
         case User():
-            return content_text(without_injected(fact.blocks))
+            return content_text(tuple(block for block in fact.blocks if not is_added(block)))
         case Result() if fact.stored is not None:
             return read_output(fact.stored, outputs) or fact_text(fact)
         case Reply():
             said = (block for block in fact.blocks if not _is_recall(block))
             return content_text(tuple(said))
         case Result() if not fact.about.get(RECALLED_KEY):
-            return fact_text(fact)
+            return content_text(without_injected(fact.content))
     return ""
 
 

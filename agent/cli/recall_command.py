@@ -1,7 +1,8 @@
 """`makeroom recall`: search the sessions of this folder, in plain text and without a model.
 
     recall WORDS                 what fits words or a question best, the best first
-    recall ID                    the original of a recall id: SESSION/r57, or r57 of the newest session
+    recall ID                    the original of a recall id: SESSION/r57 (SESSION: the beginning of its id),
+                                 or r57 of the newest session
 
     --scope session|project      the newest session (or that of --session), or all of them (the default)
     --session ID                 an id, the beginning of one, or a name
@@ -20,12 +21,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
+from agent.ui.terminal_text import wrap
 from tools.truncate import escaped
 from transcripts.fold import Folded
 from transcripts.listing import find_session
@@ -41,6 +44,7 @@ from .command_words import OneLineParser, asks_for_help
 
 USAGE_ERROR_CODE = 2
 MAX_HITS = 1_000
+HIT_INDENT = "    "  # of the excerpts of a hit
 QUIET_UPDATE_S = 1.0  # that the index is brought up to date for before the person is told
 
 
@@ -92,7 +96,7 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
         return complain(f"no sessions are kept in {project}")
     here = find_session(project, given.session).stem if given.session else sids[0]
     if RECALL_ID.match(words.rpartition("/")[2]) and not given.queries:
-        record = Originals(Folded(), project / OUTPUTS_FOLDER, home=project, project=project)
+        record = Originals(Folded(), project / OUTPUTS_FOLDER, home=project, project=project, typed=True)
         return print_text(
             environment_masks().all(record.original(words if "/" in words else f"{here}/{words}"))
         )
@@ -120,8 +124,21 @@ def _answer(scope: RecallScope, query: str, as_json: bool) -> int:
     if as_json:
         print_text(json.dumps({"query": query, "hits": [hit.to_json(now) for hit in hits]}), raw=True)
     elif hits:
-        print_text("\n".join(line for hit in hits for line in hit.lines(now)))
+        print_text("\n".join(_within_screen(line for hit in hits for line in hit.lines(now))))
     return 0 if hits else 1
+
+
+def _within_screen(lines: Iterable[str]) -> Iterator[str]:
+    """The lines in the columns of the terminal, if they go to one; a longer one goes on indented."""
+    columns = get_terminal_size().columns if sys.stdout.isatty() else 0
+    for line in lines:
+        indent = HIT_INDENT if line.startswith(HIT_INDENT) else ""
+        if not columns:
+            yield line
+            continue
+        first, *rest = wrap(escaped(line.removeprefix(indent)), columns - len(HIT_INDENT))
+        yield f"{indent}{first}"
+        yield from (f"{HIT_INDENT}{row}" for row in rest)
 
 
 def _answer_all(scope: RecallScope, file: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from agent.app.context_building import overheads
 from agent.app.controller import Controller
@@ -32,7 +33,7 @@ from tools.files.text_encoding import pluralize
 from transcripts.facts import Compacted
 from transcripts.fold import Folded
 from transcripts.messages import ToolUseBlock
-from transcripts.originals import Scope
+from transcripts.originals import RECALL_ID, Scope
 from transcripts.view import Part, PartKind, View
 
 DRY_RUN = "--dry-run"
@@ -249,10 +250,12 @@ what left."""
         return CommandOutput("\n".join(_evicted_lines(evicted(session.folded), slope)))
     if lookup is None:
         return Notice("there is no record to recall from", "warning")
-    try:
-        return CommandOutput(lookup().original(argument))
-    except KeyError:
+    if not RECALL_ID.match(argument.rpartition("/")[2]):
         return await _search(controller, argument, "session")
+    try:
+        return CommandOutput(replace(lookup(), typed=True).original(argument))
+    except KeyError as error:
+        return Notice(str(error.args[0]), "warning")
 
 
 async def search_project(controller: Controller, argument: str) -> Event | None:

@@ -15,6 +15,7 @@ from agent.checkpoints.change_log import changed_files_since
 from agent.checkpoints.file_restore import Action, RestoreStep, plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
 from agent.events import CommandOutput, Event, Notice, PromptRestored
+from agent.formatting import shorten
 from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
 from agent.session.conversation_text import prompt_texts
@@ -27,6 +28,7 @@ from transcripts.render_text import format_age
 SCOPES = ("conversation", "files", "both")
 MAX_LISTED_STEPS = 200
 MAX_PROMPT_TITLE_CHARS = 400  # of a prompt in a list
+MAX_TOLD_PROMPT_CHARS = 60  # of the one that was gone back to
 ACTION_LABELS: dict[Action, str] = {
     "restore": "would restore",
     "create": "would create",
@@ -48,7 +50,8 @@ class RewindPoint:
 
     @property
     def title(self) -> str:
-        return " ".join(self.text[:MAX_PROMPT_TITLE_CHARS].split())
+        beginning = " ".join(self.text[: 4 * MAX_PROMPT_TITLE_CHARS].split())
+        return shorten(beginning, MAX_PROMPT_TITLE_CHARS)
 
 
 async def rewind(controller: Controller, argument: str) -> Event | None:
@@ -127,7 +130,8 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
     session, _ = controller.in_use
     load_deferred(session)
     session.rewound(point.seq, {"prompt": point.text[:200]})
-    controller.emit(Notice(f"the conversation is as it was before: '{point.title[:60]}'"))
+    title = shorten(point.title, MAX_TOLD_PROMPT_CHARS)
+    controller.emit(Notice(f"the conversation is as it was before: '{title}'"))
     return PromptRestored(point.text)
 
 

@@ -17,7 +17,7 @@ from transcripts.importers import MAX_RECORDING_BYTES, detect_format, import_ses
 from transcripts.listing import find_session
 from transcripts.load import read_record
 from transcripts.masking import SecretMasks
-from transcripts.messages import TextBlock, ToolUseBlock, without_injected
+from transcripts.messages import TextBlock, ToolUseBlock, typed_blocks, without_injected
 from transcripts.render_text import block_text, content_text, speaker_of
 
 MAX_OUTPUT_CHARS = 2_000  # of one output or input of a tool
@@ -48,7 +48,7 @@ def _passages(folded: Folded, since: int) -> Iterator[str]:
             continue
         match fact:
             case User():
-                if prompt := content_text(without_injected(fact.blocks)):
+                if prompt := content_text(typed_blocks(fact.blocks)):
                     yield f"> {prompt}".replace("\n", "\n> ")
             case Reply():
                 for block in fact.blocks:

@@ -47,6 +47,13 @@ def test_the_newest_in_force_is_undone_where_none_is_named():
     assert in_force(world.folded) == [first]
 
 
+def test_what_left_is_listed_by_what_the_person_typed():
+    world = World(window=40_000, judged=False)
+    world.user("<hook>\nhook day\n</hook>", "<surroundings>\nmain\n</surroundings>", "paint it green")
+    fold(world, 1, 1)
+    assert [each.what for each in evicted(world.folded)] == ["user: paint it green"]
+
+
 def test_an_id_that_cannot_be_undone_is_told_with_those_that_can():
     world = session()
     made = [clear(world, 4) for _ in range(7)]

@@ -256,6 +256,12 @@ def test_injected_context_is_told_apart_from_what_the_user_wrote() -> None:
     assert "## You\n\nchange x.py\n" in markdown
 
 
+def test_the_words_of_a_hook_are_not_shown_as_the_users() -> None:
+    folded = fold([User(1, 1.79e9, (TextBlock("<hook>\nhook day\n</hook>"), TextBlock("change x.py")))])
+    assert "<summary>From the program</summary><pre>&lt;hook&gt;" in export_text(folded, "s", ".html")
+    assert "> <hook>\n> hook day\n> </hook>\n\n## You\n\nchange x.py\n" in export_text(folded, "s", ".md")
+
+
 def test_a_result_is_labelled_with_its_call_and_only_changed_lines_of_its_diff_are_coloured() -> None:
     page = export_text(fold(with_injected_context()), "s", ".html")
     assert "<summary>result of edit x.py</summary>" in page

@@ -19,9 +19,9 @@ from transcripts.facts import (
     StoredOutput,
     User,
 )
-from transcripts.fold import fold
+from transcripts.fold import Folded, fold
 from transcripts.load import read_record
-from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
+from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, injected
 from transcripts.originals import MAX_FACT_CHARS, Originals
 from transcripts.session_lock import RECORDS_FOLDER
 
@@ -109,6 +109,28 @@ def test_sessions_that_were_recorded_earlier_are_found_and_recalled(tmp_path: Pa
     for wrong in ("then/r9", "gone/r1", "../then/r1", "then/x"):
         with pytest.raises(KeyError):
             recall.original(wrong)
+
+
+def test_a_session_is_known_by_the_beginning_of_its_id_and_people_see_what_was_typed(tmp_path: Path) -> None:
+    sid = "e584d48f-3799-446f-938b-f923caf5e5d6"
+    added = (injected("branch: main"), "<hook>\nremember the zebra\n</hook>")
+    prompt = User(1, 1.0, (*map(TextBlock, added), TextBlock("paint it green")))
+    records = tmp_path / RECORDS_FOLDER
+    records.mkdir()
+    (records / f"{sid}.jsonl").write_bytes(encode_fact(prompt, sid))
+    here = Originals(Folded(), tmp_path, sid="e5", home=tmp_path, project=tmp_path)
+    for name in ("e584d48f", sid):
+        assert here.original(f"{name}/r1") == "\n\n".join((*added, "paint it green"))
+        people = replace(here, typed=True)
+        assert people.original(f"{name}/r1") == "paint it green"
+        assert people.original(f"{name}/r1-r9") == "[r1 user]\npaint it green"
+        assert "zebra" in people.original(f"{name}/r1.1")
+    with pytest.raises(KeyError, match="no session 'f58'"):
+        here.original("f58/r1")
+    assert here.find("zebra", "project") == []
+    (hit,) = here.find("green", "project")
+    assert hit.id == f"{sid}/r1"
+    assert hit.lines(61.0) == ["e584d48f/r1  1 min ago  user", "    paint it green"]
 
 
 def test_earlier_sessions_are_found_before_this_one_is_recorded(tmp_path: Path) -> None:

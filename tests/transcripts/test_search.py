@@ -151,6 +151,22 @@ def test_a_result_knows_its_call_and_where_the_words_stand(project: Path) -> Non
     assert best.text[best.start :].startswith("jitter")
 
 
+def test_an_excerpt_shows_no_bare_tags_nor_what_was_added_to_a_result(project: Path) -> None:
+    ran = "<command-of-the-user>\n$ make walrus\n</command-of-the-user>"
+    news = TextBlock("<surroundings>\nplan of the walrus is over\n</surroundings>")
+    write(
+        project,
+        "c",
+        User(1, NOON, (TextBlock(ran), TextBlock("and now the walrus"))),
+        Reply(2, NOON, (TextBlock("I look."), CALL)),
+        Result(3, NOON, 2, 1, (TextBlock("not approved"), news)),
+    )
+    hits = make_hits(search_records(project, "walrus", ["c"], 5, 60).found, "c", project)
+    assert [(hit.id, hit.excerpt) for hit in hits if not hit.beside] == [
+        ("r1", ("$ make walrus", "and now the walrus"))
+    ]
+
+
 def test_earlier_searches_are_not_found(project: Path) -> None:
     asked = ToolUseBlock("t9", "recall", {"query": "the green bikeshed"})
     recalled = (TextBlock("r5  just now  user\n    Paint the bikeshed green."),)

@@ -19,10 +19,9 @@ from transcripts.messages import (
     TextBlock,
     ToolUseBlock,
     block_to_json,
-    is_injected,
+    is_added,
     is_thinking,
     map_strings,
-    without_injected,
 )
 from transcripts.render_text import block_text, content_text, session_title, shortened, utc_time
 
@@ -109,8 +108,8 @@ def session_markdown(folded: Folded, sid: str) -> str:
 def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
     match fact:
         case User(source="user"):
-            yield from (quoted(block) for block in fact.blocks if is_injected(block))
-            yield f"## You\n\n{content_text(without_injected(fact.blocks))}"
+            yield from (quoted(block) for block in fact.blocks if is_added(block))
+            yield f"## You\n\n{content_text(tuple(block for block in fact.blocks if not is_added(block)))}"
         case User():
             yield from map(quoted, fact.blocks)
         case Reply():

@@ -24,7 +24,7 @@ from transcripts.code_languages import is_quickly_coloured, language_of
 from transcripts.diff_rows import DiffRow, by_side, diff_rows, file_name, with_marks
 from transcripts.facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from transcripts.fold import Folded
-from transcripts.messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_injected, is_thinking
+from transcripts.messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_added, is_thinking
 from transcripts.render_text import (
     INVISIBLE,
     block_text,
@@ -156,7 +156,7 @@ def _markdown() -> MarkdownIt:
 
 def _block(block: Block) -> str:
     """A block of a prompt or a result; the program's own context is folded and labelled."""
-    if is_injected(block):
+    if is_added(block):
         return _details(PROGRAM_LABEL, _pre(block_text(block)), "about")
     if isinstance(block, ImageBlock) and block.media_type in _IMAGE_TYPES and _BASE64.fullmatch(block.data):
         return f'<img alt="image" src="data:{block.media_type};base64,{block.data}">'

@@ -1,5 +1,9 @@
 import io
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +70,21 @@ def test_many_queries_are_answered_at_once(
 def test_an_id_is_recalled(capsys: pytest.CaptureFixture[str], project: Path) -> None:
     assert run(capsys, project, "20261121-093012-aaaa/r2")[1] == "the bikeshed number 0\n"
     assert run(capsys, project, "r2", "--session", "20261121")[1] == "the bikeshed number 0\n"
+
+
+def test_on_a_terminal_a_long_hit_goes_on_within_its_indent(tmp_path: Path) -> None:
+    path = tmp_path / RECORDS_FOLDER / "s.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(encode_fact(User(1, 1.79e9, (TextBlock("a walrus in the harbour " * 5),)), "s"))
+    main_end, program_end = pty.openpty()
+    command = [sys.executable, "-m", "agent", "recall", "walrus"]
+    environ = {**os.environ, "COLUMNS": "40", "PYTHONPATH": str(Path(__file__).parents[3])}
+    subprocess.run(command, cwd=tmp_path, env=environ, stdout=program_end, timeout=60, check=True)
+    rows = os.read(main_end, 4_000).decode().split("\r\n")
+    assert rows[1].startswith("    a walrus") and all(len(row) <= 40 for row in rows)
+    assert len(rows) > 4 and all(row.startswith("    ") for row in rows[1:-1])
+    os.close(program_end)
+    os.close(main_end)
 
 
 def test_secrets_of_the_environment_are_masked(

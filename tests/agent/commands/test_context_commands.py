@@ -176,6 +176,20 @@ def test_a_pin_survives_every_compaction(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
+def test_an_id_that_is_not_there_is_answered_with_those_near_it(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello", "hello again")
+        told = await run.do("/recall r99999")
+        assert told.startswith("there is no r99999; near it are r")
+        assert "no session 'f5a78503' here: the newest is" in await run.do("/recall f5a78503/r5")
+        session, _ = run.controller.in_use
+        sid, prompt = session.sid, session.folded.entries[-2].seq
+        assert await run.do(f"/recall r{prompt}") == "hello again"
+        assert await run.do(f"/recall {sid[:8]}/r{prompt}") == "hello again"
+
+    run_controller(tmp_path, work)
+
+
 def told_with_prompts(run: ControllerRun) -> list[str]:
     """What the program told the model with each prompt."""
     entries = run.controller.in_use[0].folded.entries

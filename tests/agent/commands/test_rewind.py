@@ -99,6 +99,16 @@ def test_the_conversation_is_restored_and_its_prompt_comes_back_whole(tmp_path: 
     assert [row.title for row in menus[1].rows][1] == "The files: 2 files, +1 -3"
 
 
+def test_a_prompt_that_is_cut_ends_so(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("what can you do? " * 40)
+        assert (await run.do("/rewind")).partition("  ")[2].count("…") == 1
+        cut = "what can you do? " * 3 + "what can"
+        assert f"as it was before: '{cut}…'" in await run.do("/rewind 1")
+
+    run_controller(tmp_path, work)
+
+
 def test_the_files_alone_are_restored(tmp_path: Path) -> None:
     async def after(run: ControllerRun) -> None:
         assert prompts(run) > 0 and run.emitted(PromptRestored) == []
