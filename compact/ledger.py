@@ -17,7 +17,7 @@ from typing import Literal
 
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import Metadata, Result, User
-from transcripts.messages import TextBlock, ToolUseBlock, is_injected
+from transcripts.messages import TextBlock, ToolUseBlock, attached_as, is_attached, is_injected
 from transcripts.tool_kinds import ToolKind
 
 from .directives import LASTING, Commitment, commitments, weighed_sentences
@@ -52,7 +52,7 @@ class Ledger:
     """What a stretch of the conversation says. Scores are sums over uses, halved every HALF_LIFE_CALLS.
 
     commands are as they are listed, with exit code or "error"; constraints are (sentence, recall id), and so
-    are commitments.
+    are commitments; attached are (path, recall id) of what prompts mention.
     """
 
     read: Scores = field(default_factory=dict)
@@ -63,6 +63,7 @@ class Ledger:
     errors: list[str] = field(default_factory=list)
     constraints: list[tuple[str, str]] = field(default_factory=list)
     commitments: list[tuple[Commitment, str]] = field(default_factory=list)
+    attached: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -75,6 +76,7 @@ class EntryAccount:
     errors: list[str] = field(default_factory=list)
     constraints: list[tuple[str, str]] = field(default_factory=list)
     commitments: list[tuple[Commitment, str]] = field(default_factory=list)
+    attached: list[tuple[str, str]] = field(default_factory=list)
 
 
 Accounts = dict[int, EntryAccount]
@@ -93,7 +95,7 @@ def build_ledger(
         for kind, offset, found in account.uses:
             _add(getattr(ledger, kind), found, _weight(calls + offset))
         calls += account.calls
-        for name in ("commands", "errors", "constraints", "commitments"):
+        for name in ("commands", "errors", "constraints", "commitments", "attached"):
             getattr(ledger, name).extend(getattr(account, name))
     return ledger
 
@@ -102,6 +104,8 @@ def _account(entry: Entry, kind_of: Callable[[str], ToolKind]) -> EntryAccount:
     account = EntryAccount()
     if isinstance(entry, Prompt):
         account.constraints.extend(_constraints(entry.fact))
+        account.attached.extend(_attached(entry.fact))
+        account.uses.extend(("read", 0, {path: 1.0}) for path, _ in account.attached)
         return account
     for index, use in entry.uses.items():
         account.calls += 1
@@ -157,6 +161,17 @@ def _constraints(fact: User) -> Iterator[tuple[str, str]]:
                     yield block.text[each.start : each.end], f"r{fact.seq}.{index}"
 
 
+def _attached(fact: User) -> Iterator[tuple[str, str]]:
+    """(path, recall id) of each file or folder that the prompt mentions and its text shows."""
+    for index, block in enumerate(fact.blocks):
+        if is_attached(block):
+            kind, what = attached_as(block)
+            if kind == "Image":  # its name stands behind it, alone
+                yield what, f"r{fact.seq}.{index - 1}"
+            elif path := what.rpartition(" (")[0]:
+                yield path, f"r{fact.seq}.{index}"
+
+
 def pins_of(notes: Iterable[Metadata]) -> dict[int, str]:
     """The texts that the user has pinned, by number."""
     pins: dict[int, str] = {}
@@ -178,7 +193,7 @@ def ledger_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "
     left = limit
     for title, rows, share in (
         ("Files changed", _ranked(ledger.changed), 0.12),
-        ("Files read", [path for path in _ranked(ledger.read) if path not in ledger.changed], 0.12),
+        ("Files read", _files_read(ledger), 0.12),
         ("Last errors", dict.fromkeys(reversed(ledger.errors)), 0.06),
         ("Last commands", dict.fromkeys(reversed(ledger.commands)), 0.08),
     ):
@@ -189,6 +204,13 @@ def ledger_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "
     found = _without_parts(_names_not_in("\n".join([skip, *sections]), ledger))
     named, _ = _fitting("Names", found, counter, left)
     return "\n".join([*sections, *([f"Names:  {', '.join(named)}"] if named else [])])
+
+
+def _files_read(ledger: Ledger) -> Iterator[str]:
+    """Paths, with the id of the newest text where a prompt mentioned them."""
+    ids = dict(ledger.attached)
+    paths = (path for path in _ranked(ledger.read) if path not in ledger.changed)
+    return (f"{path} ({ids[path]})" if path in ids else path for path in paths)
 
 
 def commitments_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "") -> str:

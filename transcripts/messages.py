@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeGuard
 
 # The program's own context within a prompt (folder, date, ...) is a text block between these tags.
 INJECTED_OPENING_TAG = "<surroundings>"
@@ -161,10 +161,16 @@ def injected(text: str) -> str:
     return f"{INJECTED_OPENING_TAG}\n{closed}\n{INJECTED_CLOSING_TAG}"
 
 
-def is_attached(block: Block) -> bool:
+def is_attached(block: Block) -> TypeGuard[TextBlock]:
     """Whether a block is the text of a file that the prompt mentions."""
     opening = f"{INJECTED_OPENING_TAG}\n{ATTACHED_LINE}"
     return isinstance(block, TextBlock) and block.text.startswith(opening) and is_injected(block)
+
+
+def attached_as(block: TextBlock) -> tuple[str, str]:
+    """(kind, what) of an attached block, such as ("File", "a.py (lines 1-20 of 80)")."""
+    kind, _, what = block.text.partition(f"{ATTACHED_LINE}\n")[2].partition("\n")[0].partition(": ")
+    return kind, what
 
 
 def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -23,8 +23,7 @@ from compact.report import compaction_notice, is_told
 from tools.base import Tool, ToolError, parse_arguments
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Result
-from transcripts.messages import ATTACHED_LINE, HOOK_OPENING_TAG, ToolUseBlock, is_attached
-from transcripts.render_text import block_text
+from transcripts.messages import HOOK_OPENING_TAG, ToolUseBlock, attached_as, is_attached
 
 from .conversation_text import prompt_texts
 from .session import Session, text_of_reply
@@ -133,9 +132,7 @@ def _prompt_events(prompt: Prompt) -> Iterator[Event]:
         elif not text.startswith(HOOK_OPENING_TAG):
             yield PromptReplayed(text)
     for block in filter(is_attached, prompt.fact.blocks):
-        kind, _, what = (
-            block_text(block).partition(f"{ATTACHED_LINE}\n")[2].partition("\n")[0].partition(": ")
-        )
+        kind, what = attached_as(block)
         yield Notice(f"{'listed' if kind == 'Folder' else 'read'} {what}")
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from compact.ledger import build_ledger, commitments_text, coverage, ledger_text, missing_names, pins_of
-from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.messages import ATTACHED_LINE, ImageBlock, TextBlock, ToolUseBlock, injected
 from transcripts.tool_kinds import tool_kind
 
 from .worlds import COUNT, World
@@ -28,6 +28,18 @@ def test_files_are_told_apart_by_what_the_tool_does():
     assert (list(made.read), list(made.changed)) == (["a.py", "c.py"], ["b.py"])
     world.open({"name": "deploy", "kind": "writes"})
     assert list(ledger(world).changed) == ["b.py", "c.py"]
+
+
+def test_files_that_a_prompt_attached_are_read_and_stand_with_their_ids():
+    world = World(judged=False)
+    file = injected(f"{ATTACHED_LINE}\nFile: src/a (1).py (lines 1-9 of 80)\ndef a(): ...")
+    image = (ImageBlock("image/png", "AA"), TextBlock(injected(f"{ATTACHED_LINE}\nImage: b (2).png\n8x8")))
+    world.user(file, *image, "look at @src/a (1).py")
+    world.call("read", "text", file_path="/p/c.py")
+    shown = ledger_text(ledger(world), COUNT, 1_000)
+    assert shown.startswith("Files read:\n  ")
+    listed = {line.strip() for line in shown.partition("\nNames:")[0].splitlines()[1:]}
+    assert listed == {"src/a (1).py (r1.0)", "b (2).png (r1.1)", "/p/c.py"}
 
 
 def test_commands_stand_with_their_exit_codes_and_errors_with_their_last_line():
