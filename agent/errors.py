@@ -19,6 +19,7 @@ AgentError                       a clear line for the user; ends the program or 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 Feature = Literal[
@@ -136,4 +137,8 @@ class RequestRejected(ModelError):
 
 
 class ModelNotFound(RequestRejected):
-    """There is no such model, or no such endpoint."""
+    """There is no such model, or no such endpoint; `listed` are the models that the server says it has."""
+
+    def __init__(self, text: str, listed: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.listed = listed

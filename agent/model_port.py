@@ -188,10 +188,15 @@ class ModelCatalog:
         """The model id that a name or an alias stands for; the default for an empty name."""
         return self.aliases.get(name.strip().lower(), name.strip()) or self.default
 
-    def suggest(self, name: str) -> str:
-        """The known model or alias that a name most resembles, "" where none does."""
-        known = [*self.aliases, *(facts.id for facts in self.models)]
-        return next(iter(difflib.get_close_matches(name.strip().lower(), known, 1, 0.7)), "")
+    def suggest(self, name: str, listed: Sequence[str] = ()) -> str:
+        """The known model or alias that a name most resembles, "" where none does.
+
+        `listed` are those that the server has, where it tells them.
+        """
+        aliases = [alias for alias, id in self.aliases.items() if not listed or id in listed]
+        known, wanted = [*aliases, *(listed or (facts.id for facts in self.models))], name.strip().lower()
+        begun = (each for each in known if wanted and each.startswith(wanted))
+        return next(iter((*begun, *difflib.get_close_matches(wanted, known, 1, 0.7))), "")
 
 
 class Model(Protocol):

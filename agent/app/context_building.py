@@ -46,6 +46,7 @@ from transcripts.view import PartKind, to_json_bytes
 
 from .composition import Services
 from .hooks import command_hooks, commands_within
+from .options import NO_EFFORT
 from .permission_loading import home_of, permission_store
 from .setup import RunSetup
 from .web_tools import serves_web_tools, web_tools
@@ -165,18 +166,26 @@ def request_settings(services: Services, opened: Opened | None, rules: Permissio
     """What every request has in common: the system prompt as the session began, the rest as it is now."""
     setup, facts, tools = services.setup, services.selection.facts, services.tools
     max_output = output_room(services.window)
+    thinking, effort = how_to_think(setup, facts)
     return RequestSettings(
         model=facts.id,
         max_tokens=min(setup.config.max_tokens, facts.max_output, max_output),
         system=(opened and opened.system) or _new_system_prompt(services),
         tools=(*definitions(tools.values()), *(web_tools(rules) if serves_web_tools(setup) else ())),
-        thinking=facts.thinking
-        and (setup.config.thinks if setup.options.thinking is None else setup.options.thinking),
+        thinking=thinking,
         silent_thinking=setup.options.thinking_display == "omitted",
-        effort=(setup.options.effort or setup.config.effort) if facts.effort else None,
+        effort=effort,
         cache=setup.config.cache if facts.cache and setup.config.caches else None,
         eager=facts.eager,
     )
+
+
+def how_to_think(setup: RunSetup, facts: ModelFacts) -> tuple[bool, str | None]:
+    """Whether the model thinks first, and how hard; None leaves that to the model."""
+    effort, thinks = setup.options.effort or setup.config.effort, setup.options.thinking
+    if thinks is None or setup.options.effort == NO_EFFORT:
+        thinks = setup.config.thinks and effort != NO_EFFORT
+    return facts.thinking and thinks, effort if facts.effort and effort != NO_EFFORT else None
 
 
 def _new_system_prompt(services: Services) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from .composition import Services
 from .context_building import (
     build_context,
     compaction_state,
+    how_to_think,
     overheads,
     request_settings,
     require_price,
@@ -116,8 +117,7 @@ class SessionFactory:
             await self.change_model(session, context, name)
             self.services.emit(Notice(f"the model is {name}, as before in this session; /model changes it"))
         effort = next((fact.settings.get("effort") for fact in asked), None)
-        told = setup.options.effort is not None or setup.options.thinking is False
-        if effort in EFFORTS and not told and effort != context.settings.effort:
+        if effort in EFFORTS and not setup.names_effort and effort != context.settings.effort:
             self.change_effort(context, effort)
 
     def change_effort(self, context: TurnContext, effort: str) -> None:
@@ -125,11 +125,12 @@ class SessionFactory:
 
         Effort is no part of the prefix that thinking is bound to.
         """
-        services = self.services
+        services, rejected = self.services, context.settings.rejected
         options = services.setup.options._replace(effort=effort)
         services.setup = dataclasses.replace(services.setup, options=options)
-        supported = services.selection.facts.effort
-        context.settings = dataclasses.replace(context.settings, effort=effort if supported else None)
+        thinking, effort_taken = how_to_think(services.setup, services.selection.facts)
+        changed = dataclasses.replace(context.settings, thinking=thinking, effort=effort_taken)
+        context.settings = changed.without(*rejected)
 
 
 async def raise_wall(session: Session, context: TurnContext) -> str:

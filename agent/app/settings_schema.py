@@ -22,7 +22,7 @@ from agent.permissions.sandbox_settings import SANDBOX_MODES, sandbox_entries
 from compact.prices import Prices
 from compact.settings import settings_from
 
-from .options import EDITING_MODES, EFFORTS, THEMES, EditingMode, Effort, ThemeName
+from .options import EDITING_MODES, EFFORTS, NO_EFFORT, THEMES, EditingMode, Effort, ThemeName
 
 # What [prices] may name besides input and output -> the multiple of the input price that it sets.
 PRICE_MULTIPLES = {"cache_read": "read", "cache_write": "write", "cache_write_hour": "write_hour"}
@@ -87,6 +87,7 @@ _Text = Annotated[str, Field(min_length=1)]
 _Whole = Annotated[int, BeforeValidator(_number), Field(ge=1)]
 _Seconds = Annotated[float, BeforeValidator(_number), Field(ge=1, lt=1e6)]
 _RuleList = Annotated[list[Any], AfterValidator(_rules)]
+_EFFORTS = (NO_EFFORT, *EFFORTS)
 _WHOLE = "a whole number of at least 1"
 _RULES = 'a list of rules, such as ["bash(git status)"]'
 
@@ -98,7 +99,7 @@ class FileSettings(BaseModel):
 
     provider: _Text | None = Field(None, description="a text")
     model: _Text | None = Field(None, description="a text")
-    effort: Effort | None = Field(None, description=f"one of {', '.join(EFFORTS)}")
+    effort: Effort | Literal["off"] | None = Field(None, description=f"one of {', '.join(_EFFORTS)}")
     max_tokens: _Whole | None = Field(None, description=_WHOLE)
     context_window: _Whole | None = Field(None, description=_WHOLE)
     cache: Literal["5m", "1h"] | None = Field(None, description="one of 5m, 1h")

@@ -59,6 +59,12 @@ class RunSetup:
         return self.options.model is not None or by_variable
 
     @property
+    def names_effort(self) -> bool:
+        """Whether a flag or a variable told this run how hard to think."""
+        by_variable = self.config.origins.get("effort") in ("MAKEROOM_EFFORT", "CLAUDE_CODE_EFFORT_LEVEL")
+        return self.options.effort is not None or self.options.thinking is False or by_variable
+
+    @property
     def model_name(self) -> str:
         """The id or alias that was asked for, "" for the provider's default."""
         config = self.config

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
-from agent.app.options import EFFORTS, OUTPUT_FORMATS, Options
+from agent.app.options import EFFORTS, NO_EFFORT, OUTPUT_FORMATS, Options
 from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import known_rules
 from agent.permissions.sandbox_settings import SANDBOX_MODES
@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     add("--max-budget-usd", type=_dollars, metavar="X", help="stop before a request when X dollars are spent")
     add("--policy", choices=("thrifty", "classic", "off"), help="how room is made (default: thrifty)")
     add("--context-window", type=_count, metavar="N", help="take the window to be N tokens")
-    add("--effort", choices=("off", *EFFORTS), help="how hard to think")
+    add("--effort", choices=(NO_EFFORT, *EFFORTS), help="how hard to think")
     add("--append-system-prompt", default="", metavar="TEXT", help="more for the system prompt")
     add("-C", "--cd", dest="folder", metavar="DIR", help="work in DIR")
     add("--offline", action="store_true", help="use the built-in rule-based demo model")

@@ -120,8 +120,6 @@ def _settle_thinking(values: dict[str, Any]) -> None:
         values["thinking"] = thinking != "disabled"
     elif budget is not None:
         values["thinking"] = budget > 0
-    if values["effort"] == "off":
-        values["effort"], values["thinking"] = None, False
 
 
 def _settle_lists(made: argparse.ArgumentParser, values: dict[str, Any], streams: bool) -> None:

@@ -21,7 +21,7 @@ from tools.processes.jobs import BackgroundJob, command_runner
 from tools.sandbox.guarded_names import MEMORY_NAMES
 
 from .rewind import NO_CHECKPOINTS, checkpoints_of
-from .setting_menus import MODE_WORDS
+from .setting_menus import mode_words
 
 INIT_PROMPT = """\
 Study this project and write {name} at its root: what every agent that works here must know, and cannot \
@@ -145,7 +145,8 @@ async def plan(controller: Controller, argument: str) -> Event | None:
             return Notice("this is not plan mode")
         mode = context.permissions.before_plan
         context.permissions.set_mode(mode)
-        return Notice(f"plan mode is left for the mode {mode}: {MODE_WORDS[mode]}")
+        words = mode_words(mode, context.permissions.rules.wall)
+        return Notice(f"plan mode is left for the mode {mode}: {words}")
     if context.permissions.planning and not argument:
         _, newest = newest_plan(session.folded) or (0, "")
         return CommandOutput(newest, "markdown") if newest else Notice("there is no plan yet")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from agent.app.options import EFFORTS, THEMES
+from agent.app.options import THEMES
 from agent.formatting import format_count
 from agent.menus import Menu, MenuRow
 from agent.model_port import ModelCatalog, ModelFacts
 from agent.permissions.modes import Mode
 
 EFFORT_WORDS = {
+    "off": "answers without thinking first",
     "low": "quick answers, the fewest tokens",
     "medium": "less thinking than the default of most models",
     "high": "thinks where it helps",
@@ -33,6 +34,12 @@ MODE_WORDS: dict[str, str] = {
     "dontAsk": "denies what no rule allows, without a question",
     "bypassPermissions": "asks only about what cannot be made good; commands run outside the wall",
 }
+# Of the modes in which it matters that there is no wall around commands.
+OPEN_MODE_WORDS: dict[str, str] = {
+    "manual": "asks before edits, and before a command that does more than read",
+    "acceptEdits": "edits files of the project without a question; asks before a command as manual does",
+    "bypassPermissions": "asks only about what cannot be made good",
+}
 CHANGE_HINT = "/permissions allow RULE, deny RULE, remove RULE, mode NAME; explain LINE tells about a command"
 
 
@@ -51,7 +58,7 @@ def model_menu(catalog: ModelCatalog, now: ModelFacts) -> Menu:
 
 def effort_menu(now: str | None) -> Menu:
     """The efforts; the present one is marked."""
-    rows = [MenuRow(name, name, (*_mark(name == now), EFFORT_WORDS[name])) for name in EFFORTS]
+    rows = [MenuRow(name, name, (*_mark(name == now), words)) for name, words in EFFORT_WORDS.items()]
     return Menu("How hard is the model to think?", tuple(rows), at=_place(rows, now or "high"))
 
 
@@ -61,10 +68,15 @@ def theme_menu(now: str) -> Menu:
     return Menu("Which colours?", tuple(rows), at=_place(rows, now))
 
 
-def permission_menu(mode: str, rules: Iterable[tuple[str, str, str]]) -> Menu:
+def mode_words(mode: str, wall: bool) -> str:
+    """What a mode does, where there is a wall around commands or none."""
+    return MODE_WORDS[mode] if wall else OPEN_MODE_WORDS.get(mode, MODE_WORDS[mode])
+
+
+def permission_menu(mode: str, rules: Iterable[tuple[str, str, str]], wall: bool) -> Menu:
     """The modes, then the rules as (kind, rule, where it was set)."""
     modes = [
-        MenuRow(f"mode {name}", f"mode {name}", (*_mark(name == mode), MODE_WORDS[name]))
+        MenuRow(f"mode {name}", f"mode {name}", (*_mark(name == mode), mode_words(name, wall)))
         for name in get_args(Mode)
     ]
     shown = [MenuRow(f"remove {rule}", f"{kind} {rule}", (origin,)) for kind, rule, origin in rules]

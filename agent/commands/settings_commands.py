@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent.app.controller import Controller
-from agent.app.options import EFFORTS
+from agent.app.options import EFFORTS, NO_EFFORT
 from agent.app.project_items import project_items
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
@@ -29,7 +29,7 @@ from tools.files.text_encoding import pluralize
 from transcripts.masking import mask
 
 from .screen_commands import set_editing, set_theme
-from .setting_menus import CHANGE_HINT, MODE_WORDS, effort_menu, model_menu, permission_menu, settings_menu
+from .setting_menus import CHANGE_HINT, effort_menu, mode_words, model_menu, permission_menu, settings_menu
 from .system_commands import show_sandbox
 
 FLAG_SETTINGS = (
@@ -113,22 +113,25 @@ choose from a list."""
 
 
 async def set_effort(controller: Controller, argument: str) -> Event | None:
-    """Show or change how hard the model thinks. Takes low, medium, high, xhigh or max; without one, choose \
-from a list. It holds from the next request on."""
+    """Show or change how hard the model thinks. Takes off, low, medium, high, xhigh or max; without one, \
+choose from a list. It holds from the next request on."""
     session, context = controller.in_use
-    if argument and argument not in EFFORTS:
-        off = "; makeroom --effort off starts without thinking" if argument == "off" else ""
-        return Notice(f"the efforts are {', '.join(EFFORTS)}{off}", "warning")
-    if not controller.services.selection.facts.effort or "effort" in context.settings.rejected:
+    takes, facts = (NO_EFFORT, *EFFORTS), controller.services.selection.facts
+    if argument and argument not in takes:
+        return Notice(f"the efforts are {', '.join(takes)}", "warning")
+    able, needs = (facts.thinking, "thinking") if argument == NO_EFFORT else (facts.effort, "effort")
+    if not able or needs in context.settings.rejected:
         return Notice(f"{context.settings.model} takes no effort here", "warning")
+    told = controller.services.setup.options.effort or controller.setup.config.effort
+    now = NO_EFFORT if told == NO_EFFORT else context.settings.effort
     if not argument and controller.chooser is not None:
-        row = await controller.chooser.choose(effort_menu(context.settings.effort))
+        row = await controller.chooser.choose(effort_menu(now))
         if row is None:
             return None
         argument = row.value
     if not argument:
-        now = context.settings.effort or "the default of the model"
-        return Notice(f"the effort is {now}; /effort {'|'.join(EFFORTS)} changes it")
+        now = now or "the default of the model"
+        return Notice(f"the effort is {now}; /effort {'|'.join(takes)} changes it")
     controller.factory.change_effort(context, argument)
     cached = "; the next request writes the conversation to the cache anew" if session.folded.entries else ""
     return Notice(f"the effort is now {argument}{cached}")
@@ -143,7 +146,8 @@ async def set_permissions(controller: Controller, argument: str) -> Event | None
     """
     store = controller.in_use[1].permissions
     if not argument and controller.chooser is not None:
-        row = await controller.chooser.choose(permission_menu(store.rules.mode, _rule_rows(store)))
+        menu = permission_menu(store.rules.mode, _rule_rows(store), store.rules.wall)
+        row = await controller.chooser.choose(menu)
         if row is None or not row.value:
             return None if row is None else Notice(CHANGE_HINT)
         argument = row.value
@@ -201,7 +205,7 @@ def _origin(store: PermissionStore, rule: Rule) -> str:
 def _permission_lines(store: PermissionStore) -> list[str]:
     rules, denied = store.rules, store.denied[-MAX_DENIED_CALLS:]
     return [
-        f"mode   {rules.mode}: {MODE_WORDS[rules.mode]}",
+        f"mode   {rules.mode}: {mode_words(rules.mode, rules.wall)}",
         *(f"{kind:<5}  {rule}  ({origin})" for kind, rule, origin in _rule_rows(store)),
         *(f"denied {call['tool_name']}: {_first_argument(call['tool_input'])}" for call in denied),
         f"change {CHANGE_HINT}",

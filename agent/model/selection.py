@@ -106,8 +106,9 @@ class ModelSelection:
         try:
             return await asyncio.wait_for(self.model.describe(model), DESCRIBE_TIMEOUT_S)
         except ModelNotFound as error:
-            near, aliases = self.model.catalog.suggest(model), ", ".join(self.model.catalog.aliases)
-            if not aliases:
+            catalog = self.model.catalog
+            near, aliases = catalog.suggest(model, error.listed), ", ".join(catalog.aliases)
+            if not near and (error.listed or not aliases):
                 raise UsageError(str(error)) from error  # which lists the models that there are
             hint = f"did you mean {near}?" if near else f"give a whole id, or {aliases}"
             raise UsageError(f"the service has no model {model!r}; {hint}") from error

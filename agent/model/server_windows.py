@@ -1,7 +1,7 @@
-"""Find out how large the window of a compatible server is: each kind tells it in a place of its own.
+"""What a compatible server tells of its models: which there are, and how large their windows are.
 
-vLLM and gateways say it in their list of models, llama.cpp there or in /props, Ollama in /api/ps of what is
-loaded.
+vLLM and gateways tell the window in their list of models, llama.cpp there or in /props, Ollama in /api/ps of
+what is loaded.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from agent.errors import ModelNotFound
 from agent.model_port import ModelFacts, is_believable
 
 # Fields of an entry in a list of models, or below its "meta": vLLM, OpenRouter and Together, Groq, LM Studio,
@@ -25,8 +26,52 @@ WINDOW_FIELDS = (
     "n_ctx",
 )
 
+MAX_SUGGESTED_MODELS = 5
+MAX_MODEL_ID_CHARS = 200  # of a model in a server's list; it is shown, recorded and sent
+
 Get = Callable[[str], Awaitable[Any]]
 """From a path at the root of a server to the JSON value there, None where there is none."""
+
+
+def listed_models(answer: Any) -> list[dict[str, Any]]:
+    """The entries of a server's list of models that can be named by their `id`."""
+    found = answer.get("data") if isinstance(answer, dict) else None
+    entries = found if isinstance(found, list) else []
+    return [each for each in entries if isinstance(each, dict) and _is_model_id(each.get("id"))]
+
+
+def _is_model_id(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_MODEL_ID_CHARS and value.isprintable()
+
+
+def facts_from_list(known: ModelFacts, entries: list[dict[str, Any]]) -> ModelFacts:
+    """What the list of a server's models says of one, on top of what is known; of the only one for an id "".
+
+    Raises ModelNotFound where there is none such. A gateway lists patterns, some models have variants.
+    """
+    ids = [str(entry["id"]) for entry in entries]
+    if known.id and (not ids or any("*" in each for each in ids)):
+        return known
+    wanted = {known.id, known.id.partition(":")[0], f"{known.id}:latest"} if known.id else set(ids)
+    found = [entry for entry in entries if entry["id"] in wanted]
+    if not found or (not known.id and len(found) > 1):
+        some = ", ".join(sorted(ids)[:MAX_SUGGESTED_MODELS]) or "none"
+        which = f"there is no model {known.id!r}" if known.id else "name a model by --model or OPENAI_MODEL"
+        more = " and others" if len(ids) > MAX_SUGGESTED_MODELS else ""
+        raise ModelNotFound(f"{which}; the server has {some}{more}", ids)
+    return replace(known, id=known.id or str(found[0]["id"]), known=True)
+
+
+async def checked_by_list(known: ModelFacts, get: Get) -> ModelFacts:
+    """The facts of a model of which a server has no page: it may have none of any, or of this one alone.
+
+    Raises ModelNotFound for a model of which nothing is known and that its list lacks.
+    """
+    if known.known:
+        return known
+    answer = await get("/v1/models")
+    is_whole = isinstance(answer, dict) and not answer.get("has_more")
+    return facts_from_list(known, listed_models(answer)) if is_whole else known
 
 
 async def with_window(facts: ModelFacts, get: Get, entries: list[dict[str, Any]] | None = None) -> ModelFacts:
@@ -35,9 +80,7 @@ async def with_window(facts: ModelFacts, get: Get, entries: list[dict[str, Any]]
     `entries` is its list of models where that is known already, else it is asked for.
     """
     if entries is None:
-        listed = await get("/v1/models")
-        found = listed.get("data") if isinstance(listed, dict) else None
-        entries = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+        entries = listed_models(await get("/v1/models"))
     for entry in entries:
         if _is_named(entry, facts.id):
             meta = entry.get("meta")

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.app.context_building import overheads
 from agent.app.controller import Controller
+from agent.app.options import NO_EFFORT
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.errors import AgentError
 from agent.extensions.mcp.mcp_server import McpServer
@@ -170,7 +171,8 @@ async def set_max_thinking_tokens(run: ControlRequests, body: Body) -> Answer:
     context, facts = controller.in_use[1], controller.services.selection.facts
     thinking = facts.thinking and body.get("max_thinking_tokens") != 0
     setup = controller.services.setup
-    options = setup.options._replace(thinking=thinking)
+    effort = None if thinking and setup.options.effort == NO_EFFORT else setup.options.effort
+    options = setup.options._replace(thinking=thinking, effort=effort)
     controller.services.setup = dataclasses.replace(setup, options=options)
     if "thinking" not in context.settings.rejected:
         context.settings = dataclasses.replace(context.settings, thinking=thinking)

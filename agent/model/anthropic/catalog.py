@@ -60,12 +60,11 @@ def facts_from_catalog(model: str, official: bool) -> ModelFacts:
     )
 
 
-def facts_from_endpoint(model: str, answer: Mapping[str, Any], official: bool) -> ModelFacts:
-    """The catalog's facts, corrected by what the models endpoint answered.
+def facts_from_endpoint(facts: ModelFacts, answer: Mapping[str, Any], official: bool) -> ModelFacts:
+    """What is known of a model, corrected by what the models endpoint answered.
 
     What it is silent on stays, and so does what it tells beyond reason.
     """
-    facts = facts_from_catalog(model, official)
     window, max_output = answer.get("max_input_tokens"), answer.get("max_tokens")
     if is_believable(window):
         facts = replace(facts, window=window, window_source="/v1/models: max_input_tokens", known=True)

@@ -43,7 +43,7 @@ from agent.model.error_mapping import (
     unreadable,
 )
 from agent.model.retry import UNREADABLE_TRIES
-from agent.model.server_windows import with_window
+from agent.model.server_windows import checked_by_list, with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts.masking import mask
 from transcripts.messages import Block, UnknownBlock, block_to_json
@@ -149,10 +149,10 @@ class AnthropicModel:
         except ModelNotFound:
             if self.official and not known.known:
                 raise
-            answer = {}  # a server without that endpoint, or a model of the catalog
+            answer, known = {}, await checked_by_list(known, self._look)
         if not isinstance(answer, dict):
             raise TransientError(f"no facts about {model}: the answer is no JSON object")
-        facts = facts_from_endpoint(model, answer, self.official)
+        facts = facts_from_endpoint(known, answer, self.official)
         return facts if self.official or facts.window_source else await with_window(facts, self._look)
 
     async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:

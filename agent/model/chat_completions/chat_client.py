@@ -41,7 +41,7 @@ from agent.model.error_mapping import (
     unreadable,
 )
 from agent.model.retry import UNREADABLE_TRIES
-from agent.model.server_windows import with_window
+from agent.model.server_windows import facts_from_list, listed_models, with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
 from transcripts.masking import mask
 from transcripts.messages import Block
@@ -51,8 +51,6 @@ from .chat_stream import ChunkReader
 
 log = logging.getLogger(__name__)
 OPENAI_URL = "https://api.openai.com/v1"
-MAX_SUGGESTED_MODELS = 5
-MAX_MODEL_ID_CHARS = 200  # of a model in a server's list; it is shown, recorded and sent
 _JSON_HEADERS = {"content-type": "application/json", "accept": "text/event-stream"}
 _NONSENSE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 # Windows of OpenAI's own models, whose endpoint tells none: (prefix of the id, window, most output).
@@ -166,9 +164,7 @@ class ChatCompletionsModel:
             if not model or self.official:
                 raise
             answer = {}  # a server without a list
-        listed = answer.get("data") if isinstance(answer, dict) else None
-        entries = listed if isinstance(listed, list) else []
-        named = [each for each in entries if isinstance(each, dict) and _is_model_id(each.get("id"))]
+        named = listed_models(answer)
         facts = facts_from_list(self.known_facts(model), named)
         return facts if self.official else await with_window(facts, self._look, named)
 
@@ -208,28 +204,6 @@ class ChatCompletionsModel:
             said = quote(stream.beginning.decode("utf-8", "replace"))
             raise TransientError(f"no reply, but {quote(content, 60)}: {said}", tries=UNREADABLE_TRIES)
         reader.end()
-
-
-def _is_model_id(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= MAX_MODEL_ID_CHARS and value.isprintable()
-
-
-def facts_from_list(known: ModelFacts, entries: list[dict[str, Any]]) -> ModelFacts:
-    """What the list of a server's models says of one, on top of what is known; of the only one for an id "".
-
-    Raises ModelNotFound where there is none such. A gateway lists patterns, some models have variants.
-    """
-    ids = [str(entry["id"]) for entry in entries]
-    if known.id and (not ids or any("*" in each for each in ids)):
-        return known
-    wanted = {known.id, known.id.partition(":")[0], f"{known.id}:latest"} if known.id else set(ids)
-    found = [entry for entry in entries if entry["id"] in wanted]
-    if not found or (not known.id and len(found) > 1):
-        some = ", ".join(sorted(ids)[:MAX_SUGGESTED_MODELS]) or "none"
-        which = f"there is no model {known.id!r}" if known.id else "name a model by --model or OPENAI_MODEL"
-        more = " and others" if len(ids) > MAX_SUGGESTED_MODELS else ""
-        raise ModelNotFound(f"{which}; the server has {some}{more}")
-    return replace(known, id=known.id or str(found[0]["id"]), known=True)
 
 
 def _fed(reader: ChunkReader, chunk: Mapping[str, Any], data: str) -> list[Event]:

@@ -46,6 +46,11 @@ def test_the_project_overrides_the_user_and_the_environment_both(home: Home) -> 
     home.write("max_tokens = 2000", project=True)
     config = home.load(MAKEROOM_EFFORT="high")
     assert (config.max_tokens, config.effort) == (2000, "high")
+    assert home.load(MAKEROOM_EFFORT="off").effort == "off"
+    home.write("effort = 'off'")
+    assert home.load().effort == "off"
+    with pytest.raises(ConfigError, match=r"it takes one of off, low, medium, high, xhigh, max$"):
+        home.load(MAKEROOM_EFFORT="much")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,7 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
     faults, verified = options.pop("faults", ()), options.pop("verified", True)
     environ = {"PATH": "/usr/bin:/bin", **options.pop("environ", {})}
     binds = None if "model" in options else True
+    configured = options.pop("configured", {})
     cache, hooks = options.pop("cache", "5m"), options.pop("hooks", None)
     with Server(
         options.pop("respond", demo_reply), ServerOptions(window=window, binds_thinking=binds)
@@ -109,6 +110,7 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
             state_dir=home / "state",
             cache=cache,
         )
+        config = replace(config, **configured)
         given = Options(**{"context_window": window, **options})
 
         async def whole() -> None:

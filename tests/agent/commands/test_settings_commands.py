@@ -22,6 +22,7 @@ from agent.permissions.settings_toml import permissions_path
 from agent.session.environment_context import PLAN_TEXT
 from compact.prices import PRICES_BY_MODEL
 from tests.strict_api.demo_bridge import demo_reply
+from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import says
 from tests.strict_api.server import Server
@@ -117,8 +118,23 @@ def test_another_model_gets_no_thinking_of_the_old_one(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
-def test_a_model_that_the_server_does_not_know_is_used_and_told(tmp_path: Path) -> None:
+def test_a_model_that_is_not_in_the_list_of_the_server_is_refused(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
+        before = run.controller.status().model
+        for slip, meant in (("sonet", "sonnet"), ("son", "sonnet"), ("claude-haiku-4-6", "claude-haiku-4-5")):
+            told = f"the service has no model {slip!r}; did you mean {meant}?"
+            assert await run.do(f"/model {slip}") == f"/model: {told}"
+        assert "there is no model 'gpt'; the server has claude-haiku-4-5, " in await run.do("/model gpt")
+        assert run.controller.status().model == before
+        await run.do("hello")
+        assert run.server.requests[-1]["model"] == "claude-sonnet-5-5"
+
+    run_controller(tmp_path, work)
+
+
+def test_a_model_that_a_server_without_a_list_does_not_know_is_used_and_told(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        run.server.faults.add(Fault("no_models", times=None))
         assert "/model opus     claude-opus-5-5" in await run.do("/model")
         assert "did you mean sonnet?" in await run.do("/model sonet")
         assert run.controller.status().model == "sonet"
@@ -166,6 +182,24 @@ def test_effort_goes_out_with_the_next_request_and_thinking_stays_valid(tmp_path
     server = run_controller(tmp_path, work)
     efforts = [body.get("output_config", {}).get("effort") for body in server.requests]
     assert efforts == [None, "low", "low"]
+
+
+@pytest.mark.parametrize("given", ["flag", "setting", "command"])
+def test_without_effort_the_model_does_not_think_first_and_nothing_is_asked_of_it(
+    tmp_path: Path, given: str
+) -> None:
+    async def work(run: ControllerRun) -> None:
+        if given == "command":
+            await run.do("/effort off")
+        assert "the effort is off; " in await run.do("hello", "/effort")
+        assert "the effort is now high" in await run.do("/clear", "hello", "/effort high")
+        await run.do("hello")
+
+    effort = {"effort": "off"} if given == "flag" else {}
+    configured = {"effort": "off"} if given == "setting" else {}
+    server = run_controller(tmp_path, work, configured=configured, model="claude-sonnet-4-6", **effort)
+    asked = [(body.get("thinking"), body.get("output_config", {}).get("effort")) for body in server.requests]
+    assert asked == [(None, None), (None, None), ({"type": "adaptive", "display": "summarized"}, "high")]
 
 
 def test_effort_of_a_model_without_it_is_refused(tmp_path: Path) -> None:
@@ -221,6 +255,9 @@ def test_config_takes_a_name_and_a_value(tmp_path: Path) -> None:
         assert "mode   acceptEdits: " in await run.do("/config permission_mode acceptEdits")
         assert "the effort is now low" in await run.do("/config effort low")
         assert "setting  off" in await run.do("/config sandbox off")
+        shown = await run.do("/permissions mode manual")
+        assert "mode   manual: asks before edits, and before a command that does more than read" in shown
+        assert "leaves the wall" not in shown
         assert "`trigger = 9` in [compact] in /" in await run.do("/config trigger 9")
         assert "`notify = ...` in /" in await run.do("/config notify")
         told = await run.do("/config key sk-123456789")
@@ -386,7 +423,7 @@ def test_a_model_an_effort_a_mode_and_a_rule_can_be_chosen_from_lists(tmp_path: 
         assert themes.rows[themes.at].value == "light" and "in use" in themes.rows[themes.at].facts
         models, efforts, modes, rules, *_ = chooser.menus
         assert models.rows[models.at].value == "claude-sonnet-5-5"
-        assert {row.title for row in efforts.rows} == {"low", "medium", "high", "xhigh", "max"}
+        assert {row.title for row in efforts.rows} == {"off", "low", "medium", "high", "xhigh", "max"}
         assert "mode acceptEdits" in {row.title for row in modes.rows}
         assert "allow bash(make)" in {row.title for row in rules.rows}
 

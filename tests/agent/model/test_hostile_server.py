@@ -192,7 +192,7 @@ def test_a_hostile_answer_about_a_model_is_no_fact(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("told", [0, -1, True, 1e999, float("nan"), 10**4000, "many", [], None])
 def test_a_window_or_an_output_beyond_reason_is_no_fact(told: Any) -> None:
     known = facts_from_catalog("claude-opus-4-6", True)
-    assert facts_from_endpoint(known.id, {"max_input_tokens": told, "max_tokens": told}, True) == known
+    assert facts_from_endpoint(known, {"max_input_tokens": told, "max_tokens": told}, True) == known
 
 
 def test_what_a_server_wants_to_be_told_again_is_forgotten() -> None:
