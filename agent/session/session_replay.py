@@ -33,6 +33,8 @@ MAX_RECENT_CALLS = 30
 MAX_RECENT_CHARS = 20_000  # of prompts and answers; what is under way is shown whole
 MAX_EARLIER_ENTRIES = 400  # that a key shows; `makeroom sessions show` has all
 MAX_ANSWER_CHARS = 12_000  # of one answer, which ends with a line
+MAX_PROMPT_LINES = 20  # of one prompt; of one with more those below are shown
+SHOWN_PROMPT_LINES = 8
 MAX_OPEN_CALL_CHARS = 80  # of a call that never ended
 _OWN_COMMAND = re.compile(r"<command-of-the-user>\n\$ (.*?)\n(.*)\n</command-of-the-user>", re.DOTALL)
 
@@ -130,10 +132,19 @@ def _prompt_events(prompt: Prompt) -> Iterator[Event]:
             yield PromptReplayed(f"!{own[1]}")
             yield CommandOutput(own[2])
         elif not text.startswith(HOOK_OPENING_TAG):
-            yield PromptReplayed(text)
+            yield PromptReplayed(_cut_prompt(text, prompt.seq))
     for block in filter(is_attached, prompt.fact.blocks):
         kind, what = attached_as(block)
         yield Notice(f"{'listed' if kind == 'Folder' else 'read'} {what}")
+
+
+def _cut_prompt(text: str, seq: int) -> str:
+    """The first lines of a long prompt: most of it was pasted, and was shown as one word when it was sent."""
+    lines = text.strip("\n").split("\n")
+    if len(lines) <= MAX_PROMPT_LINES:
+        return _cut(text, seq)
+    head, left = "\n".join(lines[:SHOWN_PROMPT_LINES]), len(lines) - SHOWN_PROMPT_LINES
+    return f"{_cut(head, seq)}\n… {left:,} more lines: /recall r{seq} shows them"
 
 
 def _cut(text: str, seq: int) -> str:

@@ -11,8 +11,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -27,13 +27,14 @@ from tools.files.text_encoding import pluralize
 from transcripts.disk import append_line, make_private_folders, opened_regular
 
 from .completion import rank
-from .keyboard import PasteChips
+from .keyboard import PasteChips, Pastes
 
 EXIT_WORDS = frozenset({"exit", "quit", ":q"})
 MAX_HISTORY_ENTRIES = 2000
 MAX_HISTORY_BYTES = 4 * 1024 * 1024  # read from the end of the file
 MAX_DRAFT_BYTES = 4 * 1024 * 1024  # taken over from a session that died
 MAX_ENTRY_CHARS = 256 * 1024  # a larger paste is not worth a place in the history
+PASTES_MARK = b'"pastes": ['
 TOLD_MARK = b'{"note": "what is damaged above was told"}'  # a line of the history
 AUTOSAVE_DELAY_S = 0.5  # between a change of the draft and its file
 
@@ -65,14 +66,43 @@ def _graphemes_beside(document: Document) -> tuple[int, int]:
     return len(before), len(next(iter_graphemes(document.text_after_cursor), ""))
 
 
+class DraftBuffer(Buffer):
+    """A buffer that knows whether its text is typed, or put there; an entry of the history as `recalled`."""
+
+    recalled: Callable[[str], str] = str
+    is_placing = False
+
+    @contextmanager
+    def placing(self) -> Iterator[None]:
+        """Meanwhile the text is changed by what nobody typed."""
+        self.is_placing = True
+        try:
+            yield
+        finally:
+            self.is_placing = False
+
+    @property
+    def working_index(self) -> int:
+        """Which entry of the history is edited; the last is the draft."""
+        return super().working_index
+
+    @working_index.setter
+    def working_index(self, place: int) -> None:
+        if place != super().working_index:
+            with self.placing():
+                vars(Buffer)["working_index"].__set__(self, place)
+                self.text = self.recalled(self.text)
+
+
 class InputEditor:
     """What is being written. `buffer` is prompt_toolkit's; chips in it stand for big pastes."""
 
-    def __init__(self, history: History, completer: Completer, on_change: Callable[[], None]) -> None:
+    def __init__(self, history: PromptHistory, completer: Completer, on_change: Callable[[], None]) -> None:
         self.paste_chips = PasteChips()
         self.stashed = ""  # a draft put away, with its chips
+        self._history = history
         self._on_change = on_change
-        self.buffer = Buffer(
+        self.buffer = DraftBuffer(
             multiline=True,
             history=history,
             completer=completer,
@@ -80,6 +110,7 @@ class InputEditor:
             tempfile_suffix=".md",
             on_text_changed=lambda _: self._text_changed(),
         )
+        self.buffer.recalled = lambda text: self.paste_chips.chipped(text, history.pastes.get(text, ()))
 
     @property
     def text(self) -> str:
@@ -92,15 +123,17 @@ class InputEditor:
     def take(self) -> str:
         """Empty the input into the history; returns its text with its chips."""
         raw = self.buffer.text
-        self.remember(self.text)
+        self.remember(raw)
         self.buffer.reset()
         return raw
 
-    def remember(self, text: str) -> None:
-        """Put the text into the history, unless it is the newest there."""
-        strings = self.buffer.history.get_strings()
+    def remember(self, raw: str) -> None:
+        """Put a text (with chips) into the history, unless it is the newest there."""
+        text, strings = self.paste_chips.expand(raw), self._history.get_strings()
         if text.strip() and (not strings or strings[-1] != text):
-            self.buffer.history.append_string(text)
+            if pastes := self.paste_chips.pastes(raw):
+                self._history.pastes[text] = pastes
+            self._history.append_string(text)
 
     def put_back(self, *texts: str) -> None:
         """Give texts (with chips) back to the input, before what is being written now."""
@@ -166,24 +199,29 @@ class InputEditor:
         return True
 
     def _replace(self, text: str) -> None:
-        self.buffer.document = Document(text)
+        with self.buffer.placing():
+            self.buffer.document = Document(text)
 
     def _complete_path(self) -> None:
         event = CompleteEvent(completion_requested=True)
         self.buffer.start_completion(insert_common_part=True, complete_event=event)
 
     def _text_changed(self) -> None:
-        text = self.buffer.text
-        if text.startswith("/") and self.buffer.complete_state is None and " " not in text:
+        text, typed = self.buffer.text, not self.buffer.is_placing
+        if typed and text.startswith("/") and self.buffer.complete_state is None and " " not in text:
             self.buffer.start_completion(complete_event=CompleteEvent(text_inserted=True))
         self._on_change()
 
 
 class PromptHistory(History):
-    """The history file: one JSON object a line, `{"t": seconds, "text": ...}`, appended in one write."""
+    """The history file: one JSON object a line, `{"t": seconds, "text": ...}`, appended in one write.
+
+    Beside a text that holds big pastes is where they are, `"pastes": [[begin, end], ...]`.
+    """
 
     def __init__(self, path: Path, mask: Callable[[str], str] = str) -> None:
         super().__init__()
+        self.pastes: dict[str, Pastes] = {}  # by text
         self._path = path
         self._mask = mask
         self.trouble = ""
@@ -205,6 +243,7 @@ class PromptHistory(History):
             self.trouble = f"damaged and passed over: {what} of the history ({self._path})"
             with suppress(OSError):  # then it is told again
                 append_line(self._path, TOLD_MARK, follow_links=True)
+        self.pastes |= {text: pastes for line in lines for text, pastes in _pastes_of(line)}
         texts = [text for text in read if text]
         found = [text for at, text in enumerate(texts) if at == 0 or text != texts[at - 1]]
         return found[::-1][:MAX_HISTORY_ENTRIES]
@@ -212,7 +251,10 @@ class PromptHistory(History):
     def store_string(self, string: str) -> None:
         if len(string) > MAX_ENTRY_CHARS:
             return
-        line = json.dumps({"t": round(time.time()), "text": self._mask(string)}, ensure_ascii=False)
+        entry: dict[str, object] = {"t": round(time.time()), "text": self._mask(string)}
+        if entry["text"] == string and string in self.pastes:
+            entry["pastes"] = self.pastes[string]
+        line = json.dumps(entry, ensure_ascii=False)
         try:
             make_private_folders(self._path.parent)
             append_line(self._path, line.encode("utf-8", "replace"), follow_links=True)
@@ -288,6 +330,15 @@ def _entry_text(line: bytes) -> str | None:
         return str(json.loads(line)["text"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _pastes_of(line: bytes) -> Iterator[tuple[str, Pastes]]:
+    """The text of an entry and where its pastes are; nothing of one without, or with what is no place."""
+    if PASTES_MARK not in line:
+        return
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        entry = json.loads(line)
+        yield str(entry["text"]), tuple((int(begin), int(end)) for begin, end in entry["pastes"])
 
 
 def _alive(draft: Path) -> bool:

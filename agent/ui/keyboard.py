@@ -44,6 +44,7 @@ _MORE_KEYS: dict[str, Keys] = {
 MAX_INLINE_LINES = 8  # a paste with more lines becomes a chip
 MAX_INLINE_CHARS = 1000  # as does one with more characters
 # Chips are characters of the private use plane, which has no characters of its own.
+Pastes = tuple[tuple[int, int], ...]  # (begin, end) of each in a text
 _FIRST_CHIP = 0x10F000
 _LAST_CHIP = 0x10FFFD
 
@@ -201,6 +202,26 @@ class PasteChips:
         lines = len(text.removesuffix("\n").split("\n"))
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
         return f"[paste {ord(chip) - _FIRST_CHIP + 1}: {size}]"
+
+    def pastes(self, text: str) -> Pastes:
+        """Where in the expanded text the pastes are that chips stand for; images are none."""
+        ends = [0, *accumulate(len(self.expand(char)) for char in text)] if self.expand(text) != text else []
+        return tuple(
+            (begin, end)
+            for char, begin, end in zip(text, ends, ends[1:], strict=False)
+            if char in self._texts and char not in self._images
+        )
+
+    def chipped(self, text: str, pastes: Pastes) -> str:
+        """A text with chips for its pastes: the reverse of `expand`."""
+        chips = {pasted: chip for chip, pasted in self._texts.items() if chip not in self._images}
+        shown, at = "", 0
+        for begin, end in pastes:
+            if at <= begin < end <= len(text):
+                pasted = text[begin:end]
+                shown += text[at:begin] + (chips.get(pasted) or self._new_chip(pasted))
+                at = end
+        return shown + text[at:]
 
     def expand(self, text: str) -> str:
         """The text with every chip replaced by what was pasted."""

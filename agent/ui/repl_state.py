@@ -206,7 +206,7 @@ class ReplState:
         if code > 128:
             self.unsent_input.save(self._unsent_text())
         else:
-            self.editor.remember(self.editor.paste_chips.expand(self.editor.stashed))
+            self.editor.remember(self.editor.stashed)
         self.terminal.exit(code)
 
     def queue_changed(self) -> None:

@@ -94,6 +94,14 @@ def test_of_a_long_turn_the_prompt_and_the_end_are_shown() -> None:
     assert titles == [f"step {number}" for number in range(20, MAX_RECENT_CALLS + 20)]
 
 
+def test_of_a_long_prompt_the_first_lines_are_shown() -> None:
+    one = session()
+    prompt(one, "look\n" + "".join(f"line {at}\n" for at in range(60)))
+    shown = replayed(one)[0]
+    assert isinstance(shown, PromptReplayed)
+    assert shown.text.split("\n")[-2:] == ["line 6", "… 53 more lines: /recall r1 shows them"]
+
+
 def test_what_the_program_and_the_person_put_before_a_prompt_is_told_apart() -> None:
     one = session()
     own = "<command-of-the-user>\n$ make\nall built\n</command-of-the-user>"

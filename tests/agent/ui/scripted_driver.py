@@ -151,6 +151,7 @@ class ScriptedDriver:
             ("rewind", "Go back"),
             ("exit", "Leave"),
             ("tokens", "same as /context"),
+            ("uncompact", "same as /back"),
         ]
 
     def watch_status(self, on_change: Callable[[], None]) -> None:

@@ -32,6 +32,19 @@ def test_what_is_stored_comes_back_newest_first(tmp_path):
     assert (tmp_path / "deep" / "history").stat().st_mode & 0o777 == 0o600
 
 
+def test_places_of_pastes_are_kept_unless_they_are_damaged_or_something_in_the_text_is_hidden(tmp_path):
+    path = tmp_path / "history"
+    history = PromptHistory(path, lambda text: text.replace("key", "***"))
+    history.pastes |= {"ab": ((0, 1), (1, 2)), "a key": ((0, 1),)}
+    for text in ("ab", "a key", "plain"):
+        history.store_string(text)
+    with path.open("a") as file:
+        file.write('{"text": "x", "pastes": [1]}\n{"text": "y", "pastes": [["a", 2]]}\n')
+    again = PromptHistory(path)
+    assert [*again.load_history_strings()] == ["y", "x", "plain", "a ***", "ab"] and not again.trouble
+    assert again.pastes == {"ab": ((0, 1), (1, 2))}
+
+
 def test_several_processes_lose_and_mix_nothing(tmp_path):
     path = tmp_path / "history"
     code = WRITER.format(root=str(ROOT), path=str(path))

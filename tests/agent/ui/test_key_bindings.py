@@ -200,6 +200,29 @@ def test_a_question_mark_shows_the_keys_and_is_not_swallowed(terminal):
     terminal.type("?").sees("Ctrl-R search").type(" why").misses("Ctrl-R search").sees("❯ ? why")
 
 
+def test_a_command_of_the_history_opens_no_menu_and_is_passed_by(terminal):
+    for line in ("say first", "/compact", "/cost"):
+        terminal.type(f"{line}\r").logged(line)
+    terminal.again("\x1b[A", lambda: "❯ /cost\nclaude" in terminal.text)
+    terminal.type("\x1b[A").sees("❯ /compact\nclaude").type("\x1b[A").sees("❯ say first\nclaude")
+    terminal.type("\x1b[B").sees("❯ /compact\nclaude").type("\r")
+    terminal.until(lambda: terminal.log.count("command '/compact'") == 2, "it again").sees("❯\nclaude")
+    terminal.again("\x1b[A", lambda: "❯ /compact\nclaude" in terminal.text)
+    terminal.type("\x7f").sees("❯ /compac\n", "Make room in")  # what is typed from there on opens it
+
+
+def test_a_paste_comes_back_from_the_history_as_it_was_drawn(tmp_path):
+    pasted, shown = "".join(f"line {at}\n" for at in range(60)), "❯ look [paste 1: 60 lines] well\nclaude"
+    with PtyTerminal(tmp_path) as first:
+        first.ready().type("say before\r").logged("before").type(f"look \x1b[200~{pasted}\x1b[201~ well\r")
+        first.logged("line 59").again("\x1b[A", lambda: shown in first.text)
+        first.type("\x1b[A").sees("❯ say before\nclaude").type("\x03\x04").ends()
+    with PtyTerminal(tmp_path) as second:
+        second.ready().again("\x1b[A", lambda: shown in second.text)
+        wanted = f"prompt {f'look {pasted} well'!r}"
+        second.type("\r").until(lambda: second.log.count(wanted) == 2, "it again")
+
+
 def test_ctrl_r_searches_the_history_of_earlier_sessions(tmp_path):
     with PtyTerminal(tmp_path) as first:
         first.ready().type("say alpha one\r").logged("prompt").type("say beta two\r").logged("beta").type(

@@ -115,6 +115,18 @@ def test_chips_in_memory_expand_byte_for_byte():
     assert chips.labelled(whole).count("[paste") == 3
 
 
+def test_a_text_gets_its_chips_back_and_places_that_are_none_are_passed_over():
+    chips = PasteChips()
+    raw = f"see {chips.image('/a.png', 'a.png, 3x4')} {chips.paste('x' * 2000)}, {chips.paste('y' * 2000)}"
+    text, pastes = chips.expand(raw), chips.pastes(raw)
+    assert chips.labelled(chips.chipped(text, pastes)) == (
+        'see @"/a.png" [paste 2: 2,000 characters], [paste 3: 2,000 characters]'
+    )
+    fresh = PasteChips()
+    for places in (pastes, ((5, 3), (-1, 2), (0, 10**9), (2, 9), (4, 12))):
+        assert fresh.expand(fresh.chipped(text, places)) == text
+
+
 def test_line_ends_of_every_kind_become_newlines_once():
     chips = PasteChips()
     assert chips.paste("a\r\nb\rc\nd") == "a\nb\nc\nd"
