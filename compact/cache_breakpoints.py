@@ -9,6 +9,7 @@ Where a reply with many calls put the end of the last request further back, a br
 """
 
 from collections.abc import Iterator
+from math import inf
 
 from transcripts.edits import earliest_seq
 from transcripts.facts import Compacted, Edit, Instructed, Opened, RequestSent, Undone
@@ -105,29 +106,35 @@ def _entries(folded: Folded, view: View, first: int, since: float) -> Iterator[i
     """Indices of the messages that end an entry whose bytes are still those of `view`."""
     changed = {"": first}  # what was changed since the request that is looked at -> the first seq of it
     compactions = {made.id: made for made in folded.compactions}
-    used: float | None = None  # when the request after it read its entry
+    used: float | None = None  # when the request after it read its entry, unless that held no more
+    between = inf  # the first seq of what was changed between these two
     same, place = first, view.index_of(first)
     for fact in reversed(folded.facts):
         if isinstance(fact, RequestSent):
             if fact.instructions:
                 continue
-            if (fact.ts if used is None else used) < since:
+            if (fact.ts if used is None or between < fact.seq else used) < since:
                 return
-            used = fact.ts
+            used, between = fact.ts, inf
             if fact.seq <= same:
                 yield view.index_of(fact.seq) - 1
             yield from (mark for mark in fact.marks if mark < place)
         elif isinstance(fact, _CHANGES):
+            here: dict[str, int] = {}
             match fact:
                 case Opened() | Instructed():
                     return
                 case Undone(id=ident, edits=edits):
-                    changed |= _first_of(f"undone {ident}", edits)
-                    changed |= _first_of(ident, compactions[ident].edits) if ident in compactions else {}
-                case Compacted(id=ident) if ident in folded.undone:
-                    changed.pop(ident, None)
+                    here = _first_of(f"undone {ident}", edits)
+                    here |= _first_of(ident, compactions[ident].edits) if ident in compactions else {}
+                    changed |= here
                 case Compacted(id=ident, edits=edits):
-                    changed |= _first_of(ident, edits)
+                    here = _first_of(ident, edits)
+                    if ident in folded.undone:
+                        changed.pop(ident, None)
+                    else:
+                        changed |= here
+            between = min(between, *here.values(), inf)
             same = min(changed.values())
             place = view.index_of(same)
 

@@ -19,7 +19,7 @@ from .prices import Prices, RewriteBill
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
 LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # of which a person wants to know in any case
 MIN_TOLD_TOKENS = 2_000  # that clearing alone has to free: in a small window it clears a little all the time
-MIN_TOLD_COST_USD = 0.05  # that a notice mentions
+MIN_TOLD_COST_USD = 0.05  # that a notice or a command mentions
 _DONE_BY_LAYER = {
     "budget": "large results went to files",
     "snip": "messages in the middle were left out",
@@ -102,6 +102,22 @@ def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...]) -> Rewrit
     cached = cached_messages(situation.folded, then, view[changed].first, since)
     rewritten = min(after, situation.scaled(then.view.tokens - then.view.tokens_before(cached)))
     return RewriteBill(after - rewritten, rewritten, freed)
+
+
+def rewrite_told(situation: Situation) -> str:
+    """What the next request writes to the cache anew, after what the user just changed; "" where that is
+    little, or the cache has expired anyway.
+    """
+    folded, view = situation.folded, situation.view
+    if folded.last_request is None or situation.cache_is_cold:
+        return ""
+    since = situation.now - situation.settings.cache_ttl_s
+    cached = cached_messages(folded, folded, folded.last_seq + 1, since)
+    anew = min(situation.tokens, situation.scaled(view.tokens - view.tokens_before(cached)))
+    dollars = situation.prices.dollars(anew * situation.prices.write)
+    if dollars < MIN_TOLD_COST_USD:
+        return ""
+    return f"; the next request writes {anew:,} tokens anew, ~${dollars:.2f}"
 
 
 def _first_changed(view: View, edits: tuple[Edit, ...]) -> int | None:

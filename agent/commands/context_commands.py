@@ -10,7 +10,7 @@ from agent.app.controller import Controller
 from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.formatting import whole_percent
 from agent.loop.compaction import CompactionRequest, compact_context, situation_of
-from agent.loop.context import CompactionState
+from agent.loop.context import CompactionState, TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.menus import Menu, MenuRow
 from agent.session.repository import load_deferred
@@ -24,6 +24,7 @@ from compact.report import (
     part_label,
     predicted_and_real_cost,
     propose,
+    rewrite_told,
     shown_id,
 )
 from compact.settings import WindowState, state_of
@@ -189,7 +190,11 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
     if isinstance(planned, CannotUndo):
         return Notice(planned.reason, "warning")
     session.undone(planned.id, planned.edits)
-    return Notice(planned.message)
+    return Notice(f"{planned.message}{_rewrite_told(session, context)}")
+
+
+def _rewrite_told(session: Session, context: TurnContext) -> str:
+    return rewrite_told(situation_of(session, context)) if context.settings.cache else ""
 
 
 async def drop_block(controller: Controller, argument: str) -> Event | None:
@@ -219,7 +224,7 @@ without one, choose from a list. /uncompact brings it back."""
         told += f" (its placeholder takes {-kinds['placeholder']:,})"
     if "thinking" in kinds:
         told += f", {kinds['thinking']:,} of them later thinking, which goes with it"
-    return Notice(f"{told}; /uncompact {made.id} brings it back")
+    return Notice(f"{told}; /uncompact {made.id} brings it back{_rewrite_told(session, context)}")
 
 
 def _why_not_dropped(part: Part) -> str:

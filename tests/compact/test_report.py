@@ -12,6 +12,7 @@ from compact.report import (
     part_label,
     predicted_and_real_cost,
     propose,
+    rewrite_told,
 )
 from compact.settings import CompactSettings
 from transcripts.facts import Clear, Compacted, Fold
@@ -39,6 +40,23 @@ def test_what_came_is_what_the_next_request_could_not_read_from_the_cache():
     assert said.endswith(f"({usage.cache_written + 7:,})")
     assert predicted == round(made.report["predicted_cost_usd"], 3)
     assert abs(came - (1.25 * usage.cache_written + 7) * 3 / 1_000_000) < 0.001
+
+
+def test_an_undoing_is_billed_where_the_cache_holds_no_more_what_it_brings_back():
+    world, _ = compacted()
+    world.undo()
+    assert rewrite_told(world.situation) == "", "the last request was as it is now"
+    world.compact("manual")
+    world.now += world.settings.cache_ttl_s - 1
+    world.reply("looked")
+    world.user("and then?")
+    world.now += 2
+    assert rewrite_told(world.situation) == ""
+    world.undo()
+    told = re.fullmatch(r"; the next request writes (.*) tokens anew, ~\$0.06", rewrite_told(world.situation))
+    assert int(told[1].replace(",", "")) == pytest.approx(world.folded.view.tokens, rel=0.01)
+    world.now += world.settings.cache_ttl_s
+    assert rewrite_told(world.situation) == "", "a cache that has expired is told of when it goes on"
 
 
 def test_where_nothing_was_asked_under_it_nothing_came():

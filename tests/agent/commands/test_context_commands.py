@@ -14,7 +14,7 @@ from compact.hazards import PUT_BACK_START
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
 from transcripts.entries import Prompt
-from transcripts.facts import Compacted, Reply
+from transcripts.facts import Compacted, Reply, Result
 from transcripts.messages import TextBlock
 
 from .controller_run import READ_ALL, ControllerRun, ScriptedChooser, files, run_controller
@@ -415,6 +415,24 @@ def test_entries_that_are_written_for_an_hour_are_planned_with_as_such(
         assert context.compaction.prices.write == write
 
     run_controller(tmp_path, work, cache=cache)
+
+
+def test_what_a_block_that_is_dropped_costs_is_told_before_anything_is_sent(tmp_path: Path) -> None:
+    files(tmp_path, 20)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        folded = run.controller.in_use[0].folded
+        first = next(fact.seq for fact in folded.facts if isinstance(fact, Result))
+        told = await run.do(f"/drop r{first}")
+        tokens, dollars = re.search(r"request writes ([\d,]+) tokens anew, ~\$([\d.]+)$", told).groups()
+        assert "anew" not in await run.do("/uncompact"), "what was sent last is in the cache as it was"
+        await run.do(f"/drop r{first}", "what can you do?")
+        usage, prices = folded.last_reply.usage, run.controller.in_use[1].compaction.prices
+        assert usage.cache_written == pytest.approx(int(tokens.replace(",", "")), rel=0.05)
+        assert prices.dollars(prices.write * usage.cache_written) == pytest.approx(float(dollars), abs=0.006)
+
+    run_controller(tmp_path, work, policy="off")
 
 
 def test_one_block_is_dropped_by_hand_and_brought_back(tmp_path: Path) -> None:
