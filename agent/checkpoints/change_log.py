@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +37,18 @@ class FileChange:
 class ChangeLog:
     """The changes of session `sid` in the project `root`, oldest first, in memory and in a file.
 
-    The methods block on the disk and raise no OSError: `failures` says what could not be saved and why.
+    The methods block on the disk and raise no OSError: `failures` says what could not be saved and why, and
+    `gaps` what may have changed without being seen, one line each.
     """
 
     root: Path
     sid: str
     changes: list[FileChange] = field(init=False)
+    gaps: set[str] = field(init=False)
     failures: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.changes = read_changes(self._path("jsonl"))
+        self.changes, self.gaps = read_changes(self._path("jsonl"))
 
     def add(self, change: FileChange) -> None:
         """Append a change."""
@@ -55,14 +57,21 @@ class ChangeLog:
 
     def save(self, change: FileChange) -> None:
         """Write a line about a change that is in the log already: it says how the change ended."""
-        after = astuple(change.after) if change.after else None
-        line = json.dumps([change.seq, change.path, astuple(change.before), after])
+        after = _packed(change.after) if change.after else None
+        line = json.dumps([change.seq, change.path, _packed(change.before), after])
         with self._noting_failure():
             append_line(self._path("jsonl", make=True), line.encode())
 
+    def note_gap(self, gap: str) -> None:
+        """Append what may have changed without being seen."""
+        if gap not in self.gaps:
+            self.gaps.add(gap)
+            with self._noting_failure():
+                append_line(self._path("jsonl", make=True), json.dumps({"gap": gap}).encode())
+
     def save_snapshot(self, seq: int, snapshot: ProjectSnapshot) -> None:
         """Keep the snapshot taken before a command while that runs, so that a crash does not lose it."""
-        states = {name: astuple(state) for name, state in snapshot.states.items()}
+        states = {name: _packed(state) for name, state in snapshot.states.items()}
         with self._noting_failure():
             path = self._path("look", make=True)
             replace_private(path, json.dumps([seq, snapshot.complete, states]).encode())
@@ -108,24 +117,29 @@ def copy_log(root: Path, old_sid: str, new_sid: str) -> None:
         replace_private(new, read_regular(old, MAX_LOG_BYTES))
 
 
-def read_changes(path: Path) -> list[FileChange]:
-    """The changes in a file; a torn or foreign line is passed over.
+def read_changes(path: Path) -> tuple[list[FileChange], set[str]]:
+    """(changes, gaps) in a file; a torn or foreign line is passed over.
 
     Lines about one path at one seq are one change: the first tells how it was before, the last how it ended.
     """
     try:
         lines = read_regular(path, MAX_LOG_BYTES).decode("utf-8", "surrogateescape").splitlines()
     except OSError:
-        return []
+        return [], set()
     changes: dict[tuple[int, str], FileChange] = {}
+    gaps: set[str] = set()
     for line in lines:
         with suppress(ValueError, TypeError):
-            seq, name, before, after = json.loads(line)
+            found = json.loads(line)
+            if isinstance(found, dict):
+                gaps.update(gap for gap in [found.get("gap")] if isinstance(gap, str))
+                continue
+            seq, name, before, after = found
             change = FileChange(int(seq), str(name), _state(before), _state(after) if after else None)
             if change.path.startswith("/") or ".." in change.path.split("/"):
                 continue  # not written by this program: the log may have come with the project
             changes.setdefault((change.seq, change.path), change).after = change.after
-    return list(changes.values())
+    return list(changes.values()), gaps
 
 
 def changed_files_since(changes: Iterable[FileChange], seqs: Iterable[int]) -> dict[int, int]:
@@ -141,6 +155,10 @@ def changed_files_since(changes: Iterable[FileChange], seqs: Iterable[int]) -> d
                 paths.add(change.path)
         counts[seq] = len(paths)
     return counts
+
+
+def _packed(state: PathState) -> tuple[str, int, str, str]:
+    return (state.kind, state.mode, state.value, state.stamp)
 
 
 def _state(raw: Any) -> PathState:

@@ -63,6 +63,13 @@ class ContentStore:
     def __contains__(self, digest: str) -> bool:
         return self._path(digest).exists()
 
+    def digests(self) -> set[str]:
+        """The hashes of everything stored."""
+        found: set[str] = set()
+        for folder, _, names in os.walk(self.folder):
+            found.update(map((folder[-2:]).__add__, names))
+        return found
+
     def _path(self, digest: str) -> Path:
         return self.folder / digest[:2] / digest[2:]
 

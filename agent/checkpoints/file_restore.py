@@ -107,9 +107,10 @@ def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
 def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> RestoreStep | None:
     """The step from what stands at a path now to `target`; None where nothing differs."""
     now, get = checkpoints.scanner.state(last.path), checkpoints.scanner.store.get
-    if now == target:
+    if not checkpoints.scanner.differ(last.path, target, now):
         return None
-    changed_since = now != last.after  # also where that is unknown, because the run ended within the change
+    # Also where it is unknown how it was left, because the run ended within the change.
+    changed_since = last.after is None or checkpoints.scanner.differ(last.path, last.after, now)
     new = get(target.value) if target.kind == "file" else b""
     if not target.restorable or new is None:
         return RestoreStep(last.path, "lost", 0, 0, changed_since, target)

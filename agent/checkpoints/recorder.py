@@ -2,7 +2,7 @@
 
 write and edit announce the path that they change; around a command the whole project is scanned. What is
 recorded lies under `.transcripts/checkpoints`: contents by their hash, and a line for each change. Not
-covered, and listed by `uncovered`: files over 1 MB that only a command changed, projects of more than 20,000
+covered, and listed by `uncovered`: files over 1 MB that only a command changed, projects of more than 120,000
 files, what lies outside the project. Never covered: folders that hold no work (`.git`, `node_modules`, ...),
 owners and times; hard links come back as files of their own.
 """
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from transcripts.session_lock import RECORDS_FOLDER
 
@@ -22,6 +23,16 @@ from .content_store import ContentStore
 from .snapshot import NOTHING, UNSEEN, ProjectScanner, ProjectSnapshot, SnapshotLimits, parents
 
 MAX_INCOMPLETE_SCANS = 3  # scans that ran into a limit; after these, commands are not covered any more
+
+UNSEEN_CHANGES = (
+    "this project is too large for checkpoints: not all that commands change in it is seen, and /rewind may"
+    " not take it back. In manual mode you are asked about such commands"
+)
+UNSTORED_FILES = (
+    "this project is large: {:,} of its files are not in the checkpoint yet, it grows with each command. What"
+    " commands do to these /rewind cannot take back: in manual mode you are asked about those that delete or"
+    " overwrite"
+)
 
 
 @dataclass(slots=True)
@@ -32,6 +43,9 @@ class SharedRecording:
     crashed    `before` is of a command whose end an earlier run did not see
     running    how many commands run now
     announced  the paths that somebody is about to change by other means
+    complete   whether the newest scan came to its end
+    unread     of how many files the newest scan could not store the contents; None before the first
+    warned     of what the person was told that it is not covered
     scanning   held while the project is looked through
     """
 
@@ -41,9 +55,43 @@ class SharedRecording:
     crashed: bool = False
     running: int = 0
     announced: set[str] = field(default_factory=set)
-    gaps: set[str] = field(default_factory=set)
     incomplete_scans: int = 0
+    complete: bool = True
+    unread: int | None = None
+    warned: Literal["", "changes", "nothing"] = ""
     scanning: threading.Lock = field(default_factory=threading.Lock)
+
+    def scan(self) -> ProjectSnapshot:
+        """Look through the project, and note what of it could not be covered."""
+        snapshot = self.scanner.scan()
+        self.unread = snapshot.unread
+        if not snapshot.complete and self.complete:
+            count = len(snapshot.states)
+            self.log.note_gap(f"only {count:,} files of the project could be looked at in time")
+        self.complete = snapshot.complete
+        return snapshot
+
+    def coverage(self) -> Literal["all", "changes", "nothing"]:
+        """What is known afterwards of a command that would run now: all, or only which files it changed.
+
+        As the newest scan found it; where there was none, the project is looked through.
+        """
+        with self.scanning:
+            if self.unread is None:
+                self.scan()
+            if not self.complete:
+                return "nothing"
+            return "changes" if self.unread or self.scanner.store.full else "all"
+
+    def take_warning(self) -> str:
+        """What the person has to know of commands in a project that is not covered; "" but the first time."""
+        if not self.complete and self.warned != "nothing":
+            self.warned = "nothing"
+            return UNSEEN_CHANGES
+        if self.unread and not self.warned:
+            self.warned = "changes"
+            return UNSTORED_FILES.format(self.unread)
+        return ""
 
 
 @dataclass(slots=True)
@@ -74,17 +122,17 @@ class Checkpoints:
             self.shared = SharedRecording(log, scanner, before, crashed=before is not None)
 
     @property
-    def _all(self) -> SharedRecording:
+    def recording(self) -> SharedRecording:
         assert self.shared is not None
         return self.shared
 
     @property
     def log(self) -> ChangeLog:
-        return self._all.log
+        return self.recording.log
 
     @property
     def scanner(self) -> ProjectScanner:
-        return self._all.scanner
+        return self.recording.scanner
 
     def for_agent(self) -> Checkpoints:
         """The recorder of a session that works beside this one for a call of it."""
@@ -97,12 +145,12 @@ class Checkpoints:
         """
         name = _covered_name(self.root, path)
         if name is None:
-            self._all.gaps.add(f"{path} lies outside the project")
+            self.log.note_gap(f"{path} lies outside the project")
             return
         for each in (*parents(name), name):
             if each in self._unfinished:
                 continue
-            self._all.announced.add(name)
+            self.recording.announced.add(name)
             state = self.scanner.state(each)
             if each == name or state == NOTHING:
                 change = self._unfinished[each] = FileChange(self.seq(), each, state)
@@ -110,16 +158,13 @@ class Checkpoints:
 
     def begin(self) -> None:
         """Scan the project: a command is about to run that may change anything."""
-        shared = self._all
+        shared = self.recording
         with shared.scanning:
             self._finish_command()
             if shared.incomplete_scans >= MAX_INCOMPLETE_SCANS:
                 return
-            snapshot = self._record_commands() or self.scanner.scan()
-            if not snapshot.complete:
-                shared.incomplete_scans += 1
-                count = len(snapshot.states)
-                shared.gaps.add(f"only {count:,} files of the project could be looked at in time")
+            snapshot = self._record_commands() or self.recording.scan()
+            shared.incomplete_scans = 0 if snapshot.complete else shared.incomplete_scans + 1
             self._commanding = True
             shared.running += 1
             self._go_on_from(snapshot)
@@ -130,13 +175,13 @@ class Checkpoints:
             change = self._unfinished.pop(path)
             change.after = self.scanner.state(path)
             self.log.save(change)
-            self._all.announced.discard(path)
-        with self._all.scanning:
+            self.recording.announced.discard(path)
+        with self.recording.scanning:
             self._finish_command()
 
     def _finish_command(self) -> None:
         """Record what the command that was begun has changed, or one whose end an earlier run did not see."""
-        shared = self._all
+        shared = self.recording
         shared.running -= self._commanding
         if self._commanding or not shared.running:
             snapshot = self._record_commands()
@@ -150,28 +195,30 @@ class Checkpoints:
     def _go_on_from(self, snapshot: ProjectSnapshot) -> None:
         """Compare with these files when a command begins or ends the next time."""
         seq = self.seq()
-        self._all.before = (seq, snapshot)
+        self.recording.before = (seq, snapshot)
         self.log.save_snapshot(seq, snapshot)
 
     def _record_commands(self) -> ProjectSnapshot | None:
         """Record what commands have changed so far; the files as they are now, None where none was begun."""
-        shared = self._all
+        shared = self.recording
         if shared.before is None:
             return None
         seq, before = shared.before
         crashed, shared.crashed = shared.crashed, False
-        after = self.scanner.scan()
+        after = self.recording.scan()
         for name in sorted((before.states.keys() | after.states.keys()) - shared.announced):
             old, new = before.at(name), after.at(name)
             if new == UNSEEN:
                 new = self.scanner.state(name, self.limits.max_file_bytes)
-            if old not in (new, UNSEEN):
+            if old not in (new, UNSEEN) and self.scanner.differ(name, old, new):
                 self.log.add(FileChange(seq, name, old, UNSEEN if crashed else new))
         return after
 
     def uncovered(self) -> list[str]:
         """What could not be recorded so far, one line each; empty when everything is covered."""
-        lines = sorted(self._all.gaps | self.log.failures)
+        lines = sorted(self.log.gaps | self.log.failures)
+        if unread := self.recording.unread:
+            lines.append(f"{unread:,} files are not stored yet: what commands change of them shows, no more")
         lost = {change.path for change in self.log.changes if not change.before.restorable}
         if lost:
             some = ", ".join(sorted(lost)[:5])

@@ -1,7 +1,8 @@
 """The state of a project's files at one moment, with the contents of small files stored.
 
 A file is read again only when its times, size or inode have changed, or when it changed so shortly before
-the last scan that its clock could hide another change. Links are noted, never followed.
+the last scan that its clock could hide another change. Links are noted, never followed. All files are looked
+at before the contents of any are read: in a large project several scans pass until all contents are stored.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -23,15 +23,20 @@ SKIPPED_FOLDERS = {
     *(".transcripts", ".task_outputs", ".makeroom"),
 }
 FILE_CLOCK_NS = 50_000_000  # five times the coarsest resolution of file times
+MANY_FILES = 2_000  # from here on it takes less to list what is stored than to look each up
 MAX_ANNOUNCED_FILE_BYTES = 16 << 20  # of a file that write or edit is about to change
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLimits:
-    """How much is looked at in one scan, and how much is stored, of one file of a scan and in all."""
+    """How much is looked at in one scan, and how much is stored, of one file of a scan and in all.
 
-    max_files: int = 20_000
-    max_seconds: float = 2.0
+    `max_reading_seconds` limits the reading of contents that are not stored yet, `max_seconds` all else.
+    """
+
+    max_files: int = 120_000
+    max_seconds: float = 4.0
+    max_reading_seconds: float = 2.0
     max_file_bytes: int = 1 << 20
     max_store_bytes: int = 256 << 20
 
@@ -59,10 +64,14 @@ NOTHING, UNSEEN = PathState("none"), PathState("unseen")
 
 @dataclass(slots=True)
 class ProjectSnapshot:
-    """The states of a project's paths; `complete` unless a scan had to stop early."""
+    """The states of a project's paths; `complete` unless a scan had to stop early.
+
+    `unread` counts the files whose contents there was no time to store: they have a stamp only.
+    """
 
     states: dict[str, PathState] = field(default_factory=dict)
     complete: bool = True
+    unread: int = 0
 
     def at(self, path: str) -> PathState:
         """The state of a path; unseen where the scan did not get that far."""
@@ -89,21 +98,55 @@ class ProjectScanner:
         began_ns, end = int(self.wall() * 1e9), self.clock() + self.limits.max_seconds
         snapshot = ProjectSnapshot()
         stamps: dict[str, tuple[tuple[int, ...], PathState]] = {}
+        new: list[tuple[str, str, os.stat_result]] = []
+        stored = self.store.digests() if len(self.stamps) > MANY_FILES else self.store
         for name, path in _walk(self.root):
             if len(snapshot.states) >= self.limits.max_files or self.clock() > end:
                 snapshot.complete = False
                 break
-            with suppress(FileNotFoundError):
+            try:
                 found = os.lstat(path)
-                state = self._unchanged(name, found)
-                if state is None:
-                    state = self._read(Path(path), found, self.limits.max_file_bytes)
-                snapshot.states[name] = state
-                newest_ns = max(found.st_mtime_ns, found.st_ctime_ns)
-                if newest_ns < began_ns - FILE_CLOCK_NS and stat.S_ISREG(found.st_mode):
-                    stamps[name] = (_stamp(found), state)
+                known = self._unchanged(name, found, stored)
+                if known is not None:
+                    stamps[name], snapshot.states[name] = known, known[1]
+                elif stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_file_bytes:
+                    new.append((name, path, found))
+                    snapshot.states[name] = NOTHING  # keeps the order
+                else:
+                    snapshot.states[name] = self._noted(stamps, name, path, found, began_ns)
+            except FileNotFoundError:
+                continue
+        new.sort(key=lambda one: one[2].st_mtime_ns, reverse=True)  # old files are rarely all that there is
+        end = self.clock() + self.limits.max_reading_seconds
+        for name, path, found in new:
+            if self.clock() <= end:
+                snapshot.states[name] = self._noted(stamps, name, path, found, began_ns)
+            else:
+                snapshot.states[name] = self._read(Path(path), found, max_bytes=-1)
+                snapshot.unread += 1
         self.stamps = stamps
         return snapshot
+
+    def _noted(
+        self,
+        stamps: dict[str, tuple[tuple[int, ...], PathState]],
+        name: str,
+        path: str,
+        found: os.stat_result,
+        began_ns: int,
+    ) -> PathState:
+        """Read a state, and note in `stamps` what it is known by where its clock can hide no other change."""
+        state = self._read(Path(path), found, self.limits.max_file_bytes)
+        newest_ns = max(found.st_mtime_ns, found.st_ctime_ns)
+        if newest_ns < began_ns - FILE_CLOCK_NS and stat.S_ISREG(found.st_mode):
+            stamps[name] = (_stamp(found), state)
+        return state
+
+    def differ(self, name: str, old: PathState, new: PathState) -> bool:
+        """Whether a path has changed; contents that were stored only meanwhile are no change."""
+        if old.stamp and new.value and old.mode == new.mode:
+            new = self.state(name, max_bytes=-1)
+        return old != new
 
     def state(self, name: str, max_bytes: int = MAX_ANNOUNCED_FILE_BYTES) -> PathState:
         """The state of one path; the contents of a file are stored if it has at most `max_bytes`."""
@@ -137,11 +180,14 @@ class ProjectScanner:
         digest = self.store.put(content) if len(content) <= max_bytes else ""
         return PathState("file", mode, digest) if digest else unstored
 
-    def _unchanged(self, name: str, found: os.stat_result) -> PathState | None:
-        """The state that the last scan saw, if it must still be the same and its contents are stored."""
-        stamp, state = self.stamps.get(name, ((), NOTHING))
-        same = stamp == _stamp(found) and (state.value == "" or state.value in self.store)
-        return state if same else None
+    def _unchanged(
+        self, name: str, found: os.stat_result, stored: set[str] | ContentStore
+    ) -> tuple[tuple[int, ...], PathState] | None:
+        """What the last scan saw, if that must still be so and the contents are among those `stored`."""
+        known = self.stamps.get(name)
+        if known is None or known[0] != _stamp(found):
+            return None
+        return known if known[1].value == "" or known[1].value in stored else None
 
 
 def parents(name: str) -> list[str]:

@@ -20,7 +20,7 @@ from tools.processes.command_hints import EDITOR_ADVICE
 from tools.processes.jobs import BackgroundJob, command_runner
 from tools.sandbox.guarded_names import MEMORY_NAMES
 
-from .rewind import NO_CHECKPOINTS, checkpoints_of
+from .rewind import NO_CHECKPOINTS, SO_FAR_SEEN, checkpoints_of
 from .setting_menus import mode_words
 
 INIT_PROMPT = """\
@@ -75,8 +75,10 @@ What others changed in the same files is shown apart, as `theirs`, unless they d
     found = await asyncio.to_thread(differences, checkpoints)
     path = argument.removeprefix("./").rstrip("/")
     shown = [one for one in found if not path or f"{one.path}/".startswith(f"{path}/")]
+    gaps = [Notice(f"not covered: {gap}", "warning") for gap in checkpoints.uncovered()]
     if not shown:
-        return Notice(f"this session changed nothing {f'at {path}' if path else 'in the project'}")
+        where = f"at {path}" if path else "in the project"
+        controller.emit(Notice(f"this session changed nothing {where}{SO_FAR_SEEN if gaps else ''}"))
     left = MAX_DIFF_LINES
     for one in shown:
         figures = one.why or f"+{one.added} -{one.removed}"
@@ -90,9 +92,10 @@ What others changed in the same files is shown apart, as `theirs`, unless they d
         left -= len(lines[:allowed])
     own = [one for one in shown if one.how != "theirs"]
     added, removed = sum(one.added for one in own), sum(one.removed for one in own)
-    controller.emit(Notice(f"{pluralize(len(own), 'file')}, +{added} -{removed}"))
-    for gap in checkpoints.uncovered():
-        controller.emit(Notice(f"not covered: {gap}", "warning"))
+    if shown:
+        controller.emit(Notice(f"{pluralize(len(own), 'file')}, +{added} -{removed}"))
+    for gap in gaps:
+        controller.emit(gap)
     return None
 
 

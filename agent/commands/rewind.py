@@ -36,6 +36,7 @@ ACTION_LABELS: dict[Action, str] = {
     "mode": "would set the mode of",
     "lost": "cannot restore",
 }
+SO_FAR_SEEN = " that was seen"
 NO_CHECKPOINTS = "there are no checkpoints of files without a record (--no-session)"
 
 
@@ -92,7 +93,7 @@ async def _choose(controller: Controller, points: list[RewindPoint], chooser: Ch
         return None
     point = points[int(row.value) - 1]
     plan = await _plan(controller, point)
-    if plan:
+    if plan or ((checkpoints := checkpoints_of(controller)) and checkpoints.uncovered()):
         controller.emit(_described_plan(controller, plan))
     scope = await chooser.choose(_scope_menu(point, plan))
     if scope is None or scope.value == "cancel":
@@ -144,7 +145,10 @@ async def _plan(controller: Controller, point: RewindPoint) -> list[RestoreStep]
 async def _restore_files(controller: Controller, plan: list[RestoreStep], with_changed: bool) -> Notice:
     checkpoints = checkpoints_of(controller)
     if checkpoints is None or not plan:
-        return Notice("no file had to change")
+        gaps = checkpoints.uncovered() if checkpoints else []
+        for gap in gaps:
+            controller.emit(Notice(f"not covered: {gap}", "warning"))
+        return Notice("no file had to change" + (SO_FAR_SEEN if gaps else ""))
     failures = await asyncio.to_thread(restore, checkpoints, plan, with_changed)
     for step, reason in failures.items():
         controller.emit(Notice(f"{step.path}: {reason}", "warning"))
@@ -158,10 +162,11 @@ def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
     checkpoints, now = checkpoints_of(controller), controller.in_use[1].clock.now()
     changes = checkpoints.log.changes if checkpoints else []
     counts = changed_files_since(changes, (point.seq for point in points))
+    seen = SO_FAR_SEEN if checkpoints and checkpoints.uncovered() else ""
     rows = []
     for point in reversed(points):
         count = counts[point.seq]
-        files = f"{pluralize(count, 'file')} changed since" if count else "no files changed since"
+        files = f"{pluralize(count, 'file') if count else 'no files'} changed since{seen}"
         facts = (format_age(point.at, now), *([files] if checkpoints else []))
         rows.append(MenuRow(str(point.number), point.title, facts, key=str(point.number)))
     return Menu("Go back to before which prompt?", tuple(rows))
@@ -169,7 +174,7 @@ def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
 
 def _scope_menu(point: RewindPoint, plan: list[RestoreStep]) -> Menu:
     """What is to be restored. Where no file has to change, only the conversation can be."""
-    unchanged = "" if plan else " (no file has to change)"
+    unchanged = "" if plan else " (no file is known to have changed)"
     answers = {"conversation": f"The conversation{unchanged}; the prompt comes back to be edited"}
     if plan:
         added, removed = sum(step.added for step in plan), sum(step.removed for step in plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any, Literal
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
+from agent.permissions.destructive import may_overwrite
 from agent.permissions.modes import MODES, Mode
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import Rule, parse_rules
@@ -23,6 +25,7 @@ from .session_wall import SessionWall
 
 HINT = "Do not try to reach the same end another way; say what you would need, or go on without it."
 REFUSED = "The user refused this call"
+UNCOVERED = "the project is too large for a checkpoint: what it changes may be lost for good"
 HINT_AFTER_REASON = "Follow what the user said."
 
 
@@ -79,6 +82,8 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     if context.wall is not None and any(access.kind == "run" for access in call.access):
         await _settle(context.wall, emit)
     verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
+    if verdict.walled and verdict.answer == "allow":
+        verdict = await _as_covered(context, call, verdict)
     if hooked.decision is not None:
         verdict = _with_decision(verdict, hooked.decision, context.permissions.rules.mode)
     if verdict.answer == "deny":
@@ -96,6 +101,19 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         if answer.updated_input not in (None, call.use.input):
             return _with_input_of(context, call, answer, notes)
     return Permission(notes=notes, walled=verdict.walled, call=call)
+
+
+async def _as_covered(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Verdict:
+    """The verdict where the checkpoint that stands in for a question is not to be had: it is asked again."""
+    rules, checkpoints = context.permissions.rules, context.checkpoints
+    if checkpoints is None or rules.asks_walled or rules.mode != "manual":
+        return verdict
+    covered = await asyncio.to_thread(checkpoints.recording.coverage)
+    lines = [access.target for access in call.access if access.kind == "run"]
+    if covered == "all" or (covered == "changes" and not any(map(may_overwrite, lines))):
+        return verdict
+    asked = judge_call(call.tool.name, call.access, replace(rules, asks_walled=True))
+    return verdict if asked.answer == "allow" else replace(asked, why=UNCOVERED)
 
 
 def _with_decision(verdict: Verdict, decision: Literal["allow", "ask"], mode: Mode) -> Verdict:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from agent.checkpoints.change_log import FileChange
 from agent.checkpoints.recorder import Checkpoints
+from agent.events import Emit, Notice
 from tools.base import ToolResult
 from tools.files.text_encoding import pluralize
 from transcripts.messages import TextBlock
@@ -18,15 +19,20 @@ MAX_TOLD_FILES = 8  # of all kinds; the model can look at more itself
 
 
 @asynccontextmanager
-async def checkpointed(checkpoints: Checkpoints, anything: bool) -> AsyncIterator[list[FileChange]]:
+async def checkpointed(
+    checkpoints: Checkpoints, emit: Emit, anything: bool
+) -> AsyncIterator[list[FileChange]]:
     """Record what a call changes; where that may be `anything`, the project is looked through.
 
-    The list holds the changes once the call is over.
+    What cannot be covered of it is told to the person, once. The list holds the changes once the call
+    is over.
     """
     changed: list[FileChange] = []
     known = len(checkpoints.log.changes)
     if anything:
         await asyncio.to_thread(checkpoints.begin)
+        if warning := checkpoints.recording.take_warning():
+            emit(Notice(warning, "warning"))
     try:
         yield changed
     finally:

@@ -41,7 +41,7 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
         leaving = Leaving(context, emit, permission.call)
         ask = leaving.ask if permission.walled else None
         running = ToolCall(context.tool_context, ident, walled=permission.walled, ask_to_leave=ask)
-        result = await _run(context, permission.call, running)
+        result = await _run(context, emit, permission.call, running)
         if leaving.stop:
             raise StoppedByPerson
     except (ToolError, OSError) as error:
@@ -52,13 +52,13 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
     return text
 
 
-async def _run(context: TurnContext, call: ParsedCall, running: ToolCall) -> ToolResult:
+async def _run(context: TurnContext, emit: Emit, call: ParsedCall, running: ToolCall) -> ToolResult:
     """Run it where the session's commands run; the folder that the next one begins in stays what it is."""
     tools, here = context.tool_context, context.tool_context.cwd
     try:
         if context.checkpoints is None or only_reads(call.access[0], context.permissions.rules):
             return await call.tool.run(call.arguments, running)
-        async with checkpointed(context.checkpoints, anything=True):
+        async with checkpointed(context.checkpoints, emit, anything=True):
             return await call.tool.run(call.arguments, running)
     finally:
         tools.cwd = here

@@ -247,7 +247,7 @@ async def _call_tool(
             each.kind == "server" or (each.kind == "run" and not only_reads(each, rules))
             for each in parsed.access
         )
-        async with checkpointed(context.checkpoints, changing) as changed:
+        async with checkpointed(context.checkpoints, batch.emit, changing) as changed:
             result = await parsed.tool.run(parsed.arguments, running)
         return with_changed_files(result, changed) if call.walled else result
     except ToolError as error:

@@ -12,6 +12,9 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from tools.files.text_encoding import word_set
+
+from .launches import program_name
 from .line_reading import Invocation, LineReading, read_line
 from .mass_deletion import (
     deleted_by_find,
@@ -39,6 +42,14 @@ _REMOVES_TREE = re.compile(
 )
 _FORK = re.compile(r"\bfork\b")
 _ENDLESS = re.compile(r"\b(?:while|loop)\b|\bfor\s*\(;;")
+_OVERWRITERS = word_set(
+    "rm rmdir unlink shred srm trash trash-put rimraf mv cp dd truncate tee sponge install rsync ln patch tar"
+    " unzip gzip gunzip xz unxz bzip2 bunzip2 zstd unzstd 7z split csplit ed ex vi vim"
+)
+_OVERWRITING_GIT = word_set(
+    "checkout restore reset clean stash rm mv switch merge rebase pull apply am cherry-pick revert bisect"
+    " submodule worktree sparse-checkout read-tree checkout-index filter-branch"
+)
 _Check = Callable[[Scene], str]
 # By programs: what they would do, in words that follow "it", "" where that is nothing of the kind.
 _CHECKS: tuple[_Check, ...] = (
@@ -74,6 +85,30 @@ def ruinous_commands(reading: LineReading, places: Places) -> Iterator[tuple[Inv
         found = next(filter(None, (check(scene) for check in _CHECKS)), "")
         if found:
             yield scene.command, found
+
+
+def may_overwrite(line: str) -> bool:
+    """Whether a line deletes or overwrites files by a program made for that, or by what cannot be read.
+
+    What programs of a project do of their own cannot be told.
+    """
+    reading = read_line(line)
+    return bool(reading.opaque or reading.code) or any(map(_overwrites, reading.invocations))
+
+
+def _overwrites(command: Invocation) -> bool:
+    for operator, target in command.redirects:
+        if ">" in operator and not operator.endswith((">>", "&")) and target != "/dev/null":
+            return True
+    program = program_name(command.words[0]) if command.words else ""
+    arguments = command.words[1:]
+    if program == "git":
+        return not _OVERWRITING_GIT.isdisjoint(arguments)
+    if program == "find":
+        return "-delete" in arguments
+    if program in ("sed", "gsed", "perl", "ruby"):
+        return any(re.match(r"-\w*i|--in-place", word) for word in arguments)
+    return program in _OVERWRITERS
 
 
 def _ruin_by_code(code: str, places: Places) -> str:

@@ -81,6 +81,7 @@ def test_new_files_are_never_removed_after_an_incomplete_scan(root: Path, seq: S
     assert [step.path for step in plan] == ["f0", "f1", "f2", "f3"]
     assert {step.action for step in plan} == {"restore"}
     assert any("only 4 files" in line for line in checkpoints.uncovered())
+    assert Checkpoints(root, "s1", seq).uncovered() == checkpoints.uncovered(), "a later run knows it too"
 
 
 def test_files_that_only_the_second_scan_reaches_are_never_taken_for_new(root: Path, seq: Seq) -> None:
@@ -130,6 +131,32 @@ def test_a_project_that_is_too_large_is_scanned_a_few_times_only(root: Path, seq
         readings.append(next(ticks))
     scanned = [later - earlier > 1 for earlier, later in pairwise([-1, *readings])]
     assert scanned == [True] * MAX_INCOMPLETE_SCANS + [False] * 5, "the clock was not read any more"
+
+
+def test_contents_that_there_was_no_time_to_store_are_stored_by_later_scans(root: Path, seq: Seq) -> None:
+    """Meanwhile all changes are seen; those of files that were not stored cannot be taken back."""
+    for number in range(4):
+        (root / f"f{number}").write_text("x")
+        os.utime(root / f"f{number}", (number, number))
+    seconds = iter(range(10**6))
+    limits = SnapshotLimits(max_seconds=100, max_reading_seconds=1)
+    checkpoints = Checkpoints(root, "s1", seq, limits, clock=lambda: float(next(seconds)))
+    checkpoints.scanner.wall = lambda: time.time() + 10  # the files are old enough to be known by their times
+    assert checkpoints.recording.coverage() == "changes"
+    run(checkpoints, lambda: [(root / name).unlink() for name in ("f0", "f3")])
+    assert [(change.path, change.before.restorable) for change in checkpoints.log.changes] == [
+        ("f0", False),
+        ("f3", True),
+    ]
+    for _ in range(3):
+        run(checkpoints, lambda: None)
+    assert checkpoints.recording.coverage() == "all" and len(checkpoints.log.changes) == 2
+    run(checkpoints, (root / "f1").unlink)
+    assert {step.path: step.action for step in plan_restore(checkpoints, 1)} == {
+        "f0": "lost",
+        "f1": "create",
+        "f3": "create",
+    }
 
 
 def test_a_later_run_can_undo_the_changes_of_this_one(root: Path, seq: Seq, checkpoints: Checkpoints) -> None:

@@ -5,7 +5,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from agent.events import CommandOutput, ToolCallProgress
+from agent.checkpoints.snapshot import SnapshotLimits
+from agent.commands.rewind import checkpoints_of
+from agent.events import CommandOutput, Notice, ToolCallProgress
 from tools.base import ToolCall, parse_arguments
 from tools.bash import run_bash
 from tools.processes.bash_run import CommandLimits
@@ -72,6 +74,25 @@ def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None
         assert "changed  a.txt  +1 -1" in text and "theirs   a.txt  +1 -0" in text and "1 file, +1 -1" in text
         (tmp_path / "a.txt").write_text("one\ntwo\n", "utf-8")
         assert "a.txt" not in await run.do("/diff")
+
+    run_controller(tmp_path, work)
+
+
+def test_what_could_not_be_looked_at_is_said_also_where_nothing_was_seen(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("a", "utf-8")
+    (tmp_path / "z.txt").write_text("z", "utf-8")
+
+    async def work(run: ControllerRun) -> None:
+        checkpoints = checkpoints_of(run.controller)
+        assert checkpoints is not None
+        checkpoints.scanner.limits = SnapshotLimits(max_files=1)
+        await run.do("run `rm -f z.txt`")
+        assert any("too large for checkpoints" in notice.text for notice in run.emitted(Notice))
+        gap = "not covered: only 1 files of the project"
+        for line in ("/diff", "/rewind 1 files", "/rewind 1 files yes"):
+            said = await run.do(line)
+            assert "that was seen" in said and gap in said, line
+        assert "no files changed since that was seen" in await run.do("/rewind")
 
     run_controller(tmp_path, work)
 

@@ -16,8 +16,10 @@ import pytest
 
 from agent.app.session_factory import end_session, raise_wall
 from agent.checkpoints.recorder import Checkpoints
+from agent.checkpoints.snapshot import SnapshotLimits
 from agent.errors import ConfigError
 from agent.events import Notice, ToolCallFinished, TurnFinished
+from agent.loop.call_permission import UNCOVERED
 from agent.loop.session_wall import SessionWall
 from agent.permissions.modes import Mode
 from agent.permissions.permission_store import PermissionStore, stored_openings, stored_places, stored_rules
@@ -63,6 +65,7 @@ class WalledWorld:
     folder: Path
     sandbox: SandboxSettings = field(default_factory=SandboxSettings)
     environ: dict[str, str] = field(default_factory=dict)
+    checkpoint_limits: SnapshotLimits = field(default_factory=SnapshotLimits)
     before_each: Callable[[], None] = lambda: None
     world: World = field(init=False)
 
@@ -91,7 +94,9 @@ class WalledWorld:
         home = {"PATH": os.environ["PATH"], "HOME": str(real_home())}
         context.tool_context.environ = home | self.environ
         store = context.permissions = self.store
-        context.checkpoints = Checkpoints(self.folder, "test", lambda: session.folded.last_seq)
+        context.checkpoints = Checkpoints(
+            self.folder, "test", lambda: session.folded.last_seq, self.checkpoint_limits
+        )
         wall = context.wall = SessionWall(context.tool_context, store, real_home())
         try:
             await wall.warm()
@@ -158,6 +163,29 @@ def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: Walled
         "look at .vscode: a walled command, or somebody meanwhile, made it; other programs act on it"
         in shell.texts
     )
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked"),
+    [
+        (SnapshotLimits(max_reading_seconds=-1), ["rm a", "echo new >b"]),
+        (SnapshotLimits(max_files=1), ["rm a", "touch c", "echo new >b"]),
+    ],
+)
+def test_where_no_checkpoint_covers_the_project_the_question_comes_back(
+    tmp_path: Path, limits: SnapshotLimits, asked: list[str]
+) -> None:
+    """Where only contents are missing, about what deletes or overwrites; the person is warned once."""
+    shell = WalledWorld(tmp_path / "project", checkpoint_limits=limits)
+    for name in "ab":
+        (shell.folder / name).write_text(name)
+    shell.run(["ls", "rm a", "touch c", "echo new >b"], *[Deny() for _ in asked])
+    questions = shell.world.approver.questions
+    assert [question.title for question in questions] == asked
+    assert {question.why for question in questions} == {UNCOVERED}
+    assert (shell.folder / "a").exists() and (shell.folder / "b").read_text() == "b"
+    warned = [notice for notice in shell.world.told(Notice) if "project is" in notice.text]
+    assert len(warned) <= 1 and (len(asked) == 3 or "are not in the checkpoint yet" in warned[0].text)
 
 
 def test_what_was_refused_is_asked_about_once_and_a_no_leaves_it_so(shell: WalledWorld) -> None:
