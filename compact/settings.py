@@ -155,19 +155,37 @@ def _checked(key: str, value: Any, default: Any) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     match default:
         case str():
-            good, what = value in POLICY_NAMES, f"one of {', '.join(POLICY_NAMES)}"
+            good = value in POLICY_NAMES
         case bool():
-            good, what = isinstance(value, bool), "true or false"
+            good = isinstance(value, bool)
         case tuple():
             good = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-            value, what = tuple(value) if good else value, "a list of tool names"
+            value = tuple(value) if good else value
         case float():
-            good, what = number, "a number that is not negative"
+            good = number
         case _:
-            good, what = number and isinstance(value, int), "a whole number that is not negative"
+            good = number and isinstance(value, int)
     if not good:
-        raise ValueError(f"[compact] {key} must be {what}, not {value!r}")
+        raise ValueError(f"[compact] {key} must be {_form(default)}, not {value!r}")
     return float(value) if isinstance(default, float) else value
+
+
+def form_of(name: str) -> str:
+    """What the setting of that name takes, in words."""
+    return next(_form(field.default) for field in fields(CompactSettings) if field.name == name)
+
+
+def _form(default: Any) -> str:
+    match default:
+        case str():
+            return f"one of {', '.join(POLICY_NAMES)}"
+        case bool():
+            return "true or false"
+        case tuple():
+            return "a list of tool names"
+        case float():
+            return "a number that is not negative"
+    return "a whole number that is not negative"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from agent.errors import ConfigError
 from agent.permissions.modes import Mode
 from agent.permissions.rule_syntax import Rule
 from agent.permissions.sandbox_settings import SandboxSettings, tightened, with_entries
-from agent.permissions.settings_toml import permissions_path, read_settings
+from agent.permissions.settings_toml import permissions_path, read_settings, typed_value
+from compact import settings
 from compact.prices import Prices
 from compact.settings import current_names
 from transcripts.disk import is_foreign
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from agent.extensions.hooks.hook_table import HookEntry
 
 GIVEN_NONE = GivenSettings()
+SET_BY_COMMAND = "/config"  # where a setting was set
 OFFICIAL_SERVER = "https://api.anthropic.com"
 SWITCHED_OFF = ("0", "false", "no", "off")  # what switches a variable of the environment off
 
@@ -182,9 +185,35 @@ def _with_stricter_wall(
 def _checked(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     if not entries:
         return {}, {}
-    from .settings_schema import check  # 100 ms that a start without settings saves
+    checked: tuple[dict[str, Any], dict[str, str]] = _schema().check(entries)
+    return checked
 
-    return check(entries)
+
+def _schema() -> ModuleType:
+    from . import settings_schema  # 100 ms that a start without settings saves
+
+    return settings_schema
+
+
+def with_setting(config: Config, name: str, text: str) -> Config:
+    """The config with one entry as a person types it, "trigger" of [compact] as "compact.trigger".
+
+    Raises ConfigError that says what the setting takes.
+    """
+    table, _, key = name.rpartition(".")
+    value = {key: typed_value(text)} if table else typed_value(text)
+    values, problems = _checked({table or key: value})
+    if problems:
+        problem = problems[table or key]
+        raise ConfigError(problem if table else f"{name} {problem}")
+    return _with_value(config, SET_BY_COMMAND, table or key, values[table or key])
+
+
+def form_of(name: str) -> str:
+    """What the setting of that name takes, in words."""
+    table, _, key = name.rpartition(".")
+    form: str = settings.form_of(key) if table else _schema().form_of(name)
+    return form
 
 
 def _judged(path: Path | str, name: str, problem: str, value: Any) -> str:

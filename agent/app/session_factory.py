@@ -6,7 +6,7 @@ import dataclasses
 from functools import partial
 from pathlib import Path
 
-from agent.errors import RequestRejected, UsageError
+from agent.errors import ConfigError, RequestRejected, UsageError
 from agent.events import Notice
 from agent.loop.context import ActiveSession, TurnContext
 from agent.ports import HookEvent
@@ -27,6 +27,7 @@ from .context_building import (
     require_price,
 )
 from .options import EFFORTS
+from .setup import RunSetup
 from .skill_access import give_skills
 
 
@@ -131,6 +132,22 @@ class SessionFactory:
         thinking, effort_taken = how_to_think(services.setup, services.selection.facts)
         changed = dataclasses.replace(context.settings, thinking=thinking, effort=effort_taken)
         context.settings = changed.without(*rejected)
+
+    def use_settings(self, session: Session, context: TurnContext, setup: RunSetup) -> None:
+        """Work by other limits from the next request on, also in other sessions of this run.
+
+        Raises ConfigError for limits that make no sense; then nothing is changed.
+        """
+        services, before = self.services, self.services.setup
+        services.setup = setup
+        try:
+            made = request_settings(services, session.folded.opened, context.permissions.rules)
+            made = dataclasses.replace(context.settings, max_tokens=made.max_tokens, cache=made.cache)
+            context.compaction = compaction_state(services, made)
+        except ConfigError:
+            services.setup = before
+            raise
+        context.settings = made.without(*made.rejected)
 
 
 async def raise_wall(session: Session, context: TurnContext) -> str:

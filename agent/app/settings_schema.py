@@ -137,6 +137,11 @@ def check(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     return {name: getattr(found, name) for name in found.model_fields_set}, problems
 
 
+def form_of(name: str) -> str:
+    """What a setting takes, in words."""
+    return FileSettings.model_fields[name].description or ""
+
+
 def _problems(error: ValidationError, entries: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for each in error.errors():
         name = str(each["loc"][0])

@@ -32,7 +32,11 @@ colour-blind-light; without one, choose from a list. The setting `theme` keeps i
 async def set_editing(controller: Controller, argument: str) -> Event | None:
     """Edit with the keys of vim, or again with those of Emacs. Takes on or off; the setting `editing` \
 keeps it."""
-    wanted = {"": "toggle", "on": "vim", "off": "emacs"}.get(argument, argument)
-    if wanted not in ("toggle", *EDITING_MODES):
+    config = controller.setup.config
+    other = "emacs" if config.editing == "vim" else "vim"
+    wanted = {"": other, "on": "vim", "off": "emacs"}.get(argument, argument)
+    if wanted not in EDITING_MODES:
         return Notice("/vim takes on or off", "warning")
+    config = replace(config, editing=wanted, origins={**config.origins, "editing": "/vim"})
+    controller.setup = replace(controller.setup, config=config)
     return ScreenSetting("editing", wanted)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from agent.app.config import Config, form_of, with_setting
 from agent.app.controller import Controller
 from agent.app.options import EFFORTS, NO_EFFORT
 from agent.app.project_items import project_items
@@ -56,7 +57,14 @@ SECRET_SETTINGS: Mapping[str, str] = {
     "token": "ANTHROPIC_AUTH_TOKEN",
     "custom_headers": "ANTHROPIC_CUSTOM_HEADERS",
 }
-OTHER_SETTINGS = ("provider", "notify", "hooks", "status_line", "output_style", "prices")  # not in the list
+OTHER_SETTINGS = ("provider", "notify", "status_line", "output_style", "hooks", "prices")
+CHANGED_AT_ONCE = ("max_tokens", "context_window", "cache")  # and all of [compact]
+OPTIONS_OF_FLAGS = {"context_window": "context_window", "compact.policy": "policy"}  # that set some of these
+# What a command of its own changes in this session, told where the setting is looked at.
+CHANGED_ELSEWHERE = {
+    "allow": "/permissions allow RULE adds one for this session; ",
+    "deny": "/permissions deny RULE adds one for this session; ",
+}
 MAX_DENIED_CALLS = 5  # shown by /permissions, the newest
 MAX_ARGUMENT_CHARS = 80  # shown of a denied call
 SettingRow = tuple[str, Any, str]  # name, value, where it was set
@@ -227,8 +235,8 @@ def _first_argument(arguments: object) -> str:
 
 async def show_settings(controller: Controller, argument: str) -> Event | None:
     """Show the settings in force and where each was set. That is a file, the environment, a flag, or a \
-command. Choose one from the list to change it; `/config NAME` shows the values that it takes, \
-`/config NAME VALUE` sets it for this session."""
+command. Choose one from the list to change it; `/config NAME` shows its value and what it takes, \
+`/config NAME VALUE` sets it for this session, or tells that it holds from the next start on."""
     rows = [*_settings(controller), *_compaction_settings(controller)]
     if argument:
         name, _, value = argument.partition(" ")
@@ -247,7 +255,7 @@ command. Choose one from the list to change it; `/config NAME` shows the values 
 async def _change_named(controller: Controller, name: str, value: str, listed: set[str]) -> Event | None:
     """Change the setting of that name; one of [compact] may be named without its table."""
     tuning = (f"compact.{each.name}" for each in dataclasses.fields(CompactSettings))
-    known = {*listed, *OTHER_SETTINGS, *tuning}
+    known = {*listed, *tuning}
     name = name if name in known or f"compact.{name}" not in known else f"compact.{name}"
     if name not in known:
         short = {each.removeprefix("compact."): each for each in sorted(known)}
@@ -260,16 +268,46 @@ async def _change_named(controller: Controller, name: str, value: str, listed: s
 
 
 async def _change_setting(controller: Controller, name: str, value: str = "") -> Event | None:
-    """Change a setting in this session where that can be, else say where it is changed."""
-    if name in CHANGED_BY:
+    """Change a setting in this session where that can be; without a value show it, or choose one."""
+    if name in CHANGED_BY and (value or controller.chooser is not None or name not in SCREEN_SETTINGS):
         return await CHANGED_BY[name](controller, value)
     if name in SECRET_SETTINGS:
         return Notice(f"{SECRET_SETTINGS[name]} in the environment sets it, from the next start on")
     path = controller.setup.config.user_dir / "settings.toml"
-    here = "--policy changes it for a session; " if name == "compact.policy" else ""
     table = "in [compact] " if name.startswith("compact.") else ""
     entry = f"`{name.removeprefix('compact.')} = {value or '...'}` {table}in {path}"
-    return Notice(f"{here}{entry} changes it from the next start on")
+    at_once = bool(table) or name in CHANGED_AT_ONCE or name in CHANGED_BY
+    elsewhere = CHANGED_ELSEWHERE.get(name, "")
+    if not value:
+        controller.emit(CommandOutput(_told_setting(controller, name)))
+        here = f"/config {name} VALUE sets it for this session; " if at_once else elsewhere
+        return Notice(f"{here}{entry} sets it from the next start on")
+    try:
+        config = with_setting(controller.setup.config, name, value)
+        if not at_once:
+            return Notice(f"{elsewhere}{entry} sets it from the next start on")
+        _use_setting(controller, name, config)
+    except ConfigError as error:
+        return Notice(str(error), "warning")
+    return Notice(f"{_told_setting(controller, name)}; {entry} keeps it")
+
+
+def _use_setting(controller: Controller, name: str, config: Config) -> None:
+    """Work with a setting that was changed from now on. Raises ConfigError."""
+    flagged: dict[str, Any] = {OPTIONS_OF_FLAGS[name]: None} if name in OPTIONS_OF_FLAGS else {}
+    setups = [
+        dataclasses.replace(setup, config=config, options=setup.options._replace(**flagged))
+        for setup in (controller.services.setup, controller.setup)
+    ]
+    controller.factory.use_settings(*controller.in_use, setups[0])
+    controller.setup = setups[1]
+
+
+def _told_setting(controller: Controller, name: str) -> str:
+    """The value in force of a setting, where it was set, and what it takes."""
+    rows = (*_settings(controller), *_compaction_settings(controller, whole=True))
+    value, origin = next((value, origin) for each, value, origin in rows if each == name)
+    return f"{name} = {_shown_value(name, value)} ({origin}); it takes {form_of(name)}"
 
 
 async def _set_mode(controller: Controller, value: str) -> Event | None:
@@ -285,6 +323,7 @@ async def _set_keys(controller: Controller, value: str) -> Event | None:
     return await set_editing(controller, value)
 
 
+SCREEN_SETTINGS = ("theme", "editing")  # whose commands do not show them
 # What changes a setting in this session; without a value, by a menu.
 CHANGED_BY: Mapping[str, Callable[[Controller, str], Awaitable[Event | None]]] = {
     "model": set_model,
@@ -305,7 +344,7 @@ def _settings(controller: Controller) -> Iterator[SettingRow]:
         "permission_mode": (context.permissions.rules.mode, setup.mode, "Shift+Tab or /permissions"),
         "sandbox": (context.permissions.sandbox.summary, setup.sandbox.summary, "/sandbox"),
     }
-    for name in (*FLAG_SETTINGS, *PLAIN_SETTINGS, *SECRET_SETTINGS):
+    for name in (*FLAG_SETTINGS, *PLAIN_SETTINGS, *SECRET_SETTINGS, *OTHER_SETTINGS):
         value, origin = getattr(setup.config, name), setup.config.origins.get(name, "default")
         if name in FLAG_SETTINGS and (given := getattr(setup.options, name)) is not None:
             flag = f"--{name.replace('_', '-')}"
@@ -316,24 +355,27 @@ def _settings(controller: Controller) -> Iterator[SettingRow]:
         yield (name, value, origin) if now == then else (name, now, command)
 
 
-def _compaction_settings(controller: Controller) -> Iterator[SettingRow]:
-    """The entries of [compact] that differ from the defaults, and always the policy."""
+def _compaction_settings(controller: Controller, whole: bool = False) -> Iterator[SettingRow]:
+    """The entries of [compact]: those that differ from the defaults, and always the policy."""
     setup, origins = controller.setup, controller.setup.config.origins
     settings = controller.in_use[1].compaction.settings
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
-        if value == field.default and field.name != "policy":
+        if value == field.default and field.name != "policy" and not whole:
             continue
         flag = "--policy" if field.name == "policy" and setup.options.policy else ""
         yield f"compact.{field.name}", value, flag or origins.get(f"compact.{field.name}", "default")
 
 
 def _shown_value(name: str, value: Any) -> str:
-    if value in (None, (), {}):
+    if value in (None, (), {}, ""):
         return "-"
     if name in SECRET_SETTINGS:
         return "set"
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if name == "hooks":
+        return f"{pluralize(len(value), 'hook')}, see /hooks"
+    text = ", ".join(map(str, value)) if isinstance(value, tuple | Mapping) else str(value)
+    return text.lower() if isinstance(value, bool) else text
 
 
 async def show_hooks(controller: Controller, argument: str) -> Event | None:

@@ -33,6 +33,14 @@ def permissions_path(user_dir: Path, folder: Path) -> Path:
     return user_dir / "projects" / f"{name}.toml"
 
 
+def typed_value(text: str) -> Any:
+    """The value that a person types for a setting: as in a file, where a text may stand without quotes."""
+    try:
+        return text if _LONG_KEY.search(text) else tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
+        return text
+
+
 def read_settings(path: Path) -> dict[str, Any]:
     """The entries of a TOML file of settings, whatever stands in its place; none where nothing does.
 

@@ -247,8 +247,8 @@ class Terminal(LiveScreen):
         return VIM_MODES.get(self.app.vi_state.input_mode, "NORMAL")
 
     def set_editing(self, keys: str) -> None:
-        """Edit with the keys of "vim", of "emacs", or ("toggle") the others."""
-        wants_vim = keys == "vim" or (keys == "toggle" and not self.vim_mode)
+        """Edit with the keys of "vim" or of "emacs"."""
+        wants_vim = keys == "vim"
         self.app.editing_mode = EditingMode.VI if wants_vim else EditingMode.EMACS
         self.app.cursor = ModalCursorShapeConfig() if wants_vim else SimpleCursorShapeConfig()
         self.begin_writing()

@@ -1,6 +1,7 @@
 """/model, /effort, /permissions, /config and /hooks against the strict server."""
 
 import asyncio
+import json
 import re
 import time
 from dataclasses import replace
@@ -10,8 +11,10 @@ import pytest
 
 from agent.app.config import Config, load_config
 from agent.app.controller import next_mode
+from agent.app.settings_schema import FileSettings
 from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
+from agent.commands.settings_commands import SECRET_SETTINGS
 from agent.errors import UsageError
 from agent.events import ScreenSetting
 from agent.model.anthropic.client import AnthropicModel
@@ -258,8 +261,14 @@ def test_config_takes_a_name_and_a_value(tmp_path: Path) -> None:
         shown = await run.do("/permissions mode manual")
         assert "mode   manual: asks before edits, and before a command that does more than read" in shown
         assert "leaves the wall" not in shown
-        assert "`trigger = 9` in [compact] in /" in await run.do("/config trigger 9")
-        assert "`notify = ...` in /" in await run.do("/config notify")
+        told = await run.do("/config notify")
+        assert "notify = true (default); it takes true or false" in told and "from the next start on" in told
+        assert "from the next start on" in await run.do("/config notify false")
+        assert await run.do("/config notify perhaps") == "notify takes true or false, not 'perhaps'"
+        told = await run.do("/config editing")
+        assert "editing = emacs (default); it takes one of emacs, vim" in told
+        assert "/config editing VALUE sets it for this session" in told
+        assert "/permissions deny RULE adds one" in await run.do("/config deny")
         told = await run.do("/config key sk-123456789")
         assert told == "ANTHROPIC_API_KEY in the environment sets it, from the next start on"
         assert await run.do("/config them") == "there is no setting them; did you mean theme?"
@@ -271,6 +280,41 @@ def test_config_takes_a_name_and_a_value(tmp_path: Path) -> None:
         assert run.emitted(ScreenSetting) == [ScreenSetting("editing", "vim")]
         assert "mode   manual" in await run.do("/config permission_mode")
         assert await run.do("/config effort") == "" and len(chooser.menus) == 4
+
+    run_controller(tmp_path, work)
+
+
+def test_limits_are_changed_within_a_session_and_hold_in_the_next(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello")
+        told = await run.do("/config trigger 90_000")
+        assert told.startswith("compact.trigger = 90000 (/config); it takes a whole number")
+        assert "`trigger = 90_000` in [compact] in /" in told and told.endswith(" keeps it")
+        await run.do("/config compact.policy classic", "/config max_tokens 4000", "/config cache 1h")
+        await run.do("/config context_window 100_000", "hello")
+        assert run.server.requests[-1]["max_tokens"] == 4000
+        assert b'"ttl": "1h"' in json.dumps(run.server.requests[-1]).encode()
+        shown = await run.do("/clear", "/config")
+        state = run.controller.in_use[1].compaction
+        assert (state.settings.policy, state.settings.trigger) == ("classic", 90_000)
+        assert state.window.size == 100_000
+        assert re.search(r"^context_window +100000 +\(/config\)$", shown, re.MULTILINE)
+        whole = "a whole number that is not negative"
+        assert await run.do("/config trigger much") == f"[compact] trigger must be {whole}, not 'much'"
+        assert await run.do("/config cache 2h") == "cache takes one of 5m, 1h, not '2h'"
+        assert run.controller.in_use[1].compaction.settings.trigger == 90_000
+
+    run_controller(tmp_path, work, policy="thrifty")
+
+
+def test_every_setting_is_listed_and_told_with_what_it_takes(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        names = {line.split()[0] for line in (await run.do("/config")).splitlines() if "  (" in line}
+        assert names >= FileSettings.model_fields.keys() - {"compact"}
+        for name in sorted(names - SECRET_SETTINGS.keys()):
+            assert await run.do(f"/config {name}"), name
+        assert "hooks = - (default); it takes a table" in await run.do("/config hooks")
+        assert "micro_min_chars = 120 (default); it takes a whole" in await run.do("/config micro_min_chars")
 
     run_controller(tmp_path, work)
 
