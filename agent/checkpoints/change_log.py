@@ -117,13 +117,36 @@ def copy_log(root: Path, old_sid: str, new_sid: str) -> None:
         replace_private(new, read_regular(old, MAX_LOG_BYTES))
 
 
-def read_changes(path: Path) -> tuple[list[FileChange], set[str]]:
-    """(changes, gaps) in a file; a torn or foreign line is passed over.
+class OtherLogs:
+    """What other sessions of the project record from now on. Blocks on the disk and raises no OSError."""
+
+    def __init__(self, own: ChangeLog) -> None:
+        self._folder, self._own = checkpoints_folder(own.root), f"{own.sid}.jsonl"
+        self._known = self._sizes()
+
+    def left(self) -> dict[str, list[PathState | None]]:
+        """The states in which they left each path that they changed, None for what they change right now."""
+        found: dict[str, list[PathState | None]] = {}
+        for name, size in self._sizes().items():
+            if size > (known := self._known.get(name, 0)):
+                for change in read_changes(self._folder / name, known)[0]:
+                    found.setdefault(change.path, []).append(change.after)
+        return found
+
+    def _sizes(self) -> dict[str, int]:
+        with suppress(OSError):
+            logs = (path for path in self._folder.glob("*.jsonl") if path.name != self._own)
+            return {path.name: path.stat().st_size for path in logs}
+        return {}
+
+
+def read_changes(path: Path, start: int = 0) -> tuple[list[FileChange], set[str]]:
+    """(changes, gaps) in a file, from byte `start` on; a torn or foreign line is passed over.
 
     Lines about one path at one seq are one change: the first tells how it was before, the last how it ended.
     """
     try:
-        lines = read_regular(path, MAX_LOG_BYTES).decode("utf-8", "surrogateescape").splitlines()
+        lines = read_regular(path, MAX_LOG_BYTES)[start:].decode("utf-8", "surrogateescape").splitlines()
     except OSError:
         return [], set()
     changes: dict[tuple[int, str], FileChange] = {}

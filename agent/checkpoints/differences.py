@@ -13,7 +13,7 @@ from tools.files.patch import unified_diff
 
 from .change_log import FileChange
 from .recorder import Checkpoints
-from .snapshot import PathState
+from .snapshot import THEIRS, PathState
 
 MAX_COMPARED_FILE_BYTES = 4 << 20
 _Piece = tuple[bytes, bytes]
@@ -55,6 +55,8 @@ def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[Fi
         return []
     end = changes[-1].after
     ended = kind if end is None or end.kind == "unseen" else end.kind
+    if {change.after for change in changes} == {THEIRS}:
+        return [FileDifference(path, "theirs", why="another session recorded this change as well")]
     how = "new" if before.kind == "none" else "gone" if ended == "none" else "changed"
     if old is None or now is None:
         return [FileDifference(path, how, why="too large to compare, or not kept")]

@@ -13,15 +13,15 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from tools.files.safe_open import closing, safe_open
 
 from .change_log import FileChange
-from .recorder import Checkpoints
-from .snapshot import PathState
+from .recorder import Checkpoints, is_left
+from .snapshot import THEIRS, PathState
 
 Action = Literal["restore", "create", "remove", "mode", "lost"]
 _MAX_DIFFED_LINES = 4_000  # of both contents together; above, moved lines are not told apart
@@ -56,6 +56,10 @@ def plan_restore(checkpoints: Checkpoints, to_seq: int) -> list[RestoreStep]:
         if change.seq >= to_seq:
             first.setdefault(change.path, change)
             last[change.path] = change
+    theirs = checkpoints.recording.left_by_others()
+    for path, change in last.items():
+        if change.after is not None and is_left(change.after, theirs.get(path)):
+            last[path] = replace(change, after=THEIRS)
     steps = (_step(checkpoints, first[path].before, last[path]) for path in sorted(first))
     return [step for step in steps if step is not None]
 

@@ -11,16 +11,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from transcripts.session_lock import RECORDS_FOLDER
 
-from .change_log import ChangeLog, FileChange, checkpoints_folder
+from .change_log import ChangeLog, FileChange, OtherLogs, checkpoints_folder
 from .content_store import ContentStore
-from .snapshot import NOTHING, UNSEEN, ProjectScanner, ProjectSnapshot, SnapshotLimits, parents
+from .snapshot import (
+    NOTHING,
+    THEIRS,
+    UNSEEN,
+    PathState,
+    ProjectScanner,
+    ProjectSnapshot,
+    SnapshotLimits,
+    parents,
+)
 
 MAX_INCOMPLETE_SCANS = 3  # scans that ran into a limit; after these, commands are not covered any more
 
@@ -46,6 +55,7 @@ class SharedRecording:
     complete   whether the newest scan came to its end
     unread     of how many files the newest scan could not store the contents; None before the first
     warned     of what the person was told that it is not covered
+    others     what other sessions record since the first command began
     scanning   held while the project is looked through
     """
 
@@ -59,6 +69,7 @@ class SharedRecording:
     complete: bool = True
     unread: int | None = None
     warned: Literal["", "changes", "nothing"] = ""
+    others: OtherLogs | None = None
     scanning: threading.Lock = field(default_factory=threading.Lock)
 
     def scan(self) -> ProjectSnapshot:
@@ -70,6 +81,10 @@ class SharedRecording:
             self.log.note_gap(f"only {count:,} files of the project could be looked at in time")
         self.complete = snapshot.complete
         return snapshot
+
+    def left_by_others(self) -> dict[str, list[PathState | None]]:
+        """The states in which other sessions left what they changed since commands are recorded here."""
+        return {} if self.others is None else self.others.left()
 
     def coverage(self) -> Literal["all", "changes", "nothing"]:
         """What is known afterwards of a command that would run now: all, or only which files it changed.
@@ -163,6 +178,7 @@ class Checkpoints:
             self._finish_command()
             if shared.incomplete_scans >= MAX_INCOMPLETE_SCANS:
                 return
+            shared.others = shared.others or OtherLogs(self.log)
             snapshot = self._record_commands() or self.recording.scan()
             shared.incomplete_scans = 0 if snapshot.complete else shared.incomplete_scans + 1
             self._commanding = True
@@ -206,12 +222,14 @@ class Checkpoints:
         seq, before = shared.before
         crashed, shared.crashed = shared.crashed, False
         after = self.recording.scan()
+        theirs = shared.left_by_others()
         for name in sorted((before.states.keys() | after.states.keys()) - shared.announced):
             old, new = before.at(name), after.at(name)
             if new == UNSEEN:
                 new = self.scanner.state(name, self.limits.max_file_bytes)
             if old not in (new, UNSEEN) and self.scanner.differ(name, old, new):
-                self.log.add(FileChange(seq, name, old, UNSEEN if crashed else new))
+                left = UNSEEN if crashed else THEIRS if is_left(new, theirs.get(name)) else new
+                self.log.add(FileChange(seq, name, old, left))
         return after
 
     def uncovered(self) -> list[str]:
@@ -226,6 +244,11 @@ class Checkpoints:
         if self.scanner.store.full:
             lines.append(f"there is no room for more under {self.scanner.store.folder}")
         return lines
+
+
+def is_left(state: PathState, by_others: Sequence[PathState | None] | None) -> bool:
+    """Whether others left a path in this state, as far as they can tell, or still change it."""
+    return any(left in (state, None, THEIRS) for left in by_others or ())
 
 
 def _covered_name(root: Path, path: Path) -> str | None:

@@ -60,6 +60,7 @@ class PathState:
 
 
 NOTHING, UNSEEN = PathState("none"), PathState("unseen")
+THEIRS = PathState("unseen", value="theirs")  # how another session left what changed during a command of ours
 
 
 @dataclass(slots=True)

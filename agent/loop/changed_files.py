@@ -9,12 +9,14 @@ from dataclasses import replace
 
 from agent.checkpoints.change_log import FileChange
 from agent.checkpoints.recorder import Checkpoints
+from agent.checkpoints.snapshot import THEIRS
 from agent.events import Emit, Notice
 from tools.base import ToolResult
 from tools.files.text_encoding import pluralize
 from transcripts.messages import TextBlock
 
 MAX_SHOWN_FILES = 3  # of each kind, on the person's line
+_BY_OTHERS = "by another session too"
 MAX_TOLD_FILES = 8  # of all kinds; the model can look at more itself
 
 
@@ -55,14 +57,14 @@ def with_changed_files(result: ToolResult, changes: Sequence[FileChange]) -> Too
 
 
 def _by_kind(changes: Sequence[FileChange]) -> Mapping[str, list[str]]:
-    """The paths that are "changed", "new" and "gone"; a folder shows in its files."""
+    """The paths that are "changed", "new", "gone" or somebody else's as well; a folder shows in its files."""
     found: dict[str, list[str]] = {}
     for change in changes:
         after = change.after.kind if change.after is not None else "unseen"
         if "dir" not in (change.before.kind, after):
             kind = "new" if change.before.kind == "none" else "gone" if after == "none" else "changed"
-            found.setdefault(kind, []).append(change.path)
-    return {kind: found[kind] for kind in ("changed", "new", "gone") if kind in found}
+            found.setdefault(_BY_OTHERS if change.after == THEIRS else kind, []).append(change.path)
+    return {kind: found[kind] for kind in ("changed", "new", "gone", _BY_OTHERS) if kind in found}
 
 
 def _names(names: Sequence[str], most: int) -> str:

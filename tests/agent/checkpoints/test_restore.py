@@ -7,8 +7,10 @@ from random import Random
 
 import pytest
 
+from agent.checkpoints.differences import differences
 from agent.checkpoints.file_restore import line_counts, plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
+from agent.checkpoints.snapshot import THEIRS
 from tests.sampling import sampled
 
 from .project import Seq, run, tree, write
@@ -144,6 +146,35 @@ def test_what_somebody_else_changed_since_is_kept_unless_asked_for(
     assert "somebody else" in reason and (root / "a").read_text() == "mine"
     assert restore(checkpoints, plan_restore(checkpoints, 1), True) == {}
     assert (root / "a").read_text() == "old"
+
+
+def test_what_another_session_recorded_while_a_command_ran_is_kept_unless_asked_for(
+    root: Path, seq: Seq, checkpoints: Checkpoints
+) -> None:
+    """Also where the other records it only after the command has ended here."""
+    (root / "mine").write_text("old")
+    other, slow = Checkpoints(root, "s2", seq), Checkpoints(root, "s3", seq)
+    write(other, root / "before", "theirs")
+    checkpoints.begin()
+    slow.begin()
+    (root / "mine").write_text("new")
+    write(other, root / "theirs", "theirs")
+    (root / "late").write_text("theirs")
+    checkpoints.finish()
+    assert {change.path: change.after == THEIRS for change in checkpoints.log.changes} == {
+        "late": False,
+        "mine": False,
+        "theirs": True,
+    }
+    assert [(one.path, one.how) for one in differences(checkpoints)][2] == ("theirs", "theirs")
+    (root / "mine").write_text("newer")  # by the command that still runs
+    slow.finish()
+    plan = plan_restore(checkpoints, 1)
+    assert {step.path for step in plan if step.changed_since} == {"late", "mine", "theirs"}
+    assert set(restore(checkpoints, plan, False)) == set(plan) and (root / "late").exists()
+    restore(checkpoints, plan, True)
+    assert (root / "mine").read_text() == "old" and not (root / "theirs").exists()
+    assert (root / "before").exists()
 
 
 def test_a_restore_can_be_undone(root: Path, seq: Seq, checkpoints: Checkpoints) -> None:
