@@ -21,7 +21,7 @@ from agent.permissions.modes import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from tools.person_answer import ANSWERS
 
-from .question_form import QuestionForm
+from .question_form import LISTEN_DELAY_S, QuestionForm
 from .render import render_diff
 from .terminal_text import (
     RenderContext,
@@ -35,7 +35,6 @@ from .terminal_text import (
     wrap,
 )
 
-LISTEN_DELAY_S = 0.6  # without a key, before keys are answers: slower than people type
 MIN_BODY_ROWS = 3
 MIN_ROWS_WITH_AIR = 14  # blank lines around what is asked for
 Answer = tuple[str, str, Allow | None]  # its letter, what it says, what it means

@@ -25,7 +25,7 @@ from .approval import full_question
 from .input_editor import EXIT_WORDS, delete_grapheme, move_by_grapheme
 from .keyboard import FOCUS_IN, FOCUS_OUT
 from .picker import add_picker_keys
-from .question_form import add_form_keys
+from .question_form import SURE_S, add_form_keys
 from .repl_state import QueuedInput, ReplState, find_images
 from .terminal_text import one_line
 
@@ -57,6 +57,7 @@ def build_key_bindings(state: ReplState) -> KeyBindings:
     picking = Condition(lambda: state.picker.state is not None and state.approval.panel is None)
     add_picker_keys(bindings, state.picker, picking)
     form = state.approval.form
+    form.say = lambda hint: state.status_hint.show("answers", hint, SURE_S)
     add_form_keys(bindings, form, Condition(lambda: form.state is not None and state.approval.panel is None))
     return bindings
 
@@ -89,7 +90,8 @@ def _add_grapheme_keys(bindings: KeyBindings, state: ReplState) -> None:
     buffer, approval = state.editor.buffer, state.approval
     reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
     writing = Condition(lambda: get_app().current_buffer is buffer)
-    typing = (writing | reasoning | is_searching) & ~vi_navigation_mode
+    asked = Condition(lambda: approval.form.state is not None and approval.panel is None)
+    typing = (writing | reasoning | asked | is_searching) & ~vi_navigation_mode
     for at, deleting, moving in ((-1, "backspace", ("left", "c-b")), (1, "delete", ("right", "c-f"))):
         bindings.add(deleting, filter=typing)(
             lambda event, at=at: delete_grapheme(event.current_buffer, at),

@@ -183,7 +183,10 @@ class ScreenLayout:
         self._input_window = Window(control)
         self._reason_window = Window(BufferControl(self._reason))
         self._picker_window = picker_window()
-        windows = [self._input_window, self._reason_window, self._picker_window, Window(self._search)]
+        self._words = BufferControl()  # one's own, on a question of the model
+        self._words_window = Window(self._words)
+        dialogs = [self._reason_window, self._words_window, self._picker_window]
+        windows = [self._input_window, *dialogs, Window(self._search)]
         self.layout = Layout(HSplit(windows), focused_element=self._input_window)
 
     def compose(self) -> Frame:
@@ -246,6 +249,8 @@ class ScreenLayout:
         wanted = self._reason_window if self._state.approval.panel is not None else self._input_window
         if _chooses(self._state) and self._state.approval.panel is None:
             wanted = self._picker_window
+            if (form := self._state.approval.form.state) is not None:
+                wanted, self._words.buffer = self._words_window, form.own
         layout = self.layout
         if layout.current_window is wanted or (layout.is_searching and wanted is self._input_window):
             return

@@ -236,7 +236,7 @@ class Picker:
         if state.menu.switches and text == " ":
             self.enter()
         elif state.menu.filters:
-            self.state = search_menu(state.menu, state.words + " ".join(text.split("\n")))
+            self.state = search_menu(state.menu, state.words + text)
         elif (row := state.menu.row_for_key(text)) is not None:
             self._take(row)
 
@@ -286,7 +286,7 @@ def bind_dialog_keys(
     """Bind the keys of what has the place of the input; it takes what is typed and pasted, too."""
     for key, act in actions.items():
         bindings.add(key, filter=active)(lambda event, act=act: act())
-    bindings.add(Keys.BracketedPaste, filter=active)(lambda event: take(event.data))
+    bindings.add(Keys.BracketedPaste, filter=active)(lambda event: take(" ".join(event.data.splitlines())))
 
     @bindings.add(Keys.Any, filter=active)
     def _(event: KeyPressEvent) -> None:

@@ -1,6 +1,7 @@
 """Questions of the model in the place of the input: options, and a row for an answer in one's own words.
 
-Several questions come one after the other; the arrows to the left and right go back and on.
+Several questions come one after the other; the arrows to the left and right go back and on, where they do not
+move in what is written. Keys are dropped, with a hint, until a question has been visible for a while.
 """
 
 from __future__ import annotations
@@ -8,26 +9,30 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import FilterOrBool
 from prompt_toolkit.key_binding import KeyBindings
 
-from .picker import ANSWER_DELAY_S, ERASING_KEYS, MARKER, bind_dialog_keys
+from .input_drawing import draw_one_row
+from .input_editor import delete_grapheme, move_by_grapheme
+from .picker import ANSWER_DELAY_S, MARKER, bind_dialog_keys
 from .terminal_text import (
     RenderContext,
     cell_width,
     clip,
     clip_painted,
     hang,
-    longest_end,
     one_line,
     prose_line,
-    typed_line,
     wrap,
 )
+
+LISTEN_DELAY_S = 0.6  # without a key, before keys are answers: slower than people type
+SURE_S = 2.0  # within which a second Esc drops what was answered
 
 OTHER_LABEL = "Other: "
 OTHER_HINT = "type your own answer"
@@ -36,6 +41,10 @@ ONE_ANSWER_KEYS = "Enter or a digit chooses · type your own answer · Esc decli
 SEVERAL_ANSWERS_KEYS = "Space or a digit marks · Enter goes on · type your own answer · Esc declines"
 SHORT_KEYS = "digit or Enter · Esc declines"
 SEVERAL_QUESTIONS_KEYS = " · ← → other questions"
+WAITS_HINT = "A question waits: press the key again"
+SURE_HINT = "Esc again declines, and drops what you answered"
+MIN_QUESTION_ROWS = 3
+MIN_ROWS_WITH_MORE = 6  # the keys, and what the question is about
 
 
 @dataclass(slots=True)
@@ -44,10 +53,12 @@ class FormState:
 
     questions: Sequence[Mapping[str, Any]]
     chosen: list[set[int]]
-    words: list[str]
+    words: list[Buffer]
     asker: str = ""
     at: int = 0
     marked: int = 0
+    scroll: int = 0  # the row of the question that is shown first, where not all of it fits
+    page: int = 1  # how many rows of it are shown then
 
     @property
     def options(self) -> Sequence[Mapping[str, Any]]:
@@ -70,21 +81,36 @@ class FormState:
         found = {}
         for asked, chosen, words in zip(self.questions, self.chosen, self.words, strict=True):
             labels = [str(asked["options"][at]["label"]) for at in sorted(chosen)]
-            found[str(asked["question"])] = ", ".join([*labels, *filter(None, [words.strip()])])
+            found[str(asked["question"])] = ", ".join([*labels, *filter(None, [words.text.strip()])])
         return found
+
+    @property
+    def own(self) -> Buffer:
+        """One's own words on the question that is shown."""
+        return self.words[self.at]
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was answered or written."""
+        return any(self.chosen) or any(words.text.strip() for words in self.words)
 
 
 class QuestionForm:
-    """Asks questions. `state` is what is on the screen, or None; `on_change` is called where that changes."""
+    """Asks questions. `state` is what is on the screen, or None; `on_change` is called where that changes.
+
+    `say` shows a hint on the last key for a moment.
+    """
 
     def __init__(
         self, on_change: Callable[[], None], monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self.state: FormState | None = None
         self.on_change = on_change
+        self.say: Callable[[str], None] = lambda hint: None
         self._monotonic = monotonic
         self._answer: asyncio.Future[dict[str, str] | None] | None = None
-        self._shown_at = 0.0
+        self._listens_at = 0.0
+        self._sure_until = 0.0  # a second Esc declines
 
     async def ask(self, questions: Sequence[Mapping[str, Any]], asker: str = "") -> dict[str, str] | None:
         """The answers by question, None where the person declines; cancelling takes it off the screen.
@@ -92,14 +118,24 @@ class QuestionForm:
         `asker` names who asks, "" for the session itself.
         """
         self._answer = asyncio.get_running_loop().create_future()
-        self.state = FormState(questions, [set() for _ in questions], ["" for _ in questions], asker)
-        self._shown_at = self._monotonic()
+        words = [Buffer(multiline=False) for _ in questions]
+        self.state = FormState(questions, [set() for _ in questions], words, asker)
+        self._listens_at, self._sure_until = self._monotonic() + LISTEN_DELAY_S, 0.0
         self.on_change()
         try:
             return await self._answer
         finally:
             self.state, self._answer = None, None
             self.on_change()
+
+    def hears(self) -> bool:
+        """Whether a key is meant for the question; one that came too early says so, and begins that anew."""
+        now = self._monotonic()
+        if self.state is None or now >= self._listens_at:
+            return self.state is not None
+        self._listens_at = now + LISTEN_DELAY_S
+        self.say(WAITS_HINT)
+        return False
 
     def move(self, by: int) -> None:
         """Mark another row; behind the last comes the first."""
@@ -111,14 +147,25 @@ class QuestionForm:
         state = self.state
         if state is not None and 0 <= state.at + by < len(state.questions):
             state.at += by
-            state.marked = min(
-                state.chosen[state.at], default=len(state.options) if state.words[state.at] else 0
-            )
+            state.scroll = 0
+            state.marked = min(state.chosen[state.at], default=len(state.options) if state.own.text else 0)
+
+    def turn(self, by: Literal[-1, 1]) -> None:
+        """Left and right: through what is written, else to the other questions."""
+        if self.state is not None and self.state.writing and self.state.own.text:
+            move_by_grapheme(self.state.own, by)
+        else:
+            self.go(by)
+
+    def page(self, by: int) -> None:
+        """Show the rows of the question before or after those that are shown."""
+        if self.state is not None:
+            self.state.scroll = max(self.state.scroll + by * self.state.page, 0)
 
     def type(self, text: str) -> None:
         """Choose by a digit or the space bar, else write one's own answer."""
         state = self.state
-        if state is None or not self._settled:
+        if state is None:
             return
         if not state.writing and text == " ":
             self._choose(state.marked)
@@ -126,19 +173,14 @@ class QuestionForm:
             self._choose(int(text) - 1)
         else:
             state.marked = len(state.options)
-            state.words[state.at] += " ".join(text.split("\n"))
-
-    def erase(self, kept: Callable[[str], str]) -> None:
-        """Take something off one's own words."""
-        if self.state is not None:
-            self.state.words[self.state.at] = kept(self.state.words[self.state.at])
+            state.own.insert_text(text)
 
     def enter(self) -> None:
         """Take what is marked or written, and go on."""
         state = self.state
-        if state is None or not self._settled:
+        if state is None:
             return
-        answered = state.chosen[state.at] or state.words[state.at].strip()
+        answered = state.chosen[state.at] or state.own.text.strip()
         if state.writing and not answered:
             return
         if not state.writing and (not state.several or not answered):
@@ -146,17 +188,28 @@ class QuestionForm:
         elif not state.several:
             state.chosen[state.at].clear()
         if not state.several and not state.writing:
-            state.words[state.at] = ""
+            state.own.reset()
         self._go_on()
+
+    def escape(self) -> None:
+        """Decline; the second time where something was answered or written, which would be lost."""
+        now = self._monotonic()
+        if self.state is not None and self.state.begun and now >= self._sure_until:
+            self._sure_until = now + SURE_S
+            self.say(SURE_HINT)
+        else:
+            self.decline()
+
+    def delete(self) -> None:
+        """Ctrl-D: delete forward in what is written, else decline."""
+        if self.state is not None and self.state.writing and self.state.own.text:
+            delete_grapheme(self.state.own, 1)
+        else:
+            self.escape()
 
     def decline(self) -> None:
         """Answer nothing."""
         self._end(None)
-
-    @property
-    def _settled(self) -> bool:
-        """Whether keys are answers: those typed for what stood there before are not."""
-        return self._monotonic() - self._shown_at >= ANSWER_DELAY_S
 
     def _choose(self, row: int) -> None:
         state = self.state
@@ -175,7 +228,7 @@ class QuestionForm:
         assert state is not None
         if state.at + 1 < len(state.questions):
             self.go(1)
-            self._shown_at = self._monotonic()
+            self._listens_at = self._monotonic() + ANSWER_DELAY_S
         else:
             self._end(state.answers())
 
@@ -185,30 +238,62 @@ class QuestionForm:
 
 
 def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str], tuple[int, int]]:
-    """The question in at most `rows` lines, and where the cursor is: (row, column)."""
-    head = _head(state, ctx)
-    keys = SEVERAL_ANSWERS_KEYS if state.several else ONE_ANSWER_KEYS
-    keys += SEVERAL_QUESTIONS_KEYS if len(state.questions) > 1 else ""
-    foot = ["", ctx.hint(keys, SHORT_KEYS)]
-    for described in (range(len(state.options)), (state.marked,), ()):  # as much as fits
-        body = [row for at in range(len(state.options)) for row in _option(state, at, at in described, ctx)]
-        if len(head) + len(body) + 1 + len(foot) <= rows:
-            break
+    """The question in at most `rows` lines, and where the cursor is: (row, column).
+
+    Where not all of it fits, the marked row is there, and the question can be scrolled.
+    """
+    asked = [*(_label(state, ctx) if rows >= MIN_ROWS_WITH_MORE else ()), *_question(state, ctx)]
+    foot = [_keys(state, ctx)]
     own, column = _own_words(state, ctx)
-    lines = [*head, *body, own][-max(rows - 2, 1) :]
-    cursor = (len(lines) - 1, column)
-    lines += foot if rows >= len(lines) + 2 else []
-    return [clip_painted(line, ctx.columns) for line in lines], cursor
+    for described in (range(len(state.options)), (state.marked,), ()):  # as much as fits
+        answers = [_option(state, at, at in described, ctx) for at in range(len(state.options))]
+        head, body = ["", *asked, ""], [*(row for answer in answers for row in answer), own]
+        if len(head) + len(body) + 1 + len(foot) <= rows:
+            lines = [*head, *body, "", *foot]
+            return [clip_painted(line, ctx.columns) for line in lines], (len(head) + len(body) - 1, column)
+    foot = foot if rows >= MIN_ROWS_WITH_MORE else []
+    room = rows - len(foot)
+    kept = max(room - min(len(asked), MIN_QUESTION_ROWS), 1)
+    marked = sum(map(len, answers[: state.marked]))
+    first = max(0, min(marked - (kept > 2), len(body) - kept))
+    shown = body[first : first + kept]
+    head = _scrolled(state, asked, room - len(shown), ctx)
+    cursor = (len(head) + marked - first, 0)
+    if shown[-1] is own:
+        cursor = (len(head) + len(shown) - 1, column)
+    return [clip_painted(line, ctx.columns) for line in (*head, *shown, *foot)], cursor
 
 
-def _head(state: FormState, ctx: RenderContext) -> list[str]:
-    asked = state.questions[state.at]
-    header = one_line(str(asked.get("header") or ""))[:MAX_SHOWN_HEADER_CHARS]
+def _label(state: FormState, ctx: RenderContext) -> list[str]:
+    """Who asks, what it is about, which question it is of several; [] where there is nothing to tell."""
+    header = one_line(str(state.questions[state.at].get("header") or ""))[:MAX_SHOWN_HEADER_CHARS]
     place = f"{state.at + 1} of {len(state.questions)}" if len(state.questions) > 1 else ""
     asker = f"[{one_line(state.asker)}]" if state.asker else ""
     label = " · ".join(filter(None, (asker, header, place)))
-    above = [ctx.clipped("dim", label)] if label else []
-    return ["", *above, *ctx.wrapped("bold", prose_line(str(asked["question"]))), ""]
+    return [ctx.clipped("dim", label)] if label else []
+
+
+def _question(state: FormState, ctx: RenderContext) -> list[str]:
+    return ctx.wrapped("bold", prose_line(str(state.questions[state.at]["question"])))
+
+
+def _scrolled(state: FormState, asked: list[str], room: int, ctx: RenderContext) -> list[str]:
+    """The rows of a question from where it is scrolled to, with a row that tells so where it is too long."""
+    if len(asked) <= room:
+        return asked
+    state.page = max(room - 1, 1)
+    first = state.scroll = min(state.scroll, len(asked) - state.page)
+    last = first + state.page
+    place = f"{first + 1}-{last} of {len(asked)}"
+    return [*asked[first:last], ctx.hint(f"lines {place} · PgUp PgDn", f"{place} PgDn")][:room]
+
+
+def _keys(state: FormState, ctx: RenderContext) -> str:
+    keys = SEVERAL_ANSWERS_KEYS if state.several else ONE_ANSWER_KEYS
+    moves = state.writing and state.own.text  # the arrows, through what is written
+    return ctx.hint(
+        keys + (SEVERAL_QUESTIONS_KEYS if len(state.questions) > 1 and not moves else ""), SHORT_KEYS
+    )
 
 
 def _option(state: FormState, at: int, described: bool, ctx: RenderContext) -> list[str]:
@@ -224,24 +309,32 @@ def _option(state: FormState, at: int, described: bool, ctx: RenderContext) -> l
 
 
 def _own_words(state: FormState, ctx: RenderContext) -> tuple[str, int]:
-    """The row for one's own answer, and the column behind it."""
-    words = typed_line(state.words[state.at])
+    """The row for one's own answer, and the column of its cursor."""
     label = f"{MARKER if state.writing else ' ' * len(MARKER)}{len(state.options) + 1} {OTHER_LABEL}"
-    typed = longest_end(words, max(ctx.columns - cell_width(label) - 1, 1))
+    room = max(ctx.columns - cell_width(label), 1)
+    typed, column = draw_one_row(state.own, "", replace(ctx, columns=room))
     painted = ctx.paint("accent", label) if state.writing else label
-    hint = "" if words else ctx.paint("dim", clip(OTHER_HINT, max(ctx.columns - cell_width(label), 1)))
-    return painted + typed + hint, cell_width(label) + cell_width(typed)
+    hint = "" if state.own.text else ctx.paint("dim", clip(OTHER_HINT, room))
+    return painted + typed + hint, cell_width(label) + column
 
 
 def add_form_keys(bindings: KeyBindings, form: QuestionForm, active: FilterOrBool) -> None:
-    """The keys of a question; while it is there no other key may do anything to the draft."""
+    """The keys of a question. Others edit one's own words, and none does anything to the draft."""
     actions: dict[str, Callable[[], None]] = {
         **dict.fromkeys(("up", "c-p", "s-tab"), partial(form.move, -1)),
         **dict.fromkeys(("down", "c-n", "tab"), partial(form.move, 1)),
-        **dict.fromkeys(("escape", "c-d"), form.decline),
-        "left": partial(form.go, -1),
-        "right": partial(form.go, 1),
+        "left": partial(form.turn, -1),
+        "right": partial(form.turn, 1),
+        "pageup": partial(form.page, -1),
+        "pagedown": partial(form.page, 1),
         "enter": form.enter,
-        **{key: partial(form.erase, kept) for key, kept in ERASING_KEYS.items()},
+        "escape": form.escape,
+        "c-d": form.delete,
     }
-    bind_dialog_keys(bindings, actions, form.type, active)
+
+    def heard(act: Callable[..., None], *text: str) -> None:
+        if form.hears():
+            act(*text)
+
+    acts = {key: partial(heard, act) for key, act in actions.items()}
+    bind_dialog_keys(bindings, acts, partial(heard, form.type), active)

@@ -321,6 +321,7 @@ class ScriptedDriver:
 def main(argv: Sequence[str]) -> int:
     """Run the REPL on a scripted driver. Questions listen sooner than people need, and tests wait less."""
     question_form.ANSWER_DELAY_S = 0.0
+    question_form.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0"))
     approval.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0.15"))
     folder = Path(argv[1])
     options = Options(plain="--plain" in argv, resume="s41" if "-c" in argv else None)

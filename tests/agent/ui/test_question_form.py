@@ -1,13 +1,14 @@
 """Questions of the model at the screen: options, several answers, own words, back and on, declined."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agent.ui.plain_repl import chosen_labels
-from agent.ui.question_form import QuestionForm, draw_form
+from agent.ui.question_form import SURE_HINT, WAITS_HINT, QuestionForm, draw_form
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
 
 from .pty_terminal import PtyTerminal
@@ -38,9 +39,15 @@ def answered(*questions: dict, keys: Callable[[QuestionForm], None], waited: flo
 def typed(*keys: str) -> Callable[[QuestionForm], None]:
     def press(form: QuestionForm) -> None:
         for key in keys:
-            act = {"down": lambda: form.move(1), "up": lambda: form.move(-1), "left": lambda: form.go(-1)}
-            act |= {"right": lambda: form.go(1), "enter": form.enter, "esc": form.decline}
-            act.get(key, lambda key=key: form.type(key))()
+            act = {"down": lambda: form.move(1), "up": lambda: form.move(-1), "left": lambda: form.turn(-1)}
+            act |= {
+                "right": lambda: form.turn(1),
+                "enter": form.enter,
+                "esc": form.escape,
+                "c-d": form.delete,
+            }
+            if form.hears():
+                act.get(key, lambda key=key: form.type(key))()
 
     return press
 
@@ -56,6 +63,10 @@ def typed(*keys: str) -> Callable[[QuestionForm], None]:
         (("3", "2", "enter"), "2"),
         (("up", "enter", "x", "enter"), "x"),
         (("x", "up", "enter"), "pendulum"),
+        (("a", "c", "left", "b", "right", "d", "enter"), "abcd"),
+        (("a", "x", "left", "c-d", "b", "enter"), "ab"),
+        (("3", "left", "x", "enter"), "x"),
+        (("w", "esc", "x", "enter"), "wx"),
     ],
 )
 def test_one_answer_is_an_option_or_ones_own_words(keys: tuple[str, ...], answer: str) -> None:
@@ -77,7 +88,29 @@ def test_several_answers_are_marked_and_then_taken(keys: tuple[str, ...], answer
 
 def test_esc_declines_and_so_do_keys_that_were_typed_for_something_else_answer_nothing() -> None:
     assert answered(ONE, keys=typed("esc")) is None
+    assert answered(ONE, keys=typed("w", "esc", "esc")) is None
     assert answered(ONE, keys=typed("1", "enter"), waited=0.1) is None
+    assert answered(ONE, keys=typed("esc"), waited=0.5) is None
+
+
+def test_keys_before_a_question_could_be_read_are_dropped_and_that_is_said() -> None:
+    said: list[str] = []
+    now = [0.0]
+
+    async def ask() -> dict | None:
+        form = QuestionForm(lambda: None, lambda: now[0])
+        form.say = said.append
+        task = asyncio.ensure_future(form.ask([ONE, ONE]))
+        await asyncio.sleep(0)
+        for at, key in ((0.5, "esc"), (1.0, "enter"), (1.7, "2"), (1.8, "1"), (2.5, "w"), (2.6, "esc")):
+            now[0] = at
+            typed(key)(form)
+        assert form.state is not None and form.state.at == 1 and form.state.own.text == "w"
+        typed("esc")(form)
+        return await task
+
+    assert asyncio.run(ask()) is None
+    assert said == [WAITS_HINT, WAITS_HINT, WAITS_HINT, SURE_HINT]
 
 
 def test_one_can_go_back_to_a_question_and_change_the_answer() -> None:
@@ -111,6 +144,44 @@ def test_a_question_fits_its_room_and_its_cursor_stands_behind_the_own_words(col
             assert "Other: " in lines[row] and column <= columns and "1 [ ] arrow" in "\n".join(lines)
 
     answered(SEVERAL, keys=keys)
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 12), (30, 9), (20, 7), (20, 3)])
+def test_a_question_that_is_too_long_shows_its_beginning_and_can_be_scrolled_to_its_end(
+    columns: int, rows: int
+) -> None:
+    ctx = RenderContext(columns, Theme(False, False))
+    asked = {**ONE, "question": " ".join(f"word{at}" for at in range(400))}
+
+    def keys(form: QuestionForm) -> None:
+        state = form.state
+        assert state is not None
+        lines, (row, _) = draw_form(state, ctx, rows)
+        seen = " ".join(lines)
+        assert "word0 " in seen and "❯ 1 arrow" in lines[row] + seen and "word399" not in seen
+        for _ in range(400):
+            form.page(1)
+            lines, (row, _) = draw_form(state, ctx, rows)
+            seen += " ".join(lines)
+            assert len(lines) <= rows
+        assert set(re.findall(r"word\d+", seen)) == {f"word{at}" for at in range(400)}
+        for marked, label in ((1, "❯ 2 pendulum"), (2, "❯ 3 Other: "), (0, "❯ 1 arrow")):
+            form.move(1)
+            lines, (row, _) = draw_form(state, ctx, rows)
+            assert state.marked == marked and any(line.startswith(label) for line in lines)
+            assert lines[row].startswith(label) or not state.writing
+
+    answered(asked, keys=keys)
+
+
+def test_what_is_written_is_edited_as_the_input_is_and_a_paste_is_one_line(tmp_path: Path) -> None:
+    with PtyTerminal(tmp_path) as terminal:
+        terminal.ready().type("form\r").sees("Which one?")
+        terminal.type("mine\x1b[D\x1b[DX\x01Y\x05 \x1b[200~a\rb\r\nc\n\x1b[201~").sees("Other: YmiXne a b c")
+        terminal.type("\x17\x7f").sees("Other: YmiXne a b\n").type("\x1b").sees(
+            "Esc again declines", "YmiXne"
+        )
+        terminal.type("\r").logged("{'Which one?': 'YmiXne a b'}")
 
 
 def test_without_a_screen_numbers_are_labels_and_anything_else_is_taken_as_it_is() -> None:
