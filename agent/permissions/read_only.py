@@ -6,7 +6,7 @@ What the words tell is decided here; what files and programs they mean is asked 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from tools.files.text_encoding import word_set
@@ -22,7 +22,7 @@ from .shell_syntax import Glob, Words, parse_joined_commands
 _OTHER_BUILTINS = word_set(
     ". alias bg bind break builtin caller compgen complete compopt continue declare dirs disown enable"
     " eval exec exit export fc fg getopts hash help history jobs kill let local logout mapfile popd pushd"
-    " read readarray readonly return shift shopt source suspend test times trap typeset ulimit umask"
+    " read readarray readonly return shift shopt source suspend times trap typeset ulimit umask"
     " unalias unset wait cd"
 )
 # Subcommands of git that look at contents, in whatever form.
@@ -31,7 +31,7 @@ _LOOKING = word_set(
     " describe"
 )
 _PROGRAM_FOLDERS = ("/usr/bin/", "/bin/", "/usr/local/bin/", "/opt/homebrew/bin/")
-_ALSO_PROGRAMS = word_set("echo printf pwd true false")
+_ALSO_PROGRAMS = word_set("echo printf pwd true false test [")
 _MAX_POSSIBLE_FOLDERS = 8  # in which a command may be run, after several `cd` that may have failed
 
 
@@ -43,6 +43,9 @@ class Surroundings(Protocol):
 
     def folder_below(self, folder: str, path: str) -> str:
         """Where `cd PATH` leads from `folder`: a real path within the project."""
+
+    def can_enter(self, folder: str) -> bool:
+        """Whether `cd` to this folder succeeds as things are."""
 
 
 def prove_line(line: str, folder: str, surroundings: Surroundings) -> list[tuple[Words, str]] | None:
@@ -57,7 +60,9 @@ def prove_line(line: str, folder: str, surroundings: Surroundings) -> list[tuple
         return None
     for alone in (True, False):
         shell = _Shell(surroundings, {folder}, {folder}, alone)
-        found = [(words, shell.doubt_about(joint, words)) for joint, words in joined]
+        behind = [*(joint for joint, _ in joined[1:]), ""]
+        triples = zip(joined, behind, strict=True)
+        found = [(words, shell.doubt_about(joint, words, then)) for (joint, words), then in triples]
         if not any(doubt for _, doubt in found):
             break
     return found
@@ -69,7 +74,7 @@ class _Shell:
 
     `alone` tells that nothing else runs than what only reads,
     `changed` names a builtin behind which words may mean anything; `certain` tells that each command of the
-    list so far was joined by `&&`.
+    list so far was joined by `&&`; `before` is where it was before a `cd` that was sure to succeed.
     """
 
     surroundings: Surroundings
@@ -78,9 +83,11 @@ class _Shell:
     alone: bool
     certain: bool = True
     changed: str = ""
+    before: set[str] = field(default_factory=set)
 
-    def doubt_about(self, joint: str, words: Words) -> str:
-        """Why the next command is not known to only read; "" if it is."""
+    def doubt_about(self, joint: str, words: Words, then: str) -> str:
+        """Why the next command is not known to only read; "" if it is. `then` is the joint behind it."""
+        in_shell = joint != "|" and then not in ("|", "||")
         if joint in ("", ";", "\n"):
             self.certain = True
         elif joint != "&&":
@@ -90,7 +97,7 @@ class _Shell:
         if self.changed:
             return f"behind {self.changed} it may mean anything"
         try:
-            self._prove(words)
+            self._prove(words, runs_first=in_shell and joint in ("", ";", "\n"))
         except SetTrap as doubt:
             return Trap(doubt)
         except NotProved as doubt:
@@ -112,9 +119,9 @@ class _Shell:
             pass
         return ""
 
-    def _prove(self, words: Words) -> None:
+    def _prove(self, words: Words, *, runs_first: bool) -> None:
         if words[0] == "cd":
-            self._change_folder(words[1:])
+            self._change_folder(words[1:], is_sure=runs_first)
             return
         before_end = words[: words.index("--")] if "--" in words else words
         if not self.alone and any(isinstance(w, Glob) and w.startswith(("*", "?", "[")) for w in before_end):
@@ -123,14 +130,20 @@ class _Shell:
         for folder in self.here:
             self.surroundings.check(reading, folder)
 
-    def _change_folder(self, arguments: Sequence[str]) -> None:
+    def _change_folder(self, arguments: Sequence[str], *, is_sure: bool) -> None:
+        """`is_sure` tells that the command is run in the shell itself, whatever becomes of others."""
         operands = list(arguments[1:] if arguments[:1] == ["--"] else arguments)
+        if operands == ["-"] and self.before and is_sure:
+            self.all, self.here, self.before = self.before, set(self.before), self.here
+            return
         if len(operands) != 1 or operands[0].startswith("-") or isinstance(operands[0], Glob):
             raise NotProved("cd is not known to stay in the project")
         for folder in self.here:
             self.surroundings.check(Reading("cd", builtin=True), folder)
         there = {self.surroundings.folder_below(folder, operands[0]) for folder in self.here}
-        self.all |= there
+        succeeds = self.alone and all(map(self.surroundings.can_enter, there))
+        sure = is_sure and succeeds
+        self.all, self.before = (set(there), self.here) if sure else (self.all | there, set())
         if len(self.all) > _MAX_POSSIBLE_FOLDERS:
             raise NotProved("there are too many folders it may be run in")
         self.here = there

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise, takewhile
 
 from tools.files.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
-from .reading_programs import Reading, globs_of
-from .risky_options import SED_OPTIONS, only_prints
+from .reading_programs import Reading, globs_of, reading_of_tabled
+from .risky_options import SED_OPTIONS, awk_only_reads, only_prints, writes_only_output
 from .shell_syntax import Glob
 
 _GREP = Options(
@@ -45,6 +47,9 @@ _UNIQ = Options(
     words="count repeated all-repeated=? skip-fields= group=? ignore-case skip-chars= unique check-chars="
     " zero-terminated",
 )
+_RUN_ON_FOUND = word_set(
+    "cat head tail wc ls stat du grep sed md5sum sha1sum sha256sum basename dirname realpath nl cut"
+)
 _DATE = Options("uR", "d", "I", words="utc universal rfc-email iso-8601=? date= rfc-3339=")
 _FIND_TESTS = word_set(
     "-print -print0 -ls -prune -depth -d -mount -xdev -daystart -true -false -empty -executable -readable"
@@ -70,6 +75,21 @@ _PS_WORD = (
 _PS_VALUES = {"-p": r"[\d,]+", "--sort": _PS_SORT}
 _PS_FORMAT = rf"{_PS_COLUMN}(?::\d+)?=?(?:,{_PS_COLUMN}(?::\d+)?=?)*"
 _PS_FORMAT_OPTION = r"[auxwfjl]*o|-[AadefFHlLjwT]*o"
+_AWK = Options("", "Fv")
+_AWK_VARIABLE = r"(?a:[a-z]\w*=.*)"
+_XXD_WORD = r"(?a:-(?:[abCeEiu]|ps?|[cgls]\d+))"
+_XXD_VALUES = {f"-{letter}": r"(?a:[-+]{0,2}(?:0x[\da-fA-F]+|\d+))" for letter in "cglso"}
+_TESTS_OF_FILES = word_set("-b -c -d -e -f -g -h -k -L -N -O -G -p -r -s -S -u -w -x")
+_COMPARISONS_OF_FILES = word_set("-nt -ot -ef")
+_TESTS_OF_VARIABLES = word_set("-v -R")  # which run what stands in a subscript
+# Variables whose values are no secrets: where programs and folders are, who one is, how text is shown.
+SHOWN_VARIABLES = word_set(
+    "PATH HOME USER LOGNAME SHELL PWD OLDPWD LANG LANGUAGE LC_ALL LC_CTYPE TERM COLORTERM TZ HOSTNAME EDITOR"
+    " VISUAL PAGER TMPDIR VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV GOPATH GOROOT GOBIN JAVA_HOME CARGO_HOME"
+    " RUSTUP_HOME NVM_DIR NODE_ENV PYENV_ROOT PYTHONPATH MANPATH XDG_CONFIG_HOME XDG_CACHE_HOME XDG_DATA_HOME"
+    " XDG_STATE_HOME DISPLAY COLUMNS LINES SHLVL UID EUID PPID BASH BASH_VERSION RANDOM SECONDS LINENO OSTYPE"
+    " HOSTTYPE MACHTYPE CI"
+)
 _PRINTF_DIRECTIVE = r"(?a:%(?:%|[-+ #0]*\d*(?:\.\d+)?[sdiuxXocbqfeEgG]))"
 _DURATION = r"(?a:\d+(?:\.\d+)?[smhd]?)"
 _SHELL_OPTIONS = r"[-+][eux]*o?"
@@ -117,10 +137,8 @@ def _behind_first(operands: Sequence[str]) -> Sequence[str]:
 def _sed(arguments: Sequence[str]) -> Reading:
     split = split_arguments(arguments, SED_OPTIONS)
     scripts = split.values("e", "expression") or split.operands[:1]
-    if not split.has("n", "quiet", "silent"):
-        raise NotProved("sed without -n is not known to only read")
-    if not all(only_prints(script) and not isinstance(script, Glob) for script in scripts):
-        raise NotProved("sed with other commands than p, = and q is not known to only read")
+    if globs_of(scripts) or not (writes_only_output("sed", arguments) or all(map(only_prints, scripts))):
+        raise NotProved("sed with other commands than p, =, q, d and s is not known to only read")
     return Reading("sed", paths=_behind_pattern(split, "e", "expression"))
 
 
@@ -142,6 +160,40 @@ def _jq(arguments: Sequence[str]) -> Reading:
     return Reading("jq", paths=tuple(files))
 
 
+def _awk(arguments: Sequence[str]) -> Reading:
+    split = split_arguments(arguments, _AWK)
+    files = _behind_first(split.operands)
+    if not split.operands or not awk_only_reads(split.operands[0]):
+        raise NotProved("this awk program is not known to only read its input")
+    if not all(re.fullmatch(_AWK_VARIABLE, value) for value in split.values("v")):
+        raise NotProved("awk -v may set what awk reads")
+    if any("=" in word for word in files):
+        raise NotProved("an operand of awk may set a variable")
+    return Reading("awk", paths=tuple(word for word in files if word != "-"))
+
+
+def _xxd(arguments: Sequence[str]) -> Reading:
+    """`-r` writes, and so does a second operand."""
+    files, waiting = [], list(reversed(arguments))
+    while waiting:
+        word = waiting.pop()
+        if not word.startswith("-"):
+            files.append(word)
+        elif re.fullmatch(_XXD_VALUES.get(word, ""), waiting[-1] if waiting else "-") and word in _XXD_VALUES:
+            waiting.pop()
+        elif not re.fullmatch(_XXD_WORD, word):
+            raise NotProved(f"xxd {word} is not known to only read")
+    if len(files) > 1 or globs_of(files):
+        raise NotProved("xxd writes its second file")
+    return Reading("xxd", paths=tuple(files))
+
+
+def _printenv(arguments: Sequence[str]) -> Reading:
+    if not arguments or not all(word in SHOWN_VARIABLES for word in arguments):
+        raise NotProved("printenv is known to show no secrets with some names only")
+    return Reading("printenv")
+
+
 def _uniq(arguments: Sequence[str]) -> Reading:
     split = split_arguments(arguments, _UNIQ)
     if split.operands and (split.operands != list(arguments[-1:]) or globs_of(split.operands)):
@@ -159,6 +211,7 @@ def _date(arguments: Sequence[str]) -> Reading:
 def _find(arguments: Sequence[str]) -> Reading:
     waiting = list(reversed(arguments))
     paths: list[str] = []
+    run: list[list[str]] = []
     while waiting and waiting[-1] in ("-H", "-P"):
         waiting.pop()
     while waiting and not waiting[-1].startswith(("-", "(", "!", ",")):
@@ -172,9 +225,45 @@ def _find(arguments: Sequence[str]) -> Reading:
             if isinstance(value, Glob):
                 raise NotProved(f"{value} may be replaced with options of find: put it in quotes")
             paths += [value] if word in _FIND_PATHS else []
+        elif word == "-exec":
+            run.append(_command_for_each(waiting))
         elif word not in _FIND_TESTS:
             raise NotProved(f"find {word} is not known to only read")
-    return Reading("find", paths=tuple(paths))
+    return Reading("find", paths=tuple(paths), runs=_runs_on_found(run, arguments))
+
+
+def _command_for_each(waiting: list[str]) -> list[str]:
+    """The words up to the end of what find runs; they are taken from `waiting`, the last word first."""
+    found: list[str] = []
+    while waiting and waiting[-1] != ";" and not (waiting[-1] == "+" and found[-1:] == ["{}"]):
+        found.append(waiting.pop())
+    if not waiting or not found:
+        raise NotProved("find -exec without its end is not known to only read")
+    waiting.pop()
+    return found
+
+
+def _runs_on_found(commands: Sequence[list[str]], arguments: Sequence[str]) -> tuple[Reading, ...]:
+    """What programs read that find runs on what it finds below its folders, which begin every name."""
+    tops = tuple(takewhile(lambda word: not word.startswith(("-", "(", "!", ",")), arguments)) or (".",)
+    named = [value for word, value in pairwise(arguments) if word == "-name"]
+    only = len(named) == 1 and {"-o", "-or", "!", "-not", ","}.isdisjoint(arguments)
+    files = ("-type", "f") in pairwise(arguments) and {"-o", "-or", "!", "-not", ","}.isdisjoint(arguments)
+    found = []
+    for program, *words in commands:
+        if program not in _RUN_ON_FOUND or any("{}" in word and word != "{}" for word in words):
+            raise NotProved(f"find -exec {program} is not known to only read")
+        read = LANGUAGES[program](words) if program in LANGUAGES else reading_of_tabled(program, words)
+        if read is None or globs_of(words):
+            raise NotProved(f"find -exec {program} is not known to only read")
+        looked_into = "{}" in (*read.paths, *read.trees)
+        paths = tuple(word for word in read.paths if word != "{}")
+        trees = tuple(word for word in read.trees if word != "{}")
+        if looked_into:
+            trees, names = (*trees, *tops), tuple(named) if only and not trees else ()
+            read = replace(read, names=names, left_out=(), visible=False, follows=not files)
+        found.append(replace(read, paths=paths, trees=trees))
+    return tuple(found)
 
 
 def _ps(arguments: Sequence[str]) -> Reading:
@@ -206,6 +295,26 @@ def _printf(arguments: Sequence[str]) -> Reading:
     if first.startswith("-") or isinstance(first, Glob) or "%" in re.sub(_PRINTF_DIRECTIVE, "", first):
         raise NotProved("this printf may set variables")
     return Reading("printf", paths=_looked_at(arguments))
+
+
+def _test(arguments: Sequence[str]) -> Reading:
+    """What is asked about files; whatever else the words are, they are only compared."""
+    places: list[str] = []
+    for at, word in enumerate(arguments):
+        if word in _TESTS_OF_VARIABLES or (isinstance(word, Glob) and word.startswith((*"*?[-",))):
+            raise NotProved(f"test {word} is not known to only read")
+        before, behind = arguments[max(at - 1, 0) : at], arguments[at + 1 : at + 2]
+        if word in _TESTS_OF_FILES:
+            places += behind
+        elif word in _COMPARISONS_OF_FILES:
+            places += [*before, *behind]
+    return Reading("test", places=(*places, *globs_of(arguments)))
+
+
+def _bracket(arguments: Sequence[str]) -> Reading:
+    if not arguments or arguments[-1] != "]":
+        raise NotProved("[ without ] is not known to only read")
+    return _test(arguments[:-1])
 
 
 def _looked_at(words: Sequence[str]) -> tuple[str, ...]:
@@ -255,6 +364,9 @@ LANGUAGES: Mapping[str, Callable[[Sequence[str]], Reading]] = {
     "grep": _grep,
     "rg": _rg,
     "sed": _sed,
+    "awk": _awk,
+    "xxd": _xxd,
+    "printenv": _printenv,
     "jq": _jq,
     "uniq": _uniq,
     "date": _date,
@@ -269,6 +381,8 @@ BUILTINS: Mapping[str, Callable[[Sequence[str]], Reading]] = {
     "type": _type,
     "command": _command,
     "set": _set,
+    "test": _test,
+    "[": _bracket,
     "true": _nothing,
     "false": _nothing,
     ":": _nothing,

@@ -23,6 +23,7 @@ class Reading:
 
     program    that is run, a `builtin` of the shell or found on PATH
     paths      that it names
+    places     paths of which it asks only what there is, not what it holds
     trees      folders of which it reads the files; with `follows` also those that links there lead to
     visible    whether it passes hidden files there over
     names      globs of the names that it reads there; () for all
@@ -32,11 +33,13 @@ class Reading:
     revisions  operands of git, which are paths where such a path exists
     below      a folder from which all of this is meant
     version    it only tells its version, if it is no script that chooses which program is run
+    runs       what other programs read that it runs
     """
 
     program: str
     builtin: bool = False
     paths: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
     trees: tuple[str, ...] = ()
     follows: bool = False
     visible: bool = False
@@ -46,6 +49,7 @@ class Reading:
     revisions: tuple[str, ...] = ()
     below: str = ""
     version: bool = False
+    runs: tuple[Reading, ...] = ()
 
 
 # The operands are files.
@@ -166,10 +170,20 @@ _OF_NOTHING: Mapping[str, Options] = {
     "netstat": Options("tulnpaer46", words="tcp udp listening numeric programs all"),
 }
 _TABLED: Mapping[str, Options] = {**_OF_FILES, **_OF_WORDS, **_OF_NOTHING}
-# Programs that tell their version before they read anything. Those that first choose which edition to run, as
-# a file of the project says, are not among them.
-_VERSIONED = word_set("node bash perl gcc g++ clang clang++ make cmake git rg jq")
-_VERSION_LETTERS = {"python": "-V", "node": "-v"}
+# Programs that tell their version before they read anything of the project, and what they are asked by beside
+# `--version`. Those that first choose which edition to run, as a file of the project says, or run what one
+# names (yarn, gradle, mvn, bundle, dotnet, pytest, flake8), are not among them.
+_VERSIONED: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(word_set("bash gcc g++ clang clang++ make cmake git rg jq curl wget tar swift ghc"), ()),
+    **dict.fromkeys(word_set("ruff mypy black gh stack helm ninja rustfmt tsc prettier gdb sed grep"), ()),
+    **dict.fromkeys(word_set("node npm npx ruby gem php perl lua docker docker-compose bun"), ("-v",)),
+    **dict.fromkeys(word_set("python pip cargo rustc rustup uv deno psql fd"), ("-V",)),
+    **dict.fromkeys(word_set("java javac"), ("-version",)),
+    "go": ("version",),
+    "sqlite3": ("-version",),
+    "openssl": ("version",),
+    "kubectl": ("version --client",),
+}
 
 
 def reading_of_tabled(program: str, arguments: Sequence[str]) -> Reading | None:
@@ -211,6 +225,6 @@ def globs_of(words: Sequence[str]) -> tuple[str, ...]:
 
 def reading_of_version(program: str, arguments: Sequence[str]) -> Reading | None:
     """What a command reads that asks for a version; None for any other."""
-    name = re.sub(r"(?<=^python)[23](?:\.\d+)?$", "", program)
-    asked = len(arguments) == 1 and arguments[0] in ("--version", _VERSION_LETTERS.get(name))
-    return Reading(program, version=True) if asked and (name == "python" or name in _VERSIONED) else None
+    name = re.sub(r"^(python|pip)[23](?:\.\d+)?$", r"\1", program)
+    asked = " ".join(arguments) in ("--version", *_VERSIONED.get(name, ()))
+    return Reading(program, version=True) if asked and name in _VERSIONED else None

@@ -87,6 +87,8 @@ SED_OPTIONS = Options(
 )
 _AWK_OPTIONS = Options("", "Fv")
 _AWK_ACTING = r"system|getline|[|>@]"
+# What else reads outside of the input, and output that goes elsewhere: `>` behind `print` may mean that.
+_AWK_REACHING_OUT = r"system|getline|@|\||ENVIRON|PROCINFO|ARG[VC]|SYMTAB|FUNCTAB|(?s:print.*>)"
 _SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\[^\n])*/I?)"
 _PLACE = rf"(?:{_SED_ADDRESS}(?:,[ ]*(?:{_SED_ADDRESS}|[+~]\d+))?)?[ ]*!?[ ]*"
 _PRINT = r"(?:[p=]|q\d*)"
@@ -226,6 +228,11 @@ def _risky_git(words: Words, named: Sequence[bool]) -> str:
 def only_prints(script: str) -> bool:
     """Whether a sed script, run with -n, has the commands p, = and q alone."""
     return re.fullmatch(_PRINTING, script) is not None
+
+
+def awk_only_reads(text: str) -> bool:
+    """Whether an awk program only reads its input, and writes to its output alone."""
+    return re.search(_AWK_REACHING_OUT, text.replace("||", " ")) is None
 
 
 def writes_only_output(program: str, arguments: Sequence[str]) -> bool:

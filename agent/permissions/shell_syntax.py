@@ -18,7 +18,7 @@ MAX_PARSED_CHARS = 10_000  # of a line; nobody reads a longer one before allowin
 _TOKEN = re.compile(
     r"""
     (?P<blank>[ \t]+)
-    |(?P<joint>&&|\|\||;|\||\n)
+    |(?P<joint>&&|\|\||;(?!&)|\||\n)
     |(?P<redirect>(?:(?P<output>[12]?)(?:>>?[ \t]*/dev/null|>&[12])|(?:<|&>>?)[ \t]*/dev/null)
         (?=[ \t\n;|&<>]|\Z))
     |(?P<reflog>@\{[\w-]+\})            # HEAD@{1}: braces without a comma or dots are no list
@@ -28,6 +28,7 @@ _TOKEN = re.compile(
     |\\(?P<escaped>[ -~])
     |(?P<glob>[*?[])
     |(?P<inner>[~#])                    # only within a word, where they mean nothing
+    |(?P<empty>\{\}(?=[ \t\n;|&]|\Z))    # only as a word of its own: find puts names in its place
     """,
     re.VERBOSE | re.ASCII,
 )
@@ -85,7 +86,9 @@ class _Line:
         if not self.words:
             return joint == "\n" and not self.redirected
         program = self.words[0]
-        if not program or program in _KEYWORDS or "=" in program or "%" in program or type(program) is Glob:
+        if not program or program in _KEYWORDS or "=" in program or "%" in program:
+            return False
+        if type(program) is Glob and program != "[":  # which alone is no pattern
             return False
         self.commands.append((self.joint, self.words))
         self.words, self.redirected, self.joint = [], False, joint
@@ -133,6 +136,10 @@ def _take(parsed: _Line, token: re.Match[str]) -> bool:
         return _take_redirect(parsed, token["output"] or "")
     elif kind == "inner":
         if not parsed.word or (text == "~" and parsed.word[-1] in "=:"):
+            return False
+        parsed.extend_word(text)
+    elif kind == "empty":
+        if parsed.word is not None:
             return False
         parsed.extend_word(text)
     elif kind == "glob":

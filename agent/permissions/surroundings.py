@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 # The proof follows links itself; a Path would drop the dots that have to be judged.
-# ruff: noqa: PTH118, PTH119, PTH120, PTH123
+# ruff: noqa: PTH112, PTH118, PTH119
 import os
 import re
 from collections import deque
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from tools.base import ToolError
 from tools.files.resolve_path import canonical_path, is_inside
@@ -25,8 +24,6 @@ from .shell_syntax import Glob, Words
 _ALSO_READABLE = "/usr"
 _NEVER_READABLE = ("/proc", "/sys", "/dev")  # even where all of the system is the project
 # A character that stood in quotes, one that is special, text.
-_EDITIONS = re.compile(r"\s*(?:[A-Za-z0-9][\w.+-]*\s*)*", re.ASCII)
-_MAX_EDITIONS_BYTES = 4_096
 _QUOTED_CHARACTER = re.compile(r"\[([*?[])\]")
 _GLOB_PARTS = re.compile(r"\[([*?[])\]|([*?[])|([^*?[]+)")
 _MAX_MATCHES = 5_000  # names compared with one glob
@@ -53,12 +50,15 @@ class ProjectSurroundings(ProjectPrograms):
 
     def check(self, reading: Reading, folder: str) -> None:
         """Raises NotProved where the command, run in `folder`, may run or read something else."""
-        self._check_program(reading, folder)
+        self.check_program(reading, folder)
         if reading.below:
             folder = self.folder_below(folder, reading.below)
         for word in reading.paths:
             for path in _matches(word, folder):
                 self._check_path(path, word)
+        for word in reading.places:
+            for path in _matches(word, folder):
+                self._check_place(path, word)
         for word in reading.revisions:
             self._check_revision(word, folder)
         for word in reading.trees:
@@ -66,6 +66,8 @@ class ProjectSurroundings(ProjectPrograms):
                 self._check_tree(_canonical(path), reading)
         if reading.git:
             GitSettings(self.environ, self.folder, reading.git).check(folder)
+        for inner in reading.runs:
+            self.check(inner, folder)
 
     def folder_below(self, folder: str, path: str) -> str:
         """Where `cd` leads. Raises NotProved outside the project, and where a link is on the way."""
@@ -76,29 +78,9 @@ class ProjectSurroundings(ProjectPrograms):
             raise NotProved(f"{path} leads through a link")
         return there
 
-    def _check_program(self, reading: Reading, folder: str) -> None:
-        name = reading.program
-        if f"BASH_FUNC_{name}%%" in self.environ:
-            raise NotProved(f"{name} is a function of the environment")
-        if reading.builtin:
-            return
-        found = self.program(name, folder)
-        if found is None:
-            raise NotProved(f"{name} was not found on PATH")
-        real = _canonical(found)
-        if is_inside(real, self.folder) or is_inside(_canonical(os.path.dirname(found)), self.folder):
-            raise NotProved(f"{name} is a program of the project")
-        if reading.version and not _is_program_itself(name, real):
-            self._check_shim(name, real, folder)
-
-    def _check_shim(self, name: str, real: str, folder: str) -> None:
-        """pyenv runs the edition that a file of the project names: a name, and no path of something else."""
-        above = (folder, *map(str, Path(folder).parents))
-        chosen = [_first_text(f"{place}/.python-version") for place in above]
-        is_shim = name.startswith("python") and "/shims/" in real and "pyenv" in real
-        if not is_shim or not all(map(_EDITIONS.fullmatch, chosen)):
-            raise NotProved(f"{name} may choose what it runs")
-        self._check_program(Reading("bash"), folder)
+    def can_enter(self, folder: str) -> bool:
+        """Whether `cd` to this folder succeeds as things are."""
+        return os.path.isdir(folder) and os.access(folder, os.X_OK)
 
     def _check_path(self, path: str, word: str) -> None:
         real = _canonical(path)
@@ -109,6 +91,13 @@ class ProjectSurroundings(ProjectPrograms):
             raise NotProved(f"{word} is outside the project")
         if is_protected(real, "read"):
             raise NotProved(f"{word} may hold secrets")
+
+    def _check_place(self, path: str, word: str) -> None:
+        """A path of which it is only asked what there is."""
+        real = _canonical(path)
+        inside = is_inside(real, self.folder) or is_inside(real, _ALSO_READABLE) or real == "/dev/null"
+        if not inside or any(is_inside(real, place) for place in _NEVER_READABLE if real != "/dev/null"):
+            raise NotProved(f"{word} is outside the project")
 
     def _check_revision(self, word: str, folder: str) -> None:
         """An operand of git: a path where it looks like one or is one, else the name of an object."""
@@ -159,25 +148,6 @@ def _canonical(path: str) -> str:
         return canonical_path(path)
     except ToolError as error:
         raise NotProved(str(error).partition("\n")[0]) from error
-
-
-def _is_program_itself(name: str, real: str) -> bool:
-    """Whether a real path is the program of this name, and no script or other program that chooses one."""
-    try:
-        with open(real, "rb") as file:
-            start = file.read(2)
-    except OSError:
-        return False
-    return start != b"#!" and os.path.basename(real).startswith(name.rstrip("0123456789."))
-
-
-def _first_text(path: str) -> str:
-    """The beginning of a file, "" where there is none."""
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            return file.read(_MAX_EDITIONS_BYTES).decode("latin-1")
-    except OSError:
-        return ""
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

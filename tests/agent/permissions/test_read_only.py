@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,38 @@ def test_a_comparison_of_folders_reads_what_is_in_them(changing: ReadingProject)
     assert changing.runs(lines[0]) and changing.runs(lines[1])
     (changing.root / "one/a.py").symlink_to("/etc/hosts")
     assert not any(changing.runs(line) for line in lines)
+
+
+def test_no_version_is_asked_of_what_the_project_may_choose(changing: ReadingProject) -> None:
+    tools = changing.place / "tools/bin"
+    tools.mkdir(parents=True)
+    for name in ("rustup", "go", "node"):
+        shutil.copy("/bin/true", tools / name)
+    (tools / "cargo").hardlink_to(tools / "rustup")
+    (tools / "npm-cli.js").write_text("#!/usr/bin/env node\n")
+    (tools / "npm-cli.js").chmod(0o755)
+    (tools / "npm").symlink_to("npm-cli.js")
+    (tools.parent / "VERSION").write_text("go1.22.3\ntime x\n")
+    changing.environ["PATH"] = f"{tools}:{changing.environ['PATH']}"
+    lines = ("cargo --version", "go version", "npm -v")
+    chosen = (("rust-toolchain.toml", "[toolchain]\n"), ("go.mod", "go 1.23\n"), (".npmrc", "logs-dir=..\n"))
+    for line, (name, text) in zip(lines, chosen, strict=True):
+        assert changing.runs(line), line
+        (changing.root / name).write_text(text)
+        assert not changing.runs(line) and not changing.runs(line, folder="src"), line
+    (changing.root / "go.mod").write_text("module x\n\ngo 1.22\n")
+    assert changing.runs("go version")
+    (tools / "mypy").write_text(f"#!{changing.root}/src/python3\n")
+    (tools / "mypy").chmod(0o755)
+    shutil.copy("/bin/true", changing.root / "src/python3")
+    assert not changing.runs("mypy --version")
+
+
+def test_what_find_runs_on_files_is_asked_about_where_these_hold_secrets(changing: ReadingProject) -> None:
+    line = "find . -type f -exec cat {} +"
+    assert changing.runs(line)
+    (changing.root / "src/out").symlink_to(changing.place / "other/notes")
+    assert changing.runs(line) and not changing.runs("find . -name out -exec cat {} +")
+    (changing.root / "src/.env").write_text("KEY=1\n")
+    assert not changing.runs(line) and not changing.runs("find . -type f ! -name '*.py' -exec cat {} +")
+    assert changing.runs("find . -type f -name '*.py' -exec cat {} +")

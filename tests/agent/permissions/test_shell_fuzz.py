@@ -12,10 +12,12 @@ from agent.permissions.shell_syntax import parse_joined_commands
 from .bash_judge import commands_run, expected_commands
 
 PROGRAMS = [
-    "a", "b", "ls", "git", "x.y", "a-b", "A_1", "'q r'", '"s t"', "b\\;c", "c''", "\\d", "e@f", "g#h", "2x",
+    "{}", "a", "b", "ls", "git", "x.y", "a-b", "A_1",
+    "'q r'", '"s t"', "b\\;c", "c''", "\\d", "e@f", "g#h", "2x",
 ]  # fmt: skip
 PIECES = [
-    "a", "git", "-n", "--a=b", "a=b", "b+=c", "'q r'", '"s t"', "'it'\\''s'", '"a\\"b"', "\\;", "\\&",
+    "a", "git", "{}", "[", "-n", "--a=b", "a=b", "b+=c",
+    "'q r'", '"s t"', "'it'\\''s'", '"a\\"b"', "\\;", "\\&",
     "\\|",
     "a\\ b", "\\\\", "''", '""', "2", "12", "HEAD~1", "@{u}", "a@{1}", "*", "*.c", "a?", "[ab]", "'*'",
     "\\*",

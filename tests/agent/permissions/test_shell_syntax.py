@@ -28,6 +28,7 @@ PARSED = [
     ("2>/dev/null a >>/dev/null &>/dev/null </dev/null x 1>&2 >&2|b", [["a", "x"], ["b"]]),
     ("a x2>/dev/null", [["a", "x2"]]),
     ("a&>/dev/null", [["a"]]),
+    ("[ x ] && a {} \\; {}", [["[", "x", "]"], ["a", "{}", ";", "{}"]]),
 ]
 REFUSED = [
     "", " ", "\n", "a\r\nb", "a;;b", "a; ;b", "; a", "a |\n", "a |", "| a", "&& a", "a &&", "a\n&& b",
@@ -39,9 +40,10 @@ REFUSED = [
     "a=", ">/dev/null a=b ls", "a'='b", "$x ls", "ls; $x", "a $x", 'a "$x"', 'a "`x`"', "a `x`", "a $'x'",
     'a $"x"', "ls '\\' $(rm x) '\\'",
     "ls 'x' $(rm x)", 'ls "x" $(rm x)', "'ls' $(rm x)", "ls \\' $(rm x) \\'",
-    "a ~", "a ~/x", "a x=~/y", "a x:~/y", "a ''~/x", "a {b,c}", "a {1..2}", "a @{a,b}", "a {}", "a #x", "#x",
+    "a ~", "a ~/x", "a x=~/y", "a x:~/y", "a ''~/x", "a {b,c}", "a {1..2}", "a @{a,b}", "a {}x", "a x{}",
+    "a {}{}", "a #x", "#x", "a ;&>/dev/null b",
     "echo 'it is' \\' #'", "if a", "! a", "a; then b", "time a", "{ a", "[[ x ]]", "coproc a", "(a)", "a (b)",
-    "f() a", "[ x ]", "l* x", "?x", "'' x", "%1", "-n a", "+x",
+    "f() a", "[a] x", "[* x", "l* x", "?x", "'' x", "%1", "-n a", "+x",
     *(f"a{blank}b" for blank in "\v\f\r\0\x1c\x85\xa0\u1680\u2003\u2028\u3000\ufeff\u200b"),
     *(f"a '{blank}'" for blank in "\v\x1b\x7f\x85\u2028\u202e\ud800"),
     "a '" + "x" * 10_000 + "'",
