@@ -123,6 +123,7 @@ class SeenFile:
     sha256: str  # of all its bytes
     lines: tuple[int, int] | None = None  # first and last line that were shown; None: all
     result: int | None = None  # seq of the result that shows it, once that is recorded
+    encoding: str = ""  # the TextForm.told of what was shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,10 @@ from tools.files.file_change import (
     STALE_FILE,
     PlannedChange,
     changing_tool,
+    check_encoding,
     check_omission,
     check_text,
+    decoded_as_seen,
     is_stale,
     not_encodable,
 )
@@ -25,7 +27,7 @@ from tools.files.patch import (
 )
 from tools.files.resolve_path import FileArguments, one_line_path
 from tools.files.safe_open import load_file
-from tools.files.text_encoding import decode_text, mark_stray_bytes, unify_newlines
+from tools.files.text_encoding import mark_stray_bytes, unify_newlines
 
 from .base import ToolContext, ToolError
 
@@ -68,7 +70,7 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
         if old:
             raise
         return PlannedChange(None, arguments.new_string.encode(), "", new, count=1)
-    decoded = decode_text(file.data)
+    decoded = decoded_as_seen(file, context)
     if decoded is None:
         raise ToolError(f"{one_line_path(path)} is a binary file and cannot be edited as text.\nUse bash.")
     text, form = decoded
@@ -121,6 +123,7 @@ def _spliced(source: SourceText, places: list[int], old: str, new: str, path: st
             "new_string holds \ufffd, which only stands for bytes of this file that are no text.\n"
             "Leave these bytes out of both strings; they stay as they are."
         )
+    check_encoding(path, source.form, new, source.flat)
     try:
         return splice(source, places, old, new)
     except UnicodeEncodeError as error:

@@ -79,7 +79,9 @@ async def read_file(
     wanted = (arguments.offset or 1, min(arguments.limit or MAX_WINDOW_LINES, MAX_WINDOW_LINES))
     with os_errors_explained(path, context.folder):
         most = min(context.page_bytes(), MAX_WINDOW_BYTES)
-        result = await in_thread(timeout_s, lambda abandoned: read_page(path, wanted, shown, abandoned, most))
+        result = await in_thread(
+            timeout_s, lambda abandoned: read_page(path, wanted, shown, abandoned, most, seen)
+        )
     if (arguments.offset or arguments.limit) and isinstance(result.content[0], ImageBlock):
         note = TextBlock("[an image has no lines: offset and limit were not used, all of it is shown]")
         result = replace(result, content=(*result.content, note))
@@ -113,7 +115,8 @@ def _seen_file(about: Mapping[str, Any]) -> SeenFile | None:
     if not isinstance(about.get("path"), str) or not isinstance(sha256, str):
         return None
     whole = first is None or (first == 1 and last == about.get("total"))
-    return SeenFile(sha256, None if whole else (int(first or 0), int(last or 0)))
+    encoding = str(about.get("encoding", ""))
+    return SeenFile(sha256, None if whole else (int(first or 0), int(last or 0)), encoding=encoding)
 
 
 def read_page(
@@ -122,8 +125,11 @@ def read_page(
     shown: SeenFile | None,
     abandoned: threading.Event,
     max_bytes: int = MAX_WINDOW_BYTES,
+    seen: SeenFile | None = None,
 ) -> ToolResult:
     """What a read of `wanted` (offset, limit) gives. `shown`: what an earlier result still in view shows.
+
+    `seen`: the file as it was seen or written last, whose encoding it keeps.
 
     Blocking. Raises ToolError, OSError.
     """
@@ -141,7 +147,7 @@ def read_page(
             return _text_page(path, window, shown)
         data = read_at_most(descriptor, _MAX_SMALL_BYTES)
     sha256 = hashlib.sha256(data).hexdigest()
-    decoded = decode_text(data)
+    decoded = decode_text(data, seen.encoding if seen is not None and seen.sha256 == sha256 else "")
     if decoded is None or data.startswith(_PDF_MARK):  # some of which are nearly text
         raise _binary(path, data, len(data))
     if not decoded[0]:
@@ -152,6 +158,7 @@ def read_page(
 
 def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ToolResult:
     about = {"path": path, "first": window.first, "last": window.last, "total": window.total}
+    about |= {"encoding": window.form.told} if window.form.told else {}
     if window.sha256 is not None:
         about["sha256"] = window.sha256
         now = _seen_file(about)

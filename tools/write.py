@@ -8,14 +8,16 @@ from tools.files.file_change import (
     STALE_FILE,
     PlannedChange,
     changing_tool,
+    check_encoding,
     check_omission,
     check_text,
+    decoded_as_seen,
     is_stale,
     not_encodable,
 )
 from tools.files.resolve_path import FileArguments, one_line_path
 from tools.files.safe_open import load_file
-from tools.files.text_encoding import TextForm, decode_text, pluralize, unify_newlines
+from tools.files.text_encoding import TextForm, pluralize, unify_newlines
 
 from .base import ToolContext, ToolError
 
@@ -41,7 +43,7 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
         file = load_file(path)
     except FileNotFoundError:
         return PlannedChange(None, arguments.content.encode(), "", after)
-    decoded = decode_text(file.data)
+    decoded = decoded_as_seen(file, context)
     if decoded is None:
         raise ToolError(
             f"{one_line_path(path)} is a binary file.\nRemove it with bash if it shall become text."
@@ -55,6 +57,7 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
             "Use edit for the parts that change; these bytes then stay as they are."
         )
     check_omission(after, unify_newlines(before), "content")
+    check_encoding(path, form, after, before)
     data = form.mark + _encoded(arguments.content, form, path)
     return PlannedChange(file, data, unify_newlines(before), after, form)
 

@@ -56,6 +56,80 @@ def test_what_the_encoding_cannot_say_is_refused(files: FileSession):
     assert files.path("f").read_bytes() == data
 
 
+CODE = "int f(int x) {\n    return x * 2; // %s\n}\n\nvoid g() { f(1); }\n" + "int twice(int);\n" * 20
+COMMENTS = [
+    ("cp1251", "Функция умножает число на два и возвращает результат", "ошибка"),
+    ("koi8_r", "Функция умножает число на два и возвращает результат", "ошибка"),
+    ("cp866", "Функция умножает число на два и возвращает результат", "ошибка"),
+    ("cp1253", "Η συνάρτηση επιστρέφει το διπλάσιο του αριθμού", "λάθος"),
+    ("cp1255", "הפונקציה מחזירה את המספר כפול שתיים בלבד", "שגיאה"),
+    ("cp1250", "funkcja zwraca liczbę pomnożoną przez dwa; jeśli błąd, kończy działanie", "źle"),
+    ("cp1250", "vrátí číslo krát dvě; když dojde k chybě, skončí příliš žluťoučký kůň", "řeč"),
+    ("cp1254", "sayıyı ikiyle çarpıp döndürür; geçersizse başka bir değer gösterilir", "şifre"),
+    ("gb18030", "这个函数把参数乘以二然后返回结果，如果出错就退出", "错误"),
+    ("big5", "這個函數把參數乘以二然後返回結果，如果出錯就退出", "錯誤"),
+    ("euc_kr", "이 함수는 숫자에 이를 곱하여 결과를 반환하고 오류가 있으면 종료합니다", "오류"),
+    ("cp932", "この関数は引数を二倍にして結果を返します", "エラー"),
+    ("cp1252", "renvoie le double; la précision est limitée à l'échelle donnée, même négative", "ça"),
+    ("cp1252", "gibt für größere Zahlen das Doppelte zurück", "übel"),
+]
+
+
+@pytest.mark.parametrize(("codec", "comment", "more"), COMMENTS)
+def test_code_with_comments_in_another_encoding_is_read_and_goes_on_in_it(
+    files: FileSession, codec: str, comment: str, more: str
+):
+    data = (CODE % comment).encode(codec)
+    files.put("f.c", data)
+    shown = files.do("read", file_path="f.c")
+    assert comment in shown and f"[decoded as {codec}]" in shown
+    files.edit("f.c", "void", f"// {more}\nvoid")
+    assert files.path("f.c").read_bytes() == data.replace(b"void", f"// {more}\nvoid".encode(codec))
+
+
+def test_where_the_encoding_is_unknown_nothing_is_added_that_it_would_have_to_say(files: FileSession):
+    data = (CODE % "ošetřit").encode("cp1250")
+    files.put("f.c", data)
+    assert "[the encoding is unknown; shown as " in files.do("read", file_path="f.c")
+    refused = files.refused("edit", file_path="f.c", old_string="int f", new_string="// à\nint f")
+    assert "unknown" in refused and "iconv -f" in refused
+    assert "iconv -f" in files.refused("write", file_path="f.c", content="à\n")
+    assert files.path("f.c").read_bytes() == data
+    files.edit("f.c", "int f", "long f")
+    assert files.path("f.c").read_bytes() == data.replace(b"int f", b"long f")
+    read = decode_text(data)
+    assert read and read[1].guessed
+    files.do("write", file_path="f.c", content=read[0])
+    assert files.path("f.c").read_bytes() == data
+    files.path("f.c").write_bytes(data.decode("cp1250").encode())
+    assert "ošetřit" in files.do("read", file_path="f.c")
+    files.edit("f.c", "int f", "// à\nint f")
+    assert "// à" in files.path("f.c").read_text()
+
+
+def test_bytes_that_no_encoding_explains_get_no_utf_8_beside_them(files: FileSession):
+    files.seen("f", b"a = '\x81\x8d\x9d\xff\xfe'\n")
+    assert "unknown" in files.refused("edit", file_path="f", old_string="a", new_string="ä")
+    files.edit("f", "a", "b")
+    files.seen("f", "größer ".encode() * 3 + b"\xfc\n")
+    files.edit("f", "\n", "ä\n")
+
+
+def test_an_edit_goes_on_in_the_encoding_that_was_read(files: FileSession):
+    files.put("f", b"x\xe9y\nfoo\n")
+    assert "[decoded as cp1252]" in files.do("read", file_path="f")
+    files.edit("f", "foo", "föö €")
+    assert "föö €" in files.do("read", file_path="f")
+    files.edit("f", "xéy", "x")
+    files.edit("f", "föö €", "foo")
+    assert files.path("f").read_bytes() == b"x\nfoo\n"
+    files.edit("f", "foo", "éé")
+    assert files.path("f").read_bytes() == b"x\n\xe9\xe9\n"
+    files.path("f").write_bytes(b"x\n\xe9\xe9\nnew\n")
+    files.edit("f", "new", "ô")
+    assert files.path("f").read_bytes() == b"x\n\xe9\xe9\n\xf4\n"
+
+
 def test_half_a_unit_at_the_end_of_UTF_16_stays(files: FileSession):
     data = b"\xff\xfe" + "a\nb\n".encode("utf-16-le") + b"\x41"
     assert edited(files, data, "b", "c") == b"\xff\xfe" + "a\nc\n".encode("utf-16-le") + b"\x41"

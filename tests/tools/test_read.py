@@ -192,6 +192,17 @@ def test_a_session_opened_again_knows_what_was_read(files: FileSession, tmp_path
     assert "7\tseven" in again.do("read", file_path="f")
 
 
+def test_a_session_opened_again_knows_in_which_encoding_it_was_read(files: FileSession, tmp_path: Path):
+    files.put("f", b"x\xe9y\nfoo\n")
+    results = [files.result("read", file_path="f")]
+    results.append(files.result("edit", file_path="f", old_string="foo", new_string="föö €"))
+    again = FileSession(tmp_path)
+    for seq, result in enumerate(results, 1):
+        restore_seen(again.context, result.about, seq)
+    again.edit("f", "föö", "ééé")
+    assert files.path("f").read_bytes() == "xéy\nééé €\n".encode("cp1252")
+
+
 def test_invisible_characters_are_counted_and_left_in_place_but_for_tags(files: FileSession):
     files.put("f", "a\u202eb\U000e0041\n\x1b[31mred\n".encode())
     shown = files.do("read", file_path="f")

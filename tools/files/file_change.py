@@ -16,7 +16,7 @@ from .atomic_write import WriteAbandoned, WriteRequest, atomic_write
 from .patch import added_omission, holds_placeholder, unified_diff
 from .resolve_path import FileArguments, one_line_path
 from .safe_open import FILE_TIMEOUT_S, FileChanged, FileContent, in_thread, os_errors_explained
-from .text_encoding import TextForm, has_surrogate, mark_stray_bytes
+from .text_encoding import TextForm, decode_text, has_surrogate, mark_stray_bytes
 
 STALE_FILE = (
     "File has been modified since read, either by the user or by a linter. "
@@ -73,9 +73,11 @@ def changing_tool(
         context, path = call.context, given.real_path(call.context)
         change, note = await _apply(given, path, call, lambda: plan(given, path, context))
         sha256 = hashlib.sha256(change.data).hexdigest()
-        context.seen[path] = SeenFile(sha256)
+        told = change.form.told
+        context.seen[path] = SeenFile(sha256, encoding=told)
         text = describe(given, one_line_path(path, context.cwd), change)  # as bash takes it from there
         about = {"path": path, "sha256": sha256, **({"count": change.count} if change.count else {})}
+        about |= {"encoding": told} if told else {}
         human = _human(change, path, context)
         return text_result(f"{text}\n{note}" if note else text, human=human, about=about)
 
@@ -108,6 +110,23 @@ def check_omission(new: str, old: str, parameter: str) -> None:
         raise ToolError(
             f"{parameter} holds {omission!r}, which would replace the code that it stands for.\n"
             "Write that code out, or make a smaller edit; if the line is meant as it is, use bash."
+        )
+
+
+def decoded_as_seen(file: FileContent, context: ToolContext) -> tuple[str, TextForm] | None:
+    """The file's text and form, in the encoding in which the model saw it; None where it is binary."""
+    seen = context.seen.get(file.path)
+    return decode_text(file.data, seen.encoding if seen is not None else "")
+
+
+def check_encoding(path: str, form: TextForm, new: str, before: str) -> None:
+    """Raises ToolError where the encoding is a guess, and new text would need more of it than is shown."""
+    unknown = sorted(set(new) - set(before)) if form.guessed and not new.isascii() else []
+    if wrong := next((char for char in unknown if char > "\x7f"), ""):
+        raise ToolError(
+            f"The encoding of {one_line_path(path)} is unknown: how is {wrong!r} written in it?\n"
+            "Find out the encoding, convert the file with bash (iconv -f ENCODING -t UTF-8) and read it "
+            "again; or use ASCII."
         )
 
 

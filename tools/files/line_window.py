@@ -187,7 +187,8 @@ def _form_of(sample: bytes) -> TextForm | None:
     """The form of a large file by its beginning, which may end within a character."""
     guesses = [decode_text(sample[: len(sample) - less]) for less in range(4)]
     for less, found in enumerate(guesses):
-        if found is None or (not found[1].strays and (found[1].codec != "cp1252" or less == 3)):
+        form = found[1] if found is not None else None
+        if form is None or not (form.strays or form.guessed or (form.codec == "cp1252" and less < 3)):
             break
     else:
         found = guesses[0]

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -26,16 +29,39 @@ _NEWLINE = re.compile("\r\n|\n|\r")
 _CONTROL_BYTE = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
 _BINARY_CHAR = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 _BINARY_SAMPLE_CHARS = 8_000
-_ASCII_LETTER = re.compile(rb"[A-Za-z]")
-_TYPOGRAPHIC = frozenset("“”„‘’‚–—…€£§°«»¿¡·\u00a0、。「」・ー，！？：；（）")
-_MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer say nothing about an encoding
-_MAX_GUESSED_BYTES = 4_096  # of lines that are not ASCII
-_MAX_WESTERN_SHARE = 0.4
-_MIN_WORD_SHARE = 0.8  # of the characters beyond ASCII, which have to be letters or typographic
-_SCRIPT_CODECS = (  # the likely ones first: of equals the first is taken
-    "cp1251", "koi8_r", "cp866", "cp1253", "cp1255", "cp1256", "gb18030", "big5", "euc_kr", "euc_jp",
-)  # fmt: skip
+_ASCII_BYTES = bytes(range(128))
 _SAMPLE_CHARS = 64 * 1024  # enough to guess an encoding by
+_JOINING = frozenset("’‘–—·…\u00a0")  # signs that may stand between two letters
+_SIGNS = _JOINING | frozenset("“”„‚€£¢¥§°«»¿¡©®™±²³´µ¶ºª¼½¾×÷†•、。「」・ー，！？：；（）")
+_SIGN_IN_WORD = re.compile(rf"(?<=[^\W\d_])[{''.join(sorted(_SIGNS - _JOINING))}](?=[^\W\d_])")
+_HIGH_AFTER_HIGH = re.compile(rb"(?<=[\x80-\xff])[\x80-\xff]")
+_MAX_LATIN_SHARE = 0.4  # of the bytes beyond ASCII that follow one: accents rarely stand side by side
+_MAX_GUESSED_BYTES = 4_096  # of lines that are not ASCII
+_MIN_WORD_SHARE = 0.8  # of the characters beyond ASCII, which have to be letters or signs
+_MAX_MISFITS_SHARE = 0.03  # of the letters, such as those of names in another language
+_MIN_FIT = 0.4  # the part of a language's letters that occurs where it is recognised by them
+_MIN_LATIN_BYTES = 8  # beyond ASCII, from which on one of several possible encodings is sure
+_MIN_SCRIPT_BYTES = 24
+_MIN_FREQUENT_SHARE = 0.5
+# The letters beyond ASCII of languages, by the encodings that are likely for them, the likeliest first.
+_CENTRAL = "ąćęłńóśźż áčďéěíňóřšťúůýž áäčďéíľňóôšťúýž áéíóöőúüű ăâîşţ čćđšž"
+_LATIN_CODECS = {
+    "cp1252": "àâæçéèêëîïôœùûüÿ äöüß áéíñóúü àçéèíïóòúü áâãàçéêíóôõúü àèéìíòóùú äåéö æøåéó éëïóöü áéíóúýþæöð",
+    "cp1250": _CENTRAL,
+    "iso8859_2": _CENTRAL,
+    "cp1254": "çğıöşü",
+    "cp1257": "ąčęėįšųūž āčēģīķļņšūž äõöüšž",
+}
+_SCRIPT_CODECS = (  # the likely ones first: of equals the first is taken
+    "cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1255", "cp1256", "gb18030", "big5", "euc_kr",
+    "euc_jp", "cp874",
+)  # fmt: skip
+# Of these are more than half of the letters of texts in Russian, Greek, Hebrew, Arabic, Thai and Korean.
+_FREQUENT_LETTERS = frozenset(
+    "оеаинтсрвлікпαοιετσνηυρκίάόέיוהלארמתבשםןاليمونترةفبدعسانรากเอมง่ยลด้สวท"
+    "다이니을지수에습는를없로하시자가일스의정파용합서기음사할리트인한은어않션오터있문위대그드아제만으값보름상함실옵해치패입작부표력프데모식형전된"
+)
+_HAN_OR_KANA = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 
 
 def pluralize(number: int, noun: str, plural: str = "") -> str:
@@ -57,13 +83,23 @@ class TextForm:
     mark: bytes = b""
     newline: str = ""
     strays: int = 0  # bytes that are not valid in the encoding
+    guessed: bool = False  # the text is only shown in this encoding: another one is as likely
 
     @property
     def note(self) -> str:
         """One line about the encoding for the reader; "" for valid UTF-8."""
         if self.strays:
             return f"[{self.strays:,} bytes are not valid UTF-8, shown as \ufffd; edits elsewhere keep them]"
+        if self.guessed:
+            return f"[the encoding is unknown; shown as {self.codec}, a guess; edits elsewhere keep it]"
         return "" if self.codec == "utf-8" else f"[decoded as {self.codec}]"
+
+    @property
+    def told(self) -> str:
+        """What `decode_text` has to know to find the same form again; "" where the bytes alone tell it."""
+        if self.mark or not (self.strays or self.codec != "utf-8"):
+            return ""
+        return f"{self.codec}?" if self.guessed else self.codec
 
     def encode(self, text: str) -> bytes:
         """The text as bytes of this form, without the mark. Raises UnicodeEncodeError."""
@@ -83,8 +119,11 @@ class TextForm:
         return {"utf-16": 2, "utf-32": 4}.get(self.codec[:6], 1)
 
 
-def decode_text(data: bytes) -> tuple[str, TextForm] | None:
-    """The text without its byte order mark, and its form; None where the bytes are binary."""
+def decode_text(data: bytes, told: str = "") -> tuple[str, TextForm] | None:
+    """The text without its byte order mark, and its form; None where the bytes are binary.
+
+    `told` is the TextForm.told of an earlier state of the file: it counts where the bytes allow it.
+    """
     for mark, codec, errors in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             form = TextForm(codec, errors, mark)
@@ -100,7 +139,9 @@ def decode_text(data: bytes) -> tuple[str, TextForm] | None:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
-        return _guess(data)
+        return _not_utf8(data, told)
+    if text.isascii() and told not in ("", "utf-8") and not told.endswith("?"):
+        return text, TextForm(told, "strict", newline=common_newline(text))
     return text, TextForm(newline=common_newline(text))
 
 
@@ -136,54 +177,114 @@ def seems_binary(text: str) -> bool:
     return len(_BINARY_CHAR.findall(sample)) > len(sample) / 10
 
 
-def _guess(data: bytes) -> tuple[str, TextForm]:
-    """Text that is not valid UTF-8: mostly so, or in a legacy encoding."""
+def _not_utf8(data: bytes, told: str) -> tuple[str, TextForm]:
+    """Text in a legacy encoding, the one that was told before others, or UTF-8 with bytes that are not."""
     text = data.decode("utf-8", "surrogateescape")
     strays = len(_STRAY_BYTE.findall(text))
-    valid = sum(1 for char in text[:_SAMPLE_CHARS] if char > "\x7f" and not "\udc80" <= char <= "\udcff")
-    if valid < strays:
-        for codec in filter(None, (guess_codec(data), "cp1252" if strays < _MIN_GUESSED_BYTES else "")):
-            with suppress(UnicodeError):
-                legacy = data.decode(codec)
-                if legacy.encode(codec) == data:
-                    return legacy, TextForm(codec, "strict", newline=common_newline(legacy))
-    return text, TextForm(newline=common_newline(text), strays=strays)
-
-
-def guess_codec(data: bytes) -> str:
-    """The legacy encoding in which bytes that are not UTF-8 read as words; "" where none is likely.
-
-    Up to a third of the letters of Western texts have accents; with more of them it is another script.
-    """
-    high = sum(byte > 0x7F for byte in data)
-    if high < _MIN_GUESSED_BYTES or _CONTROL_BYTE.search(data):
-        return ""
-    western = high <= (high + len(_ASCII_LETTER.findall(data))) * _MAX_WESTERN_SHARE
-    for codec in ("cp932", "cp1252" if western else _other_script(data)):
+    is_legacy = len(data.translate(None, _ASCII_BYTES)) < 2 * strays  # less of it is valid UTF-8 than is not
+    for codec, sure in _likely_codecs(data, told, is_legacy):
         with suppress(UnicodeError, LookupError):
-            text = data.decode(codec)
-            words = text.encode(codec) == data and _reads_as_words(text)
-            if words and (codec != "cp932" or _looks_japanese(text)):
-                return codec
-    return ""
+            legacy = data.decode(codec)
+            if legacy.encode(codec) == data:
+                return legacy, TextForm(codec, "strict", newline=common_newline(legacy), guessed=not sure)
+    guessed = told.endswith("?") if told.startswith("utf-8") else is_legacy
+    return text, TextForm(newline=common_newline(text), strays=strays, guessed=guessed)
 
 
-def _other_script(data: bytes) -> str:
-    """What charset-normalizer thinks of the lines that are not ASCII; "" for nothing."""
-    from charset_normalizer import from_bytes  # 30 ms, for the few files and outputs that need it
+def _likely_codecs(data: bytes, told: str, is_legacy: bool) -> Iterator[tuple[str, bool]]:
+    """Legacy encodings, the likely ones first, and whether each is sure."""
+    if told.startswith("utf-8"):
+        return
+    if told:
+        yield told.removesuffix("?"), not told.endswith("?")
+    if is_legacy:
+        yield guess_codec(data)
 
+
+def guess_codec(data: bytes) -> tuple[str, bool]:
+    """The legacy encoding in which bytes that are not UTF-8 read as words, and whether it is sure.
+
+    The lines that are not ASCII tell it: how much code is between them does not count. "": none is likely.
+    """
+    sample = _foreign_lines(data)
+    high = sum(byte > 0x7F for byte in sample)
+    if not high or _CONTROL_BYTE.search(data):
+        return "", False
+    with suppress(UnicodeError):
+        text = data.decode("cp932")
+        if _reads_as_words(text) and _looks_japanese(text):
+            return "cp932", high >= _MIN_LATIN_BYTES
+    if len(_HIGH_AFTER_HIGH.findall(sample)) <= high * _MAX_LATIN_SHARE:
+        return _guess_latin(sample, high)
+    return _guess_script(sample, high)
+
+
+def _foreign_lines(data: bytes) -> bytes:
+    """The first lines that are not ASCII."""
     sample, size = list[bytes](), 0
     for line in data.split(b"\n"):
         if not line.isascii() and size < _MAX_GUESSED_BYTES:
             sample.append(line[:_MAX_GUESSED_BYTES])
             size += len(line)
-    best = from_bytes(b"\n".join(sample), cp_isolation=[*_SCRIPT_CODECS]).best()
-    return best.encoding if best is not None else ""
+    return b"\n".join(sample)
+
+
+def _guess_latin(sample: bytes, high: int) -> tuple[str, bool]:
+    """The encoding of a text in Latin letters: the one in which all those with accents are of one language.
+
+    Where two fit and read differently, the most frequent one is sure with enough letters that fit it best;
+    another one has to be recognised by most letters of a language.
+    """
+    fits = ((codec, _language_fit(sample, codec)) for codec in _LATIN_CODECS)
+    found = [(codec, *fit) for codec, fit in fits if fit is not None]
+    if not found:
+        with suppress(UnicodeError):
+            return ("cp1252", False) if _reads_as_words(sample.decode("cp1252")) else ("", False)
+        return "", False
+    (first, text, share), best = found[0], max(found, key=lambda each: each[2])
+    if first == "cp1252" and all(other == text for _, other, _ in found):
+        return first, True
+    if first == "cp1252" and share == best[2] and high >= _MIN_LATIN_BYTES:
+        return first, True
+    return (best[0], high >= _MIN_LATIN_BYTES) if best[2] >= _MIN_FIT else (first, False)
+
+
+def _language_fit(sample: bytes, codec: str) -> tuple[str, float] | None:
+    """The text in a codec, and the largest part of a language's letters that occurs; None: it fits none."""
+    try:
+        text = sample.decode(codec)
+    except UnicodeDecodeError:
+        return None
+    foreign = [char for char in text if char > "\x7f" and char not in _SIGNS]
+    letters = Counter("".join(foreign + _SIGN_IN_WORD.findall(text)).lower().replace("i\u0307", "ı"))
+    most = letters.total() * _MAX_MISFITS_SHARE
+    fits = [
+        len(letters.keys() & set(own)) / len(own)
+        for own in _LATIN_CODECS[codec].split()
+        if sum(count for char, count in letters.items() if char not in own) <= most
+    ]
+    return (text, max(fits)) if fits else None
+
+
+def _guess_script(sample: bytes, high: int) -> tuple[str, bool]:
+    """What charset-normalizer thinks of a text in other letters; sure where they are the frequent ones."""
+    from charset_normalizer import from_bytes  # 30 ms, for the few files and outputs that need it
+
+    best = from_bytes(sample, cp_isolation=[*_SCRIPT_CODECS]).best()
+    text = str(best)
+    if best is None or not _reads_as_words(text):
+        return "", False
+    letters = [char for char in text if char > "\x7f" and unicodedata.category(char)[0] in "LM"]
+    frequent = sum(char in _FREQUENT_LETTERS for char in letters)
+    frequent += len(_HAN_OR_KANA.findall(text)) if best.encoding != "euc_kr" else 0
+    sure = high >= _MIN_SCRIPT_BYTES and frequent >= len(letters) * _MIN_FREQUENT_SHARE
+    return best.encoding, sure
 
 
 def _reads_as_words(text: str) -> bool:
     foreign = [char for char in text[:_SAMPLE_CHARS] if char > "\x7f"]
-    return sum(char.isalpha() or char in _TYPOGRAPHIC for char in foreign) >= len(foreign) * _MIN_WORD_SHARE
+    read = sum(char in _SIGNS or unicodedata.category(char)[0] in "LM" for char in foreign)
+    return read >= len(foreign) * _MIN_WORD_SHARE
 
 
 def _looks_japanese(text: str) -> bool:

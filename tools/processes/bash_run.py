@@ -40,6 +40,7 @@ _MAX_SCREEN_CHARS = 10_000  # for the person, where a file has all
 _SETTLE_LIMIT_S = 0.05  # for processes that end together with their shell (`>(tee log)`)
 _LONG_RUN_S = 5.0  # from which on the model is told the time
 _PROMPT_SAMPLE_BYTES = 2_000
+_MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer are spelled out
 _MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
 
 Why = Literal["", "timeout", "output", "editor", "lost", "moved"]
@@ -270,7 +271,8 @@ def _codec_of(spool: Spool) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) == spool.total)
     except UnicodeDecodeError:
-        return guess_codec(head)
+        few = sum(byte > 0x7F for byte in head) < _MIN_GUESSED_BYTES
+        return "" if few else guess_codec(head)[0]
     return "" if seems_binary(_decoded(head)) else "utf-8"
 
 
