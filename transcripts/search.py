@@ -234,7 +234,8 @@ def _own_and_neighbours(
         for id, place in places.items():
             if id in found:
                 length = 1 - BM25_B + BM25_B * place.terms / mean
-                scores[id] += weights[term] * (BM25_K1 + 1) / (BM25_K1 * length + 1)
+                own = (BM25_K1 + 1) / (BM25_K1 * length + 1)
+                scores[id] += weights[term] * max(own, NEIGHBOUR_WEIGHTS[1])  # also of a very long text
             elif id - 1 in found or id + 1 in found:
                 scores[id] += weights[term] * NEIGHBOUR_WEIGHTS[1]
             elif id - 2 in found or id + 2 in found:
@@ -286,7 +287,7 @@ class Matcher:
 
     @classmethod
     def of(cls, weights: Weights) -> Matcher:
-        placed = [term for term in weights if len(term.text) >= MIN_PLACED_CHARS or is_unspaced(term.text)]
+        placed = [term for term in weights if len(term.text) >= MIN_PLACED_CHARS or _stands_out(term.text)]
         terms = placed or list(weights)
         stems = {term.stem.replace("_", ""): weights[term] for term in terms}
         literals = (r"[\W_]{0,3}".join(map(re.escape, term.stem.split("_"))) for term in terms)
@@ -298,8 +299,8 @@ class Matcher:
         ends = list(accumulate(len(char.casefold()) for char in text)) if len(folded) > len(text) else None
         for _, match in zip(range(MAX_MATCHES), self.pattern.finditer(folded), strict=False):
             start, end = match.span()
-            stem = match[0] if match[0].isalnum() else "".join(filter(str.isalnum, match[0]))
-            if len(stem) < MIN_PREFIX_CHARS and not is_unspaced(stem):
+            stem = match[0] if match[0].isalnum() else "".join(filter(str.isalnum, match[0])) or match[0]
+            if len(stem) < MIN_PREFIX_CHARS and not _stands_out(stem):
                 around = folded[max(0, start - 1) : start] + folded[end : end + 1]
                 if any(char.isalnum() and not is_unspaced(char) for char in around):
                     continue
@@ -321,6 +322,11 @@ class Matcher:
             if total > best + 1e-9:
                 best, start = total, max(window, key=lambda each: self.weights.get(each[1], 0.0))[0]
         return best / (sum(self.weights.values()) or 1.0), start
+
+
+def _stands_out(text: str) -> bool:
+    """Whether it is found in a text however short it is: of a script without spaces, or a symbol."""
+    return not text.isascii() and (is_unspaced(text) or not text.isalnum())
 
 
 def _with_origin(index: SearchIndex, home: Path, one: Found, place: Place) -> Found:

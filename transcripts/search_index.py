@@ -35,12 +35,13 @@ from .tool_kinds import RECALLED_KEY, tool_kind
 if TYPE_CHECKING:
     import sqlite3
 
-INDEX_VERSION = 5  # another number makes every index anew
+INDEX_VERSION = 6  # another number makes every index anew
 MAX_INDEXED_CHARS = 1_000_000  # of one fact
 BATCH_BYTES = 4 << 20  # of records that are read in one transaction
 MAX_CALL_DISTANCE = 200  # facts between a call and its result
 MIN_FREE_PAGES, MAX_FREE_SHARE = 64, 0.15  # pages of the file that hold nothing
-LOCK_TIMEOUT_S = 2.0
+LOCK_TIMEOUT_S = 1.0
+DATABASE_TIMEOUT_S = 0.1  # for what holds no lock of ours, but the database
 SAME_START_CHARS, MAX_LIKE_TERMS = 2, 8_000  # of words that may be slips for one another
 MIN_STALE_TEXTS, MAX_STALE_SHARE = 1_000, 0.3  # facts whose records are gone; above both it is made anew
 _FILE_BITS = 26  # the id of a fact is that of its file, shifted, plus its place among the file's texts
@@ -57,7 +58,8 @@ _SCHEMA = f"""
     CREATE TABLE opened (file INTEGER, seq INTEGER, at INTEGER);
     CREATE TABLE gone (texts INTEGER);
     CREATE VIRTUAL TABLE words USING fts5(
-        text, content='', columnsize=0, detail=none, tokenize="porter unicode61 tokenchars '_'"
+        text, content='', columnsize=0, detail=none,
+        tokenize="porter unicode61 tokenchars '_' categories 'L* N* Co So'"
     );
     PRAGMA user_version = {INDEX_VERSION};
 """
@@ -143,7 +145,7 @@ def _connection(path: Path) -> sqlite3.Connection:
             path.unlink()
     for is_new in (False, True):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        connection = sqlite3.connect(path, isolation_level=None)
+        connection = sqlite3.connect(path, DATABASE_TIMEOUT_S, isolation_level=None)
         try:
             connection.execute("PRAGMA synchronous = NORMAL")
             (version,) = connection.execute("PRAGMA user_version").fetchone()

@@ -178,9 +178,23 @@ class Services:
 
     @property
     def window(self) -> int:
-        """The window in tokens: as set by flag or settings, else the model's."""
-        setup = self.setup
-        return setup.options.context_window or setup.config.context_window or self.selection.facts.window
+        """The window in tokens: as set by flag or settings, else the model's; no more than an error told."""
+        facts, learned = self.selection.facts, self.selection.learned
+        window = self._given_window or facts.window
+        return min(window, learned.get(facts.id, window))
+
+    @property
+    def _given_window(self) -> int | None:
+        return self.setup.options.context_window or self.setup.config.context_window
+
+    def warn_of_window(self) -> None:
+        """Tell of a window that is set larger than the server has told that it is."""
+        facts, given = self.selection.facts, self._given_window
+        if given and facts.window_source and self.window == given > facts.window:
+            self.warn(
+                f"the window is set to {given:,} tokens, but the server told {facts.window:,} "
+                f"({facts.window_source}): what is larger may be refused, and then that counts"
+            )
 
     def summaries(self) -> list[tuple[str, str]]:
         """(name, summary) of commands, skills and prompts that people bring; resources have their @."""

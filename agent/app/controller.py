@@ -223,6 +223,7 @@ async def _first_session(controller: Controller) -> ActiveSession:
     session, context = controller.factory.first()
     if controller.setup.options.resume is not None:
         await controller.factory.restore_choices(session, context)
+    controller.services.warn_of_window()
     if controller.first_mode != controller.setup.mode:
         context.permissions.set_mode(controller.first_mode)
     return session, context

@@ -62,19 +62,25 @@ def _key(server: str, model: str) -> str:
 
 
 class ModelSelection:
-    """The model in use. `facts` are of the one chosen last; without a cache every choice asks the server."""
+    """The model in use. `facts` are of the one chosen last; without a cache every choice asks the server.
+
+    `learned` are the windows in tokens, by model, that errors told since the program was started.
+    """
 
     def __init__(
         self, model: Model, name: str, now: Callable[[], float], cache: ModelFactsCache | None
     ) -> None:
         self.model = model
         self.facts = model.known_facts(model.catalog.resolve(name))
+        self.learned: dict[str, int] = {}
         self._now = now
         self._cache = cache
 
     def beside(self, name: str) -> ModelSelection:
         """Another choice of the same service, still to be made; this one stays as it is."""
-        return ModelSelection(self.model, name, self._now, self._cache)
+        made = ModelSelection(self.model, name, self._now, self._cache)
+        made.learned = self.learned
+        return made
 
     def knows(self, model: str) -> bool:
         """Whether the service has such a model, as far as can be told without asking it."""
@@ -118,6 +124,7 @@ class ModelSelection:
     def learn_window(self, tokens: int) -> None:
         """A rejected request told the size of the window: remember it for this model and server."""
         self.facts = replace(self.facts, window=tokens, window_source="an error of the server")
+        self.learned[self.facts.id] = tokens
         self._remember(self.facts)
 
     def _remember(self, facts: ModelFacts) -> None:

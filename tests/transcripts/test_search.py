@@ -5,7 +5,9 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -112,6 +114,35 @@ def test_words_of_any_script_spelling_and_length_are_found(
     write(tmp_path, "c", *others, *said)
     (best, *_) = search_records(tmp_path, query, ["c"], 5, 60).found
     assert best.fact.seq == 10 * (place + 1)
+
+
+@pytest.mark.parametrize("kept", ["index", "no index"])
+@pytest.mark.parametrize(
+    ("query", "place"), [("🚀", "🚀"), ("🚀 train", "🚀"), ("family 👧🏽", "👧"), ("❌\ufe0f", "❌")]
+)
+def test_emoji_are_found(
+    project: Path, monkeypatch: pytest.MonkeyPatch, kept: str, query: str, place: str
+) -> None:
+    if kept == "no index":
+        monkeypatch.setattr(search_index, "_SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
+    said = ("nothing here 🎉", "the 🚀train leaves", "a family: 👨\u200d👩\u200d👧🏽", "❌ failed")
+    write(project, "c", *(User(n, NOON, (TextBlock(text),)) for n, text in enumerate(said, 1)))
+    (best, *_) = search_records(project, query, ["c"], 5, 60).found
+    assert place in best.text and best.text[best.start] in query
+
+
+def test_a_long_text_that_has_all_words_comes_before_what_is_beside_it(project: Path) -> None:
+    path = "C:\\Users\\ana\\AppData"
+    output = "\n".join(f"error {n} of step {n * 7919} at line {n}" for n in range(300))
+    write(
+        project,
+        "c",
+        Reply(1, NOON, (TextBlock("look"), CALL)),
+        Result(2, NOON, 1, 1, (TextBlock(f"{output}\n{path}\\Local\\x.log"),)),
+        Reply(3, NOON, (TextBlock("Done."),)),
+        *(User(n, NOON, (TextBlock("what about C++ and C#?"),)) for n in range(4, 16)),
+    )
+    assert found(project, path, "c")[0] == "c2"
 
 
 def test_an_excerpt_of_a_text_without_spaces_begins_where_it_fits(project: Path) -> None:
@@ -280,6 +311,16 @@ def test_while_another_process_uses_the_index_the_records_are_read_through(
         with pytest.raises(IndexUnavailable), open_index(project, 0.0):
             pass
         assert {"a5", "b1"} <= set(found(project, "bikeshed"))
+
+
+def test_a_search_does_not_wait_for_a_database_that_something_else_holds(project: Path) -> None:
+    found(project, "bikeshed")
+    with closing(sqlite3.connect(index_file(project), isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        began = time.monotonic()
+        update_index(project, lambda: False)
+        assert {"a5", "b1"} <= set(found(project, "bikeshed"))
+        assert time.monotonic() - began < 2
 
 
 def test_several_processes_fill_one_index(project: Path) -> None:

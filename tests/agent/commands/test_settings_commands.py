@@ -360,6 +360,24 @@ def test_the_status_names_the_window_and_where_its_size_comes_from(tmp_path: Pat
     run_controller(tmp_path, work, context_window=50_000, window_flag="--sample")
 
 
+def test_a_window_that_is_set_larger_than_the_server_told_is_told_and_corrected_for_good(
+    tmp_path: Path,
+) -> None:
+    files(tmp_path, 8)
+
+    async def work(run: ControllerRun) -> None:
+        told = "the window is set to 60,000 tokens, but the server told 20,000 (/v1/models: max_input_tokens)"
+        assert run.text().count(told) == 1
+        assert run.controller.in_use[1].compaction.window.size == 60_000
+        await run.do(READ_ALL)
+        assert run.controller.in_use[1].compaction.window.size == 20_000
+        await run.do("/clear", "what can you do?")
+        assert run.controller.in_use[1].compaction.window.size == 20_000
+        assert "20,000 tokens (from an error of the server)" in await run.do("/status")
+
+    run_controller(tmp_path, work, window=20_000, context_window=60_000)
+
+
 def test_another_model_is_billed_before_anything_is_sent(tmp_path: Path) -> None:
     files(tmp_path, 10)
 
