@@ -7,6 +7,7 @@ transcript_view and forgotten here.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from tools.files.text_encoding import pluralize
 from tools.truncate import final_states
 from transcripts.tool_kinds import tool_kind
 
-from .render import BRANCH, MIN_TOLD_SECONDS, call_title
+from .render import BRANCH, MIN_TOLD_SECONDS, call_title, render_markdown
 from .terminal_text import (
     RenderContext,
     cell_width,
@@ -38,6 +39,7 @@ QUEUE_LINES = 4
 MOVING_HINT = f" · {'Ctrl-B Ctrl-B' if 'TMUX' in os.environ else 'Ctrl-B'}: background"
 INTERRUPT_HINTS = (" · Ctrl-C to interrupt", " · Ctrl-C")  # the first that leaves room
 MAX_TODO_ROWS = 6
+_TABLE_RULE = re.compile(r"\|?(?: *:?-+:? *\|)+(?: *:?-+:?)?")
 TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
 MAX_PROGRESS_CHARS = 20_000  # kept of a running call's output
 MAX_THOUGHT_CHARS = 200_000
@@ -233,3 +235,32 @@ def _queue(live_view: LiveView, ctx: RenderContext) -> list[str]:
 
 def _whole_seconds(spent: float) -> str:
     return f"{int(spent)} s" if spent < 60 else format_duration(spent)
+
+
+def draw_unfinished(text: str, fence: str, rows: int, ctx: RenderContext) -> list[str]:
+    """The end of the unfinished text, in at most `rows` lines; a fence or table that is cut is begun again.
+
+    `fence` is the opening line of the fence that the text ends in, or "".
+    """
+    if rows <= 0 or not text.strip():
+        return []
+    kept = text[-(rows * ctx.columns * 2) :]
+    lines = kept.split("\n")[-rows:]
+    cut = len(kept) < len(text) or len(lines) <= kept.count("\n")
+    if cut and fence and lines[0] != fence:
+        lines.insert(0, fence.lstrip())
+    elif cut and not fence:
+        *above, begun = text.removesuffix("\n".join(lines)).split("\n")
+        if head := table_head([*above, begun + lines[0]]):
+            lines = [*head, *lines[int(bool(begun) or lines[0] == head[1]) :]]  # whole rows
+    return render_markdown("\n".join(lines), ctx).split("\n")[-rows:]
+
+
+def table_head(lines: Sequence[str]) -> Sequence[str]:
+    """The first two lines of the table that the lines end in; () where they end in none."""
+    for at in range(len(lines) - 1, 0, -1):
+        if not lines[at].strip():
+            break
+        if _TABLE_RULE.fullmatch(lines[at].strip()) and "|" in lines[at - 1]:
+            return lines[at - 1 : at + 1]
+    return ()

@@ -18,7 +18,7 @@ from wcwidth import strip_sequences
 
 from agent import events
 
-from .live_view import REDRAW_INTERVAL_S, LiveView, draw_live_view
+from .live_view import REDRAW_INTERVAL_S, LiveView, draw_live_view, draw_unfinished, table_head
 from .render import (
     clipboard_sequence,
     is_look,
@@ -70,6 +70,7 @@ class MarkdownStream:
         self._total = 0  # characters of the text
         self._after_blank = False
         self._joined = False
+        self._reopened = ""  # the head of a table that was cut, while no row follows it
         self._done: list[MarkdownChunk] = []
         self.fence: re.Match[str] | None = None  # the opening line of the fence that the text ends in
 
@@ -117,7 +118,12 @@ class MarkdownStream:
         self._take(line.rstrip("\r"))
 
     def _cut(self) -> None:
-        """Finish what there is, in the middle of whatever it is."""
+        """Finish what there is, in the middle of whatever it is; a table goes on with its head."""
+        head = () if self.fence else table_head(self._lines)
+        if head and [*head] != self._lines:
+            self._finish(joined_next=True)
+            self._lines, self._reopened = [*head], "\n".join(head)
+            return
         if any(self._pieces):
             self._end_line()
         if opener := self.fence:
@@ -167,11 +173,11 @@ class MarkdownStream:
 
     def _finish(self, joined_next: bool = False) -> None:
         text = "\n".join(self._lines).strip("\n")
-        if text.strip():
+        if text.strip() and text != self._reopened:
             self._done.append(MarkdownChunk(text, self._joined))
         self._joined = joined_next
         self._lines, self._after_blank = [], False
-        self._size = 0
+        self._size, self._reopened = 0, ""
 
 
 class _TailDrawing:
@@ -188,7 +194,8 @@ class _TailDrawing:
         self, stream: MarkdownStream, room: int, ctx: RenderContext, size: tuple[int, int]
     ) -> list[str]:
         if self._lines is None or len(self._lines) > room or self._size != size:
-            self._lines, self._size = draw_unfinished(stream, room, ctx), size
+            fence = stream.fence.string if stream.fence else ""
+            self._lines, self._size = draw_unfinished(stream.unfinished, fence, room, ctx), size
         return self._lines
 
 
@@ -369,16 +376,3 @@ def draw_chunks(chunks: list[MarkdownChunk], ctx: RenderContext) -> Iterator[tup
     for chunk in chunks:
         draw = render_markdown if time.thread_time() < until else render_plainly
         yield with_file_links(draw(chunk.text, ctx), ctx.folder), chunk.joined
-
-
-def draw_unfinished(stream: MarkdownStream, rows: int, ctx: RenderContext) -> list[str]:
-    """The end of the unfinished text, in at most `rows` lines; a fence that is cut is opened again."""
-    text = stream.unfinished
-    if rows <= 0 or not text.strip():
-        return []
-    kept = text[-(rows * ctx.columns * 2) :]
-    lines = kept.split("\n")[-rows:]
-    cut = len(kept) < len(text) or len(lines) <= kept.count("\n")
-    if cut and stream.fence and lines[0] != stream.fence.string:
-        lines.insert(0, stream.fence.string.lstrip())
-    return render_markdown("\n".join(lines), ctx).split("\n")[-rows:]

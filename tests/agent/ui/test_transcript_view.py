@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.ui.live_view import LiveView, RunningCall
+from agent.ui.live_view import LiveView, RunningCall, draw_unfinished
+from agent.ui.terminal_text import RenderContext, Theme
 from agent.ui.transcript_view import MAX_UNFINISHED_LINES, MarkdownStream
 
 from .pty_terminal import PtyTerminal
@@ -246,6 +247,31 @@ def test_a_new_text_after_the_end_starts_clean():
     stream.feed("```\nopen")
     stream.end()
     assert [chunk.text for chunk in stream.feed("para\n\nnext")] == ["para"]
+
+
+HEAD = "| number | name |\n|-------:|------|\n"
+ROWS = [f"| {at} | name {at} of the many that there are |\n" for at in range(1000)]
+
+
+def test_of_a_table_that_is_too_long_for_the_screen_the_end_is_drawn_as_a_table():
+    ctx = RenderContext(60, Theme(False, False))
+    for count in range(1, 60):
+        for text in ("words\n\n" + HEAD + "".join(ROWS[:count]), HEAD + "".join(ROWS[:count])[:-9]):
+            drawn = draw_unfinished(text, "", 12, ctx)
+            assert len(drawn) <= 12 and "|" not in "".join(drawn), drawn
+            assert f"name {count - 1} of" in drawn[-1] or f"name {count - 2} of" in drawn[-1] or count == 1
+    assert draw_unfinished("a | b\n" * 40, "", 3, ctx) == ["a | b a | b"]  # no table
+
+
+@pytest.mark.parametrize("step", [7, 997, 5000])
+def test_a_table_that_is_cut_goes_on_with_its_head_and_every_row_is_whole(step):
+    chunks = blocks("before\n\n" + HEAD + "".join(ROWS) + "\nafter", step)
+    tables = chunks[1:-1]
+    assert (chunks[0], chunks[-1]) == ("before", "after") and len(tables) > 1
+    assert all(f"{table}\n".startswith(HEAD) for table in tables)
+    assert "".join(f"{table}\n".removeprefix(HEAD) for table in tables) == "".join(ROWS)
+    cut = HEAD + "".join(ROWS[: 12_000 // len(ROWS[-1])])
+    assert HEAD.strip() not in blocks(cut + "| 1 | x |\n" * 40 + "\nafter", step)
 
 
 PIECES = st.sampled_from(
