@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -172,6 +173,15 @@ class Journal:
             self.sync_failed = False
             self.unsynced.clear()
             self.synced_size = self.whole_size
+
+    def lost_start(self) -> Iterator[bytes] | None:
+        """All that was written before what is left, where no path leads to it; else None. Raises OSError."""
+        fd = self._fd
+        with suppress(OSError):
+            if fd is None or _is_in_place(self.path, self.disk, fd):
+                return None
+        assert fd is not None
+        return read_pieces(self.disk, fd, 0, self.synced_size if self.sync_failed else self.whole_size)
 
     def _opened(self) -> int:
         """The descriptor of the record, opened or made; so is its folder, if that was removed meanwhile."""

@@ -134,6 +134,7 @@ def _without_garbage_collection() -> Iterator[None]:
 def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedRecord:
     loaded = LoadedRecord(path, path.stem, lazy_results=LazyResults(path))
     damaged: list[DamagedLine] = []
+    places: list[tuple[int, int]] = []
     for number, offset, line in _lines(file):
         loaded.size = offset + len(line)
         if line.isspace() and line.endswith(b"\n"):
@@ -141,7 +142,7 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedRecord:
             continue
         try:
             if (lazy := parse_without_content(line) if defer else None) is not None:
-                loaded.lazy_results[lazy[0].seq] = (offset, len(line))
+                loaded.lazy_results.setdefault(lazy[0].seq, (offset, len(line)))
             fact, sid = lazy or decode_line(line)
         except BadLine as error:
             damaged.append(DamagedLine(number, offset, str(error)))
@@ -150,11 +151,13 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedRecord:
             fact, sid = found
         loaded.sid = loaded.sid if loaded.facts else sid
         loaded.facts.append(fact)
+        places.append((number, offset))
         if isinstance(fact, UnknownFact):
             version = fact.raw.get("v")
             loaded.version = max(loaded.version, version if isinstance(version, int) else 0)
         loaded.whole_size, loaded.ends_with_newline = loaded.size, line.endswith(b"\n")
-    _put_in_order(loaded, damaged)
+    damaged += _put_in_order(loaded, places)
+    damaged.sort(key=lambda each: each.line)
     loaded.damaged = tuple(each for each in damaged if each.offset < loaded.whole_size)
     if loaded.lazy_results:
         loaded.facts = fetch_shown(loaded.facts, loaded.lazy_results)
@@ -188,14 +191,18 @@ def _record_at_end(line: bytes) -> tuple[Fact, str] | None:
     return None
 
 
-def _put_in_order(loaded: LoadedRecord, damaged: list[DamagedLine]) -> None:
-    """Sort the facts by seq where lines were moved; of several with one seq the first counts."""
+def _put_in_order(loaded: LoadedRecord, places: list[tuple[int, int]]) -> Iterator[DamagedLine]:
+    """Sort the facts by seq where lines were moved; of several with one seq the first counts.
+
+    The same record again does no harm. `places` are the (number, offset) of the facts' lines.
+    """
     facts = loaded.facts
     if any(after.seq <= before.seq for before, after in pairwise(facts)):
         unique: dict[int, Fact] = {}
-        for fact in facts:
-            if unique.setdefault(fact.seq, fact) is not fact:
-                damaged.append(DamagedLine(0, 0, f"record {fact.seq} comes again: the first one counts"))
+        for fact, (number, offset) in zip(facts, places, strict=True):
+            if unique.setdefault(fact.seq, fact) != fact:
+                why = f"record {fact.seq} comes again with other words: the first one counts"
+                yield DamagedLine(number, offset, why)
         loaded.facts = [unique[seq] for seq in sorted(unique)]
 
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
+from tempfile import gettempdir, mkstemp
 
-from .codec import FORMAT_VERSION, encode_fact
-from .disk import DISK, Disk
+from .codec import FORMAT_VERSION, BadLine, decode_line, encode_fact
+from .disk import DISK, Disk, read_regular
 from .facts import Closed, Fact, Instructed, Metadata, Opened
 from .journal import Journal
-from .load import LoadedRecord, read_record
+from .load import MAX_LINE_BYTES, LoadedRecord, read_record
 from .masking import SecretMasks
 from .record_errors import RecordTooNew, RecordUnreadable, StoreError
 from .session_lock import path_of
@@ -59,6 +62,8 @@ def resume_store(path: Path, warn: Warn, disk: Disk = DISK) -> tuple[Store, Load
     journal.whole_size = journal.synced_size = loaded.whole_size
     journal.read_size = loaded.size
     journal.ends_with_newline = loaded.ends_with_newline
+    for saved in _saved_elsewhere(path.stem):
+        store.join(saved, loaded)
     return store, loaded
 
 
@@ -141,8 +146,35 @@ class Store:
             self._save(durable=True)
         left = (journal.unsynced if journal.sync_failed else []) + self.pending
         if self.is_begun and left:
-            self._warn(_save_elsewhere(left, self.path, is_all=not journal.whole_size))
+            start = journal.lost_start()
+            is_all = start is not None or not journal.whole_size
+            self._warn(_save_elsewhere(chain(start or (), left), len(left), self.path, is_all))
         journal.release()
+
+    def join(self, saved: Path, loaded: LoadedRecord) -> None:
+        """Take over what an earlier run saved elsewhere, where it goes on from what the record holds."""
+        known = {fact.seq: fact for fact in loaded.facts}
+        new: list[tuple[Fact, bytes]] = []
+        with suppress(OSError):
+            for line in read_regular(saved, MAX_LINE_BYTES).splitlines(keepends=True):
+                with suppress(BadLine):  # the last one may be torn
+                    fact, sid = decode_line(line)
+                    is_same = fact.seq in loaded.lazy_results or known.get(fact.seq) == fact
+                    if sid == self.sid and not is_same:
+                        new.append((fact, line))
+            if new and (not known or new[0][0].seq != max(known) + 1):
+                apart = saved.with_suffix(".apart")
+                saved.rename(apart)
+                told = "do not fit to the record any more, as the session went on without them: they are in"
+                self._warn(f"{len(new)} records of this session that had not reached the disk {told} {apart}")
+                return
+            loaded.facts += [fact for fact, _ in new]
+            self.pending += [line for _, line in new]
+            self.sync()
+            if new:
+                self._warn(f"{len(new)} records that had not reached the disk were joined from {saved}")
+            if not self.pending and not self.failure:
+                saved.unlink()
 
     def warn_of_failure(self, error: Exception) -> None:
         """Tell the user that the disk fails, once until it works again."""
@@ -172,18 +204,31 @@ class Store:
             self._warn(f"the session is saved again, nothing is missing in {self.path}")
 
 
-def _save_elsewhere(lines: list[bytes], path: Path, is_all: bool) -> str:
-    """Save lines where there may still be room. Returns what to tell the user."""
-    import tempfile  # slow to import, and needed only here
+def _saved_elsewhere(sid: str) -> list[Path]:
+    """The files in which earlier runs of a session saved what the disk did not take, oldest first."""
+    found: list[tuple[int, Path]] = []
+    with suppress(OSError):
+        for path in Path(gettempdir()).glob(f"makeroom-{sid}-*.jsonl"):
+            about = path.lstat()
+            if stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid():
+                found.append((about.st_mtime_ns, path))
+    return [path for _, path in sorted(found)]
 
+
+def _save_elsewhere(lines: Iterable[bytes], new: int, path: Path, is_all: bool) -> str:
+    """Save lines where there may still be room, the last `new` of which are nowhere else.
+
+    Returns what to tell the user.
+    """
     try:
-        fd, name = tempfile.mkstemp(prefix=f"makeroom-{path.stem}-", suffix=".jsonl")
+        fd, name = mkstemp(prefix=f"makeroom-{path.stem}-", suffix=".jsonl")
         with os.fdopen(fd, "wb") as file:
             file.writelines(lines)
             file.flush()
             os.fsync(fd)
     except OSError as error:
-        return f"the last {len(lines)} records of this session could not be saved anywhere: {error}"
+        return f"the last {new} records of this session could not be saved anywhere: {error}"
     if is_all:
         return f"the session could not be saved in {path.parent}: go on with makeroom --resume {name}"
-    return f"the last {len(lines)} records did not reach {path}: they are in {name}, append them there"
+    how = f"makeroom --resume {path.stem} joins them once there is room"
+    return f"the last {new} records did not reach {path}: they are in {name}, and {how}"

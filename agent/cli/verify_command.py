@@ -106,7 +106,7 @@ def verify_record(home: Path, sid: str) -> Verified:
     loaded = read_record(record_path(home, sid))
     if loaded.damaged:
         damaged = loaded.damaged[0]
-        raise Difference(f"line {damaged.line} is damaged: {damaged.why}" if damaged.line else damaged.why)
+        raise Difference(f"line {damaged.line} is damaged: {damaged.why}")
     if not loaded.facts:
         raise Difference("the record is empty")
     verified = Verified(torn=loaded.torn_size)

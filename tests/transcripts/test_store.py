@@ -364,6 +364,67 @@ def test_records_that_were_never_synced_are_saved_elsewhere_at_the_end(
     assert len(told) == 2 and "2 records did not reach" in told[-1]
 
 
+def test_what_was_saved_elsewhere_joins_the_session_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where there is no room even then. Appended by hand as well, it does no harm."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    plan = FailurePlan(10**9, errno.ENOSPC, ("write",))
+    store = create_store(tmp_path, SID, ToldLines(), failing_disk(plan))
+    append_all(store, [(fact, False) for fact in TURN[:2]])
+    plan.at, plan.forever = plan.count + 1, True
+    append_all(store, [(fact, False) for fact in TURN[2:4]])
+    store.close()
+    (saved,) = tmp_path.glob("makeroom-*.jsonl")
+    again, loaded = resume_store(store.path, ToldLines(), failing_disk(plan))
+    assert loaded.facts == TURN[:4] and saved.exists(), "there is still no room"
+    append_all(again, [(fact, False) for fact in TURN[4:]])
+    again.close()
+    with store.path.open("ab") as file:
+        file.write(saved.read_bytes())
+    third, loaded = resume_store(store.path, told := ToldLines())
+    third.close()
+    assert f"{len(TURN) - 4} records that had not reached the disk were joined from" in told[-1]
+    assert loaded.facts == read_record(store.path).facts == TURN
+    assert read_record(store.path).damaged == () and list(tmp_path.glob("makeroom-*")) == []
+
+
+def test_what_was_saved_elsewhere_and_does_not_fit_any_more_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    store = create_store(tmp_path, SID, ToldLines())
+    append_all(store, turn())
+    store.close()
+    changed = b"".join(encode_fact(replace(fact, ts=fact.ts + 1), SID) for fact in TURN[3:])
+    (tmp_path / f"makeroom-{SID}-x.jsonl").write_bytes(changed)
+    again, loaded = resume_store(store.path, told := ToldLines())
+    again.close()
+    assert loaded.facts == TURN and read_record(store.path).facts == TURN
+    (apart,) = tmp_path.glob("makeroom-*")
+    assert "do not fit to the record any more" in told[-1] and told[-1].endswith(str(apart))
+    assert apart.read_bytes() == changed
+    with store.path.open("ab") as file:
+        file.write(changed)
+    assert next(bad.line for bad in read_record(store.path).damaged) == len(TURN) + 1
+
+
+@pytest.mark.parametrize("in_the_way", ["file", "link"])
+def test_where_the_folder_is_replaced_the_whole_session_is_saved_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_the_way: str
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    store = create_store(tmp_path, SID, told := ToldLines())
+    append_all(store, [(fact, False) for fact in TURN[:3]])
+    folder = tmp_path / RECORDS_FOLDER
+    shutil.rmtree(folder)
+    folder.touch() if in_the_way == "file" else folder.symlink_to(tmp_path)
+    append_all(store, [(fact, False) for fact in TURN[3:]])
+    store.close()
+    (saved,) = tmp_path.glob("makeroom-*.jsonl")
+    assert read_record(saved).facts == TURN and f"go on with makeroom --resume {saved}" in told[-1]
+
+
 def test_only_records_that_are_not_in_the_file_are_saved_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,14 +100,15 @@ def empty(facts: list[Fact]) -> list[bytes]:
 
 def say_a_line_twice(facts: list[Fact]) -> list[bytes]:
     lines = [encode_fact(fact, "s") for fact in facts]
-    return [*lines[:6], *lines[5:]]
+    again = replace(facts[5], ts=facts[5].ts + 1)
+    return [*lines[:6], encode_fact(again, "s"), *lines[5:]]
 
 
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
         (empty, r"s: the record is empty$"),
-        (say_a_line_twice, r"s: record \d+ comes again"),
+        (say_a_line_twice, r"s: line 7 is damaged: record 6 comes again with other words"),
         (change_a_result, r"s: r\d+: a request of \d+ messages is not what was sent: \w{12} was sent"),
         (leave_out_a_prompt, r"s: r\d+: a request of \d+ message"),
         (damage, r"s: line 6 is damaged"),
