@@ -138,8 +138,10 @@ class SessionFactory:
 
         Raises ConfigError for limits that make no sense; then nothing is changed.
         """
-        services, before = self.services, self.services.setup
+        services, before, given = self.services, self.services.setup, self.services.given_window
         services.setup = setup
+        if is_other := services.given_window != given:  # the person knows better, until an error tells again
+            services.selection.learned.clear()
         try:
             made = request_settings(services, session.folded.opened, context.permissions.rules)
             made = dataclasses.replace(context.settings, max_tokens=made.max_tokens, cache=made.cache)
@@ -148,6 +150,8 @@ class SessionFactory:
             services.setup = before
             raise
         context.settings = made.without(*made.rejected)
+        if is_other:
+            services.warn_of_window()
 
 
 async def raise_wall(session: Session, context: TurnContext) -> str:

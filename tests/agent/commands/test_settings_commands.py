@@ -374,6 +374,9 @@ def test_a_window_that_is_set_larger_than_the_server_told_is_told_and_corrected_
         await run.do("/clear", "what can you do?")
         assert run.controller.in_use[1].compaction.window.size == 20_000
         assert "20,000 tokens (from an error of the server)" in await run.do("/status")
+        told = await run.do("/config context_window 40000")
+        assert "the window is set to 40,000 tokens, but the server told 20,000 (an error of" in told
+        assert run.controller.in_use[1].compaction.window.size == 40_000
 
     run_controller(tmp_path, work, window=20_000, context_window=60_000)
 
