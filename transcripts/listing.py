@@ -19,7 +19,7 @@ from .codec import BadLine, decode_line
 from .facts import Fact, Metadata, Opened, User
 from .messages import TextBlock, said_by_person
 from .record_errors import AmbiguousSession, NoSuchSession, RecordUnreadable
-from .render_text import name_of
+from .render_text import agent_label, name_of
 from .session_lock import RECORDS_FOLDER
 
 MAX_END_BYTES = 1 << 16  # read of the end of a large file
@@ -171,7 +171,7 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
         size=found.st_size,
         folder=opened.folder if opened else str(path.parent.parent),
         parent=opened.parent if opened else None,
-        agent=_agent_of(opened) if opened else "",
+        agent=agent_label(opened) if opened else "",
     )
 
 
@@ -179,11 +179,6 @@ def _last_active(stamps: Sequence[float], written: float) -> float:
     """When a session was active last; by the time of its file where its own stamps cannot be right."""
     newest = max(stamps, default=written)
     return written if newest > time.time() + MAX_CLOCK_SKEW_S else newest
-
-
-def _agent_of(opened: Opened) -> str:
-    about = opened.about
-    return f"{about['agent']} #{about.get('number')}" if opened.parent and "agent" in about else ""
 
 
 def _first_text(fact: User) -> str:

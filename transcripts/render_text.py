@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
 
-from .facts import Fact, Metadata, Reply, Result, User
+from .facts import Fact, Metadata, Opened, Reply, Result, User
 from .messages import (
     Block,
     ImageBlock,
@@ -116,9 +116,21 @@ def shortened(text: str) -> str:
 
 
 def session_title(facts: Sequence[Fact], sid: str) -> str:
-    """The name that a session was given last, else the beginning of its first prompt, else its id."""
+    """The name that a session was given last, else the beginning of its first prompt, else its id.
+
+    A nested one is told by its agent: in a copy that it works in, the name is that of its session.
+    """
+    opened = next((one for one in facts if isinstance(one, Opened)), None)
+    if opened is not None and (label := agent_label(opened)):
+        return f"[{label}] {first_words(facts)}".rstrip()
     name = name_of(one for one in facts if isinstance(one, Metadata))
     return name or first_words(facts) or f"Session {sid}"
+
+
+def agent_label(opened: Opened) -> str:
+    """What the session that started a nested one calls it, "explore #2"; "" where a person did."""
+    about = opened.about
+    return f"{about['agent']} #{about.get('number')}" if opened.parent and "agent" in about else ""
 
 
 def name_of(notes: Iterable[Metadata]) -> str:

@@ -140,10 +140,8 @@ def _agents_line(session: Session) -> list[str]:
 def _cost_lines(session: Session) -> list[str]:
     unpriced = session.unpriced
     priced = [model for model in session.spending if model not in unpriced]
-    known = [
-        f"cost              {f'${session.cost:.4f}':>12}",
-        f"  at the list prices of {', '.join(priced) or 'the model'}",
-    ]
+    known = [f"cost              {f'${session.cost:.4f}':>12}"]
+    known += [f"  at the list prices of {', '.join(priced)}"] if priced else []
     unknown = f"price unknown: {', '.join(unpriced)} ([prices] in your settings can tell it)"
     return [*(known if priced or not unpriced else []), *([unknown] if unpriced else [])]
 

@@ -12,7 +12,14 @@ from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCal
 from agent.formatting import format_duration, shorten
 from agent.loop.tool_executor import text_of
 from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
-from agent.session.system_prompt import memory_of, memory_paths, read_memory, system_prompt
+from agent.session.system_prompt import (
+    MAX_MEMORY_CHARS,
+    is_cut,
+    memory_of,
+    memory_paths,
+    read_memory,
+    system_prompt,
+)
 from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
 from tools.files.text_encoding import pluralize
 from tools.processes.bash_run import move_to_background
@@ -57,7 +64,8 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
     lines = []
     for path, text in used.items():
         note = "  (gone since)" if path not in now else "" if now[path] == text else "  (changed since)"
-        lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {path}{note}")
+        cut = f"  (cut: its first {MAX_MEMORY_CHARS:,} characters)" if is_cut(text) else ""
+        lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {path}{cut}{note}")
     lines += [f"     not read  {path}  (made since)" for path in now if path not in used]
     if not lines:
         names, places = " or ".join(MEMORY_NAMES), f"{folder} or {user_dir}"

@@ -25,6 +25,7 @@ from transcripts.entries import Prompt
 from transcripts.fold import Folded
 from transcripts.render_text import format_age
 
+SERVER_PROMPT = "/mcp__"  # how a line begins that calls the prompt of a server
 SCOPES = ("conversation", "files", "both")
 MAX_LISTED_STEPS = 200
 MAX_PROMPT_TITLE_CHARS = 400  # of a prompt in a list
@@ -77,7 +78,8 @@ def rewind_points(folded: Folded) -> list[RewindPoint]:
     points: list[RewindPoint] = []
     for entry in folded.entries:
         if isinstance(entry, Prompt) and (texts := prompt_texts(entry)):
-            points.append(RewindPoint(len(points) + 1, entry.seq, entry.fact.ts, texts[-1]))
+            calls = [text for text in texts if text.startswith(SERVER_PROMPT)]  # what comes of it follows it
+            points.append(RewindPoint(len(points) + 1, entry.seq, entry.fact.ts, (calls or texts)[-1]))
     return points
 
 

@@ -6,6 +6,7 @@ prompt cache holds. Memory files are AGENTS.md, else CLAUDE.md: the user's own, 
 
 from __future__ import annotations
 
+import re
 import stat
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
@@ -69,6 +70,7 @@ TEXTS_WITHOUT_WALL = {WALL_TEXT: "", WALL_AND_RECORDS_TEXT: RECORDS_TEXT}
 MEMORY_HEAD = "Instructions of the user from "
 MAX_MEMORY_BYTES = 1_000_000  # read of one memory file
 MAX_MEMORY_CHARS = 60_000  # shown of one memory file; the prompt says how much is left out
+_CUT_NOTE = re.compile(r"^\[[\d,]+ more characters are left out; read the file for the rest\]$", re.MULTILINE)
 
 
 def memory_paths(folder: Path, user_dir: Path) -> list[Path]:
@@ -77,8 +79,14 @@ def memory_paths(folder: Path, user_dir: Path) -> list[Path]:
 
 
 def unread_memory(folder: Path, user_dir: Path) -> list[str]:
-    """A line about each file with the name of a memory file that is not followed."""
-    return [f"{path} {why}: it is not read" for path, why in _memory_candidates(folder, user_dir) if why]
+    """A line about each file with the name of a memory file that is not followed, or not shown whole."""
+    candidates = list(_memory_candidates(folder, user_dir))
+    ignored = [f"{path} {why}: it is not read" for path, why in candidates if why]
+    return ignored + [
+        f"{path} has more than {MAX_MEMORY_CHARS:,} characters: the model is shown those alone"
+        for path, text in read_memory([path for path, why in candidates if not why], user_dir)
+        if len(text) > MAX_MEMORY_CHARS
+    ]
 
 
 def _memory_candidates(folder: Path, user_dir: Path) -> Iterator[tuple[Path, str]]:
@@ -134,6 +142,11 @@ def memory_of(system: Sequence[str]) -> dict[str, str]:
     """The memory files in a system prompt: the text of each by its path."""
     heads = {text: text.partition("\n")[0] for text in system if text.startswith(MEMORY_HEAD)}
     return {head.removeprefix(MEMORY_HEAD).removesuffix(":"): text for text, head in heads.items()}
+
+
+def is_cut(text: str) -> bool:
+    """Whether the text of a memory file in a system prompt is not all of the file."""
+    return _CUT_NOTE.search(text) is not None
 
 
 def _shown(text: str) -> str:

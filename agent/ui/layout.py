@@ -48,12 +48,13 @@ MODE_LABELS = {
     "dontAsk": ("denies what is not allowed", "accent"),
     "bypassPermissions": ("BYPASSES PERMISSIONS", "error"),
 }
-CONTEXT_ROLES = {
-    "NORMAL": "good",
-    "WARNING": "warning",
-    "CRITICAL": "bad",
-    "BLOCKING": "error",
-    "EXHAUSTED": "error",
+# How full the context is -> (its words on the status line, role)
+CONTEXT_LABELS = {
+    "NORMAL": ("", "good"),
+    "WARNING": ("fills up", "warning"),
+    "CRITICAL": ("nearly full", "bad"),
+    "BLOCKING": ("no room left", "error"),
+    "EXHAUSTED": ("full", "error"),
 }
 
 
@@ -128,12 +129,12 @@ def _with_own_line(status: Status, parts: list[tuple[int, str, str]], ctx: Rende
 
 def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
     """(rank, role, text) in the order of showing; the highest rank is left out first."""
-    context_role = CONTEXT_ROLES.get(status.state, "dim")
+    words, context_role = CONTEXT_LABELS.get(status.state, ("", "dim"))
     context = ""
     if status.window:
         used = min(whole_percent(status.tokens or 0, status.window), 999)
         context = f"{used}% of {format_count(status.window)}"
-        context += "" if status.state == "NORMAL" else f" {status.state}"
+        context += f", {words}" if words else ""
     mode, mode_role = MODE_LABELS.get(status.mode, (one_line(status.mode), "dim"))
     cost = f"${status.cost:.2f}" if status.cost >= 0.005 else f"${status.cost:.4f}"
     cost = cost if status.cost >= 0.00005 else ""

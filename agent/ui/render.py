@@ -89,6 +89,7 @@ def render_markdown(text: str, ctx: RenderContext) -> str:
 
 
 _COLUMN_START = re.compile(r" *(?:[^ ]+(?: [^ ]+){0,3}  +(?=[^ ]))?")  # what stands before a second column
+_GAPS = re.compile(" {4,}")  # between columns
 CLAUSE_MARKS = (", ", "; ", ": ")
 DrawMarkdown = Callable[[str, int, Theme], str]
 DrawDiff = Callable[[str, RenderContext, int], list[str]]
@@ -287,9 +288,15 @@ def _shortened(result: Result, ctx: RenderContext) -> list[str]:
     shown = lines[-(MAX_RESULT_LINES if ctx.full else SHORT_RESULT_LINES) :]
     role = "bad" if result.error and not ctx.full and len(shown) == 1 else "dim"
     rows = _left_out(result, len(lines), len(lines) - len(shown), ctx)
-    for line in shown:
-        rows.extend(ctx.wrapped(role, line) if ctx.full else [ctx.clipped(role, line)])
-    return rows
+    if ctx.full:
+        return [*rows, *(row for line in shown for row in ctx.wrapped(role, line))]
+    return [*rows, *(ctx.clipped(role, _closed_up(line, ctx.columns)) for line in shown)]
+
+
+def _closed_up(line: str, columns: int) -> str:
+    """A line with less of its widest gap where that brings its end into view: `..          [100%]`."""
+    over, gap = cell_width(line) - columns, max(_GAPS.findall(line), key=len, default="")
+    return line.replace(gap, gap[over:], 1) if 0 < over <= len(gap) - 2 else line
 
 
 def _left_out(result: Result, lines: int, hidden: int, ctx: RenderContext) -> list[str]:

@@ -184,6 +184,7 @@ def test_an_agent_in_a_copy_of_a_session_does_not_have_its_name(tmp_path: Path) 
     assert find_session(tmp_path, "parser work") == find_session(tmp_path, "Parser Work") == wanted
     line = session_line(recorded_sessions(tmp_path)[1], SecretMasks(()), 1)
     assert "  └ [general #1] go" in line
+    assert session_title([copy, named, prompt(3, "go")], "s2") == "[general #1] go"
 
 
 def test_a_name_of_an_old_record_is_shown_on_one_line(tmp_path: Path) -> None:

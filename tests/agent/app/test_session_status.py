@@ -103,7 +103,7 @@ def test_an_own_line_stands_before_what_it_may_not_hide() -> None:
     assert status_line(replace(STATUS, own_line="mine"), 2, ctx) == "mine · asks first · 2 queued · 1 job"
     full = replace(STATUS, own_line="m" * 99, state="CRITICAL", jobs=0)
     shown = status_line(full, 0, ctx).replace("\x1b[m", "")
-    assert shown.startswith("mmm") and shown.endswith("… · 10% of 1.0k CRITICAL · asks first")
+    assert shown.startswith("mmm") and shown.endswith("… · 10% of 1.0k, nearly full · asks first")
 
 
 def test_of_an_own_line_only_colours_reach_the_terminal() -> None:

@@ -265,6 +265,7 @@ def test_with_automatic_compaction_off_a_full_context_blocks_until_compact(tmp_p
 
 def test_each_model_is_paid_at_its_own_prices_also_in_a_resumed_session(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
+        assert "prices" not in await run.do("/cost")
         await run.do("hello")
         before = run.controller.status().cost
         await run.do("/model haiku")

@@ -8,6 +8,7 @@ from pathlib import Path
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.commands.rewind import checkpoints_of
 from agent.events import CommandOutput, Notice, ToolCallProgress
+from agent.session.system_prompt import MAX_MEMORY_CHARS, unread_memory
 from tools.base import ToolCall, parse_arguments
 from tools.bash import run_bash
 from tools.processes.bash_run import CommandLimits
@@ -39,6 +40,19 @@ def test_memory_names_the_files_with_their_tokens_and_what_changed_since(tmp_pat
         assert "since)" not in text
         (tmp_path / "AGENTS.md").unlink()
         assert "(gone since)" in await run.do("/memory")
+
+    run_controller(tmp_path, work)
+
+
+def test_a_memory_file_that_is_cut_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "CLAUDE.md").write_text("é" * (MAX_MEMORY_CHARS - 1), "utf-8")
+    assert unread_memory(tmp_path, tmp_path / "none") == []
+    (tmp_path / "CLAUDE.md").write_text("always\n" * MAX_MEMORY_CHARS, "utf-8")
+    (told,) = unread_memory(tmp_path, tmp_path / "none")
+    assert told == f"{tmp_path / 'CLAUDE.md'} has more than 60,000 characters: the model is shown those alone"
+
+    async def work(run: ControllerRun) -> None:
+        assert "CLAUDE.md  (cut: its first 60,000 characters)\n" in await run.do("/memory")
 
     run_controller(tmp_path, work)
 

@@ -3,7 +3,11 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from agent.commands.rewind import rewind_points
 from agent.events import PromptRestored
+from transcripts.facts import User
+from transcripts.fold import fold
+from transcripts.messages import TextBlock
 
 from .controller_run import ControllerRun, ScriptedChooser, run_controller
 
@@ -167,3 +171,10 @@ def test_a_fork_can_restore_files_to_before_it_was_made(tmp_path: Path) -> None:
         assert run.emitted(PromptRestored) == [PromptRestored("replace old by new in a.py")]
 
     run_controller(tmp_path, work)
+
+
+def test_the_prompt_of_a_server_is_listed_as_it_was_typed() -> None:
+    blocks = [TextBlock("<surroundings>\nx\n</surroundings>"), TextBlock("/mcp__calc__hello Bob")]
+    called = User(1, 0.0, (*blocks, TextBlock("say: hello Bob")), source="user")
+    asked = User(2, 0.0, (TextBlock("one"), TextBlock("two")), source="user")
+    assert [point.text for point in rewind_points(fold([called, asked]))] == ["/mcp__calc__hello Bob", "two"]

@@ -51,7 +51,8 @@ def test_the_map_of_the_context_always_tells_how_full_it_is(columns, capsys):
 
 def test_a_window_that_is_nearly_full_is_not_told_to_be_full(capsys):
     status = Status("m", 199_999, 200_000, "BLOCKING", 0.0, "manual", "s", "/w")
-    assert "99% of 200k BLOCKING" in without_sgr(status_line(status, 0, RenderContext(100, Theme(False))))
+    shown = without_sgr(status_line(status, 0, RenderContext(100, Theme(False))))
+    assert "99% of 200k, no room left" in shown
     chart = ContextChart("m: BLOCKING", (("tool results", 199_999),), 200_000)
     assert "(99%)" in without_sgr(render_event(chart, RenderContext(100, Theme(False))))
     PlainView(None).emit(chart)
@@ -216,6 +217,15 @@ def test_above_an_output_stands_how_much_is_left_out_and_where_it_is(
     for full, told in ((False, short), (True, whole)):
         rows = render_event(called, replace(ctx, full=full)).split("\n")
         assert rows[1].removeprefix("  ⎿  ") == told and rows[-1].strip() == str(lines)
+
+
+@pytest.mark.parametrize("columns", [40, 79, 80, 100])
+def test_a_row_that_ends_at_the_edge_of_a_wider_screen_shows_its_end(columns: int) -> None:
+    text = f"tests/test_a.py ..{'[100%]':>62}"
+    result = Result(2, 0.0, 1, 0, (TextBlock(text),), human={"text": text})
+    called = events.ToolCallFinished(1, 0, "bash", "pytest", result, 0.1)
+    row = render_event(called, RenderContext(columns, Theme(False, False))).split("\n")[1]
+    assert row.startswith("  ⎿  tests/test_a.py ..  ") and row.endswith(" [100%]") and len(row) <= columns
 
 
 @pytest.mark.parametrize("columns", [40, 60, 120])

@@ -104,7 +104,7 @@ def test_thinking_retries_losses_and_room_are_told(terminal):
     terminal.type("think step by step;say so;compact;lost;critical\r").sees(
         "Thought for", "[auto compact] 180k -> 42k"
     )
-    terminal.sees("stream broke (connection reset)", "94% of 200k CRITICAL")
+    terminal.sees("stream broke (connection reset)", "94% of 200k, nearly full")
 
 
 def test_calls_that_only_look_are_one_line_until_something_else_comes(terminal):
