@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from threading import Event, Thread
 
@@ -228,18 +228,20 @@ def _own_and_neighbours(
 ) -> dict[int, float]:
     """What each fact's own words and those of its neighbours count: of each word the nearest."""
     mean = sum(place.terms for place in places.values()) / max(1, len(places))
+    lengths = {id: 1 - BM25_B + BM25_B * place.terms / mean for id, place in places.items()}
+    beside = {step: {id + step for id in places} for step in (-2, -1, 1, 2)}
     scores = dict.fromkeys(places, 0.0)
     for term, ids in having.items():
-        found = set(ids)
-        for id, place in places.items():
-            if id in found:
-                length = 1 - BM25_B + BM25_B * place.terms / mean
-                own = (BM25_K1 + 1) / (BM25_K1 * length + 1)
-                scores[id] += weights[term] * max(own, NEIGHBOUR_WEIGHTS[1])  # also of a very long text
-            elif id - 1 in found or id + 1 in found:
-                scores[id] += weights[term] * NEIGHBOUR_WEIGHTS[1]
-            elif id - 2 in found or id + 2 in found:
-                scores[id] += weights[term] * NEIGHBOUR_WEIGHTS[2]
+        weight, found = weights[term], set(ids)
+        own = found & places.keys()
+        for id in own:
+            likely = (BM25_K1 + 1) / (BM25_K1 * lengths[id] + 1)
+            scores[id] += weight * max(likely, NEIGHBOUR_WEIGHTS[1])  # also of a very long text
+        next_to = {id - step for step in (-1, 1) for id in found & beside[step]} - own
+        for id in next_to:
+            scores[id] += weight * NEIGHBOUR_WEIGHTS[1]
+        for id in {id - step for step in (-2, 2) for id in found & beside[step]} - own - next_to:
+            scores[id] += weight * NEIGHBOUR_WEIGHTS[2]
     return scores
 
 
@@ -297,10 +299,15 @@ class Matcher:
         """(offset, stem) of each match, in order; of a short stem only where it is a whole word."""
         folded = text.casefold()
         ends = list(accumulate(len(char.casefold()) for char in text)) if len(folded) > len(text) else None
-        for _, match in zip(range(MAX_MATCHES), self.pattern.finditer(folded), strict=False):
-            start, end = match.span()
-            stem = match[0] if match[0].isalnum() else "".join(filter(str.isalnum, match[0])) or match[0]
-            if len(stem) < MIN_PREFIX_CHARS and not _stands_out(stem):
+        known: dict[str, tuple[str, bool]] = {}  # of a match: its stem, and whether it has to be a whole word
+        for match in islice(self.pattern.finditer(folded), MAX_MATCHES):
+            found, start = match[0], match.start()
+            if found not in known:
+                stem = "".join(filter(str.isalnum, found)) or found
+                known[found] = stem, len(stem) < MIN_PREFIX_CHARS and not _stands_out(stem)
+            stem, is_whole = known[found]
+            if is_whole:
+                end = match.end()
                 around = folded[max(0, start - 1) : start] + folded[end : end + 1]
                 if any(char.isalnum() and not is_unspaced(char) for char in around):
                     continue
