@@ -29,7 +29,7 @@ from .prices import Prices
 
 AGE_BOUNDS = (2, 5, 10, 20, 40)  # calls since a block was touched, up to which each column of the table holds
 OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
-EDIT_WEIGHT = 10.0  # an edit out of view costs a failed call and a read beside the text
+EDIT_WEIGHT = 15.0  # an edit out of view costs a failed call and a read beside the text
 PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
 EXPECTED_SHARE = 0.5  # of what the table expects: fewer references than this scale its rates down
 PUT_BACK_START = "[put back:"  # of a text in a result that an earlier one showed; the file's name follows

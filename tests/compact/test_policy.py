@@ -171,6 +171,7 @@ def test_what_the_service_found_goes_with_its_searches_but_not_from_a_pause():
 def test_a_file_that_was_read_again_goes_first():
     world = reading()
     world.call("read", LINE * 200, file_path="src/f2.py")
+    world.call("bash", "ok", command="make")
     _, _, _, again, kept, *_ = results(world)
     gone = cleared(cold(world))
     assert again in gone
