@@ -223,7 +223,8 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
     newest = _newest(situation, blocks[-1], room)
     room -= newest[1]
     older = blocks[:-1]
-    level = next((form for form in FORMS if _total(situation, older, form) <= room), None)
+    fits = (form for form in FORMS if not older or _total(situation, older, form) <= room)
+    level = next(fits, None)
     if level is None:
         return "\n".join([*_heaviest_and_newest(situation, older, room), newest[0]])
     shown = [_form(situation, block, level) for block in older]

@@ -148,6 +148,13 @@ def test_where_room_is_short_the_oldest_messages_are_shown_by_their_beginnings_a
     assert few[1:] == whole[-1:]
 
 
+def test_a_single_message_is_shown_however_little_room_there_is():
+    world = World(judged=False)
+    world.user("0" * 4_000)
+    [only] = words(world, 10)
+    assert only.startswith("(r1.0) 000")
+
+
 def test_of_an_old_message_every_sentence_that_directs_stays_where_it_stood():
     world = World(judged=False)
     plain = "The importer reads the table and merges it with the report of the week. " * 40

@@ -221,7 +221,7 @@ def test_a_summary_is_asked_on_the_previews_of_what_was_never_sent():
 def test_a_cleared_input_is_counted_as_it_is_sent():
     world = World(CompactSettings(batch_min_tokens=1_000))
     world.user("begin")
-    for at in range(30):
+    for at in range(50):
         world.call("write", "ok", file_path=f"f{at}.py", content='\tprint("x")\n' * 200)
         world.compact()
     cleared = [m for m in world.folded.view if "[cleared:" in encode_message(m).decode()]
