@@ -62,6 +62,8 @@ def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[Fi
         return [FileDifference(path, how, why="too large to compare, or not kept")]
     if any(b"\0" in content[:_BINARY_PROBE_BYTES] for content in (old, now)):
         return [FileDifference(path, how, why=f"binary, {len(old):,} -> {len(now):,} bytes")]
+    if old == now:
+        return [FileDifference(path, how, why="an empty file" if not now else f"{before.kind} -> {kind}")]
     own, theirs = _pieces(checkpoints, changes, old, now)
     if not theirs:
         return [_difference(path, how, own)]

@@ -1,8 +1,12 @@
 """Layers over caches do not fill the disk for ever."""
 
+import fcntl
 import os
+import socket
 import time
 from pathlib import Path
+
+import pytest
 
 from tools.sandbox.old_layers import MAX_UNUSED_S, use_layers
 
@@ -25,3 +29,28 @@ def test_layers_that_were_not_used_for_a_month_are_removed_and_others_are_not(tm
     assert (recent / "0/home-.cache/content/file").read_text() == "kept"
     assert (mine / "0/home-.cache/content/file").exists()
     assert time.time() - mine.stat().st_mtime < MAX_UNUSED_S
+
+
+def test_folders_of_runs_that_were_killed_are_removed_and_those_of_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folders = {}
+    for name in ("net-dead", "net-alive", "net-young", "records", "open-records", "supervisor"):
+        folders[name] = folder = tmp_path / f"makeroom-{name}"
+        (folder / ".transcripts").mkdir(parents=True)
+    (tmp_path / "makeroom-net-link").symlink_to(folders["supervisor"])
+    for name in ("records", "open-records"):
+        (folders[name] / ".transcripts" / "s.lock").touch()
+    with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as alive:
+        dead.bind(str(folders["net-dead"] / "proxy"))
+        alive.bind(str(folders["net-alive"] / "proxy"))
+        alive.listen(1)
+        dead.close()
+        with (folders["open-records"] / ".transcripts" / "s.lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for name, folder in folders.items():
+                if name != "net-young":
+                    os.utime(folder, (time.time() - 100,) * 2)
+            use_layers(tmp_path / "layers" / "mine").join()
+    assert {name for name, folder in folders.items() if not folder.exists()} == {"net-dead", "records"}

@@ -84,6 +84,24 @@ def test_what_the_session_took_back_itself_is_not_shown_for_what_others_added(
     assert differences(checkpoints) == []
 
 
+def test_an_empty_file_is_called_so(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "gone").touch()
+    (root / "link").symlink_to("to")
+
+    def command() -> None:
+        (root / "gone").unlink()
+        (root / "link").unlink()
+        (root / "link").write_text("to")
+        (root / "new").touch()
+
+    run(checkpoints, command)
+    assert [(one.path, one.how, one.why) for one in differences(checkpoints)] == [
+        ("gone", "gone", "an empty file"),
+        ("link", "changed", "link -> file"),
+        ("new", "new", "an empty file"),
+    ]
+
+
 def test_folders_show_in_their_files_only(root: Path, checkpoints: Checkpoints) -> None:
     (root / "a").write_text("x\n")
     (root / "d").mkdir()
@@ -109,7 +127,7 @@ def test_a_link_is_compared_by_its_target_and_never_followed(root: Path, checkpo
         (root / "link").symlink_to("b")
 
     run(checkpoints, command)
-    assert found(checkpoints) == {"link": ("changed", "+1 -1"), "to-file": ("changed", "line ends only")}
+    assert found(checkpoints) == {"link": ("changed", "+1 -1"), "to-file": ("changed", "file -> link")}
 
 
 def test_why_there_is_no_diff_is_said(root: Path, seq: Seq, monkeypatch: pytest.MonkeyPatch) -> None:
