@@ -123,7 +123,8 @@ class Originals:
         if at < len(facts) and facts[at].seq == seq:
             return self._fetched(facts[at])
         near = [f"r{fact.seq}" for fact in facts[max(0, at - 3) : at + 3] if speaker_of(fact)]
-        raise KeyError(f"there is no r{seq}; near it are {', '.join(near) or 'none'}")
+        told = f"near it are {', '.join(near)}" if near else "nothing was said in this session yet"
+        raise KeyError(f"there is no r{seq}; {told}")
 
     def _fetched(self, fact: Fact) -> Fact:
         if fact.seq not in self.lazy_results:

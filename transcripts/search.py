@@ -130,10 +130,10 @@ def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], lim
     return tuple(made)
 
 
-def update_index(home: Path, is_over: Callable[[], bool]) -> None:
+def update_index(home: Path, is_over: Callable[[], bool]) -> bool:
     """Bring the project's index up to date, a little at a time so that searches come in between.
 
-    Blocks; ends early once `is_over`, or where the index cannot be had.
+    Blocks; ends early once `is_over`, or where the index cannot be had: only then it is False.
     """
     with suppress(IndexUnavailable, StoreError):
         sids = recorded_sids(home)
@@ -141,7 +141,9 @@ def update_index(home: Path, is_over: Callable[[], bool]) -> None:
             with open_index(home) as index:
                 index.forget_all_but(sids)
                 if not index.update(sids, time.monotonic() + SLICE_S):
-                    return
+                    return True
+        return True
+    return False
 
 
 class IndexThread:

@@ -112,8 +112,8 @@ def _bring_up_to_date(scope: RecallScope) -> None:
     """Index what is not yet; where that takes long, say so."""
     paths = [record_path(scope.project, sid) for sid in scope.sids]
     quiet_until = time.monotonic() + QUIET_UPDATE_S
-    update_index(scope.project, lambda: time.monotonic() > quiet_until)
-    if time.monotonic() > quiet_until:
+    is_there = update_index(scope.project, lambda: time.monotonic() > quiet_until)
+    if is_there and time.monotonic() > quiet_until:
         size = sum(path.stat().st_size for path in paths if path.exists())
         sys.stderr.write(f"indexing {size / 1e6:,.0f} MB of records, once ...\n")
         update_index(scope.project, lambda: False)

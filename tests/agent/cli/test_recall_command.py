@@ -1,3 +1,4 @@
+import fcntl
 import io
 import json
 import os
@@ -13,6 +14,7 @@ from agent.cli.recall_command import main
 from transcripts.codec import encode_fact
 from transcripts.facts import User
 from transcripts.messages import TextBlock
+from transcripts.record_files import SEARCH_FOLDER
 from transcripts.session_lock import RECORDS_FOLDER
 
 
@@ -85,6 +87,16 @@ def test_on_a_terminal_a_long_hit_goes_on_within_its_indent(tmp_path: Path) -> N
     assert len(rows) > 4 and all(row.startswith("    ") for row in rows[1:-1])
     os.close(program_end)
     os.close(main_end)
+
+
+def test_what_another_process_holds_is_not_waited_for_again(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    run(capsys, project, "walrus")
+    with (project / SEARCH_FOLDER / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, out, err = run(capsys, project, "walrus")
+    assert (code, err) == (0, "") and "walrus" in out
 
 
 def test_secrets_of_the_environment_are_masked(

@@ -178,6 +178,7 @@ def test_a_pin_survives_every_compaction(tmp_path: Path) -> None:
 
 def test_an_id_that_is_not_there_is_answered_with_those_near_it(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
+        assert await run.do("/recall r7") == "there is no r7; nothing was said in this session yet"
         await run.do("hello", "hello again")
         told = await run.do("/recall r99999")
         assert told.startswith("there is no r99999; near it are r")
