@@ -36,23 +36,18 @@ def _words(kind: str) -> frozenset[str]:
 
 
 @cache
-def _phrases(kind: str) -> re.Pattern[str]:
-    found = re.split(r" \| |\n", _tables()[kind].strip())
-    return re.compile(rf"\b(?:{'|'.join(found)})\b", re.IGNORECASE)
-
-
-@cache
 def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(_tables()["patterns"][name], re.VERBOSE)
-
-
-def _says(kind: str, sentence: str) -> bool:
-    """Whether any of the phrases of a kind stands in a sentence."""
-    return _phrases(kind).search(sentence) is not None
+    """A pattern by its name, or one of all phrases of a class."""
+    tables = _tables()
+    if name in tables["patterns"]:
+        return re.compile(tables["patterns"][name], re.VERBOSE)
+    phrases = "|".join(re.split(r" \| |\n", tables[name].strip()))
+    unspaced = "|".join(tables["unspaced"].get(name, "(?!)").split())
+    return re.compile(rf"\b(?:{phrases})\b|{unspaced}", re.IGNORECASE)
 
 
 def _has(name: str, sentence: str) -> bool:
-    """Whether the pattern of this name is found in a sentence."""
+    """Whether a pattern, or any of the phrases of a class, stands in a sentence."""
     return _pattern(name).search(sentence) is not None
 
 
@@ -89,17 +84,19 @@ def _weight(sentence: str, code: bool) -> int:
     """How much a sentence of a person binds later work."""
     if code or len(sentence) > MAX_SENTENCE_CHARS or not _SPOKEN_WORD.search(sentence):
         return REST
+    if _has("takes_back", sentence) and not sentence.endswith("?"):
+        return LASTING  # or the model would be shown a rule alone that holds no longer
     imperative = _is_imperative(sentence)
-    if _says("lasting", sentence) and (imperative or _says("binding", sentence)):
+    if _has("lasting", sentence) and (imperative or _has("binding", sentence)):
         return LASTING
     if _is_foreign(sentence):
         signs = any(word in _words("foreign_directives") for word in _spoken_words(sentence))
         signs = signs or _has("unspaced_directive", sentence) or sentence.endswith(("!", "！"))
         return REQUEST if signs or _is_short_item(sentence) else WISH
-    if imperative or _says("asks", sentence):
+    if imperative or _has("asks", sentence):
         return REQUEST
     shaped = sentence.endswith("?") or _is_short_item(sentence) or _pattern("short_rule").match(sentence)
-    if shaped or _says("lasting", sentence) or _is_general(sentence):
+    if shaped or _has("lasting", sentence) or _is_general(sentence):
         return WISH
     return FACT if any(_has(sign, sentence) for sign in ("concrete", "negated", "deixis")) else REST
 
@@ -107,7 +104,7 @@ def _weight(sentence: str, code: bool) -> int:
 def is_errand(sentence: str) -> bool:
     """Whether a sentence asks for one thing, so that it says nothing more once that is done or answered."""
     found = _pattern("errand").match(_without_starter(sentence))
-    rule = _says("lasting", sentence) or _has("quantity", sentence) or _is_short_item(sentence)
+    rule = _has("lasting", sentence) or _has("quantity", sentence) or _is_short_item(sentence)
     return found is not None and not rule
 
 
@@ -308,7 +305,7 @@ def _is_spoken(line: str) -> bool:
     plain = [word.lower().rstrip(",.:;!?)") for word in words if _pattern("plain_word").fullmatch(word)]
     if len(words) < (4 if operator else 3) or 5 * len(plain) < 3 * len(words):
         return False
-    if any(_says(kind, body) for kind in ("binding", "asks", "lasting")) or _has("deixis", body):
+    if any(_has(kind, body) for kind in ("binding", "asks", "lasting")) or _has("deixis", body):
         return True
     if operator is not None or any(word in _words("foreign_directives") for word in plain):
         return operator is None
@@ -365,35 +362,35 @@ def _kind_and_weight(sentence: str, acts: bool) -> tuple[CommitmentKind | None, 
     if weight := _promise_weight(sentence, acts):
         return "promise", weight
     reason = _has("reason", sentence)
-    if _says("given_up", sentence) or _pattern("gives_up").match(_unmarked(sentence)):
+    if _has("given_up", sentence) or _pattern("gives_up").match(_unmarked(sentence)):
         return "rejected", WISH + reason
-    decides = _says("decided", sentence) or _pattern("decides").match(_unmarked(sentence))
+    decides = _has("decided", sentence) or _pattern("decides").match(_unmarked(sentence))
     return ("decision", WISH + reason) if decides else (None, 0)
 
 
 @cache
 def _label_pattern(kind: CommitmentKind) -> re.Pattern[str]:
     end = r"(?:\s*\([^()]*\))?[*_\s]*?(?:[:|—–]|\s-\s|\n|$)[\s*_|]*"
-    return re.compile(rf"(?i)(?:[\W_]|\d+[.)])*({_phrases(f'{kind}_label').pattern}){end}(.*)", re.DOTALL)
+    return re.compile(rf"(?i)(?:[\W_]|\d+[.)])*({_pattern(f'{kind}_label').pattern}){end}(.*)", re.DOTALL)
 
 
 def _promise_weight(sentence: str, acts: bool) -> int:
     """How much a sentence binds its speaker; 0 for one that tells of something else."""
     if _has("reports", sentence):
         return 0
-    untouched = _says("untouched", sentence)
-    lasting = untouched or _says("lasting", sentence) or _says("bound", sentence) or _has("held", sentence)
-    if _says("own_future", sentence) or _has("unspaced_future", sentence):
+    untouched = _has("untouched", sentence)
+    lasting = untouched or _has("lasting", sentence) or _has("bound", sentence) or _has("held", sentence)
+    if _has("own_future", sentence):
         return LASTING if lasting else 0 if acts or _has("next_step", sentence) else REQUEST
-    if _pattern("forswears").match(_unmarked(sentence)) or (acts and _says("for_good", sentence)):
+    if _pattern("forswears").match(_unmarked(sentence)) or (acts and _has("for_good", sentence)):
         return REQUEST
     if acts or sentence.startswith("|"):
-        return REQUEST if untouched and (_says("lasting", sentence) or _has("denied", sentence)) else 0
+        return REQUEST if untouched and (_has("lasting", sentence) or _has("denied", sentence)) else 0
     if _pattern("agrees").match(sentence) is not None:
         return REQUEST
     own = _has("own", sentence)
     if _has("told", sentence) or not (own or untouched or _has("deixis", sentence)):
         return 0
-    if untouched or _says("binding", sentence):
+    if untouched or _has("binding", sentence):
         return REQUEST if own else WISH
     return FACT if lasting or _has("will", sentence) else 0

@@ -46,6 +46,7 @@ OPEN_REQUEST = (
 )
 NO_OPEN_REQUEST = "The requests above have been dealt with or are known; wait for the user's next message."
 UNSHOWN_RESULTS = "The results of the newest calls did not fit and were not shown: recall shows {ids}."
+LATER_HOLDS = "(What was said later holds, here and in the messages below: they may take back some of these.)"
 OMITTED_MESSAGES = "({count} older messages are left out here: recall shows {ids})"
 OMITTED_BUT_SENTENCES = "({count} older messages are left out but for these sentences: recall shows {ids})"
 HEAD_TOKENS, SHORT_HEAD_TOKENS = 44, 16  # of a message of the user that is not shown whole
@@ -162,7 +163,8 @@ def _constraints_and_state(
         if last[_alike(text)] == at and text not in words
     ]
     if pins or held:
-        yield "## Constraints\n" + "\n".join([*pins, *held[-MAX_CONSTRAINTS:]])
+        note = [LATER_HOLDS] if held else []
+        yield "## Constraints\n" + "\n".join([*pins, *held[-MAX_CONSTRAINTS:], *note])
     if situation.live:
         yield f"{STATE_HEADING}\n" + "\n".join(f"- {line}" for line in situation.live)
 

@@ -113,6 +113,29 @@ def test_they_stand_among_hundreds_of_short_prompts(sentences):
         assert surviving(world, sentences) == list(sentences)
 
 
+@pytest.mark.parametrize(
+    ("rule", "taken_back"),
+    [
+        ("Never touch anything in billing.", "The billing freeze is over, migrations can run again."),
+        ("Fass billing nicht an.", "Du darfst billing wieder anfassen."),
+        ("Ne touche pas à billing.", "Tu peux de nouveau toucher à billing."),
+        ("No toques billing.", "Ya puedes tocar billing otra vez."),
+        ("不要修改 billing。", "现在可以修改 billing 了。"),
+        ("Не трогай billing.", "Теперь можно снова трогать billing."),
+    ],
+)
+@pytest.mark.parametrize("window", [32_000, 200_000])
+def test_a_rule_is_never_shown_without_what_took_it_back(rule, taken_back, window):
+    world = World(window=window, judged=False, overhead=2_000)
+    for at in range(60):
+        said = {2: rule, 20: taken_back}.get(at, "")
+        world.user(f"{prose(at, window // 45)} {said} {prose(-at, window // 45)}")
+        world.call("read", "value = 1\n" * (window // 1_000), file_path=f"src/part_{at}.py")
+    for rounds in (1, 2):
+        compacted(world, rounds)
+        assert surviving(world, (taken_back,)) == [taken_back]
+
+
 @pytest.mark.bench
 @pytest.mark.parametrize(("user_tokens", "window"), ROOMS)
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_a_constraint_that_is_said_again_stands_where_it_was_said_last():
         world.user(text)
     world.user("go on " * 4_000)
     text = record(world, len(world.folded.entries), room=1_200).partition("## Constraints\n")[2]
-    assert text.startswith("- Always use tabs. (r2.0)\n- never use tabs (r93.0)\n\n")
+    assert text.startswith("- Always use tabs. (r2.0)\n- never use tabs (r93.0)\n(What was said later holds")
 
 
 def test_of_short_messages_that_are_too_many_the_heaviest_sentences_stay_in_their_order():
