@@ -98,6 +98,7 @@ async def search(arguments: GrepArguments, call: ToolCall, limit_s: float = SEAR
         arguments.ignore_case,
         around if mode == "content" else 0,
         first_only=mode == "files_with_matches",
+        counting=mode == "count",
     )
     output = await search_files(context, request, limit_s)
     if output.message:
@@ -111,11 +112,14 @@ async def search(arguments: GrepArguments, call: ToolCall, limit_s: float = SEAR
 def _result(
     arguments: GrepArguments, context: ToolContext, files: FileList, output: SearchOutput
 ) -> ToolResult:
-    by_name, mode = output.lines, arguments.output_mode
+    by_name, mode = output.lines or output.counts, arguments.output_mode
     paths = {name: shown_path(f"{files.folder.rstrip('/')}/{name}", context) for name in by_name}
-    counts = {name: sum(line.start is not None for line in by_name[name]) for name in by_name}
+    counts = output.counts or {
+        name: sum(line.start is not None for line in found) for name, found in output.lines.items()
+    }
     if mode == "content":
-        lines = [line for name in by_name for line in _content(paths[name], by_name[name], arguments.context)]
+        found = output.lines.items()
+        lines = [line for name, each in found for line in _content(paths[name], each, arguments.context)]
     elif mode == "count":
         lines = [f"{paths[name]}:{counts[name]}" for name in by_name]
     else:
@@ -144,11 +148,14 @@ def _nothing_found(
         where = shown_path(files.folder, context)
         yield f"No file{fitting} in {where} to be searched (ignored files and secrets are left out)."
         return
-    yield f"No matches found in {pluralize(len(files.names), 'file')}."
-    if output.binary:
-        named = [shown_path(f"{files.folder.rstrip('/')}/{each}", context) for each in output.binary]
+    if searched := len(files.names) - len(output.skipped):
+        yield f"No matches found in {pluralize(searched, 'file')}."
+    skipped = "large binary files were not searched"
+    for what, names in (("binary files match", output.binary), (skipped, output.skipped)):
+        named = [shown_path(f"{files.folder.rstrip('/')}/{each}", context) for each in names]
         more = ", ..." if len(named) > MAX_NOTED_FILES else ""
-        yield f"[binary files match: {', '.join(named[:MAX_NOTED_FILES])}{more}; bash: grep -a]"
+        if named:
+            yield f"[{what}: {', '.join(named[:MAX_NOTED_FILES])}{more}; bash: grep -a]"
     if "\\|" in arguments.pattern:
         yield "[\\| stands for the character itself; alternatives are parted by | alone]"
 

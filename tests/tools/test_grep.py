@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tools import glob, grep
+from tools import glob, grep, read
 from tools.base import Access, Tool, ToolCall, ToolError, ToolResult, parse_arguments
 
 from .bash_session import BashSession, text
@@ -355,3 +356,37 @@ def test_a_line_that_matches_across_lines_is_cut_around_its_first_match(searched
     first, second, third = found(searched, r"b\nc", output_mode="content", path="f")
     assert first == f"f:2:[900 chars]…{'a' * 100}b"
     assert second == f"f:3:c{'a' * 499}…[+502 chars]" and third == "f:4:c"
+
+
+def test_all_lines_are_counted_however_many_match(searched: BashSession) -> None:
+    (searched.folder / "many.txt").write_text("needle of a long line in a long file\n" * 70_000)
+    (searched.folder / "z.txt").write_text("needle\nnothing\nneedle\n")
+    result = do(searched, grep.TOOL, pattern="needle", output_mode="count", glob="*.{txt,bin}")
+    assert text(result).splitlines() == ["caf\u00e9.txt:1", "many.txt:70000", "z.txt:2"]
+    assert result.about["matches"] == 70_003
+    across = do(searched, grep.TOOL, pattern=r"needle\nnothing", output_mode="count", glob="z.txt")
+    assert text(across) == "z.txt:2"
+
+
+def test_large_binary_files_are_not_searched(project: BashSession) -> None:
+    (project.folder / "large.bin").write_bytes(b"\0" * 3_000_000 + b"needle\n")
+    (project.folder / "large.txt").write_bytes(b"text\n" * 600_000 + b"needle\n")
+    (project.folder / "wide.txt").write_bytes(("text\n" * 600_000 + "needle\n").encode("utf-16"))
+    found = text(do(project, grep.TOOL, pattern="needle", glob="*.{bin,txt}")).splitlines()
+    assert sorted(found) == ["caf\u00e9.txt", "large.txt", "wide.txt"]
+    said = text(do(project, grep.TOOL, pattern="needle", path="large.bin"))
+    assert said == "[large binary files were not searched: large.bin; bash: grep -a]"
+    said = text(do(project, grep.TOOL, pattern="no such", glob="large.*"))
+    assert said.startswith("No matches found in 1 file.\n[large binary")
+
+
+@pytest.mark.skipif("ripgrep" not in ENGINES, reason="there is no ripgrep")
+@pytest.mark.parametrize("codec", ["cp1251", "koi8_r", "cp866", "iso8859_5", "gb18030", "cp932", "cp874"])
+def test_a_file_is_searched_in_the_encoding_in_which_it_was_read(project: BashSession, codec: str) -> None:
+    word = {"gb18030": "错误", "cp932": "エラー", "cp874": "ข้อผิดพลาด"}.get(codec, "ошибка")
+    (project.folder / "old.c").write_bytes(f"int x; // {word}\n".encode(codec))
+    do(project, read.TOOL, file_path="old.c")
+    seen = project.context.seen[str(project.folder / "old.c")]
+    project.context.seen[str(project.folder / "old.c")] = replace(seen, encoding=codec)
+    found = text(do(project, grep.TOOL, pattern=word, output_mode="content"))
+    assert found == f"old.c:1:int x; // {word}"

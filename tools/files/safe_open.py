@@ -6,6 +6,7 @@ appears in the path afterwards is an error.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import hashlib
 import os
@@ -25,6 +26,7 @@ from .resolve_path import one_line_path, suggestions
 FILE_TIMEOUT_S = 10.0  # a file system that takes longer to answer is given up
 MAX_WHOLE_BYTES = 64 * 1024 * 1024  # of a file that is read whole, hashed and edited
 _READ_BYTES = 1024 * 1024
+_FILE_HEAD_BYTES = 64 * 1024  # in which a binary file has a NUL
 _GLOB_CHARS = frozenset("*?")
 TEMPORARY_FOLDERS = ("/tmp/", "/var/tmp/")
 # To pass through a folder; with O_PATH it need not be readable.
@@ -172,6 +174,16 @@ def read_at_most(descriptor: int, max_bytes: int) -> bytes:
     if total > max_bytes:
         raise _too_large("the file", total, max_bytes)
     return data if len(pieces) == 2 else b"".join(pieces)
+
+
+def begins_binary(path: str) -> bool:
+    """Whether the file has a NUL in its beginning and is no UTF-16; False where it cannot be read."""
+    try:
+        with opened_file(path) as (descriptor, _):
+            head = os.pread(descriptor, _FILE_HEAD_BYTES, 0)
+    except (OSError, ToolError):
+        return False
+    return b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
 def _too_large(path: str, size: int, max_bytes: int) -> ToolError:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,12 @@ from transcripts.disk import make_private_folders
 from transcripts.record_files import RECORD_FOLDERS
 
 from .resolve_path import canonical_path, is_inside
-from .safe_open import MAX_WHOLE_BYTES, load_file
+from .safe_open import MAX_WHOLE_BYTES, begins_binary, load_file
 
 SEARCH_LIMIT_S = 20.0
 OTHER_ENCODING = "windows-1252"  # of old files, in which letters of a pattern are other bytes than in UTF-8
+_ENCODING_NAMES = (("cp866", "ibm866"), ("cp932", "shift_jis"), ("cp874", "windows-874"), ("cp", "windows-"))
+_MIN_LARGE_BYTES = 1024 * 1024  # of a file that is looked into before it is searched: it may be binary
 MAX_SEARCH_BYTES = 8 * 1024 * 1024  # of lines that a search keeps; what was found by then is shown
 MAX_FOUND_LINE_BYTES = 16 * 1024 * 1024  # of the JSON of one line up to the end of its first match
 _LINE_COST_BYTES = 150  # of memory for a line besides its text
@@ -52,6 +54,7 @@ class SearchRequest:
 
     context     lines around each match
     first_only  no more than the first match of each file
+    counting    only how many lines of each file match
     encoding    of files without a byte order mark; "" for UTF-8
     """
 
@@ -61,6 +64,7 @@ class SearchRequest:
     ignore_case: bool = False
     context: int = 0
     first_only: bool = False
+    counting: bool = False
     encoding: str = ""
 
 
@@ -75,29 +79,92 @@ class FoundLine:
 
 @dataclass(frozen=True, slots=True)
 class SearchOutput:
-    """What was found, by the file's name; why nothing could be sought; why the search was ended early."""
+    """What was found, by the file's name; why nothing could be sought; why the search was ended early.
+
+    counts   how many lines match; `lines` are then empty
+    binary   files that are no text and match somewhere
+    skipped  large files that are no text, and were not searched
+    """
 
     lines: Mapping[str, Sequence[FoundLine]]
     message: str = ""
     stopped: str = ""
-    binary: Sequence[str] = ()  # files that are no text and match somewhere
+    counts: Mapping[str, int] = field(default_factory=dict)
+    binary: Sequence[str] = ()
+    skipped: Sequence[str] = ()
 
 
 async def search_files(
     context: ToolContext, request: SearchRequest, limit_s: float = SEARCH_LIMIT_S
 ) -> SearchOutput:
     """Search; a pattern that ripgrep does not take (look-around) is tried by Python. Raises ToolError."""
+    sizes = await asyncio.to_thread(_searchable_sizes, request)
+    skipped = [name for name in request.names if name not in sizes]
+    request = replace(request, names=[*sizes])
     output = SearchOutput({}, "there is no ripgrep")
     if not request.names:
-        return SearchOutput({})
+        return SearchOutput({}, skipped=skipped)
     if ripgrep := shutil.which("rg", path=_safe_path(context)):
         output = await _run(context, request, ripgrep, limit_s)
-        if not (request.pattern.isascii() or output.message or output.stopped):
-            more = await _run(context, replace(request, encoding=OTHER_ENCODING), ripgrep, limit_s)
-            found = {**more.lines, **output.lines}
-            lines = {name: found[name] for name in sorted(found) if name not in output.binary}
-            output = replace(output, lines=lines, stopped=more.stopped)
-    return await _run(context, request, None, limit_s) if output.message else output
+        for other in _in_other_encodings(context, request, sizes):
+            if not (output.message or output.stopped):
+                output = _joined(output, await _run(context, other, ripgrep, limit_s))
+    output = await _run(context, request, None, limit_s) if output.message else output
+    if request.counting:
+        output = await asyncio.to_thread(_without_binary_counts, output, request.folder)
+    return replace(output, skipped=skipped)
+
+
+def _searchable_sizes(request: SearchRequest) -> Mapping[str, int]:
+    """The sizes of the files in bytes, without large ones that are binary, which take long.
+
+    ripgrep leaves these out itself, but not where they are named.
+    """
+    sizes = dict[str, int]()
+    for name in request.names:
+        path = f"{request.folder}/{name}"
+        try:
+            size = os.stat(path).st_size  # noqa: PTH116 - names of many files
+        except OSError:
+            size = 0
+        if size < _MIN_LARGE_BYTES or not begins_binary(path):
+            sizes[name] = size
+    return sizes
+
+
+def _in_other_encodings(
+    context: ToolContext, request: SearchRequest, sizes: Mapping[str, int]
+) -> Iterator[SearchRequest]:
+    """The same search in the encodings that files may have, where letters of the pattern differ in them.
+
+    Which ones some files have was told when these were read.
+    """
+    if request.pattern.isascii():
+        return
+    told = defaultdict[str, list[str]](list)
+    for name, size in sizes.items():
+        seen = context.seen.get(f"{request.folder.rstrip('/')}/{name}")
+        encoding = seen.encoding.rstrip("?") if seen is not None else ""
+        for codec, spelling in _ENCODING_NAMES:
+            encoding = encoding.replace(codec, spelling)
+        if size <= MAX_WHOLE_BYTES:
+            told[encoding.replace("iso8859", "iso-8859").replace("_", "-") or OTHER_ENCODING].append(name)
+    for encoding, names in told.items():
+        if encoding != "utf-8":
+            yield replace(request, names=names, encoding=encoding)
+
+
+def _joined(output: SearchOutput, more: SearchOutput) -> SearchOutput:
+    """What two searches of the same files found; the first counts where both found something."""
+    lines, counts = {**more.lines, **output.lines}, {**more.counts, **output.counts}
+    kept = {name: lines[name] for name in sorted(lines) if name not in output.binary}
+    return replace(output, lines=kept, counts=dict(sorted(counts.items())), stopped=more.stopped)
+
+
+def _without_binary_counts(output: SearchOutput, folder: str) -> SearchOutput:
+    binary = {name for name in output.counts if begins_binary(f"{folder}/{name}")} | {*output.binary}
+    counts = {name: count for name, count in output.counts.items() if name not in binary}
+    return replace(output, counts=counts, binary=sorted(binary))
 
 
 def _safe_path(context: ToolContext) -> str:
@@ -124,7 +191,7 @@ async def _run(
             folder = await asyncio.to_thread(_prepare, request, Path(own), in_records)
             argv = _python(request, names) if ripgrep is None else _ripgrep(request, names, ripgrep)
             environ = {**filter_environment(context.environ), "PATH": _safe_path(context)}
-            reader, full = _FoundReader(), asyncio.get_running_loop().create_future()
+            reader, full = _FoundReader(request.counting), asyncio.get_running_loop().create_future()
 
             def take(data: bytes) -> None:
                 if not full.done() and not reader.take(data):
@@ -181,9 +248,11 @@ async def _ended(
 
 
 def _ripgrep(request: SearchRequest, names: str, program: str) -> list[str]:
-    options = ["--no-config", "--json", "--no-messages", "--no-ignore", "--hidden", "--no-mmap"]
+    options = ["--no-config", "--no-messages", "--no-ignore", "--hidden", "--no-mmap"]
     options += ["--ignore-case"] if request.ignore_case else []
-    options += ["--multiline"] if _ACROSS_LINES.search(request.pattern) else []
+    across = _ACROSS_LINES.search(request.pattern) is not None  # of which ripgrep would count the matches
+    options += ["--multiline"] if across else []
+    options += ["--count", "--null", "--with-filename"] if request.counting and not across else ["--json"]
     options += ["--crlf"] if _heeds_line_ends(request.pattern) else []
     options += [f"--encoding={request.encoding}"] if request.encoding else []
     options += ["--max-count=1"] if request.first_only else [f"--context={request.context}"]
@@ -216,8 +285,9 @@ class _FoundReader:
     these the first is kept, and of the line what is around it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, counting: bool = False) -> None:
         self.room = MAX_SEARCH_BYTES
+        self._counting, self._counts = counting, dict[str, int]()
         self._found: dict[str, list[FoundLine]] = defaultdict(list)
         self._messages, self._binary = list[str](), list[str]()
         self._line = bytearray()  # that is not at its end yet
@@ -240,8 +310,9 @@ class _FoundReader:
         if self._known or not stopped:
             self._end_line()
         lines = {name: self._found[name] for name in sorted(self._found)}
-        message = "" if lines or stopped else "\n".join(self._messages).strip()
-        return SearchOutput(lines, message, stopped, sorted(self._binary))
+        message = "" if lines or self._counts or stopped else "\n".join(self._messages).strip()
+        counts = {name: self._counts[name] for name in sorted(self._counts)}
+        return SearchOutput(lines, message, stopped, counts, sorted(self._binary))
 
     def _extend(self, part: bytes) -> None:
         if self._known:
@@ -261,6 +332,10 @@ class _FoundReader:
         raw, oversized = bytes(self._line), self._oversized
         self._line.clear()
         self._known = self._oversized = False
+        counted, mark, count = raw.partition(b"\0")  # as ripgrep counts lines
+        if mark and count.isdigit():
+            self._counts[os.fsdecode(counted)] = int(count)
+            return
         if not raw.startswith(b"{"):
             self._messages.append(raw.decode("utf-8", "replace"))
             self.room -= len(raw)
@@ -280,6 +355,9 @@ class _FoundReader:
             self._found.pop(self._binary[-1], None)
 
     def _keep(self, name: str, lines: Iterable[FoundLine]) -> None:
+        if self._counting:
+            self._counts[name] = self._counts.get(name, 0) + sum(1 for _ in lines)
+            return
         for line in lines:
             self._found[name].append(line)
             self.room -= len(line.text) + _LINE_COST_BYTES
