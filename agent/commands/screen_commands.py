@@ -7,6 +7,7 @@ from dataclasses import replace
 from agent.app.controller import Controller
 from agent.app.options import EDITING_MODES, THEMES
 from agent.events import Event, Notice, ScreenSetting
+from agent.menus import question_menu
 
 from .setting_menus import theme_menu
 
@@ -40,3 +41,13 @@ keeps it."""
     config = replace(config, editing=wanted, origins={**config.origins, "editing": "/vim"})
     controller.setup = replace(controller.setup, config=config)
     return ScreenSetting("editing", wanted)
+
+
+async def choose_editing(controller: Controller, value: str) -> Event | None:
+    """Edit with the keys that are named; without a name, choose them."""
+    if not value and controller.chooser is not None:
+        menu = question_menu("The keys of which editor?", emacs="those of Emacs", vim="those of vim")
+        if (row := await controller.chooser.choose(menu)) is None:
+            return None
+        value = row.value
+    return await set_editing(controller, value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -17,11 +18,11 @@ from agent.events import CommandOutput, Event, Notice
 from agent.extensions.hooks.claude_settings import HOOK_KINDS
 from agent.formatting import shorten
 from agent.loop.cost_preview import OTHER_MODEL, tell_cold_cost
-from agent.menus import question_menu
 from agent.permissions.explanation import explanation
 from agent.permissions.modes import MODES
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
 from agent.permissions.rule_syntax import Rule, parse_rules
+from agent.permissions.settings_toml import typed_value
 from agent.ports import HookEvent
 from compact.settings import CompactSettings
 from tools.base import ToolError
@@ -29,7 +30,7 @@ from tools.bash import command_access
 from tools.files.text_encoding import pluralize
 from transcripts.masking import mask
 
-from .screen_commands import set_editing, set_theme
+from .screen_commands import choose_editing, set_theme
 from .setting_menus import CHANGE_HINT, effort_menu, mode_words, model_menu, permission_menu, settings_menu
 from .system_commands import show_sandbox
 
@@ -275,7 +276,9 @@ async def _change_setting(controller: Controller, name: str, value: str = "") ->
         return Notice(f"{SECRET_SETTINGS[name]} in the environment sets it, from the next start on")
     path = controller.setup.config.user_dir / "settings.toml"
     table = "in [compact] " if name.startswith("compact.") else ""
-    entry = f"`{name.removeprefix('compact.')} = {value or '...'}` {table}in {path}"
+    is_text = isinstance(typed := typed_value(value), str)
+    written = (json.dumps(typed, ensure_ascii=False) if is_text else value) if value else "..."
+    entry = f"`{name.removeprefix('compact.')} = {written}` {table}in {path}"
     at_once = bool(table) or name in CHANGED_AT_ONCE or name in CHANGED_BY
     elsewhere = CHANGED_ELSEWHERE.get(name, "")
     if not value:
@@ -289,7 +292,8 @@ async def _change_setting(controller: Controller, name: str, value: str = "") ->
         _use_setting(controller, name, config)
     except ConfigError as error:
         return Notice(str(error), "warning")
-    return Notice(f"{_told_setting(controller, name)}; {entry} keeps it")
+    told, _, _ = _told_setting(controller, name).partition("; it takes ")
+    return Notice(f"{told}; {entry} keeps it")
 
 
 def _use_setting(controller: Controller, name: str, config: Config) -> None:
@@ -314,15 +318,6 @@ async def _set_mode(controller: Controller, value: str) -> Event | None:
     return await set_permissions(controller, f"mode {value}" if value else "")
 
 
-async def _set_keys(controller: Controller, value: str) -> Event | None:
-    if not value and controller.chooser is not None:
-        menu = question_menu("The keys of which editor?", emacs="those of Emacs", vim="those of vim")
-        if (row := await controller.chooser.choose(menu)) is None:
-            return None
-        value = row.value
-    return await set_editing(controller, value)
-
-
 SCREEN_SETTINGS = ("theme", "editing")  # whose commands do not show them
 # What changes a setting in this session; without a value, by a menu.
 CHANGED_BY: Mapping[str, Callable[[Controller, str], Awaitable[Event | None]]] = {
@@ -331,7 +326,7 @@ CHANGED_BY: Mapping[str, Callable[[Controller, str], Awaitable[Event | None]]] =
     "permission_mode": _set_mode,
     "sandbox": show_sandbox,
     "theme": set_theme,
-    "editing": _set_keys,
+    "editing": choose_editing,
 }
 
 

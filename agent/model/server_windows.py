@@ -70,8 +70,10 @@ async def checked_by_list(known: ModelFacts, get: Get) -> ModelFacts:
     if known.known:
         return known
     answer = await get("/v1/models")
+    entries = listed_models(answer)
     is_whole = isinstance(answer, dict) and not answer.get("has_more")
-    return facts_from_list(known, listed_models(answer)) if is_whole else known
+    any_name = [entry.get("owned_by") for entry in entries] == ["llamacpp"]  # it looks at none
+    return facts_from_list(known, entries) if is_whole and not any_name else known
 
 
 async def with_window(facts: ModelFacts, get: Get, entries: list[dict[str, Any]] | None = None) -> ModelFacts:

@@ -288,8 +288,9 @@ def test_limits_are_changed_within_a_session_and_hold_in_the_next(tmp_path: Path
     async def work(run: ControllerRun) -> None:
         await run.do("hello")
         told = await run.do("/config trigger 90_000")
-        assert told.startswith("compact.trigger = 90000 (/config); it takes a whole number")
-        assert "`trigger = 90_000` in [compact] in /" in told and told.endswith(" keeps it")
+        assert told.startswith("compact.trigger = 90000 (/config); `trigger = 90_000` in [compact] in /")
+        assert told.endswith(" keeps it")
+        assert '; `cache = "5m"` in /' in await run.do("/config cache 5m")
         await run.do("/config compact.policy classic", "/config max_tokens 4000", "/config cache 1h")
         await run.do("/config context_window 100_000", "hello")
         assert run.server.requests[-1]["max_tokens"] == 4000

@@ -13,10 +13,12 @@ import pytest
 from agent.app.config import load_config
 from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
+from agent.errors import ModelNotFound
 from agent.events import ContextCompacted, Notice
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.chat_completions.chat_client import ChatCompletionsModel
 from agent.model.selection import ModelFactsCache, ModelSelection
+from agent.model.server_windows import checked_by_list
 from agent.model_port import Model, ModelFacts
 from tests.agent.commands.controller_run import started
 from tests.agent.loop.world import world
@@ -142,3 +144,28 @@ def test_other_servers_may_count_as_they_like(tmp_path: Path) -> None:
     with world([Answer([says("hi")], usage={"input_tokens": 1})], tmp_path) as w:
         assert w.run("many words " * 500).reason == "done"
         assert w.told(Notice) == [] and w.context.compaction.window.size == 200_000
+
+
+@pytest.mark.parametrize(
+    ("listed", "taken"),
+    [
+        ({"data": [{"id": "gpt-oss"}, {"id": "qwen"}]}, False),
+        ({"data": [{"id": "gpt-oss"}], "has_more": True}, True),
+        ({"data": [{"id": "any/*"}]}, True),
+        ({"data": [{"id": "/models/gpt-oss.gguf", "owned_by": "llamacpp"}]}, True),
+        ({"data": []}, True),
+        (["gpt-oss"], True),
+        (None, True),
+    ],
+)
+def test_a_name_is_refused_only_by_a_whole_list_without_it(listed: Any, taken: bool) -> None:
+    async def get(path: str) -> Any:
+        return listed
+
+    unknown = ModelFacts("mine", known=False)
+    if taken:
+        assert asyncio.run(checked_by_list(unknown, get)) == unknown
+    else:
+        with pytest.raises(ModelNotFound, match="the server has gpt-oss, qwen"):
+            asyncio.run(checked_by_list(unknown, get))
+    assert asyncio.run(checked_by_list(ModelFacts("claude-opus-5-5"), get)).known
