@@ -61,7 +61,7 @@ class ControlRequests:
         """Take the requests of the client from now on, and those that came before."""
         self.client.fulfil, self.client.withdraw = self._start, self._withdraw
         for request in self.client.requests:
-            self._start(request)
+            self._answer(request)
 
     @property
     def servers(self) -> tuple[McpServer, ...]:
@@ -82,10 +82,14 @@ class ControlRequests:
         await self.controller.ready()
         return self.controller
 
-    async def run_turn(self, work: Coroutine[Any, Any, int]) -> int:
-        """Run a turn that the client may interrupt."""
+    async def run_turn(self, work: Coroutine[Any, Any, int], uuid: str) -> int:
+        """Run the turn of a prompt. The client may interrupt it, also before it begins."""
         self._turn = asyncio.ensure_future(work)
         try:
+            if uuid in self.client.stopped:
+                self.client.stopped.discard(uuid)
+                await asyncio.sleep(0)  # it begins, or it would have no result
+                self._turn.cancel()
             return await self._turn
         finally:
             self._turn = None
@@ -119,7 +123,12 @@ class ControlRequests:
             self.client.warn(f"the model stays as it is: {error}")
 
     def _start(self, request: ControlRequest) -> None:
-        task = self._tasks[request.ident] = asyncio.ensure_future(self._fulfil(request))
+        if request.subtype == "interrupt" and self._turn is None:
+            self.client.stop_next()
+        self._answer(request)
+
+    def _answer(self, request: ControlRequest) -> None:
+        task = self._tasks[request.ident] = asyncio.ensure_future(self._fulfil(request, self._turn))
         task.add_done_callback(lambda done: self._tasks.pop(request.ident, None))
 
     def _withdraw(self, request: CancelRequest) -> None:
@@ -128,8 +137,8 @@ class ControlRequests:
         else:
             self.client.channel.withdraw(request)
 
-    async def _fulfil(self, request: ControlRequest) -> None:
-        """Answer a request of the client."""
+    async def _fulfil(self, request: ControlRequest, turn: asyncio.Task[int] | None) -> None:
+        """Answer a request of the client that came during this turn."""
         try:
             if request.subtype not in FUNCTIONS:
                 raise ControlRefused(f"the request {request.subtype} is not supported")
@@ -137,8 +146,8 @@ class ControlRequests:
         except (ControlRefused, AgentError, StoreError) as error:
             answer = refusal(request.ident, str(error))
         self.client.channel.write(answer)
-        if request.subtype == "interrupt" and self._turn is not None:
-            self._turn.cancel()
+        if request.subtype == "interrupt" and turn is not None:
+            turn.cancel()
 
 
 async def set_model(run: ControlRequests, body: Body) -> Answer:
@@ -283,7 +292,8 @@ async def rewind_files(run: ControlRequests, body: Body) -> Answer:
 
 async def interrupt(run: ControlRequests, body: Body) -> Answer:
     """The turn is cancelled once this is answered."""
-    return {"still_queued": [message.uuid for message in run.client.prompts]}
+    waiting = (message.uuid for message in run.client.prompts)
+    return {"still_queued": [uuid for uuid in waiting if uuid not in run.client.stopped]}
 
 
 FUNCTIONS: Mapping[str, Callable[[ControlRequests, Body], Awaitable[Answer]]] = {

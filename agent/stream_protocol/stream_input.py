@@ -65,6 +65,7 @@ class StreamInput:
     servers   MCP servers within the client
     hook_entries  the hooks that it registered
     changed   is set when a prompt came, or the input ended
+    stopped   the ids of prompts that were interrupted before their turn began
     requests  what it asked for before `fulfil` was there to take it; `withdraw` takes such a request back
     """
 
@@ -78,7 +79,8 @@ class StreamInput:
         self.servers: tuple[McpServer, ...] = ()
         self.hook_entries: tuple[HookEntry, ...] = ()
         self.requests: list[ControlRequest] = []
-        self.fulfil: Callable[[ControlRequest], None] = self.requests.append
+        self.stopped: set[str] = set()
+        self.fulfil: Callable[[ControlRequest], None] = self._keep
         self.withdraw: Callable[[CancelRequest], None] = self.channel.withdraw
         self.session_now: Callable[[], Any] = lambda: None  # the session in use and its context
         self.skills: SkillCatalog = NoSkills()  # as the client was told of them
@@ -113,6 +115,15 @@ class StreamInput:
                 self.channel.settle(frame)
             case CancelRequest():
                 self.withdraw(frame)
+
+    def _keep(self, request: ControlRequest) -> None:
+        self.requests.append(request)
+        if request.subtype == "interrupt":
+            self.stop_next()
+
+    def stop_next(self) -> None:
+        """Let the turn of the prompt that is next end as it begins."""
+        self.stopped.update([message.uuid for message in self.prompts if message.query][:1])
 
     def _begin(self) -> None:
         """There is something to do, unless it still has to be settled how."""

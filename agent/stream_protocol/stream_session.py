@@ -107,7 +107,7 @@ class StreamSession:
         if not message.query:
             self._controller.after_prompt.append(message.text)
             return
-        self._code = await self.requests.run_turn(self._answer(message))
+        self._code = await self.requests.run_turn(self._answer(message), message.uuid)
         if not self._client.prompts:
             self._client.channel.tell_state("idle")
 
