@@ -1,8 +1,9 @@
-"""Durations, numbers and dates as people read them, names as clients do, and what looks like a command."""
+"""Durations, numbers, dates and keys as people read them, names as clients do, what looks like a command."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -19,7 +20,34 @@ CLIENT_NAMES: Mapping[str, str] = {
     "exit_plan": "ExitPlanMode",
     "skill": "Skill",
 }
+# What people call the keys of actions that no `keybindings.toml` gives others.
+KEY_NAMES: Mapping[str, str] = {
+    "submit": "Enter",
+    "newline": "Shift+Enter, Alt+Enter, Ctrl-J",
+    "complete": "Tab",
+    "editor": "Ctrl-G",
+    "image": "Ctrl-V",
+    "stash": "Ctrl-S",
+    "interrupt": "Ctrl-C",
+    "leave": "Ctrl-D",
+    "mode": "Shift+Tab",
+    "background": "Ctrl-B",
+    "tasks": "Ctrl-T",
+    "redraw": "Ctrl-L",
+    "outputs": "Ctrl-O",
+    "suspend": "Ctrl-Z",
+    "model": "Alt+P",
+    "effort": "Alt+T",
+}
+_NAMED_ACTION = re.compile(r"\{(\w+)\}")
 _OWN_NAMES = {name.lower(): own for own, name in CLIENT_NAMES.items()}
+
+
+def with_keys(text: str, names: Mapping[str, str], gap: str = "; ") -> str:
+    """A hint with the keys of the actions that it names in braces; a part (between gaps) without key goes."""
+    indent = text[: len(text) - len(text.lstrip())]
+    parts = [part for part in text.strip().split(gap) if all(names[it] for it in _NAMED_ACTION.findall(part))]
+    return indent + _NAMED_ACTION.sub(lambda found: names[found[1]], gap.join(parts))
 
 
 def client_name(tool: str) -> str:

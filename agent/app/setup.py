@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import ConfigError
+from agent.formatting import KEY_NAMES
 from agent.permissions.modes import Mode
 from agent.permissions.sandbox_settings import SandboxSettings, with_entries
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
@@ -28,6 +29,7 @@ class RunSetup:
     added    further folders to work in, real paths
     sources  tools that whoever runs the program serves
     hooks    of whoever runs the program; they run before those of the settings
+    key_names  what the keys of actions are called; the screen puts in those of the person
     """
 
     options: Options
@@ -38,6 +40,7 @@ class RunSetup:
     added: tuple[Path, ...] = ()
     sources: tuple[ToolSource, ...] = ()
     hooks: Hooks | None = None
+    key_names: dict[str, str] = dataclasses.field(default_factory=lambda: {**KEY_NAMES})
 
     @property
     def masks(self) -> SecretMasks:

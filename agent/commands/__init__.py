@@ -19,7 +19,7 @@ from agent.app.controller import CommandTable, Controller
 from agent.app.setup import RunSetup
 from agent.errors import AgentError
 from agent.events import CommandOutput, Emit, Event, Notice
-from agent.formatting import is_command, shorten
+from agent.formatting import is_command, shorten, with_keys
 from agent.ports import Approver, Chooser
 from transcripts.record_errors import StoreError
 
@@ -72,7 +72,9 @@ such as `room` its commands. With a command's name, show the help of that comman
     if name in HELP_SECTIONS:
         return CommandOutput("\n".join(_summary_lines(section_commands(name))))
     if name == "keys":
-        return CommandOutput("\n".join(KEY_HELP))
+        keys = controller.setup.key_names
+        own = [f"{key} runs {line}" for line, key in keys.items() if line.startswith("/") and key]
+        return CommandOutput("\n".join([*filter(None, (with_keys(line, keys) for line in KEY_HELP)), *own]))
     if name == "commands":
         own = [f"  {line}" for line in extension.typed_lines(library)]
         theirs = ["", "Yours and the project's", *own] if own else []
@@ -85,9 +87,10 @@ such as `room` its commands. With a command's name, show the help of that comman
         f"  {section:<{width}}  {' '.join(f'/{each.name}' for each in section_commands(section))}"
         for section in HELP_SECTIONS
     ]
+    short = [with_keys(line, controller.setup.key_names) for line in SHORT_KEY_HELP]
     if names := " ".join(f"/{each.name}" for each in library.for_people()):
         lines.append(f"  {'yours':<{width}}  {shorten(names, MAX_OWN_NAMES_CHARS)}")
-    return CommandOutput("\n".join(["Keys", *SHORT_KEY_HELP, "Commands", *lines, MORE_HELP]))
+    return CommandOutput("\n".join(["Keys", *short, "Commands", *lines, MORE_HELP]))
 
 
 def section_commands(name: str) -> list[Command]:
@@ -109,11 +112,11 @@ async def leave(controller: Controller, argument: str) -> None:
 
 
 SHORT_KEY_HELP = (
-    "  Enter sends, \\ and Enter begins a new line, Up brings earlier prompts back",
+    "  {submit} sends, \\ and {submit} begins a new line, Up brings earlier prompts back",
     "  @ names a file, ! runs a command of yours, / lists commands as you type",
-    "  Esc or Ctrl-C stops a turn; Esc Esc goes back to before an earlier prompt",
-    "  Shift+Tab changes what you are asked about; Ctrl-O shows outputs whole",
-    "  Ctrl-C twice leaves; makeroom -c goes on from there",
+    "  Esc or {interrupt} stops a turn; Esc Esc goes back to before an earlier prompt",
+    "  {mode} changes what you are asked about; {outputs} shows outputs whole",
+    "  {interrupt} twice leaves; makeroom -c goes on from there",
 )
 MORE_HELP = "More: /help commands, /help keys, /help room (one line of these), /help compact"
 MAX_OWN_NAMES_CHARS = 66  # of the commands that people bring, in short: with their line they fit 80 columns
@@ -126,16 +129,17 @@ HELP_SECTIONS: Mapping[str, str] = {  # lines of the help in short, and the comm
     "state": "help status cost doctor",
 }
 KEY_HELP = (
-    "Enter sends; Shift+Enter, Alt+Enter, Ctrl-J or \\ Enter starts a new line",
-    "Ctrl-C or Esc interrupts a turn; Ctrl-C twice or Ctrl-D on an empty line leaves",
-    "Esc Esc on an empty line goes back (/rewind); Shift+Tab changes the permission mode",
-    "Up and Ctrl-R find earlier prompts; Tab completes; @ names a file",
-    "Ctrl-V takes the image on the clipboard; the path of an image, dropped or pasted, takes that",
-    "Ctrl-S puts a draft away or takes it back",
-    "Ctrl-B has the running command go on in the background; Ctrl-T shows those that do",
+    "{submit} sends; {newline} or \\ {submit} starts a new line",
+    "{interrupt} or Esc interrupts a turn; {interrupt} twice leaves; {leave} on an empty line leaves",
+    "Esc Esc on an empty line goes back (/rewind); {mode} changes the permission mode",
+    "Up and Ctrl-R find earlier prompts; {complete} completes; @ names a file",
+    "{image} takes the image on the clipboard; the path of an image, dropped or pasted, takes that",
+    "{stash} puts a draft away or takes it back",
+    "{background} has the running command go on in the background; {tasks} shows those that do",
     "!command runs a command of yours and shows it to the model; !!command only to you",
-    "Ctrl-O prints the turn's outputs whole, and those to come; again: in short",
-    "Ctrl-G opens your editor; Ctrl-L redraws",
+    "{outputs} prints the turn's outputs whole, and those to come, and again in short",
+    "{editor} opens your editor; {redraw} redraws; {suspend} suspends",
+    "{model} chooses the model; {effort} chooses the effort",
 )
 
 _NO_LOGIN = "the key comes from ANTHROPIC_API_KEY; /doctor looks for what is missing"

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.app.controller import Controller
 from agent.checkpoints.differences import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
-from agent.formatting import format_duration, shorten
+from agent.formatting import format_duration, shorten, with_keys
 from agent.loop.tool_executor import text_of
 from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
 from agent.session.system_prompt import (
@@ -39,7 +39,7 @@ it keeps to; and what is easily done wrong. Only what you have seen in the files
 IMPROVE_PROMPT = (
     "\nThere is {name} already: keep what is still true, correct what is not, and add what is missing."
 )
-OWN_EDITOR_ADVICE = "run it in a terminal of its own; Ctrl-G opens your editor for the prompt"
+OWN_EDITOR_ADVICE = "run it in a terminal of its own; {editor} opens your editor for the prompt"
 NO_REPLY = 0  # of which a command of the person is a call, for the screen
 MAX_COMMAND_CHARS = 60  # shown of a background command
 MAX_FILE_DIFF_LINES, MAX_DIFF_LINES = 60, 600  # shown by /diff of one file among several, and in all
@@ -125,7 +125,8 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
         if not private:
             framed = f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>"
             controller.after_prompt.append(framed)
-        return CommandOutput(text.replace(EDITOR_ADVICE, OWN_EDITOR_ADVICE))
+        advice = with_keys(OWN_EDITOR_ADVICE, controller.setup.key_names)
+        return CommandOutput(text.replace(EDITOR_ADVICE, advice))
 
     controller.emit(ToolCallStarted(NO_REPLY, number, tool.name, command))
     call = ToolCall(context.tool_context, f"own.{number}", progress=show)
@@ -165,11 +166,12 @@ async def plan(controller: Controller, argument: str) -> Event | None:
     if argument:
         await controller.prompt(argument)
         return None
-    return Notice("plan mode: nothing is changed until you approve a plan; Shift+Tab leaves it")
+    told = "plan mode: nothing is changed until you approve a plan; {mode} leaves it"
+    return Notice(with_keys(told, controller.setup.key_names))
 
 
 async def background(controller: Controller, argument: str) -> Event | None:
-    """Have the running command go on in the background (Ctrl-B). Its end is told, to you and to the model."""
+    """Have the running command go on in the background. Its end is told, to you and to the model."""
     if not move_to_background(command_runner(controller.in_use[1].tool_context)):
         return Notice("no command runs that could be moved into the background")
     return None

@@ -16,7 +16,7 @@ from agent.app.project_items import project_items
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.hooks.claude_settings import HOOK_KINDS
-from agent.formatting import shorten
+from agent.formatting import shorten, with_keys
 from agent.loop.cost_preview import OTHER_MODEL, tell_cold_cost
 from agent.permissions.explanation import explanation
 from agent.permissions.modes import MODES
@@ -333,10 +333,11 @@ CHANGED_BY: Mapping[str, Callable[[Controller, str], Awaitable[Event | None]]] =
 def _settings(controller: Controller) -> Iterator[SettingRow]:
     setup, (_, context) = controller.setup, controller.in_use
     model = controller.services.selection.model.catalog.resolve(setup.model_name)
+    modes = with_keys("{mode} or /permissions", setup.key_names, " or ")
     changeable = {  # what a command may have changed: the value now, the one at the start, the command
         "model": (context.settings.model, model, "/model"),
         "effort": (controller.services.setup.options.effort, setup.options.effort, "/effort"),
-        "permission_mode": (context.permissions.rules.mode, setup.mode, "Shift+Tab or /permissions"),
+        "permission_mode": (context.permissions.rules.mode, setup.mode, modes),
         "sandbox": (context.permissions.sandbox.summary, setup.sandbox.summary, "/sandbox"),
     }
     for name in (*FLAG_SETTINGS, *PLAIN_SETTINGS, *SECRET_SETTINGS, *OTHER_SETTINGS):

@@ -16,7 +16,7 @@ from .model_call import prompt_tokens
 LESS_BEFORE = "/compact first makes that less, /clear starts anew"
 NO_LESS = "/clear starts anew"
 OTHER_MODEL = "another model has a cache of its own"
-LESS_NOW = "Ctrl-C and /compact make that less"
+LESS_NOW = "an interrupt and /compact make that less"
 
 
 def show_resumed(session: Session, context: TurnContext, emit: Emit) -> None:

@@ -17,6 +17,7 @@ from itertools import accumulate
 
 from wcwidth import strip_sequences
 
+from agent.formatting import with_keys
 from agent.permissions.modes import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from tools.person_answer import ANSWERS
@@ -291,7 +292,8 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
         shown = panel.body[panel.scroll : panel.scroll + room - 1]
         last = panel.scroll + len(shown)
         more = f"  lines {panel.scroll + 1}-{last} of {len(panel.body)} · PgUp PgDn"
-        shown = [*shown, ctx.hint(f"{more} · Ctrl-O prints all", more)]
+        key = ctx.keys["outputs"]
+        shown = [*shown, ctx.hint(f"{more} · {key} prints all" if key else more, more)]
     gap = [""] if air else []
     below = gap if not panel.reasoning else []
     lines = [*gap, head, *gap, *shown, *gap, *foot, *below]
@@ -339,7 +341,7 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
     last = "  Esc: no, and stop" + (f" · {marking} only marks, Enter takes it" if marking else "")
     short = "  Esc: no" + (f" · {marking} marks, Enter takes" if marking else "")
     if cut and any(len(wrap(choice.text, room - 2)) > 1 for choice in panel.choices):
-        last = short = "  Ctrl-O: rules whole; Esc: no"
+        last = short = with_keys("  {outputs}: rules whole; Esc: no", ctx.keys)
     return [*why, *rows, ctx.hint(last, short)]
 
 

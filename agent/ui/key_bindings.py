@@ -179,7 +179,8 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
         bindings.add(key, filter=listening)(lambda event, step=step: approval.scroll(step))
     bindings.add("enter", filter=listening)(lambda event: approval.enter())
     bindings.add("escape", filter=listening)(lambda event: approval.refuse(stop=True))
-    bindings.add("c-o", filter=listening)(lambda event: _print_question(state))
+    for keys in state.keymap.keys["outputs"]:
+        bindings.add(*keys, filter=listening)(lambda event: _print_question(state))
     bindings.add("escape", filter=reasoning)(lambda event: approval.ask_again())
 
 
@@ -249,7 +250,8 @@ def _interrupt_or_clear(state: ReplState) -> None:
     elif state.status_hint.shows("leave"):
         state.leave(0)
     else:
-        state.status_hint.show("leave", "Press Ctrl-C again to leave", REPEAT_S)
+        key = state.setup.key_names["interrupt"] or "Ctrl-C"  # which is a signal, too
+        state.status_hint.show("leave", f"Press {key} again to leave", REPEAT_S)
 
 
 def _escape(state: ReplState) -> None:
@@ -303,8 +305,9 @@ def _delete_or_leave(state: ReplState) -> None:
         delete_grapheme(state.editor.buffer, 1)
     elif (jobs or agents) and not state.status_hint.shows("jobs"):
         commands = [pluralize(jobs, "background command")] if jobs else []
+        key = state.setup.key_names["leave"]
         running = " and ".join([*commands, *([pluralize(agents, "agent")] if agents else [])])
-        state.status_hint.show("jobs", f"{running} would end; Ctrl-D again leaves", REPEAT_S)
+        state.status_hint.show("jobs", f"{running} would end; {key} again leaves", REPEAT_S)
     else:
         state.leave(0)
 
@@ -321,10 +324,11 @@ def _toggle_full(state: ReplState) -> None:
 
 def _stash(state: ReplState) -> None:
     """Ctrl-S: put the draft away; it comes back on an empty line, or when another prompt was sent."""
+    key = state.setup.key_names["stash"]
     if not state.editor.stash():
-        hint = "Ctrl-S puts away what is written"
+        hint = f"{key} puts away what is written"
     elif state.editor.stashed:
-        hint = "Put away; back after the next prompt, or with Ctrl-S"
+        hint = f"Put away; back after the next prompt, or with {key}"
     else:
         hint = "Taken back"
     state.status_hint.show("stash", hint, REPEAT_S)

@@ -18,7 +18,7 @@ MAX_KEYMAP_BYTES = 64 * 1024
 KeySequence = tuple[str, ...]  # as prompt_toolkit names keys
 DEFAULT_KEYS: Mapping[str, tuple[str, ...]] = {
     "submit": ("enter",),
-    "newline": ("ctrl+j", "alt+enter"),
+    "newline": ("alt+enter", "ctrl+j"),
     "complete": ("tab",),
     "editor": ("ctrl+g", "ctrl+x ctrl+e"),
     "image": ("ctrl+v",),
@@ -48,6 +48,19 @@ class Keymap:
     keys: Mapping[str, tuple[KeySequence, ...]]
     commands: Mapping[str, tuple[KeySequence, ...]]
     troubles: tuple[str, ...] = ()
+
+    def names(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """What people call the first key of each action and slash command, "" where it has none.
+
+        Of a new line all keys are named, with Shift+Enter, which terminals send as Ctrl-J.
+        """
+        found = {name: next(map(key_name, keys), "") for name, keys in {**self.keys, **self.commands}.items()}
+        newline = self.keys["newline"]
+        shifted = ["Shift+Enter"] if ("c-j",) in newline else []
+        found["newline"] = ", ".join([*shifted, *map(key_name, newline)])
+        if "TMUX" in environ:  # whose prefix key it is; it passes the second one on
+            found |= {name: f"Ctrl-B {key}" for name, key in found.items() if key.startswith("Ctrl-B")}
+        return found
 
 
 def read_keymap(path: Path) -> Keymap:
@@ -103,6 +116,26 @@ def key_sequence(text: str) -> KeySequence:
     except (ValueError, AssertionError) as error:
         raise ValueError(f"{text!r} is no key") from error
     return tuple(keys)
+
+
+def key_name(sequence: KeySequence) -> str:
+    """What people call a sequence of keys: `Ctrl-X Ctrl-E`, `Alt+Enter`, `Shift+Tab`, `F6`."""
+    words: list[str] = []
+    for word in map(_spelled, sequence):
+        if words and words[-1] == "Esc":
+            words[-1] = f"Alt+{word.upper() if len(word) == 1 else word}"
+        else:
+            words.append(word)
+    return " ".join(words)
+
+
+def _spelled(key: str) -> str:
+    """One key of prompt_toolkit's."""
+    if len(key) == 1:
+        return {" ": "Space"}.get(key, key)
+    *modifiers, name = key.split("-") if not key.endswith("-") else [*key[:-2].split("-"), "-"]
+    name = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn"}.get(name, name.capitalize())
+    return "".join({"c": "Ctrl-", "s": "Shift+"}[modifier] for modifier in modifiers) + name
 
 
 def _keys_of(word: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import BufferControl, HSplit, Layout, SearchBufferControl, Window
 from prompt_toolkit.layout.processors import HighlightIncrementalSearchProcessor
 
-from agent.formatting import format_count, whole_percent
+from agent.formatting import format_count, whole_percent, with_keys
 from agent.ports import Status
 
 from .approval import ApprovalPanel, draw_approval
@@ -34,11 +34,12 @@ SHORTCUT_GAP = "   "
 MORE_SHORTCUTS = "… /help keys lists all"
 SHORTCUTS = (
     "/ commands   @ files   ! shell   ↑ history   Ctrl-R search",
-    "newline: Shift+Enter, Alt+Enter, Ctrl-J or \\ Enter",
-    "Esc interrupts   Esc Esc rewinds   Shift+Tab changes the mode",
-    "Ctrl-O outputs whole, or short   Ctrl-G editor   Ctrl-L redraw   Ctrl-Z suspend",
-    "Ctrl-V image   Ctrl-S puts the draft away   Ctrl-B, Ctrl-T background commands   Tab completes",
-    "Ctrl-C clears, twice leaves   Ctrl-D leaves",
+    "newline: {newline} or \\ {submit}",
+    "Esc interrupts   Esc Esc rewinds   {mode} changes the mode",
+    "{outputs} outputs whole, or short   {editor} editor   {redraw} redraw   {suspend} suspend",
+    "{image} image   {stash} puts the draft away   {background} command to the background",
+    "{tasks} background commands   {complete} completes   {model} model   {effort} effort",
+    "{interrupt} clears, twice leaves   {leave} leaves",
 )
 # Permission mode -> (its name on the status line, role)
 MODE_LABELS = {
@@ -89,12 +90,12 @@ def _shortcut_rows(ctx: RenderContext, room: int) -> list[str]:
     rows: list[str] = []
     for line in SHORTCUTS:
         row = ""
-        for shortcut in line.split(SHORTCUT_GAP):
+        for shortcut in filter(None, with_keys(line, ctx.keys, SHORTCUT_GAP).split(SHORTCUT_GAP)):
             if row and cell_width(row + SHORTCUT_GAP + shortcut) > ctx.columns:
                 rows.append(row)
                 row = ""
             row += SHORTCUT_GAP + shortcut if row else shortcut
-        rows.append(row)
+        rows += [row] if row else []
     drawn = [part for row in rows for part in ctx.wrapped("dim", row)]
     if len(drawn) <= room:
         return drawn

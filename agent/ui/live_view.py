@@ -6,7 +6,6 @@ transcript_view and forgotten here.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,9 +34,6 @@ REDRAW_INTERVAL_S = 0.1  # between two drawings of what runs
 PROGRESS_LINES = 4  # shown of a running call's output
 THOUGHT_LINES = 3
 QUEUE_LINES = 4
-# Ctrl-B is the prefix key of tmux, which passes the second one on.
-MOVING_HINT = f" · {'Ctrl-B Ctrl-B' if 'TMUX' in os.environ else 'Ctrl-B'}: background"
-INTERRUPT_HINTS = (" · Ctrl-C to interrupt", " · Ctrl-C")  # the first that leaves room
 MAX_TODO_ROWS = 6
 _TABLE_RULE = re.compile(r"\|?(?: *:?-+:? *\|)+(?: *:?-+:?)?")
 TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
@@ -155,7 +151,8 @@ def _running_call(call: RunningCall, ctx: RenderContext, now: float) -> list[str
     lines = [line for line in shown if line.strip()]
     if spent >= 1:
         movable = ctx.has_keys and tool_kind(call.name) == "runs" and spent >= MIN_TOLD_SECONDS
-        lines.append(f"running, {_whole_seconds(spent)}{MOVING_HINT if movable else ''}")
+        key = ctx.keys["background"] if movable else ""
+        lines.append(f"running, {_whole_seconds(spent)}" + (f" · {key}: background" if key else ""))
     room = max(ctx.columns - len(BRANCH), 1)
     rows = [ctx.paint("dim", clip(line, room)) for line in lines]
     title = call_title(call.name, call.title, ctx, "accent")
@@ -217,7 +214,9 @@ def _spinner(live_view: LiveView, ctx: RenderContext, now: float, timed: bool) -
         rest, role = f"; {tries} {f'in {wait} s' if wait > 0 else 'now'}", "warning"
     room = ctx.columns - 2 - len(rest)  # when it goes on is seen at any width
     wanted = min(cell_width(label), ctx.columns // 2 - 1)
-    hint = next((each for each in INTERRUPT_HINTS if room - len(each) >= wanted), "")
+    key = ctx.keys["interrupt"] or "Esc"
+    hints = (f" · {key} to interrupt", f" · {key}")  # the first that leaves room
+    hint = next((each for each in hints if room - len(each) >= wanted), "")
     shown = clip(label, max(room - len(hint), 1))
     rest = rest.removeprefix("…") if shown.endswith("…") else rest
     told, clock = (shown + rest, "") if role == "warning" else (shown, rest)

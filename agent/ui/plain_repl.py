@@ -194,7 +194,7 @@ def plain_text(event: events.Event, ctx: RenderContext) -> str:
         case events.PromptReplayed(text):
             return f"{LINE_PROMPT}{escape_prose(text)}"
         case events.EarlierMessages():
-            return earlier_message(event, has_keys=False)
+            return earlier_message(event, "")
         case events.ContextChart():
             return plain_chart(event)
         case events.TurnFinished(reason=reason, error=error):

@@ -68,7 +68,7 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:
         case events.PromptReplayed(text):
             return render_prompt(text, ctx)
         case events.EarlierMessages():
-            return render_notice(events.Notice(earlier_message(event, ctx.has_keys)), ctx)
+            return render_notice(events.Notice(earlier_message(event, ctx.keys["outputs"])), ctx)
         case events.ClipboardCopy(_, words):
             return render_notice(events.Notice(words), ctx)
         case events.StreamAborted():
@@ -137,9 +137,9 @@ def aborted_message(event: events.StreamAborted) -> str:
     return f"The stream broke ({one_line(event.reason)}); what was shown is not part of the answer."
 
 
-def earlier_message(event: events.EarlierMessages, has_keys: bool) -> str:
-    """What is told of the messages before those that are shown of a session that is gone on with."""
-    key = "Ctrl-O shows them, " if has_keys else ""
+def earlier_message(event: events.EarlierMessages, key: str) -> str:
+    """What is told of the messages before those that are shown of a session, and the key that shows them."""
+    key = f"{key} shows them, " if key else ""
     what = pluralize(event.count, "earlier message") if event.count else "earlier calls of this turn"
     return f"{what}; {key}/rewind goes back to a prompt"
 
@@ -308,9 +308,9 @@ def _left_out(result: Result, lines: int, hidden: int, ctx: RenderContext) -> li
     if ctx.full:
         told += [f"all of it is in {one_line(file)}"] if file else []
         return ctx.wrapped("dim", f"… {', '.join(told)}") if told else []
-    if above and ctx.has_keys:
+    if above and ctx.has_keys and (key := ctx.keys["outputs"]):
         is_all = lines <= MAX_RESULT_LINES and above == hidden
-        told.append(f"Ctrl-O shows {'all' if is_all else 'more'}")
+        told.append(f"{key} shows {'all' if is_all else 'more'}")
     return [ctx.clipped("dim", f"… {', '.join(told)}")] if told else []
 
 

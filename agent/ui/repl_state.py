@@ -151,6 +151,8 @@ class ReplState:
             self.terminal.set_editing("vim")
         self.terminal.mask = mask
         self.keymap = read_keymap(setup.config.user_dir / "keybindings.toml")
+        setup.key_names.update(self.keymap.names(setup.environ))
+        self.terminal.key_names = setup.key_names
         self.history = PromptHistory(state_dir / "history", mask)
         self.unsent_input = UnsentInput(state_dir, setup.folder, mask)
         completer = CompletionSource(self.commands, FileIndex(setup.folder))

@@ -25,6 +25,8 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPress
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
 
+from agent.formatting import KEY_NAMES
+
 from .frame_renderer import FrameOutput, FrameRenderer
 from .frame_update import Frame
 from .keyboard import keyboard_input
@@ -161,6 +163,7 @@ class Terminal(LiveScreen):
         palette = choose_palette(theme, os.environ)
         self.theme = Theme(wants_colour(color, os.environ), palette=palette, links=shows_links(os.environ))
         self.full = False
+        self.key_names: Mapping[str, str] = KEY_NAMES
         self.folder = str(Path.cwd()) if self.theme.links else ""
         output = FrameOutput(sys.stdout, self.size, term=os.environ.get("TERM"), enable_cpr=False)
         app: Application[int] = Application(
@@ -222,7 +225,9 @@ class Terminal(LiveScreen):
 
     def render_context(self) -> RenderContext:
         """How to draw now."""
-        return RenderContext(self.size().columns, self.theme, self.full, folder=self.folder)
+        return RenderContext(
+            self.size().columns, self.theme, self.full, keys=self.key_names, folder=self.folder
+        )
 
     def set_theme(self, name: str, is_light: bool | None = None) -> None:
         """Draw in other colours from now on."""

@@ -10,13 +10,14 @@ import re
 import select
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from urllib.parse import quote
 
 from wcwidth import iter_graphemes, iter_graphemes_reverse, strip_sequences, wcwidth
 
+from agent.formatting import KEY_NAMES
 from transcripts.render_text import INVISIBLE, JOINERS, is_harmless
 
 from .palettes import ANSI, ROLES, Palette
@@ -336,6 +337,7 @@ class RenderContext:
     theme: Theme
     full: bool = False
     has_keys: bool = True  # whether there are keys that a drawing may hint at
+    keys: Mapping[str, str] = field(default_factory=lambda: KEY_NAMES)  # what those of actions are called
     folder: str = ""  # below which the paths of titles are, where they may be links
 
     def paint(self, role: str, text: str) -> str:

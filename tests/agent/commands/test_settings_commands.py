@@ -454,7 +454,7 @@ def test_a_model_chosen_otherwise_is_billed_with_the_prompt_and_once(tmp_path: P
         session, context = run.controller.in_use
         await run.controller.factory.change_model(session, context, "claude-opus-5-5")  # as --model does
         told = await run.do("how many files are there?")
-        assert told.count("this request writes ") == 1 and "Ctrl-C and /compact make that less" in told
+        assert told.count("this request writes ") == 1 and "an interrupt and /compact make that less" in told
         assert "anew" not in await run.do("and now?")
 
     run_controller(tmp_path, work)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from agent.formatting import KEY_NAMES, with_keys
 from agent.ui.keymap import DEFAULT_KEYS, key_sequence, read_keymap
 from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom
 
@@ -18,6 +19,29 @@ def test_without_a_file_the_usual_keys_are_in_force(tmp_path: Path) -> None:
     keymap = read_keymap(tmp_path / "keybindings.toml")
     assert keymap.keys.keys() == DEFAULT_KEYS.keys()
     assert keymap.keys["editor"] == (("c-g",), ("c-x", "c-e")) and not keymap.troubles
+
+
+def test_keys_are_told_as_people_name_them(tmp_path: Path) -> None:
+    path = tmp_path / "keybindings.toml"
+    assert read_keymap(path).names({}) == KEY_NAMES
+    assert read_keymap(path).names({"TMUX": "/tmp/tmux"})["background"] == "Ctrl-B Ctrl-B"
+    path.write_text(
+        'editor = []\nnewline = ["alt+ctrl+n", "f2"]\nmode = "ctrl+x ctrl+shift+left"\nstash = "alt+-"\n'
+        'tasks = "esc"\nimage = "ctrl+\\\\"\n"/cost" = "pgup"\n'
+    )
+    keymap = read_keymap(path)
+    assert keymap.names({}) | KEY_NAMES == KEY_NAMES | {"/cost": "PgUp"} and not keymap.troubles
+    changed = {name: key for name, key in keymap.names({}).items() if KEY_NAMES.get(name) != key}
+    assert changed == {
+        "editor": "",
+        "newline": "Alt+Ctrl-N, F2",
+        "mode": "Ctrl-X Ctrl-Shift+Left",
+        "stash": "Alt+-",
+        "tasks": "Esc",
+        "image": "Ctrl-\\",
+        "/cost": "PgUp",
+    }
+    assert with_keys("  {editor} edits; {tasks} or {editor}; {stash} stays", changed) == "  Alt+- stays"
 
 
 def test_a_mistake_leaves_the_usual_keys_of_its_action_and_is_told(tmp_path: Path) -> None:
@@ -52,3 +76,19 @@ def test_keys_of_ones_own_work_and_the_replaced_ones_do_not(tmp_path: Path) -> N
     with PtyTerminal(tmp_path, (80, 24), forked_makeroom("--offline")) as terminal:
         terminal.sees("❯", "% of", "nothing is no action").type("a draft\x1b[15~").sees("Put away")
         terminal.type("\x1b[17~").sees("❯ /cost", "output")
+
+
+def test_hints_and_help_tell_the_keys_of_the_person(tmp_path: Path) -> None:
+    config = tmp_path / ".config" / "makeroom"
+    config.mkdir(parents=True)
+    (config / "keybindings.toml").write_text(
+        'editor = []\noutputs = "f5"\ninterrupt = "f3"\nleave = "f4"\nmode = "f6"\n"/cost" = "f7"\n'
+    )
+    with PtyTerminal(tmp_path, (80, 40), forked_makeroom("--offline")) as terminal:
+        terminal.sees("❯", "% of").type("?").sees("F5 outputs whole", "F3 clears, twice leaves   F4 leaves")
+        assert "editor" not in terminal.text and "Ctrl-O" not in terminal.text
+        terminal.type("\x7f/help keys\r").sees("F6 changes the permission", "F7 runs /cost", "Ctrl-L redraws")
+        assert "your editor" not in terminal.text and "Shift+Tab" not in terminal.text
+        terminal.type("/help\r").sees("  F3 twice leaves;").type("/plan\r").sees("F6 leaves it")
+        terminal.type("hello\r").sees("F3 to interrupt").type("\x1bOR").sees("Interrupted")
+        terminal.again("\x1bOR", lambda: "Press F3 again to leave" in terminal.text)

@@ -11,6 +11,7 @@ from prompt_toolkit.document import Document
 
 from agent import events
 from agent.events import ContextChart
+from agent.formatting import KEY_NAMES, with_keys
 from agent.ports import PermissionQuestion, Status
 from agent.ui.approval import ApprovalPanel, approval_choices, draw_approval
 from agent.ui.layout import SHORTCUT_GAP, SHORTCUTS, draw_completions, status_line
@@ -233,7 +234,8 @@ def test_no_shortcut_is_broken_where_the_screen_has_room_for_it(columns: int) ->
     asked, ctx = Buffer(document=Document("?")), RenderContext(columns, Theme(False, False))
     rows = draw_completions(asked, ctx, 30)
     assert draw_completions(asked, ctx, 4) == [*rows[:3], "… /help keys lists all"]
-    shortcuts = {shortcut for line in SHORTCUTS for shortcut in line.split(SHORTCUT_GAP)}
+    told = (with_keys(line, KEY_NAMES, SHORTCUT_GAP) for line in SHORTCUTS)
+    shortcuts = {shortcut for line in told for shortcut in line.split(SHORTCUT_GAP)}
     shown = {shortcut for row in rows for shortcut in row.split(SHORTCUT_GAP)}
     assert {one for one in shortcuts if len(one) <= columns} <= shown
     assert max(map(len, rows)) <= columns
