@@ -29,13 +29,16 @@ from .terminal_text import (
     escape_prose,
     file_link,
     hang,
+    hang_columns,
     linked,
     one_line,
     wrap,
+    wrap_short,
 )
 
 BRANCH = "  ⎿  "
 MIN_INDENT_COLUMNS = 8  # below that a prompt's echo has no margin
+MAX_REASON_ROWS = 3  # of an error of one line without Ctrl-O
 SHORT_RESULT_LINES = 5  # shown of a result without Ctrl-O
 SHORT_DIFF_LINES = 40  # the same of a diff
 MAX_RESULT_LINES = 2000  # shown at most with Ctrl-O
@@ -88,7 +91,6 @@ def render_markdown(text: str, ctx: RenderContext) -> str:
     return draw_markdown(text, ctx.columns, ctx.theme)
 
 
-_COLUMN_START = re.compile(r" *(?:[^ ]+(?: [^ ]+){0,3}  +(?=[^ ]))?")  # what stands before a second column
 _GAPS = re.compile(" {4,}")  # between columns
 CLAUSE_MARKS = (", ", "; ", ": ")
 DrawMarkdown = Callable[[str, int, Theme], str]
@@ -104,21 +106,7 @@ def _drawn_by_rich() -> tuple[DrawMarkdown, DrawDiff]:
 def render_plainly(text: str, ctx: RenderContext) -> str:
     """The text in the columns there are, its markdown as it stands; a line goes on below where it begins."""
     lines = escape_prose(text).expandtabs(4).split("\n")
-    return "\n".join(row for line in lines for row in _hanging(line, ctx.columns))
-
-
-def _hanging(line: str, columns: int) -> list[str]:
-    """The rows of a line; those after the first are indented like its second column, or like its start."""
-    if cell_width(line) <= columns:
-        return [line]
-    start = _COLUMN_START.match(line[:columns])
-    begin = start.end() if start else 0
-    if cell_width(line[:begin]) * 2 > columns:
-        begin = len(line) - len(line.lstrip(" "))
-    indent = cell_width(line[:begin])
-    if not 0 < indent * 2 <= columns:
-        return wrap(line, columns)
-    return hang(wrap(line[begin:], columns - indent), line[:begin], " " * indent)
+    return "\n".join(row for line in lines for row in hang_columns(line, ctx.columns))
 
 
 def _on_one_row(text: str, columns: int) -> str:
@@ -290,6 +278,8 @@ def _shortened(result: Result, ctx: RenderContext) -> list[str]:
     rows = _left_out(result, len(lines), len(lines) - len(shown), ctx)
     if ctx.full:
         return [*rows, *(row for line in shown for row in ctx.wrapped(role, line))]
+    if role == "bad":  # why it failed or did not run, which may stand at the end
+        return [*rows, *(ctx.paint(role, row) for row in wrap_short(shown[0], ctx.columns, MAX_REASON_ROWS))]
     return [*rows, *(ctx.clipped(role, _closed_up(line, ctx.columns)) for line in shown)]
 
 

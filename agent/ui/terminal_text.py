@@ -26,6 +26,8 @@ from .palettes import ANSI, ROLES, Palette
 _CONTROL_CHARS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
 # Format characters that draw something (category Cf of Unicode 16, as INVISIBLE; tests compare them).
 _VISIBLE_FORMAT_CHARS = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+_COLUMN_START = re.compile(r" *(?:[^ ]+(?: [^ ]+){0,3}  +(?=[^ ]))?")  # what stands before a second column
+GO_ON_INDENT = "    "  # of what goes on below a line of columns
 _UNSAFE_CHARS = re.compile(f"[{_CONTROL_CHARS}{_VISIBLE_FORMAT_CHARS}{INVISIBLE}]")
 _UNSAFE_PROSE = re.compile(f"(?![{JOINERS}]){_UNSAFE_CHARS.pattern}")
 _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
@@ -265,6 +267,31 @@ def longest_end(text: str, room: int) -> str:
 def hang(lines: Sequence[str], first: str, others: str) -> list[str]:
     """The lines with a margin: `first` before the first line, `others` before the rest."""
     return [(others if at else first) + line for at, line in enumerate(lines)]
+
+
+def hang_columns(line: str, columns: int) -> list[str]:
+    """The rows of a line; those after the first are indented like its second column, or like its start."""
+    if cell_width(line) <= columns:
+        return [line]
+    start = _COLUMN_START.match(line[:columns])
+    begin = start.end() if start else 0
+    if cell_width(line[:begin]) * 2 > columns:
+        begin = len(line) - len(line.lstrip(" "))
+    indent = cell_width(line[:begin])
+    if start and start.end() > begin and indent == 0:  # columns, of which the first is wide
+        gap = line.rfind("  ", 0, columns + 1)
+        if start.end() <= gap + 2 and cell_width(line[:gap]) <= columns and columns > 2 * len(GO_ON_INDENT):
+            rest = wrap(line[gap:].lstrip(), columns - len(GO_ON_INDENT))
+            return [line[:gap].rstrip(), *hang(rest, GO_ON_INDENT, GO_ON_INDENT)]
+    if not 0 < indent * 2 <= columns:
+        return wrap(line, columns)
+    return hang(wrap(line[begin:], columns - indent), line[:begin], " " * indent)
+
+
+def wrap_short(line: str, room: int, most: int) -> list[str]:
+    """The first rows of a line that is wrapped, the last cut where there would be more."""
+    rows = wrap(line, room)
+    return [*rows[: most - 1], *([clip(" ".join(rows[most - 1 :]), room)] if len(rows) >= most else [])]
 
 
 def _wrap_line(line: str, room: int) -> Iterator[str]:

@@ -18,7 +18,14 @@ from agent.ui.layout import SHORTCUT_GAP, SHORTCUTS, draw_completions, status_li
 from agent.ui.live_view import LiveView, draw_live_view
 from agent.ui.markdown import draw_markdown
 from agent.ui.plain_repl import PlainView
-from agent.ui.render import render_diff, render_event, render_looks, render_markdown, render_prompt
+from agent.ui.render import (
+    render_diff,
+    render_event,
+    render_looks,
+    render_markdown,
+    render_plainly,
+    render_prompt,
+)
 from agent.ui.terminal_text import RenderContext, Theme
 from tools.base import Access
 from transcripts.facts import Result, StoredOutput
@@ -227,6 +234,27 @@ def test_a_row_that_ends_at_the_edge_of_a_wider_screen_shows_its_end(columns: in
     called = events.ToolCallFinished(1, 0, "bash", "pytest", result, 0.1)
     row = render_event(called, RenderContext(columns, Theme(False, False))).split("\n")[1]
     assert row.startswith("  ⎿  tests/test_a.py ..  ") and row.endswith(" [100%]") and len(row) <= columns
+
+
+def test_the_reason_of_a_refused_call_is_told_in_up_to_three_rows() -> None:
+    said = "A hook refused this call: the hook PreToolUse (/nonexistent/guard) could not start: exit code 127"
+    for text, columns, rows in ((said, 80, 2), (said, 200, 1), (f"{said} " * 9, 60, 3), ("x" * 500, 40, 3)):
+        result = Result(2, 0.0, 1, 0, (TextBlock(text),), error=True)
+        event = events.ToolCallFinished(1, 0, "bash", "ls", result, 0.0)
+        _, *drawn = render_event(event, RenderContext(columns, Theme(False, False))).split("\n")
+        assert len(drawn) == rows and max(map(len, drawn)) <= columns
+        assert drawn[-1].endswith("exit code 127" if text is said else "…")
+        assert " ".join(row.strip(" ⎿") for row in drawn).startswith(text[:30])
+        assert all(row.startswith("    ") for row in drawn[1:])
+
+
+@pytest.mark.parametrize("columns", [14, 30, 60])
+def test_a_line_whose_first_column_is_wide_goes_on_below_with_an_indent(columns: int) -> None:
+    line = "e11511bf-281b-4eee  2026-11-23 18:27   1 prompt   17.5 kB  run: sleep 9 and then some more words"
+    rows = render_plainly(line, RenderContext(columns, Theme(False, False))).split("\n")
+    assert max(map(len, rows)) <= columns and "".join(rows).replace(" ", "") == line.replace(" ", "")
+    if columns == 30:
+        assert rows[0] == "e11511bf-281b-4eee" and all(row.startswith("    2026"[:4]) for row in rows[1:])
 
 
 @pytest.mark.parametrize("columns", [40, 60, 120])
