@@ -21,6 +21,7 @@ from tools.processes.spool import Spool
 from transcripts.stored_outputs import sync_output
 
 from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .files.resolve_path import check_project
 from .truncate import NO_OUTPUT
 
 PORTS_HINT = "Ports it opens: commands reach them at localhost, the person only after typing /publish PORT."
@@ -180,8 +181,7 @@ def _return_from_missing_folder(context: ToolContext) -> str | None:
     gone = context.cwd
     if gone.is_dir():
         return None
-    if not context.folder.is_dir():
-        raise ToolError(f"The project's folder {context.folder} is gone.\nThe person has to bring it back.")
+    check_project(context)
     context.cwd = context.folder
     return f"[{gone} is gone; this command ran in {context.folder}]"
 

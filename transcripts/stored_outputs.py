@@ -21,12 +21,13 @@ _SYNCED_FOLDERS = 3  # whose names must last: that of the outputs, .task_outputs
 
 
 def make_outputs_folder(folder: Path, disk: Disk = DISK) -> None:
-    """Make the folder where it is missing. Raises OSError.
+    """Make the folder where it is missing, but not the project where that was moved away. Raises OSError.
 
     It lies in the project, whose author may have put a link in its place: none is followed.
     """
     if folder.resolve() != folder:
         raise NotADirectoryError(errno.ENOTDIR, "a link is in its place", str(folder))
+    folder.parents[1].stat()
     make_private_folders(folder, disk)
     write_ignore_files(folder, disk)
 

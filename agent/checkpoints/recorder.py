@@ -176,7 +176,7 @@ class Checkpoints:
         shared = self.recording
         with shared.scanning:
             self._finish_command()
-            if shared.incomplete_scans >= MAX_INCOMPLETE_SCANS:
+            if shared.incomplete_scans >= MAX_INCOMPLETE_SCANS or not self.root.is_dir():
                 return
             shared.others = shared.others or OtherLogs(self.log)
             snapshot = self._record_commands() or self.recording.scan()
@@ -217,7 +217,7 @@ class Checkpoints:
     def _record_commands(self) -> ProjectSnapshot | None:
         """Record what commands have changed so far; the files as they are now, None where none was begun."""
         shared = self.recording
-        if shared.before is None:
+        if shared.before is None or not self.root.is_dir():  # moved away: nothing in it is gone
             return None
         seq, before = shared.before
         crashed, shared.crashed = shared.crashed, False

@@ -161,6 +161,8 @@ def _shown(call: ParsedCall) -> str:
 
 async def _settle(wall: SessionWall, emit: Emit) -> None:
     """Have the wall as it is wanted now; a wall that is not what it was is told."""
+    if not wall.tools.folder.is_dir():
+        return  # it was moved: no wall could be raised, and no command runs, as the tool tells
     before = wall.level
     await wall.settle()
     if wall.level != before and before != "none" and wall.permissions.sandbox.mode != "off":

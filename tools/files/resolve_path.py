@@ -69,6 +69,8 @@ class FileArguments(Arguments):
         """What using the path means; the path is kept. Raises ToolError where the text is no usable path."""
         path = self._path = resolve_path(context, self.file_path, self.creates)
         protected = is_protected(path, self.USE) or (self.USE == "write" and _is_guarded(path, context))
+        if self.USE == "write" and is_inside(path, str(context.folder)):
+            check_project(context)  # or it would be made anew, at a place that it was moved away from
         inside = any(is_inside(path, str(folder)) for folder in (context.folder, *context.added))
         return (Access(self.USE, path, not inside, protected),)
 
@@ -92,6 +94,12 @@ class FileArguments(Arguments):
             return one_line_path(self.file_path)
 
 
+def check_project(context: ToolContext) -> None:
+    """Raises ToolError where the project's folder was moved or removed."""
+    if not context.folder.is_dir():
+        raise ToolError(f"The project's folder {context.folder} is gone.\nThe person has to bring it back.")
+
+
 def resolve_path(context: ToolContext, text: str, new: bool = False) -> str:
     """The canonical path of a text, relative to the session's current folder. Nothing need exist there.
 
@@ -102,6 +110,7 @@ def resolve_path(context: ToolContext, text: str, new: bool = False) -> str:
     path = _expanded(text, context)
     if not path.startswith("/"):
         if not context.cwd.is_dir():
+            check_project(context)
             raise ToolError(
                 f"The current folder {one_line_path(context.cwd)} is gone.\n"
                 f"Give an absolute path; the project is {context.folder}."

@@ -66,7 +66,7 @@ def raise_wall(end: socket.socket, profile: dict[str, Any], how: str) -> int:
             return pid
         reasons.append(why)
     with suppress(OSError):
-        end.sendall(json.dumps({"hello": "none", "why": "; ".join(reasons)}).encode() + b"\n")
+        end.sendall(json.dumps({"hello": "none", "why": "; ".join(dict.fromkeys(reasons))}).encode() + b"\n")
     return 0
 
 

@@ -120,7 +120,7 @@ async def run_foreground(
         progress.stop()
     code, signal = exit_code(command.exited.result() if command.exited.done() else None)
     prompted = why == "timeout" and quiet >= min(limits.quiet_s, limit / 2) and _ends_in_prompt(spool)
-    used = free - _free_bytes(runner.context.folder)
+    used = free - _free_bytes(runner.context.folder, unknown=free)
     folder = last_folder(report)
     return CommandEnd(code, signal, why, took, limit, folder, job, left, prompted, used)
 
@@ -170,10 +170,10 @@ def _ends_in_prompt(spool: Spool) -> bool:
     return looks_like_prompt(_decoded(spool.tail(_PROMPT_SAMPLE_BYTES)))
 
 
-def _free_bytes(folder: Path) -> int:
+def _free_bytes(folder: Path, unknown: int = 0) -> int:
     with suppress(OSError):
         return shutil.disk_usage(folder).free
-    return 0
+    return unknown
 
 
 def command_result(

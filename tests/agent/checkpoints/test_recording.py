@@ -159,6 +159,24 @@ def test_contents_that_there_was_no_time_to_store_are_stored_by_later_scans(root
     }
 
 
+def test_a_project_that_is_moved_away_during_a_command_has_not_lost_its_files(
+    root: Path, checkpoints: Checkpoints
+) -> None:
+    """Nor is anything made at its place; when it is back, what the command changed is recorded."""
+    (root / "a").write_text("old")
+    (root / "b").write_text("same")
+    away = root.with_name("away")
+    checkpoints.begin()
+    (root / "a").write_text("new")
+    root.rename(away)
+    checkpoints.finish()
+    run(checkpoints, lambda: None)
+    assert checkpoints.log.changes == [] and not root.exists()
+    away.rename(root)
+    run(checkpoints, lambda: None)
+    assert [change.path for change in checkpoints.log.changes] == ["a"]
+
+
 def test_a_later_run_can_undo_the_changes_of_this_one(root: Path, seq: Seq, checkpoints: Checkpoints) -> None:
     (root / "a").write_text("old")
     before = tree(root)

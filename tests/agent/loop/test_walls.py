@@ -188,6 +188,21 @@ def test_where_no_checkpoint_covers_the_project_the_question_comes_back(
     assert len(warned) <= 1 and (len(asked) == 3 or "are not in the checkpoint yet" in warned[0].text)
 
 
+def test_a_project_that_is_moved_away_is_not_made_anew_and_the_model_is_told(shell: WalledWorld) -> None:
+    away = shell.folder.with_name("away")
+
+    def move() -> None:
+        if "b1" in shell.runner.jobs:
+            shell.folder.rename(away)
+
+    shell.before_each = move
+    background = Reply((calls("bash", command="seq 100000", run_in_background=True),))
+    shell.play([background, "done", Reply((calls("bash", command="echo a > new; seq 100000"),)), "done"], 2)
+    assert f"The project's folder {shell.folder} is gone" in shell.texts and "[files:" not in shell.texts
+    assert not shell.folder.exists() and not (away / "new").exists()
+    assert shell.world.approver.questions == [] and shell.world.told(Notice) == []
+
+
 def test_what_was_refused_is_asked_about_once_and_a_no_leaves_it_so(shell: WalledWorld) -> None:
     before = shell.config
     shell.run(["git config a.b c", "git config a.b c"], Deny("use a file of your own"), Deny("", stop=True))
@@ -277,7 +292,7 @@ def test_where_the_wall_has_no_network_no_host_is_offered(tmp_path: Path) -> Non
     shell.run([fails, local], Deny(), Deny())
     if (wall := shell.world.context.wall) is None or wall.level != "landlock":
         pytest.skip("the wall here is another one")
-    assert shell.asked == ["walled off: reach files.example (curl)", "walled off: reach localhost (echo)"]
+    assert shell.asked == ["walled off: reach files.example (curl)", "walled off: reach localhost"]
     assert [question.through for question in shell.world.approver.questions] == ["", ""]
     assert shell.world.approver.questions[0].prefix == f"open({fails})"
 
