@@ -2,9 +2,8 @@
 
 Recognised by grammar, because the words for what may be demanded have no end: by mood (a sentence that begins
 with a bare verb), by modality, negation, quantity and condition, whose words are closed classes, and by the
-shape of a list. Nothing is certain, so a sentence gets a weight, and whoever has little room begins with the
-heaviest. Other languages go by their own closed classes; a sentence of a language that is not known counts as
-a wish, so that in doubt it stays.
+shape of a list. Nothing is certain, so a sentence gets a weight. Other languages go by their own closed
+classes; a sentence of a language that is not known counts as a wish, so that in doubt it stays.
 """
 
 import pkgutil
@@ -18,7 +17,6 @@ from typing import Any, Literal, get_args
 LASTING, REQUEST, WISH, FACT, REST = 5, 4, 3, 2, 1  # weights of sentences, the heaviest first
 HEADING = -1  # it has no weight of its own
 MAX_SENTENCE_CHARS = 600  # a longer one is data, not speech, and weighs least
-MAX_ITEM_START_CHARS = 160  # of an item that counts as a rule although it has no verb
 MAX_ABBREVIATION_CHARS = 12  # before a full stop that may be one's
 MAX_SEARCHED_CHARS = 200_000  # of one text: what people type is shorter
 
@@ -48,7 +46,16 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 def _has(name: str, sentence: str) -> bool:
     """Whether a pattern, or any of the phrases of a class, stands in a sentence."""
-    return _pattern(name).search(sentence) is not None
+    found, other = _pattern(name).search(sentence) is not None, f"{name}_elsewhere"
+    # Other languages stand apart, because most is said in English.
+    return found or (other in _tables() and not _is_surely_english(sentence) and _has(other, sentence))
+
+
+@lru_cache(maxsize=64)
+def _is_surely_english(sentence: str) -> bool:
+    words = _spoken_words(sentence)
+    sure = not _words("sure_english").isdisjoint(words) and _words("foreign").isdisjoint(words)
+    return sure and not _has("other_letters", sentence)
 
 
 _SPOKEN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -92,10 +99,10 @@ def _weight(sentence: str, code: bool) -> int:
     if _is_foreign(sentence):
         signs = any(word in _words("foreign_directives") for word in _spoken_words(sentence))
         signs = signs or _has("unspaced_directive", sentence) or sentence.endswith(("!", "！"))
-        return REQUEST if signs or _is_short_item(sentence) else WISH
+        return REQUEST if signs or _has("short_item", sentence) else WISH
     if imperative or _has("asks", sentence):
         return REQUEST
-    shaped = sentence.endswith("?") or _is_short_item(sentence) or _pattern("short_rule").match(sentence)
+    shaped = sentence.endswith("?") or _has("short_item", sentence) or _pattern("short_rule").match(sentence)
     if shaped or _has("lasting", sentence) or _is_general(sentence):
         return WISH
     return FACT if any(_has(sign, sentence) for sign in ("concrete", "negated", "deixis")) else REST
@@ -103,9 +110,8 @@ def _weight(sentence: str, code: bool) -> int:
 
 def is_errand(sentence: str) -> bool:
     """Whether a sentence asks for one thing, so that it says nothing more once that is done or answered."""
-    found = _pattern("errand").match(_without_starter(sentence))
-    rule = _has("lasting", sentence) or _has("quantity", sentence) or _is_short_item(sentence)
-    return found is not None and not rule
+    rule = any(_has(kind, sentence) for kind in ("lasting", "quantity", "short_item"))
+    return not rule and _pattern("errand").match(_without_starter(sentence)) is not None
 
 
 def _is_general(sentence: str) -> bool:
@@ -179,10 +185,6 @@ def _is_foreign(sentence: str) -> bool:
     accented = any("\u00c0" <= char <= "\u024f" for char in sentence)
     foreign = sum(word in _words("foreign") for word in words) + accented
     return foreign > english and (foreign >= 2 or (len(words) >= 3 and not english))
-
-
-def _is_short_item(sentence: str) -> bool:
-    return _ITEM_START.match(sentence) is not None and len(sentence) <= MAX_ITEM_START_CHARS
 
 
 def _sentences(text: str) -> Iterator[tuple[int, int, bool]]:
@@ -370,7 +372,7 @@ def _kind_and_weight(sentence: str, acts: bool) -> tuple[CommitmentKind | None, 
 
 @cache
 def _label_pattern(kind: CommitmentKind) -> re.Pattern[str]:
-    end = r"(?:\s*\([^()]*\))?[*_\s]*?(?:[:|—–]|\s-\s|\n|$)[\s*_|]*"
+    end = r"(?:\s*\([^()]*\))?[*_\s]*?(?:[:：|—–]|\s-\s|\n|$)[\s*_|]*"
     return re.compile(rf"(?i)(?:[\W_]|\d+[.)])*({_pattern(f'{kind}_label').pattern}){end}(.*)", re.DOTALL)
 
 
@@ -378,6 +380,8 @@ def _promise_weight(sentence: str, acts: bool) -> int:
     """How much a sentence binds its speaker; 0 for one that tells of something else."""
     if _has("reports", sentence):
         return 0
+    if _has("vows", sentence):
+        return LASTING
     untouched = _has("untouched", sentence)
     lasting = untouched or _has("lasting", sentence) or _has("bound", sentence) or _has("held", sentence)
     if _has("own_future", sentence):

@@ -220,7 +220,8 @@ def commitments_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: st
     holds is left out.
     """
     ids = {each.text: ident for each, ident in ledger.commitments}
-    unique = list({each.text: each for each, _ in ledger.commitments if each.text not in skip}.values())
+    newest_first = reversed(ledger.commitments)  # what is said again stands where it was said last
+    unique = list({each.text: each for each, _ in newest_first if each.text not in skip}.values())[::-1]
     ranked = sorted(enumerate(unique), key=lambda item: (-item[1].weight, -item[0]))
     kept: dict[int, Commitment] = {}
     left = limit - 8 * len(_COMMITMENT_TITLES)

@@ -195,6 +195,17 @@ def test_what_the_assistant_promised_decided_and_gave_up_stands_verbatim_with_it
     ]
 
 
+def test_what_the_assistant_says_again_stands_where_it_was_said_last():
+    world = started()
+    for text in ("I'll use Redis because it is fast.", "I'll use files since Redis fell.") * 2:
+        world.reply(text)
+    world.reply("I'll use Redis because it is fast.")
+    assert commitments_text(ledger(world), COUNT, 500).splitlines()[1:] == [
+        "- I'll use files since Redis fell. (r9.0)",
+        "- I'll use Redis because it is fast. (r11.0)",
+    ]
+
+
 def test_a_compound_name_is_listed_whole_and_its_parts_are_not_repeated():
     world = started()
     world.call("grep", "", query="state.AgentType AgentType data-testid")
