@@ -124,7 +124,7 @@ def check_encoding(path: str, form: TextForm, new: str, before: str) -> None:
     unknown = sorted(set(new) - set(before)) if form.guessed and not new.isascii() else []
     if wrong := next((char for char in unknown if char > "\x7f"), ""):
         raise ToolError(
-            f"The encoding of {one_line_path(path)} is unknown: how is {wrong!r} written in it?\n"
+            f"The encoding of {one_line_path(path)} is unknown, so that {wrong!r} cannot be added.\n"
             "Find out the encoding, convert the file with bash (iconv -f ENCODING -t UTF-8) and read it "
             "again; or use ASCII."
         )

@@ -41,7 +41,7 @@ _MIN_WORD_SHARE = 0.8  # of the characters beyond ASCII, which have to be letter
 _MAX_MISFITS_SHARE = 0.03  # of the letters, such as those of names in another language
 _MIN_FIT = 0.4  # the part of a language's letters that occurs where it is recognised by them
 _MIN_LATIN_BYTES = 8  # beyond ASCII, from which on one of several possible encodings is sure
-_MIN_SCRIPT_BYTES = 24
+_MIN_SCRIPT_BYTES = 14
 _MIN_FREQUENT_SHARE = 0.5
 # The letters beyond ASCII of languages, by the encodings that are likely for them, the likeliest first.
 _CENTRAL = "ąćęłńóśźż áčďéěíňóřšťúůýž áäčďéíľňóôšťúýž áéíóöőúüű ăâîşţ čćđšž"
@@ -52,13 +52,11 @@ _LATIN_CODECS = {
     "cp1254": "çğıöşü",
     "cp1257": "ąčęėįšųūž āčēģīķļņšūž äõöüšž",
 }
-_SCRIPT_CODECS = (  # the likely ones first: of equals the first is taken
-    "cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1255", "cp1256", "gb18030", "big5", "euc_kr",
-    "euc_jp", "cp874",
-)  # fmt: skip
+_LETTER_CODECS = ("cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1255", "cp1256", "cp874")
+_IDEOGRAM_CODECS = ("gb18030", "big5", "euc_kr", "euc_jp")
 # Of these are more than half of the letters of texts in Russian, Greek, Hebrew, Arabic, Thai and Korean.
 _FREQUENT_LETTERS = frozenset(
-    "оеаинтсрвлікпαοιετσνηυρκίάόέיוהלארמתבשםןاليمونترةفبدعسانรากเอมง่ยลด้สวท"
+    "оеаинтсрвлікпαοιετσνηυρκίάόέיוהלארמתבשاليمونترةبدانรากเอมง่ยลด้สวท"
     "다이니을지수에습는를없로하시자가일스의정파용합서기음사할리트인한은어않션오터있문위대그드아제만으값보름상함실옵해치패입작부표력프데모식형전된"
 )
 _HAN_OR_KANA = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
@@ -267,18 +265,30 @@ def _language_fit(sample: bytes, codec: str) -> tuple[str, float] | None:
 
 
 def _guess_script(sample: bytes, high: int) -> tuple[str, bool]:
-    """What charset-normalizer thinks of a text in other letters; sure where they are the frequent ones."""
+    """What charset-normalizer thinks of a text in other letters; sure where these are mostly frequent ones.
+
+    Where more of them would be frequent in another encoding of single bytes, that one is the better guess.
+    """
     from charset_normalizer import from_bytes  # 30 ms, for the few files and outputs that need it
 
-    best = from_bytes(sample, cp_isolation=[*_SCRIPT_CODECS]).best()
-    text = str(best)
-    if best is None or not _reads_as_words(text):
-        return "", False
+    best = from_bytes(sample, cp_isolation=[*_LETTER_CODECS, *_IDEOGRAM_CODECS]).best()
+    thought = best.encoding if best is not None else ""
+    likely = max(_LETTER_CODECS, key=lambda codec: _frequent_share(sample, codec))
+    codec = thought if thought in _IDEOGRAM_CODECS else likely
+    share = _frequent_share(sample, codec)
+    sure = codec == thought and high >= _MIN_SCRIPT_BYTES and share >= _MIN_FREQUENT_SHARE
+    return (codec, sure) if share else ("", False)
+
+
+def _frequent_share(sample: bytes, codec: str) -> float:
+    """Which part of the letters beyond ASCII are frequent ones; 0 where the bytes read as no words."""
+    text = sample.decode(codec, "replace")
+    if "\ufffd" in text or not _reads_as_words(text):
+        return 0
     letters = [char for char in text if char > "\x7f" and unicodedata.category(char)[0] in "LM"]
     frequent = sum(char in _FREQUENT_LETTERS for char in letters)
-    frequent += len(_HAN_OR_KANA.findall(text)) if best.encoding != "euc_kr" else 0
-    sure = high >= _MIN_SCRIPT_BYTES and frequent >= len(letters) * _MIN_FREQUENT_SHARE
-    return best.encoding, sure
+    frequent += len(_HAN_OR_KANA.findall(text)) if codec in _IDEOGRAM_CODECS and codec != "euc_kr" else 0
+    return frequent / max(1, len(letters))
 
 
 def _reads_as_words(text: str) -> bool:
