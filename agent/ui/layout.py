@@ -214,7 +214,9 @@ class ScreenLayout:
         above = [*gap, *lines, *gap] if lines else gap
         rule = ctx.paint("dim", "─" * ctx.columns)
         below = (*above, rule, *body, clip_painted(self._status_line(status, ctx), ctx.columns))
-        return Frame(below, (cursor[0] + len(above) + 1, min(cursor[1], ctx.columns - 1)))
+        over = max(len(below) - rows, 0)  # what scrolled away could not be taken back
+        row = max(cursor[0] + len(above) + 1 - over, 0)
+        return Frame(below[over:], (row, min(cursor[1], ctx.columns - 1)))
 
     def dialog_changed(self) -> None:
         """A question or a menu came, went, or wants a reason: focus its window, draw soon."""

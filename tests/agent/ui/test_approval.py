@@ -96,6 +96,14 @@ def test_a_dialog_that_comes_during_a_search_ends_it_and_what_is_typed_later_is_
     terminal.type("\x03").misses("search: wait").sees("❯ dra").type("ft").sees("❯ draft")
 
 
+def test_of_a_question_on_a_very_small_screen_nothing_scrolls_away(tmp_path):
+    with PtyTerminal(tmp_path, (20, 7)) as terminal:
+        terminal.sees("❯").type("ask\r").sees("❯ 1 Yes")
+        terminal.again("\x1b[B", lambda: "❯ 2 Yes" in terminal.text).type("1").logged("scope='once'")
+        terminal.sees("───\n❯")
+        assert "Yes" not in terminal.everything and terminal.everything.count("─" * 20) == 1
+
+
 def test_after_a_pause_the_marked_answer_is_taken_whatever_was_typed_before(terminal):
     ask(terminal).type("\x1b[200~/help pasted\x1b[201~xyz").sees("A question waits")
     terminal.again("\r", lambda: "answer" in terminal.log).logged("scope='once'")
