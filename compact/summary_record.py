@@ -256,7 +256,8 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
     The sentences get half of the room if they need it. Of the same weight the newest come first, so that
     nothing is shown without what was said of it later.
     """
-    said = [(weight, at, line) for at, block in enumerate(blocks) for weight, line in _sentences_of(block)]
+    each = ((weight, at, line) for at, block in enumerate(blocks) for weight, line in _sentences_of(block))
+    said = list(dict.fromkeys(each))
     last = {_alike(line): at for _, at, line in said}
     tokens = {line: situation.counter.text(line) + LINE_FRAME_TOKENS for _, _, line in said}
     reserve = min(max(0, room // 2), sum(tokens.values()))

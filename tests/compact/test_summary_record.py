@@ -97,7 +97,7 @@ def test_a_constraint_that_is_said_again_stands_where_it_was_said_last():
 def test_of_short_messages_that_are_too_many_the_heaviest_sentences_stay_in_their_order():
     world = World(judged=False)
     for at in range(200):
-        rule = f"Amounts of part {at} go out in francs."
+        rule = f"Amounts of part {at} go out in francs. I see. Amounts of part {at} go out in francs."
         world.user(f"Fix the parser in part_{at}.py." if at % 50 else rule)
     world.user("Fix the parser in part_0.py.")
     shown = words(world, 600)
