@@ -14,7 +14,7 @@ from transcripts.record_errors import StoreError
 from transcripts.session_lock import RECORDS_FOLDER, ensure_private_folder
 
 from .content_store import replace_private
-from .snapshot import PathState, ProjectSnapshot
+from .snapshot import PathState, ProjectSnapshot, Stamps
 
 MAX_LOG_BYTES = 256 * 1024 * 1024  # a line for each change of a file
 
@@ -84,6 +84,20 @@ class ChangeLog:
             return int(seq), snapshot
         except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             return None
+
+    def save_stamps(self, stamps: Stamps) -> None:
+        """Keep for later sessions by what files are known, so that they need not read them all again."""
+        packed = {name: (stamp, _packed(state)) for name, (stamp, state) in stamps.items()}
+        with self._noting_failure():
+            replace_private(self._path("stamps", make=True).with_stem("all"), json.dumps(packed).encode())
+
+    def load_stamps(self) -> Stamps:
+        """What the newest session saved by which files are known; empty without that."""
+        try:
+            packed = json.loads(read_regular(self._path("stamps").with_stem("all"), MAX_LOG_BYTES))
+            return {name: (tuple(stamp), _state(raw)) for name, (stamp, raw) in packed.items()}
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
+            return {}
 
     def drop_snapshot(self) -> None:
         """Remove the saved snapshot: the command has ended and its changes are in the log."""

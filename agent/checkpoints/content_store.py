@@ -39,10 +39,9 @@ class ContentStore:
             os.utime(path)  # stored already; the new time keeps it from being pruned
             return digest
         packed = zlib.compress(content, 1)
+        self.measure()
         if self._used_bytes is None:
-            if not self._make_folder():
-                return ""
-            self._used_bytes = prune(self.folder, self.max_bytes // 2)
+            return ""
         if self._used_bytes + len(packed) <= self.max_bytes:
             with suppress(OSError):
                 path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -51,6 +50,11 @@ class ContentStore:
                 return digest
         self.full = True
         return ""
+
+    def measure(self) -> None:
+        """Make the folder, and remove what is not needed where there is too much; once, unless that fails."""
+        if self._used_bytes is None and self._make_folder():
+            self._used_bytes = prune(self.folder, self.max_bytes // 2)
 
     def get(self, digest: str) -> bytes | None:
         """Contents by their hash; None where they are missing or damaged."""

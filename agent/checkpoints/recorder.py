@@ -21,6 +21,7 @@ from transcripts.session_lock import RECORDS_FOLDER
 from .change_log import ChangeLog, FileChange, OtherLogs, checkpoints_folder
 from .content_store import ContentStore
 from .snapshot import (
+    MANY_FILES,
     NOTHING,
     THEIRS,
     UNSEEN,
@@ -33,6 +34,7 @@ from .snapshot import (
 
 MAX_INCOMPLETE_SCANS = 3  # scans that ran into a limit; after these, commands are not covered any more
 
+AFTER_SHARE = 0.25  # of the time for contents, behind a command: it has changed few of them
 UNSEEN_CHANGES = (
     "this project is too large for checkpoints: not all that commands change in it is seen, and /rewind may"
     " not take it back. In manual mode you are asked about such commands"
@@ -54,6 +56,7 @@ class SharedRecording:
     announced  the paths that somebody is about to change by other means
     complete   whether the newest scan came to its end
     unread     of how many files the newest scan could not store the contents; None before the first
+    newly_read  how many files were read since the stamps were saved
     warned     of what the person was told that it is not covered
     others     what other sessions record since the first command began
     scanning   held while the project is looked through
@@ -68,14 +71,22 @@ class SharedRecording:
     incomplete_scans: int = 0
     complete: bool = True
     unread: int | None = None
+    newly_read: int = 0
     warned: Literal["", "changes", "nothing"] = ""
     others: OtherLogs | None = None
     scanning: threading.Lock = field(default_factory=threading.Lock)
 
     def scan(self) -> ProjectSnapshot:
         """Look through the project, and note what of it could not be covered."""
-        snapshot = self.scanner.scan()
+        if self.unread is None:
+            self.scanner.store.measure()  # first: it may remove what the stamps are about
+            self.scanner.stamps = self.log.load_stamps()
+        snapshot = self.scanner.scan(AFTER_SHARE if self.before else 1.0)
         self.unread = snapshot.unread
+        self.newly_read += snapshot.read
+        if self.newly_read > (10 * MANY_FILES if self.unread else MANY_FILES):
+            self.newly_read = 0
+            self.log.save_stamps(self.scanner.stamps)
         if not snapshot.complete and self.complete:
             count = len(snapshot.states)
             self.log.note_gap(f"only {count:,} files of the project could be looked at in time")

@@ -59,6 +59,7 @@ class PathState:
         return self.kind in ("none", "link", "dir") or (self.kind == "file" and bool(self.value))
 
 
+Stamps = dict[str, tuple[tuple[int, ...], PathState]]  # by path: what os.stat said, and the state then
 NOTHING, UNSEEN = PathState("none"), PathState("unseen")
 THEIRS = PathState("unseen", value="theirs")  # how another session left what changed during a command of ours
 
@@ -67,11 +68,13 @@ THEIRS = PathState("unseen", value="theirs")  # how another session left what ch
 class ProjectSnapshot:
     """The states of a project's paths; `complete` unless a scan had to stop early.
 
-    `unread` counts the files whose contents there was no time to store: they have a stamp only.
+    `read` counts the files that had to be read, `unread` those whose contents there was no time to store:
+    they have a stamp only.
     """
 
     states: dict[str, PathState] = field(default_factory=dict)
     complete: bool = True
+    read: int = 0
     unread: int = 0
 
     def at(self, path: str) -> PathState:
@@ -92,13 +95,16 @@ class ProjectScanner:
     limits: SnapshotLimits
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
-    stamps: dict[str, tuple[tuple[int, ...], PathState]] = field(default_factory=dict)
+    stamps: Stamps = field(default_factory=dict)
 
-    def scan(self) -> ProjectSnapshot:
-        """The state of the whole project but the folders that hold no work. Blocks on the disk."""
+    def scan(self, reading_share: float = 1.0) -> ProjectSnapshot:
+        """The state of the whole project but the folders that hold no work. Blocks on the disk.
+
+        `reading_share` of the time for contents is used.
+        """
         began_ns, end = int(self.wall() * 1e9), self.clock() + self.limits.max_seconds
         snapshot = ProjectSnapshot()
-        stamps: dict[str, tuple[tuple[int, ...], PathState]] = {}
+        stamps: Stamps = {}
         new: list[tuple[str, str, os.stat_result]] = []
         stored = self.store.digests() if len(self.stamps) > MANY_FILES else self.store
         for name, path in _walk(self.root):
@@ -118,24 +124,18 @@ class ProjectScanner:
             except FileNotFoundError:
                 continue
         new.sort(key=lambda one: one[2].st_mtime_ns, reverse=True)  # old files are rarely all that there is
-        end = self.clock() + self.limits.max_reading_seconds
+        end = self.clock() + self.limits.max_reading_seconds * reading_share
         for name, path, found in new:
             if self.clock() <= end:
                 snapshot.states[name] = self._noted(stamps, name, path, found, began_ns)
+                snapshot.read += 1
             else:
                 snapshot.states[name] = self._read(Path(path), found, max_bytes=-1)
                 snapshot.unread += 1
         self.stamps = stamps
         return snapshot
 
-    def _noted(
-        self,
-        stamps: dict[str, tuple[tuple[int, ...], PathState]],
-        name: str,
-        path: str,
-        found: os.stat_result,
-        began_ns: int,
-    ) -> PathState:
+    def _noted(self, stamps: Stamps, name: str, path: str, found: os.stat_result, began_ns: int) -> PathState:
         """Read a state, and note in `stamps` what it is known by where its clock can hide no other change."""
         state = self._read(Path(path), found, self.limits.max_file_bytes)
         newest_ns = max(found.st_mtime_ns, found.st_ctime_ns)

@@ -177,6 +177,25 @@ def test_a_project_that_is_moved_away_during_a_command_has_not_lost_its_files(
     assert [change.path for change in checkpoints.log.changes] == ["a"]
 
 
+def test_a_later_session_need_not_read_a_large_project_again(
+    root: Path, seq: Seq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But what changed since, and what is no longer stored."""
+    monkeypatch.setattr("agent.checkpoints.recorder.MANY_FILES", 3)
+    for number in range(5):
+        (root / f"f{number}").write_text(str(number))
+    first = Checkpoints(root, "s1", seq)
+    first.scanner.wall = lambda: time.time() + 10
+    run(first, lambda: None)
+    (root / "f1").write_text("changed")
+    gone = first.scanner.stamps["f2"][1].value
+    (first.scanner.store.folder / gone[:2] / gone[2:]).unlink()
+    later = Checkpoints(root, "s2", seq)
+    assert later.recording.scan().read == 2 and later.recording.coverage() == "all"
+    (root / ".transcripts/checkpoints/all.stamps").write_text('{"f0": 1}')
+    assert Checkpoints(root, "s3", seq).recording.scan().read == 5, "a damaged file is passed over"
+
+
 def test_a_later_run_can_undo_the_changes_of_this_one(root: Path, seq: Seq, checkpoints: Checkpoints) -> None:
     (root / "a").write_text("old")
     before = tree(root)
