@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable
 from itertools import takewhile
 
-from .launcher_tables import (
+from .launches import (
     COMMAND_OPTIONS,
+    ENV_ASSIGNMENT,
     ENVIRONMENT_SETTERS,
     EVALUATORS,
     FILE_RUNNERS,
+    INPUT_FILE,
     INTERPRETERS,
     LAUNCHING_WORDS,
     QUIET,
@@ -18,18 +20,14 @@ from .launcher_tables import (
     SCRIPT_JOINERS,
     SCRIPT_OPTIONS,
     SHELLS,
-    Launcher,
-    launcher_of,
-)
-from .launches import (
-    ENV_ASSIGNMENT,
-    INPUT_FILE,
     Launch,
+    Launcher,
     Script,
     add_commands,
     command_starts,
     is_open,
     is_unknown,
+    launcher_of,
     option_values,
     program_name,
     quoted,

@@ -24,6 +24,7 @@ from .shell_syntax import Glob, Words
 _ALSO_READABLE = "/usr"
 _NEVER_READABLE = ("/proc", "/sys", "/dev")  # even where all of the system is the project
 # A character that stood in quotes, one that is special, text.
+_UNBROKEN_NAME = re.compile(r"[\w./:,+%@^=-]*", re.ASCII)
 _QUOTED_CHARACTER = re.compile(r"\[([*?[])\]")
 _GLOB_PARTS = re.compile(r"\[([*?[])\]|([*?[])|([^*?[]+)")
 _MAX_MATCHES = 5_000  # names compared with one glob
@@ -77,6 +78,16 @@ class ProjectSurroundings(ProjectPrograms):
         if there != os.path.normpath(os.path.join(folder, path)):
             raise NotProved(f"{path} leads through a link")
         return there
+
+    def is_exported(self, name: str) -> bool:
+        """Whether a variable is one of the environment, which programs would see changed."""
+        return name in self.environ
+
+    def check_unbroken(self, glob: Glob, folder: str) -> None:
+        """Whether what the shell puts in place of a glob stays one word each time it is read."""
+        for path in _matches(glob, folder):
+            if not _UNBROKEN_NAME.fullmatch(path.removeprefix(folder)) and path != f"{folder}/{glob}":
+                raise NotProved(f"{path} may be several words")
 
     def can_enter(self, folder: str) -> bool:
         """Whether `cd` to this folder succeeds as things are."""
