@@ -6,7 +6,7 @@ for the window, single blocks are shrunk.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from transcripts.entries import Entry, Exchange, Prompt
@@ -33,6 +33,8 @@ MAX_RESTORED_SHARE = 0.2  # of the tokens that are folded: more would take back 
 MIN_SHRUNK_TOKENS = 300  # of a block that is worth shrinking
 RESTORED_HEADING = "[folded: files as they were last read, kept for reference; read again before you edit]"
 PREVIEW_CHARS = (2_000, 400)  # of a shrunk block: at first, and where that is still too much
+CUT_NOTE_CHARS = 120  # of the note in a text of the user that is not shown whole
+SHRINK_TRIES = 3  # since what goes may have fewer tokens than our count tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,44 +225,93 @@ def entry_tokens(folded: Folded, entry: Entry) -> int:
     return sum(sum(tokens) for _, tokens, _ in facts) - sum(saved)
 
 
+def shrink_to(
+    situation: Situation, first: int, target: int, how: Shrink
+) -> tuple[tuple[Clear, ...], tuple[File, ...]]:
+    """As `shrink_blocks`, until the whole prompt has `target` tokens of the model's."""
+    view, over = situation.view, situation.tokens - target
+    room = view.tokens - view.tokens_before(view.index_of(first))
+    edits, files = tuple[Clear, ...](), tuple[File, ...]()
+    for _ in range(SHRINK_TRIES):
+        room -= situation.unscaled(over)
+        edits, files = shrink_blocks(situation, first, max(0, room), how)
+        over = situation.with_edits(edits).tokens - target
+        if over <= 0 or room <= 0:
+            break
+    return edits, files
+
+
+@dataclass(slots=True)
+class _Shrinking:
+    """Blocks of so many tokens in `total` (our count) on their way to fit `room`; `edits` by their place."""
+
+    situation: Situation
+    room: int
+    total: int
+    edits: dict[tuple[int, int, str], tuple[Clear, tuple[File, ...]]] = field(default_factory=dict)
+
+    def put(self, edit: Clear | None, files: tuple[File, ...] = ()) -> None:
+        """Put an edit in force, in the place of an earlier one of the same field."""
+        if edit is not None:
+            key = (edit.seq, edit.block, edit.field)
+            self.total -= edit.saves - self._saved(key)
+            self.edits[key] = edit, files
+
+    def _saved(self, key: tuple[int, int, str]) -> int:
+        in_force = self.situation.folded.edits.clears.get(key[:2], {}).get(key[2])
+        earlier = self.edits[key][0] if key in self.edits else in_force
+        return earlier.saves if earlier is not None else 0
+
+    def room_of(self, texts: Sequence[Part]) -> int:
+        """What these texts of the user may take."""
+        shown = sum(part.tokens - self._saved((part.seq, part.index, "text")) for part in texts)
+        return self.room - self.total + shown
+
+
 def shrink_blocks(
     situation: Situation, first: int, room: int, how: Shrink
 ) -> tuple[tuple[Clear, ...], tuple[File, ...]]:
     """What brings the blocks shown from fact `first` on under `room` tokens (our count), largest first.
 
     Returns edits that shrink single blocks, and the files that they name. Results that the model has seen
-    become placeholders. With PREVIEWS, the others become previews, and long blocks of the user are shown by
-    head and tail; with PLACEHOLDERS, results and inputs that are left become placeholders.
+    become placeholders. With PREVIEWS, the others become previews, and then long texts of the user are shown
+    by head and tail, as much of each as there is room for; with PLACEHOLDERS, all results and inputs that are
+    left become placeholders.
     """
-    folded = situation.folded
     parts = [p for message in situation.view for p in message.parts if p.seq >= first]
     parts.sort(key=lambda part: -part.tokens)
-    total = sum(message.tokens for message in situation.view if message.last >= first)
-    edits: dict[tuple[int, int, str], tuple[Clear, tuple[File, ...]]] = {}
-    for edit, stored in _shrunk_in_turn(situation, parts, how):
-        if total <= room:
-            break
-        key = (edit.seq, edit.block, edit.field)
-        before = edits[key][0] if key in edits else folded.edits.clears.get(key[:2], {}).get(edit.field)
-        total -= edit.saves - (before.saves if before is not None else 0)
-        edits[key] = edit, stored
-    made = [edits[key] for key in sorted(edits)]
+    long = [part for part in parts if part.tokens > MIN_SHRUNK_TOKENS]
+    state = _Shrinking(situation, room, sum(m.tokens for m in situation.view if m.last >= first))
+    for characters in PREVIEW_CHARS:
+        for part in long:
+            if state.total <= room:
+                break
+            state.put(*_shrunk(situation, part, characters, how))
+        if how > Shrink.SEEN:
+            _shrink_texts(state, [part for part in long if part.kind is PartKind.USER], characters)
+    if how is Shrink.PLACEHOLDERS:
+        for edit in (edit for part in parts for edit in _placeholders(situation, part)):
+            if state.total <= room:
+                break
+            state.put(edit)
+    made = [state.edits[key] for key in sorted(state.edits)]
     return tuple(edit for edit, _ in made), tuple(file for _, stored in made for file in stored)
 
 
-def _shrunk_in_turn(
-    situation: Situation, parts: Sequence[Part], how: Shrink
-) -> Iterator[tuple[Clear, tuple[File, ...]]]:
-    """Each edit that shrinks a part, with the files that it names, mildest first, then in the order given."""
-    for characters in PREVIEW_CHARS:
-        for part in parts:
-            if part.tokens > MIN_SHRUNK_TOKENS:
-                edit, stored = _shrunk(situation, part, characters, how)
-                if edit is not None:
-                    yield edit, stored
-    if how is Shrink.PLACEHOLDERS:
-        for part in parts:
-            yield from ((edit, ()) for edit in _placeholders(situation, part))
+def _shrink_texts(state: _Shrinking, parts: Sequence[Part], least: int) -> None:
+    """Show of the user's longest texts as much as there is room for, but at least so many characters each."""
+    situation, left = state.situation, state.room_of(parts)
+    for at, part in enumerate(parts):
+        if state.total <= state.room:
+            break
+        # those from here on are cut to one size; the shorter ones behind them are whole if they are below it
+        rest = [each.tokens for each in parts[at:]]
+        size = max((left - sum(rest[n:])) // n for n in range(1, len(rest) + 1))
+        if part.tokens <= size:
+            break
+        characters = size * len(shown_text(part.block)) // part.tokens - CUT_NOTE_CHARS
+        state.put(user_block_edit(situation.folded, part, max(least, characters), situation.counter))
+        left -= size
 
 
 def _shrunk(
@@ -271,8 +322,6 @@ def _shrunk(
         return None if is_replaced(part) else placeholder_edit(folded, part, "content", counter), ()
     if part.use is not None and how > Shrink.SEEN:
         return preview_edit(situation, part, characters)
-    if part.kind is PartKind.USER and how > Shrink.SEEN:
-        return user_block_edit(folded, part, characters, counter), ()
     return None, ()
 
 

@@ -29,7 +29,7 @@ from transcripts.facts import Fold
 from transcripts.messages import TextBlock
 
 from .clearing import clear_candidates, placeholder_edit
-from .folding import Shrink, shrink_blocks
+from .folding import Shrink, shrink_blocks, shrink_to
 from .plan import CompactionPlan, File, Flow, Layer, Proposal, Situation, SummaryReply, Trigger, finish_plan
 from .report import largest_blocks, largest_blocks_sentence, propose
 from .settings import CompactSettings, ContextWindow
@@ -126,8 +126,7 @@ def _clear_all(situation: Situation) -> Proposal | None:
     files: tuple[File, ...] = ()
     now = situation.with_edits(edits)
     if now.tokens > target:
-        room = situation.unscaled(target) - situation.overhead
-        more, files = shrink_blocks(now, 0, max(0, room), Shrink.PREVIEWS)
+        more, files = shrink_to(now, 0, target, Shrink.PREVIEWS)
         by_place = {(edit.seq, edit.block, edit.field): edit for edit in (*edits, *more)}
         edits = tuple(by_place[place] for place in sorted(by_place))  # of one place the later edit
     if not edits:

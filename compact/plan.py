@@ -54,7 +54,6 @@ class Situation:
     counter: TokenCounter
     live: tuple[str, ...] = ()  # state beside the conversation (permission mode, ...), a line each
     outputs: str = OUTPUTS_PREFIX  # of the paths of stored outputs: the folder and the session's own prefix
-    reported: int = 0  # the server's count of the request that it has just refused as too long
     uncleared: Situation | None = None  # without the clearing of this pass, which a summary makes needless
     lasting: tuple[
         Edit, ...
@@ -67,12 +66,8 @@ class Situation:
     tokens: int = field(init=False, compare=False)  # the model's tokens of the next prompt
 
     def __post_init__(self) -> None:
-        view, slope, asked = self.folded.view, self.calibration.slope, self.folded.last_request
-        if self.reported and asked is not None and asked.raw:
-            slope = max(slope, self.reported / asked.raw)
-            tokens = max(0, self.reported + round((self.overhead + view.tokens - asked.raw) * slope))
-        else:
-            tokens = context_tokens(self.folded, self.overhead, self.calibration)
+        view, slope = self.folded.view, self.calibration.slope
+        tokens = context_tokens(self.folded, self.overhead, self.calibration)
         for name, value in (("view", view), ("slope", slope), ("tokens", tokens)):
             object.__setattr__(self, name, value)
 

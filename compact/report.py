@@ -15,6 +15,7 @@ from .clearing import call_label, recall_id, shown_text
 from .invariants import changed_span, with_dropped_thinking
 from .plan import File, Proposal, Situation, Trigger
 from .prices import Prices, RewriteBill
+from .tokens import context_tokens
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
 LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # of which a person wants to know in any case
@@ -66,13 +67,14 @@ def propose(
     made = Compacted(folded.last_seq, situation.now, layer, trigger, edits)
     folded.compactions = [*folded.compactions, made]
     then = folded.view
-    freed = situation.scaled(view.tokens - then.tokens)
-    bill = _bill(situation, folded, edits)
+    after = min(before, context_tokens(folded, situation.overhead, situation.calibration))
+    freed = before - after
+    bill = _bill(situation, folded, edits, after)
     tallies = zip(PartKind, view.tally, then.tally, strict=True)
     kinds = {kind.name.lower(): situation.scaled(was - now) for kind, was, now in tallies if was != now}
     report = {
         "before": before,
-        "after": max(0, before - freed),
+        "after": after,
         "freed": freed,
         "predicted_cost_usd": round(bill.warm(prices), 6),
         "cold_cost_usd": round(bill.cold(prices), 6),
@@ -88,14 +90,13 @@ def propose(
     return Proposal(layer, trigger, edits, {**report, **more}, files)
 
 
-def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...]) -> RewriteBill:
-    """What `edits`, which `then` has in force, cost the next request.
+def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: int) -> RewriteBill:
+    """What `edits`, which `then` has in force, cost the next request, of `after` tokens.
 
     What is not counted in our tokens (the server's own words about tools) stands before the messages.
     """
     view, asked = situation.view, situation.folded.last_request
-    freed = situation.scaled(view.tokens - then.view.tokens)
-    changed, after = _first_changed(view, edits), max(0, situation.tokens - freed)
+    changed, freed = _first_changed(view, edits), situation.tokens - after
     if changed is None or (asked is not None and view[changed].first > asked.seq):
         return RewriteBill(after, 0, freed)  # nothing that changes was ever sent
     since = situation.now - situation.settings.cache_ttl_s

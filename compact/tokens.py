@@ -11,20 +11,20 @@ import hashlib
 import json
 import struct
 from base64 import b64decode
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import prod
 from pathlib import Path
 from statistics import median
 from threading import Lock
 from typing import Any
 
-from transcripts.facts import RequestSent
-from transcripts.fold import Folded
+from transcripts.fold import Folded, RequestSize
 from transcripts.messages import (
     Block,
     ImageBlock,
@@ -35,10 +35,8 @@ from transcripts.messages import (
     ToolUseBlock,
     UnknownBlock,
 )
-from transcripts.view import MESSAGE_TOKENS
+from transcripts.view import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, PartKind
 from transcripts.view_renderer import MAX_IMAGE_TOKENS
-
-from .invariants import fact_at
 
 TABLE_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"  # as tiktoken expects it
 SPLIT_PATTERN = (
@@ -55,6 +53,18 @@ IMAGE_HEAD_CHARS = 64_000  # of base64, in which the size of an image is looked 
 INITIAL_SLOPE = 1.0  # before the first reply; on recordings of current models it is 1.2 to 1.5
 MIN_SPREAD = 1.3  # largest count over smallest, from which on a slope can be told from an offset
 MIN_SLOPE, MAX_SLOPE = 0.3, 4.0  # no tokenizer is beyond these
+MAX_USUAL_SLOPE = 1.5  # what is more, of few requests, is what the API adds unseen by us
+MAX_FITTED_REQUESTS = 100  # the newest, that the rates are fitted to
+MIN_FITTED_TOKENS = 50  # of growth: smaller ones weigh no more
+# How firmly the rates are held near what is usual, as if so much had been measured. Texts come to be known
+# with the first few hundred tokens; what the ids of calls take is hard to tell from the texts of the calls.
+TEXT_HOLD, IDS_HOLD, MADE_HOLD_TOKENS = 500.0, 2.0, 3_000
+USUAL_ID_TOKENS = 8.0  # of an id, before it is known; our count holds it to be CALL_ID_TOKENS
+MIN_EXCERPT_TOKENS = 100  # of what is more than a placeholder's line, and shows some of a text
+USUAL_MADE_SHARE, MIN_MADE_SHARE, MAX_MADE_SHARE = 0.95, 0.6, 1.4  # of a record's or placeholder's tokens
+# (share of our count, tokens besides) that system prompt and tools come to at least and at most
+OVERHEAD_BOUNDS = ((0.5, 0), (2.0, 2_000))
+_RATES, _MADE, _LEARNT = "token rates", "tokens made by edits", "request learnt from"  # names in `derived`
 
 
 class TokenCounter:
@@ -209,23 +219,174 @@ def calibrate(measures: Sequence[tuple[int, int]]) -> Calibration:
 
 
 def slope_of(folded: Folded) -> float:
-    """The model's tokens for each of our count, as the replies so far tell."""
-    return calibrate(folded.measurements).slope
+    """The model's tokens for each of our count of a text, as the replies so far tell."""
+    calibration = calibrate(folded.sizes.pairs)
+    sizes = folded.sizes.requests
+    return _rates(folded, sizes, calibration).text if sizes else calibration.slope
 
 
 def _bounded(slope: float) -> float:
     return min(MAX_SLOPE, max(MIN_SLOPE, slope))
 
 
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """The model's tokens for each of our count of a text, and for each id of a call or result."""
+
+    text: float
+    ids: float
+
+    def of(self, text: float, ids: float) -> float:
+        return self.text * text + self.ids * ids
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a view comes to: `known` tokens of what it shows as a request did that was counted, and our count
+    of the rest: of its `text`, of what edits have `made`, and how many `ids` of calls and results.
+    """
+
+    known: int
+    text: int
+    made: int
+    ids: int
+
+    @property
+    def raw(self) -> int:
+        return self.text + self.made + self.ids * CALL_ID_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What was learnt of what edits have made: it has `share` of the tokens that another text would have.
+
+    `left` tokens of a prompt stayed unexplained, whose rest was `of` tokens of our count. Where much was new
+    in it, that explains them: it had `newest` tokens for each of our count.
+    """
+
+    share: float = USUAL_MADE_SHARE
+    left: float = 0.0
+    of: int = 0
+    newest: float = 0.0
+
+
 def context_tokens(folded: Folded, overhead: int, calibration: Calibration) -> int:
     """The model's tokens of the next prompt. `overhead` is our count of system prompt and tools.
 
-    The newest reply tells the exact size of its own prompt; only what changed since then is estimated.
+    The newest reply tells the exact size of its own prompt; only what came since then is estimated. Where
+    edits came into force since, what was measured is taken of all that is shown as it was then: an estimate
+    of what is gone could be wrong by more than all that is left.
     """
-    raw, reply = overhead + folded.view.tokens, folded.last_reply
-    if reply is not None and reply.asked is not None and reply.usage.prompt:
-        asked = fact_at(folded, reply.asked)
-        if isinstance(asked, RequestSent) and asked.raw > 0:
-            then = asked.raw + sum(reply.tokens) + MESSAGE_TOKENS
-            return max(0, reply.usage.total + round(calibration.slope * (raw - then)))
-    return calibration.tokens(raw)
+    sizes, view = folded.sizes.requests, folded.view
+    if not sizes:
+        return calibration.tokens(overhead + view.tokens)
+    rates, last = _rates(folded, sizes, calibration), sizes[-1]
+    if folded.sizes.edited:
+        return max(0, round(_edited_tokens(folded, sizes, overhead, rates)))
+    behind, ids = view.tokens + overhead - last.raw, view.ids_before(len(view))
+    ids -= view.ids_before(view.index_of(last.seq))
+    tokens, reply = last.tokens, folded.last_reply
+    if reply is not None and reply.asked == last.seq and reply.usage.prompt:
+        calls = sum(isinstance(block, ToolUseBlock) for block in reply.blocks)
+        behind -= sum(reply.tokens) + MESSAGE_TOKENS + calls * CALL_ID_TOKENS
+        tokens, ids = reply.usage.total, ids - calls
+    return max(0, tokens + round(rates.of(behind - ids * CALL_ID_TOKENS, ids)))
+
+
+def _rates(folded: Folded, sizes: Sequence[RequestSize], calibration: Calibration) -> _Rates:
+    """The rates by which requests have grown so far, by least squares; held near what is usual at first."""
+    key, known = (len(sizes), sizes[-1], calibration.slope), folded.derived.get(_RATES)
+    if known is None or known[0] != key:
+        usual = min(MAX_USUAL_SLOPE, max(INITIAL_SLOPE, calibration.slope))
+        tt, ti, ii = TEXT_HOLD, 0.0, IDS_HOLD
+        ty, iy = TEXT_HOLD * usual, IDS_HOLD * USUAL_ID_TOKENS * usual
+        for before, size in pairwise(sizes[-MAX_FITTED_REQUESTS:]):
+            raw, grown = size.raw - before.raw, size.tokens - before.tokens
+            if size.grown and MIN_SLOPE * raw <= grown <= MAX_SLOPE * raw:
+                ids, weight = size.ids, 1 / max(MIN_FITTED_TOKENS, raw)
+                text = raw - ids * CALL_ID_TOKENS
+                tt, ti, ii = tt + weight * text * text, ti + weight * text * ids, ii + weight * ids * ids
+                ty, iy = ty + weight * text * grown, iy + weight * ids * grown
+        spread = tt * ii - ti * ti
+        made = _Rates(_bounded((ty * ii - iy * ti) / spread), max(0.0, (tt * iy - ti * ty) / spread))
+        folded.derived[_RATES] = known = key, made
+    rates: _Rates = known[1]
+    return rates
+
+
+def _edited_tokens(folded: Folded, sizes: Sequence[RequestSize], overhead: int, rates: _Rates) -> float:
+    """The model's tokens of a prompt that shows what was sent otherwise than it was sent.
+
+    System prompt and tools by the first request, what is shown as it was by the growth of the request that
+    first had it, and the rest by the rates.
+    """
+    if folded.sizes.as_counted is not None:
+        _learn_made(folded.sizes.as_counted, sizes, overhead, rates)
+    made = folded.derived.get(_MADE, _Made())
+    shown = _shown(folded, sizes, len(folded.view), made.newest)
+    left = made.left * min(1.0, shown.raw / made.of) if made.of else 0.0
+    return left + _explained(shown, sizes, overhead, rates, made.share)
+
+
+def _explained(
+    shown: _Shown, sizes: Sequence[RequestSize], overhead: int, rates: _Rates, made_share: float
+) -> float:
+    first = sizes[0]
+    alone = first.tokens - rates.of(first.raw - overhead - first.ids * CALL_ID_TOKENS, first.ids)
+    least, most = (share * overhead + besides for share, besides in OVERHEAD_BOUNDS)
+    rest = rates.of(shown.text + made_share * shown.made, shown.ids)
+    return min(most, max(least, alone)) + shown.known + rest
+
+
+def _learn_made(folded: Folded, sizes: Sequence[RequestSize], overhead: int, rates: _Rates) -> None:
+    """Learn from the newest request what the texts that edits have made come to."""
+    view, last = folded.view, sizes[-1]
+    if not (folded.edits.folds or folded.edits.clears) or folded.derived.get(_LEARNT) == last:
+        return
+    folded.derived[_LEARNT], end = last, view.index_of(last.seq)
+    shown = _shown(folded, sizes, end)
+    new = view.tokens_before(end) - view.tokens_before(view.index_of(sizes[-2].seq)) if len(sizes) > 1 else 0
+    if not last.grown and new > shown.raw / 2:
+        other = _explained(shown, sizes, overhead, rates, USUAL_MADE_SHARE) - rates.text * new
+        folded.derived[_MADE] = _Made(newest=_bounded((last.tokens - other) / new))
+        return
+    without = last.tokens - _explained(shown, sizes, overhead, rates, 0.0)
+    hold, tokens = MADE_HOLD_TOKENS, rates.text * shown.made
+    share = min(MAX_MADE_SHARE, max(MIN_MADE_SHARE, (without + hold * USUAL_MADE_SHARE) / (tokens + hold)))
+    folded.derived[_MADE] = _Made(share, without - share * tokens, shown.raw)
+
+
+def _shown(folded: Folded, sizes: Sequence[RequestSize], end: int, newest: float = 0.0) -> _Shown:
+    """What the messages before index `end` come to, by the requests that had grown by what is shown still.
+
+    `newest` is what is known of what was new in the newest, see `_Made`.
+    """
+    view, folds, known = folded.view, folded.edits.folds, 0.0
+    behind = folds[-1].last if folds else 0
+    lasts, tokens = [message.last for message in view[:end]], view.tokens_before
+    stretches, excerpts = [(bisect_left(lasts, sizes[-1].seq), end)], 0
+    end = stretches[0][0]
+    for before, size in zip(sizes[-2::-1], sizes[:0:-1], strict=True):
+        if before.seq <= behind:
+            break
+        start = bisect_left(lasts, before.seq, 0, end)
+        grown, counted = size.raw - before.raw, size.tokens - before.tokens
+        if size.grown and tokens(end) - tokens(start) == grown:
+            known, end = known + counted, start
+            continue
+        share = counted / grown if size.grown and grown > 0 else newest if size is sizes[-1] else 0
+        if share and (left := _excerpts(view[start:end])):  # which are of the same text
+            known, excerpts = known + _bounded(share) * left, excerpts + left
+        stretches.append((start, end))
+        end = start
+    stretches.append((0, end))
+    raw = sum(tokens(end) - tokens(start) for start, end in stretches)
+    ids = sum(view.ids_before(end) - view.ids_before(start) for start, end in stretches)
+    made = sum(view.between(PartKind.PLACEHOLDER, start, end) for start, end in stretches)
+    return _Shown(round(known), raw - made - ids * CALL_ID_TOKENS, made - excerpts, ids)
+
+
+def _excerpts(messages: Sequence[Message]) -> int:
+    """Our count of what edits show of single texts: their beginning, or both ends."""
+    made = (part.tokens for each in messages for part in each.parts if part.kind is PartKind.PLACEHOLDER)
+    return sum(tokens for tokens in made if tokens > MIN_EXCERPT_TOKENS)

@@ -12,7 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from .edits import ActiveEdits
 from .entries import Entry, Exchange, Prompt
@@ -38,6 +38,7 @@ from .view import View
 from .view_renderer import render_view
 
 MAX_MEASUREMENTS = 64  # as many as the fit of the token estimate looks at
+SAME_COUNT = 0.1  # by which the counts of two models may differ that count alike: prompts are not the same
 MAX_TOOL_NAME_CHARS = 128  # the bound of the API
 _INVALID_NAME_CHAR = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -126,6 +127,63 @@ class Charge:
     dollars: float | None = None
 
 
+class RequestSize(NamedTuple):
+    """How large a prompt of all facts before `seq` was: `raw` tokens of our count, `tokens` of the API's.
+
+    `ids` are the ids of calls and results that were added since the request before it; `grown` says that it
+    shows all that that one showed, with more behind it.
+    """
+
+    seq: int
+    model: str  # that counted
+    raw: int
+    tokens: int
+    ids: int
+    grown: bool
+
+
+@dataclass(slots=True)
+class Sizes:
+    """What the API counted of the prompts so far.
+
+    pairs       (our count, the API's count) of the newest prompts, in tokens
+    requests    the sizes of all of them, in order
+    edited      whether edits came into force, or out of it, since the newest of them
+    as_counted  the conversation before such edits, where they are only tried
+    """
+
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+    requests: list[RequestSize] = field(default_factory=list)
+    edited: bool = False
+    as_counted: Folded | None = None
+
+    def add(self, seq: int, ours: object, actual: object, folded: Folded) -> None:
+        """Add the count of a prompt of all facts before `seq`, if there is one.
+
+        Those of a model that counts otherwise are made what the model now asked would have counted.
+        """
+        if not (isinstance(ours, int) and isinstance(actual, int)):
+            return
+        self.pairs = [*self.pairs[1 - MAX_MEASUREMENTS :], (ours, actual)]
+        if ours <= 0 or actual <= 0:
+            return
+        model, last = folded.opened.model if folded.opened else "", None
+        grown, ids = not self.edited, 0
+        if self.requests:
+            last = self.requests[-1]
+            share = (actual / ours) / (last.tokens / last.raw)
+            if last.model != model and abs(share - 1) > SAME_COUNT:
+                self.requests = [one._replace(tokens=round(share * one.tokens)) for one in self.requests]
+        for entry in reversed(folded.conversation.entries):
+            if last is not None and entry.fact.seq < last.seq:
+                break
+            if isinstance(entry, Exchange) and entry.fact.seq < seq and not entry.superseded:
+                ids += 2 * len(entry.uses)
+        grown = grown and last is not None and last.model == model
+        self.requests.append(RequestSize(seq, model, ours, actual, ids, grown))
+        self.edited = False
+
+
 @dataclass(slots=True)
 class Folded:
     """What the facts so far come to.
@@ -137,7 +195,7 @@ class Folded:
     last_reply    the newest complete reply
     compactions   every compaction in order, undone ones included
     conversation  the entries, before any edit
-    measurements  (our count, the API's count) of the prompts of the newest requests, in tokens
+    sizes         of the prompts, as the API counted them
     usage         of all replies, summed
     charges       whatever is paid for, also where it was rewound: of replies, summaries, nested sessions
     gaps          seq directly before which facts are missing -> the first seq that is missing
@@ -153,7 +211,7 @@ class Folded:
     compactions: list[Compacted] = field(default_factory=list)
     failures: list[Failed] = field(default_factory=list)
     metadata: list[Metadata] = field(default_factory=list)
-    measurements: list[tuple[int, int]] = field(default_factory=list)
+    sizes: Sizes = field(default_factory=Sizes)
     usage: Usage = field(default=Usage())
     charges: list[Charge] = field(default_factory=list)
     last_seq: int = 0
@@ -195,7 +253,9 @@ class Folded:
         be applied to it.
         """
         view = self.view.copy()  # rendered here, and not by each copy again
-        made = replace(self, edits=self.edits.copy(), last_seq=self.last_seq + 1, _view=view)
+        as_counted = self.sizes.as_counted if self.sizes.edited else self
+        sizes = replace(self.sizes, edited=True, as_counted=as_counted)
+        made = replace(self, edits=self.edits.copy(), last_seq=self.last_seq + 1, sizes=sizes, _view=view)
         if without is not None:
             made._show_again(made.edits.remove(without))
         made._show_again(made.edits.add(made.last_seq, edits))
@@ -227,7 +287,7 @@ class Folded:
                 self.charges.append(Charge(asked_of, fact.usage))
                 asked = self.last_request
                 if fact.usage.prompt and asked is not None and asked.seq == fact.asked:
-                    self._measure(asked.raw, fact.usage.prompt)
+                    self.sizes.add(asked.seq, asked.raw, fact.usage.prompt, self)
             case Result():
                 changed = self.conversation.add_result(fact)
             case Started():
@@ -238,6 +298,7 @@ class Folded:
                 before = self.opened if not (fact.system or fact.tools) else None
                 self.opened = replace(fact, system=before.system, tools=before.tools) if before else fact
                 changed = self.edits.apply(fact) if fact.edits else None
+                self.sizes.edited |= bool(fact.edits)
                 if self.gaps and self.gaps.keys() <= set(fact.about.get("holes", ())):
                     self.edits.close_gap(fact.seq)
             case Instructed():
@@ -245,22 +306,19 @@ class Folded:
                 self.opened = replace(opened, system=fact.system, tools=fact.tools)
             case Compacted():
                 self.compactions.append(fact)
-                changed = self.edits.apply(fact)
+                changed, self.sizes.edited = self.edits.apply(fact), True
             case Undone():
+                self.sizes.edited = True
                 changed = self.edits.apply(fact)
             case Failed():
                 self.failures.append(fact)
-                self._measure(fact.about.get("raw"), fact.about.get("actual"))
+                self.sizes.add(fact.seq, fact.about.get("raw"), fact.about.get("actual"), self)
             case Metadata():
                 self.metadata.append(fact)
                 if isinstance(usage := fact.about.get("usage"), Mapping):
                     model, dollars = str(fact.about.get("model", "")), fact.about.get("dollars")
                     self.charges.append(Charge(model, usage_from_json(usage), dollars))
         self._show_again(changed)
-
-    def _measure(self, ours: object, actual: object) -> None:
-        if isinstance(ours, int) and isinstance(actual, int):
-            self.measurements = [*self.measurements[1 - MAX_MEASUREMENTS :], (ours, actual)]
 
     def _rewind(self, fact: Rewound) -> None:
         """Fold the facts before `fact.to` anew, in place."""

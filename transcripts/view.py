@@ -96,11 +96,12 @@ class View(list[Message]):
     within the message of the entry before it.
     """
 
-    __slots__ = ("_ids", "_tallies", "starts")
+    __slots__ = ("_ids", "_tallies", "_tokens", "starts")
 
     def __init__(self) -> None:
         self._tallies: list[Tally] = []
         self._ids: list[int] = []  # ids of calls in the messages up to each
+        self._tokens: list[int] = []  # our count of the messages up to each, framing included
         self.starts: list[int] = []
 
     @property
@@ -115,10 +116,11 @@ class View(list[Message]):
 
     def tokens_before(self, index: int) -> int:
         """Our count of the messages before `index`."""
-        if index <= 0:
-            return 0
-        framing = index * MESSAGE_TOKENS + self._ids[index - 1] * CALL_ID_TOKENS
-        return sum(self._tallies[index - 1]) + framing
+        return self._tokens[index - 1] if index > 0 else 0
+
+    def ids_before(self, index: int) -> int:
+        """How many ids of calls and results stand in the messages before `index`."""
+        return self._ids[index - 1] if index > 0 else 0
 
     def between(self, kind: PartKind, first: int, last: int) -> int:
         """Our count of the parts of one kind in the messages first..last-1."""
@@ -145,6 +147,7 @@ class View(list[Message]):
         self.append(message)
         self._tallies.append(tuple(counts))
         self._ids.append(ids)
+        self._tokens.append(sum(counts) + len(self) * MESSAGE_TOKENS + ids * CALL_ID_TOKENS)
         return not is_joined
 
     def copy(self) -> View:
@@ -152,6 +155,7 @@ class View(list[Message]):
         made = View()
         made.extend(self)
         made._tallies, made.starts, made._ids = list(self._tallies), list(self.starts), list(self._ids)
+        made._tokens = list(self._tokens)
         return made
 
     def cut(self, length: int) -> None:
@@ -159,3 +163,4 @@ class View(list[Message]):
         del self[length:]
         del self._tallies[length:]
         del self._ids[length:]
+        del self._tokens[length:]

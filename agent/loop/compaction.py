@@ -36,7 +36,7 @@ from compact.report import LAYERS_TOLD, compaction_notice, is_told, largest_bloc
 from compact.tokens import calibrate, context_tokens, slope_of
 from transcripts.entries import Prompt
 from transcripts.facts import Fold
-from transcripts.messages import SKILL_START, TextBlock, injected
+from transcripts.messages import SKILL_START, TextBlock, ToolResultBlock, injected
 from transcripts.record_errors import StoreError
 from transcripts.stored_outputs import store_output
 
@@ -45,6 +45,8 @@ from .cost_preview import LESS_NOW, tell_cold_cost, why_cold
 from .model_call import call_summarizer, prompt_tokens
 
 TOO_LARGE = "the server refused a prompt of that size"
+COUNTED = "the service counts more than fits its window"
+MIN_ASKED_SHARE, MIN_NEW_SHARE = 0.7, 0.1  # of the window: a prompt, and what is new in it, to be counted
 MAX_LIVE_CHARS = 120  # of a command line in the record
 NOT_COMPACTED = "The conversation was not compacted as you asked: {}. Go on with the work as it is."
 
@@ -83,11 +85,13 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
         if outcome.ids:
             return
         session.user((TextBlock(injected(NOT_COMPACTED.format(outcome.line or "it failed"))),), "harness")
-    folded, calibration = session.folded, calibrate(session.folded.measurements)
+    folded, calibration = session.folded, calibrate(session.folded.sizes.pairs)
     messages = (folded.view.tokens + 1) * calibration.slope
     prompt = max(messages, context_tokens(folded, state.overhead, calibration))
     if prompt >= state.quiet_below[0] or messages >= state.quiet_below[1]:
         await compact_context(session, context, emit, AUTOMATIC)
+    if prompt >= MIN_ASKED_SHARE * context.compaction.window.size:
+        await _fit_what_is_counted(session, context, emit)
     asked = folded.last_request
     if asked is None or asked.seq == state.billed or not isinstance(folded.entries[-1], Prompt):
         return
@@ -95,6 +99,38 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
     if changed or context.clock.now() - asked.ts > state.settings.cache_ttl_s:
         less = LESS_NOW if context.advises else ""
         tell_cold_cost(session, context, emit, why_cold(session, context), less)
+
+
+async def _fit_what_is_counted(session: Session, context: TurnContext, emit: Emit) -> None:
+    """Make room before a request that the service counts as too long, and not after it was refused."""
+    state = context.compaction
+    for attempt in range(1, REACTIVE_RUNGS + 1):
+        tokens = await _counted_tokens(session, context)
+        if tokens <= state.window.size:
+            return
+        raw = state.overhead + session.folded.view.tokens
+        session.failed("request", COUNTED, {"raw": raw, "actual": tokens, "limit": state.window.size})
+        request = CompactionRequest("reactive", attempt=attempt, because=COUNTED)
+        outcome = await compact_context(session, context, emit, request)
+        if not outcome.ids:
+            return
+
+
+async def _counted_tokens(session: Session, context: TurnContext) -> int:
+    """The size of the next prompt, where the service counts what is new in it; 0 where it need not."""
+    folded, window = session.folded, context.compaction.window.size
+    view, seen, slope = folded.view, folded.last_reply_seq, slope_of(folded)
+    new = [part for each in view[view.index_of(seen + 1) :] for part in each.parts if part.seq > seen]
+    estimate, ours = prompt_tokens(session, context), slope * sum(part.tokens for part in new)
+    if estimate < MIN_ASKED_SHARE * window or ours < MIN_NEW_SHARE * window:
+        return 0
+    blocks = [
+        block
+        for part in new
+        for block in (part.block.content if isinstance(part.block, ToolResultBlock) else (part.block,))
+    ]
+    counted = await context.model.count_tokens(context.settings.model, blocks)
+    return round(estimate - ours) + counted if counted is not None else 0
 
 
 async def compact_context(
@@ -164,23 +200,22 @@ async def _plan(
 
 def situation_of(session: Session, context: TurnContext, worked_out: WorkedOut | None = None) -> Situation:
     """The session as the pipeline sees it now; `worked_out` is what was found out about the same facts."""
-    state, tools = context.compaction, context.tool_context
+    state, tools, folded = context.compaction, context.tool_context, session.folded
     inside = tools.outputs.is_relative_to(tools.folder)
     outputs = tools.outputs.relative_to(tools.folder) if inside else tools.outputs
     return Situation(
-        folded=session.folded,
+        folded=folded,
         settings=state.settings,
         window=state.window,
         prices=state.prices,
         now=context.clock.now(),
         overhead=state.overhead,
-        calibration=calibrate(session.folded.measurements),
+        calibration=calibrate(folded.sizes.pairs),
         binds=state.binds,
         counter=state.counter,
         live=tuple(live_state(session, context)),
         # Facts are numbered anew in each session, and all sessions of a project share the folder.
         outputs=f"{outputs / session.sid}-",
-        reported=state.rejected_tokens,
         worked_out=worked_out or WorkedOut(),
     )
 
@@ -304,12 +339,8 @@ async def compact_reactively(
     if error.limit is not None:
         context.limit_window(error.limit)
     if attempt <= REACTIVE_RUNGS and state.settings.reactive:
-        state.rejected_tokens = error.actual or 0
-        try:
-            request = CompactionRequest("reactive", attempt=attempt, because=because)
-            outcome = await compact_context(session, context, emit, request)
-        finally:
-            state.rejected_tokens = 0
+        request = CompactionRequest("reactive", attempt=attempt, because=because)
+        outcome = await compact_context(session, context, emit, request)
         if outcome.ids or attempt < REACTIVE_RUNGS:
             return
     named = largest_blocks_sentence(session.folded.view, slope_of(session.folded))

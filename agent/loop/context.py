@@ -34,7 +34,6 @@ class CompactionState:
     learn_window     called with a window that an error told, to remember it for this model and server
     window_source    in words, what told the size of the window; "" where it is a guess
     cuts_silently    the server cuts a prompt that is too long, and answers what is left
-    rejected_tokens  the size that the server named when it rejected the last request; 0: it named none
     requested_focus  the focus of a compaction that the model asked for; None: it asked for none
     told             the newest reason given for going without an automatic summary, so that it is given once
     billed           seq of the newest request after which what the next one costs was told already
@@ -51,7 +50,6 @@ class CompactionState:
     learn_window: Callable[[int], None] = lambda window: None
     window_source: str = ""
     cuts_silently: bool = False
-    rejected_tokens: int = 0
     requested_focus: str | None = None
     told: str = ""
     billed: int = 0

@@ -77,7 +77,7 @@ class Repairs:
 def prompt_tokens(session: Session, context: TurnContext) -> int:
     """The calibrated size of the next prompt, in tokens."""
     folded = session.folded
-    return context_tokens(folded, context.compaction.overhead, calibrate(folded.measurements))
+    return context_tokens(folded, context.compaction.overhead, calibrate(folded.sizes.pairs))
 
 
 async def call_model(session: Session, context: TurnContext, emit: Emit) -> Reply:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from compact.clearing import head_and_tail
-from compact.folding import Shrink, fold_before, fold_history, shrink_blocks
+from compact.folding import Shrink, fold_before, fold_history, shrink_to
 from compact.hazards import cheapness
 from compact.identifiers import joined_text
 from compact.ledger import coverage
@@ -297,9 +297,7 @@ def _attempt_without_model(
     now, target = situation.with_edits(edits), target_tokens(situation)
     if now.tokens > target:
         first = folding.tail[0].seq if folding is not None and folding.tail else 0
-        before = now.view.tokens_before(now.view.index_of(first))
-        room = situation.unscaled(target) - situation.overhead - before
-        shrunk, files = shrink_blocks(now, first, max(0, room), how)
+        shrunk, files = shrink_to(now, first, target, how)
         edits += shrunk
     if not edits:
         return None

@@ -105,3 +105,20 @@ def test_a_large_prompt_that_fits_is_sent_whole_and_without_a_warning(
         assert "left out here" not in json.dumps(server.requests[-1])
         usage = json.loads(done.stdout)["usage"]
     assert 20_000 < usage["cache_creation_input_tokens"] + usage["cache_read_input_tokens"] < 32_000
+
+
+@pytest.mark.parametrize("window", [8_000, 32_000])
+def test_a_prompt_larger_than_the_window_is_cut_to_what_fits_before_it_is_sent(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], window: int
+) -> None:
+    paste = " ".join(f"item {number} weighs {number * 37 % 991} grams," for number in range(window // 5))
+    flags = ("--output-format", "json", "--context-window", str(window))
+    with Server(reader(0), ServerOptions(window=window)) as server:
+        run_here(tmp_path, capfd, server, *flags, "Hello.")
+        done = run_here(tmp_path, capfd, server, *flags, "-c", paste)
+        assert done.returncode == 0 and list(server.refused) == [], done.stderr
+        assert "[reactive compact]" in done.stderr and "nothing more can be left out" not in done.stderr
+    usage = json.loads(done.stdout)["usage"]
+    sent = usage["cache_creation_input_tokens"] + usage["cache_read_input_tokens"] + usage["input_tokens"]
+    assert 0.5 * window < sent < 0.95 * window
+    assert "left out here; recall r" in json.dumps(server.requests[-1])

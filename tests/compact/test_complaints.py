@@ -371,7 +371,7 @@ def test_complaint_23_the_estimate_learns_from_the_usage_and_the_window_is_the_m
     for at in range(30):
         raw = 3_000 + folded.view.tokens
         actual = 2_500 + int(1.37 * raw)
-        learnt = calibrate(folded.measurements)
+        learnt = calibrate(folded.sizes.pairs)
         errors.append(abs(context_tokens(folded, 3_000, learnt) - actual) / actual)
         asked = world.add(RequestSent, "turn", 0, raw)
         use = ToolUseBlock(f"t{at}", "read", {"file_path": f"\u6587\u4ef6{at}.py"})

@@ -16,7 +16,6 @@ from compact.settings import CompactSettings, ContextWindow
 from compact.summary_record import FoldLimits
 from transcripts.facts import Clear, Compacted, Fold
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.view import CALL_ID_TOKENS
 
 from .worlds import World
 
@@ -188,19 +187,20 @@ def shrunk(world, first, room, how=Shrink.PREVIEWS):
     return {(edit.seq, edit.field): edit.text for edit in edits}, dict(files)
 
 
-def test_the_largest_blocks_are_shrunk_first_until_the_rest_fits():
+def test_the_largest_results_are_shrunk_first_and_then_texts_by_what_is_too_much():
     world = World(judged=False)
     world.user("a" * 40_000)
     world.call("bash", "b" * 20_000, command="seen")
     world.call("bash", "c" * 8_000, command="unseen")
     total = world.folded.view.tokens
     assert shrunk(world, 0, total) == ({}, {})
-    assert list(shrunk(world, 0, total - 1)[0]) == [(1, "text")]
-    texts, files = shrunk(world, 0, 2_600 + 4 * CALL_ID_TOKENS)
-    assert list(texts) == [(1, "text"), (4, "content")] and files == {}
+    assert list(shrunk(world, 0, total - 1)[0]) == [(4, "content")]
+    texts, files = shrunk(world, 0, total - 6_000)
+    assert list(texts) == [(4, "content"), (7, "content")]
     assert texts[4, "content"].startswith("[cleared: bash seen")
-    texts, files = shrunk(world, 0, 1_200 + 4 * CALL_ID_TOKENS)
+    texts, files = shrunk(world, 0, total - 10_000)
     assert list(texts) == [(1, "text"), (4, "content"), (7, "content")]
+    assert 6_000 * 4 < len(texts[1, "text"]) < 7_000 * 4
     assert list(files) == ["r7.txt"] and "(the first 2,000 of" in texts[7, "content"]
     assert "(the first 400 of" in shrunk(world, 0, 0)[0][7, "content"]
     assert list(shrunk(world, 4, 0)[0]) == [(4, "content"), (7, "content")]

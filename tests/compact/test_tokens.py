@@ -1,13 +1,14 @@
 """Counting tokens locally, and learning from the replies what the local count is worth."""
 
 import gzip
+import random
 import struct
 from base64 import b64encode
-from dataclasses import replace
 
 import pytest
 
 from compact.tokens import Calibration, TokenCounter, calibrate, context_tokens, load_counter
+from transcripts.facts import Clear, Compacted, Fold, Result
 from transcripts.messages import (
     ImageBlock,
     RedactedThinkingBlock,
@@ -18,6 +19,7 @@ from transcripts.messages import (
     UnknownBlock,
     Usage,
 )
+from transcripts.view import PartKind, ids_in
 
 from .worlds import COUNT, World
 
@@ -134,15 +136,44 @@ def test_outliers_and_impossible_slopes_do_not_mislead():
 def test_the_newest_usage_is_exact_and_only_what_came_since_is_estimated():
     world = World(overhead=100, judged=False)
     world.user("x" * 400)
-    learnt = Calibration(7, 2.0)
-    assert context_tokens(world.folded, 100, learnt) == 7 + 2 * (100 + 100 + 4)
-    reply = world.reply("x" * 40, usage=Usage(input=1_000, cache_read=500, output=60))
+    learnt = Calibration(7, 1.25)
+    assert context_tokens(world.folded, 100, learnt) == 7 + 1.25 * (100 + 100 + 4)
+    reply_raw = world.folded.view.tokens
+    world.reply("x" * 40, usage=Usage(input=1_000, cache_read=500, output=60))
     assert context_tokens(world.folded, 100, learnt) == 1_560
     world.user("x" * 80)
-    assert context_tokens(world.folded, 100, learnt) == 1_560 + 2 * (20 + 4)
+    assert context_tokens(world.folded, 100, learnt) == 1_560 + 1.25 * (20 + 4)
     world.reply("unmeasured", usage=Usage())
-    assert context_tokens(world.folded, 100, learnt) == 7 + 2 * (100 + world.folded.view.tokens)
-    assert reply.asked is not None
-    world.folded.facts[1] = replace(world.folded.facts[1], raw=0)
-    world.folded.last_reply = reply
-    assert context_tokens(world.folded, 100, learnt) == 7 + 2 * (100 + world.folded.view.tokens)
+    behind = world.folded.view.tokens - reply_raw
+    assert context_tokens(world.folded, 100, learnt) == pytest.approx(1_500 + 1.25 * behind, abs=1)
+
+
+def counted(world):
+    """A service that counts otherwise than we do: ids little, results more than texts, its own words."""
+    kinds = {PartKind.RESULT: 1.35, PartKind.PLACEHOLDER: 1.15}
+    view = world.folded.view
+    ids = sum(ids_in(message.parts) for message in view)
+    texts = sum(part.tokens * kinds.get(part.kind, 1.2) for message in view for part in message.parts)
+    return round(2_000 + 1.2 * world.overhead + texts + 8 * ids + 4 * len(view))
+
+
+@pytest.mark.parametrize("kept", [0, 3, 20])
+@pytest.mark.parametrize("folded", [False, True])
+def test_what_is_left_after_a_large_cut_is_known(kept, folded):
+    world = World(overhead=3_000, judged=False)
+    rng = random.Random(kept)
+    world.user("go through src/ and mend what is broken")
+    for at in range(60):
+        use = ToolUseBlock(f"t{at}", "bash", {"command": f"make part{at} && cat report{at}.txt"})
+        reply = world.reply(use, usage=Usage(input=counted(world), output=40))
+        world.result(reply, 0, "word " * rng.randrange(20, 4_000))
+    world.reply("done", usage=Usage(input=counted(world), output=3))
+    results = [fact for fact in world.facts if isinstance(fact, Result)][: 60 - kept]
+    edits = tuple(Clear(one.seq, 0, "content", "[cleared: it]", sum(one.tokens) - 4) for one in results)
+    if folded:
+        record = (TextBlock("record " * 600),)
+        edits = (Fold(1, results[-1].seq, record, sum(COUNT.blocks(record))),)
+    tokens = context_tokens(world.folded.with_edits(edits), 3_000, calibrate(world.folded.sizes.pairs))
+    world.add(Compacted, "micro", "auto", edits, report={})
+    assert tokens == pytest.approx(counted(world), rel=0.05 if kept or folded else 0.08)
+    assert context_tokens(world.folded, 3_000, calibrate(world.folded.sizes.pairs)) == tokens

@@ -42,7 +42,6 @@ class World:
         self.judge = Judge(binds) if judged else None
         self.questions = []
         self.files = {}
-        self.reported = 0
         self.tokenizer = (0, 1.0)  # offset and slope from our count to the server's
 
     def add(self, made, *values, **more):
@@ -90,7 +89,7 @@ class World:
     def situation(self):
         return Situation(
             self.folded, self.settings, self.window, self.prices, self.now, self.overhead,
-            calibrate(self.folded.measurements), self.binds, COUNT, reported=self.reported,
+            calibrate(self.folded.sizes.pairs), self.binds, COUNT,
         )  # fmt: skip
 
     def plan(self, trigger="auto", *answers, focus="", rung=0):
