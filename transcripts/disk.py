@@ -110,10 +110,13 @@ def _check_regular(mode: int, path: Path) -> None:
 def trusted_owners(folder: Path) -> frozenset[int]:
     """The user ids whose files we follow in a project folder: ours and root's.
 
-    Root, who works in the folders of others, follows the owner of the folder too. Raises OSError.
+    Root, who works in the folders of others, follows the owner of the folder too, unless that was moved away.
+    Raises OSError.
     """
     ours = os.geteuid()
-    return frozenset((0, ours, folder.stat().st_uid) if ours == 0 else (0, ours))
+    with suppress(FileNotFoundError):
+        return frozenset((0, ours, folder.stat().st_uid) if ours == 0 else (0, ours))
+    return frozenset((0, ours))
 
 
 def append_whole(disk: Disk, fd: int, data: bytes, end: int) -> int:

@@ -76,8 +76,8 @@ def _opened(folder: Path) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
 
 
 def _comes_and_goes(name: str) -> bool:
-    """Whether a file is of a moment only: a lock, a snapshot before a command, one that is being written."""
-    return name.endswith((".lock", ".look", ".tmp")) or name.rpartition(".")[2].isdigit()
+    """Whether a file is of a moment only: a lock, a snapshot before a command, a cache, one being written."""
+    return name.endswith((".lock", ".look", ".stamps", ".tmp")) or name.rpartition(".")[2].isdigit()
 
 
 def stamp_of(found: os.stat_result) -> Stamp:

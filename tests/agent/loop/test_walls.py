@@ -29,6 +29,7 @@ from agent.permissions.rules import REPLACED, PermissionRules
 from agent.permissions.sandbox_settings import SandboxSettings
 from agent.permissions.surroundings import ProjectSurroundings
 from agent.ports import Allow, Deny
+from agent.session.system_prompt import memory_paths
 from agent.ui.approval import question_body
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.strict_api.reply import Reply, calls
@@ -201,6 +202,7 @@ def test_a_project_that_is_moved_away_is_not_made_anew_and_the_model_is_told(she
     assert f"The project's folder {shell.folder} is gone" in shell.texts and "[files:" not in shell.texts
     assert not shell.folder.exists() and not (away / "new").exists()
     assert shell.world.approver.questions == [] and shell.world.told(Notice) == []
+    assert memory_paths(shell.folder, away) == [], "a session that begins now is told the same, and no fault"
 
 
 def test_what_was_refused_is_asked_about_once_and_a_no_leaves_it_so(shell: WalledWorld) -> None:
