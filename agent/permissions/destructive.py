@@ -108,7 +108,7 @@ def _overwrites(command: Invocation) -> bool:
         return "-delete" in arguments
     if program in ("sed", "gsed", "perl", "ruby"):
         return any(re.match(r"-\w*i|--in-place", word) for word in arguments)
-    return program in _OVERWRITERS
+    return program in _OVERWRITERS or (not program and bool(command.words))  # its name is not known
 
 
 def _ruin_by_code(code: str, places: Places) -> str:

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from agent.permissions.destructive import ruin_by
+from agent.permissions.destructive import may_overwrite, ruin_by
 from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
@@ -274,3 +274,39 @@ def test_ruin_is_told_in_words_that_people_understand() -> None:
     ):
         rules = PermissionRules("bypassPermissions", folder=FOLDER, home=HOME)
         assert judge_call("bash", [Access("run", line, cwd=FOLDER)], rules).why == told
+
+
+@pytest.mark.parametrize(
+    ("line", "overwrites"),
+    [
+        ("rm -rf build", True),
+        ("cd a && unlink b", True),
+        ("mv a b", True),
+        ("echo x > a", True),
+        ("make &> log", True),
+        ("echo x >| a", True),
+        ("sed -i s/a/b/ c", True),
+        ("sed -ni.bak s/a/b/ c", True),
+        ("perl -pi -e s/a/b/ c", True),
+        ("git checkout -- a", True),
+        ("git -C sub reset --hard", True),
+        ("find . -name x -delete", True),
+        ("find . -exec rm {} +", True),
+        ("ls | xargs rm", True),
+        ("sudo env A=1 rm a", True),
+        ("bash -c 'rm a'", True),
+        ("python -c 'import os; os.unlink(\"a\")'", True),
+        ("$TOOL a", True),
+        ("touch new", False),
+        ("mkdir -p a/b", False),
+        ("make test 2>&1", False),
+        ("make >/dev/null 2>&1", False),
+        ("echo x >> a", False),
+        ("git commit -m x", False),
+        ("sed -n 1p a", False),
+        ("find . -name x", False),
+        ("pytest -x tests", False),
+    ],
+)
+def test_lines_that_delete_or_overwrite_are_told_from_others(line: str, overwrites: bool) -> None:
+    assert may_overwrite(line) == overwrites
