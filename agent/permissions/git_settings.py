@@ -10,14 +10,16 @@ index where times of files have changed, whatever GIT_OPTIONAL_LOCKS says (git 2
 from __future__ import annotations
 
 # Settings are found as git finds them.
-# ruff: noqa: PTH112, PTH113, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH110, PTH112, PTH113, PTH116, PTH118, PTH119, PTH120, PTH123, PTH208
 import os
 import re
+import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tools.base import ToolError
 from tools.files.resolve_path import canonical_path, is_inside
+from tools.sandbox.guarded_names import is_protected, sounds_secret
 
 from .option_syntax import NotProved, SetTrap
 
@@ -57,6 +59,12 @@ _PATH = re.compile(r"\bpath\s*=[ \t]*(.*)", re.IGNORECASE)
 _WORK_TREE = re.compile(r"\bworktree\s*=[ \t]*(.*)", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r'"?([^"\\;#]+?)"?[ \t\r]*')
 _SUBMODULE_MODE = b"\x00\x00\xe0\x00"  # of an entry of the index
+_ENTRY_BYTES = 62  # of an entry of the index before its name, with SHA-1
+_SECRET_IN_INDEX = re.compile(
+    rb"(?:\.env(?:\.[^\0/]*)?|\.(?:pem|key|p8|p12|pfx|ppk|kdbx|agekey|pgpass|envrc|netrc|npmrc|pypirc|my\.cnf|htpasswd"
+    rb"|git-credentials)|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|(?:secrets?|credentials?)[^\0/]*\.(?:ya?ml|json|toml))\0",
+    re.IGNORECASE,
+)
 _NAME_OFFSETS = (38, 40, 50, 52)  # from the mode to the name: SHA-1 or SHA-256, without or with more flags
 
 
@@ -205,6 +213,39 @@ class GitSettings:
         if plain[1].startswith("~/"):
             return self.environ.get("HOME", "") + plain[1][1:]
         return os.path.join(os.path.dirname(path), plain[1])
+
+
+def tracked_secrets(folder: str) -> Iterator[tuple[str, bool]]:
+    """(path, whether it is as it was when the index was written) of files that may hold secrets in the
+    repository that a folder belongs to, by their names in the index.
+    """
+    above = (str(place) for place in (Path(folder), *Path(folder).parents))
+    top = next((place for place in above if os.path.lexists(f"{place}/.git")), None)
+    git_dir = f"{top}/.git"
+    if top is not None and not os.path.isdir(git_dir):
+        git_dir = os.path.join(top, _first_line(git_dir).removeprefix("gitdir:").strip())
+    data = _bytes(f"{git_dir}/index", _MAX_INDEX_BYTES) if top is not None else b""
+    for found in _SECRET_IN_INDEX.finditer(data):
+        end = found.end() - 1
+        start = data.rfind(b"\0", 0, end) + 1
+        start += data[start] == end - start - 1  # the length of the name stands before it
+        name = os.fsdecode(data[start:end])
+        path = f"{top}/{name}"
+        is_harmless = os.path.exists(path) and not is_protected(path, "read")
+        if is_harmless or not sounds_secret(os.path.basename(name)):
+            continue
+        entry = data[max(start - _ENTRY_BYTES, 0) : start]
+        yield path, _stamp_of(path) == entry[8:16] + entry[36:40]
+
+
+def _stamp_of(path: str) -> bytes:
+    """Time of change and size of a file as the index has them."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return b""
+    seconds, rest = divmod(found.st_mtime_ns, 1_000_000_000)
+    return struct.pack(">III", seconds & 0xFFFFFFFF, rest, found.st_size & 0xFFFFFFFF)
 
 
 def parse_settings(text: str) -> Iterator[tuple[str, str, str, str]]:

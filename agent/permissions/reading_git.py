@@ -137,6 +137,15 @@ _LISTS: Mapping[str, Options] = {
 _SHOWING_HISTORY = ("log", "reflog", "reflog show", "stash list", "rev-list", "shortlog")
 _TWO_WORDS = word_set("worktree remote reflog stash")
 _FORMATS = ("format", "pretty", "sort")
+_SHOWING = word_set("diff show")
+_PATCHES = word_set(
+    "p u U patch unified patch-with-stat patch-with-raw c cc W function-context word-diff color-words"
+    " binary ext-diff remerge-diff"
+)
+_SUMMARIES = word_set(
+    "s stat shortstat numstat dirstat summary compact-summary name-only name-status raw quiet no-patch X"
+)
+_GREPS_FOR_NAMES = word_set("l L c files-with-matches files-without-match name-only count q quiet")
 _PATCHES_OF_MERGES = ("c", "cc", "diff-merges")  # options of history that show contents by themselves
 _READING_OF_SETTINGS = frozenset(("--global", "--local", "--system", "--get", "--get-all"))
 _SETTING = r"(?!.*(?:token|password|passphrase|secret|header|key|url|helper))\w[\w-]*\.[\w.-]+"
@@ -170,7 +179,8 @@ def _reading(words: list[str]) -> Reading:
     _check_formats(split)
     operands = _operands(name, split)
     kind: Literal["names", "contents", "index"] = "contents" if _shows_contents(name, split) else "names"
-    return Reading("git", git="index" if name == "diff" else kind, revisions=operands)
+    reads: Literal["names", "contents", "index"] = "index" if name == "diff" else kind
+    return Reading("git", git=reads, prints=_prints_contents(name, split), revisions=operands)
 
 
 def _operands(name: str, split: SplitArguments) -> tuple[str, ...]:
@@ -183,7 +193,7 @@ def _operands(name: str, split: SplitArguments) -> tuple[str, ...]:
         if globs_of(operands[:1]):
             raise NotProved(f"{operands[0]} may be more than one word")
         return tuple(operands[1:])
-    return tuple(operands)
+    return (*operands, *(value.rpartition(":")[2] for value in split.values("L")))  # 1,5:file
 
 
 def _shows_contents(name: str, split: SplitArguments) -> bool:
@@ -195,6 +205,16 @@ def _shows_contents(name: str, split: SplitArguments) -> bool:
             map(split.has, (*_DIFF.flags, *_DIFF.valued, *_DIFF.attached, *_DIFF.long))
         )
     return name in _CONTENTS
+
+
+def _prints_contents(name: str, split: SplitArguments) -> Literal["", "any", "changed"]:
+    """Whether what files hold is printed, and not only which they are, or how much changed."""
+    if name == "grep":
+        return "" if split.has(*_GREPS_FOR_NAMES) else "any"
+    of_one_file = bool(split.operands) and all(":" in word for word in split.operands)
+    if not split.has(*_PATCHES) and (name not in _SHOWING or of_one_file or split.has(*_SUMMARIES)):
+        return ""
+    return "changed" if name == "diff" and not split.has("cached", "staged") else "any"
 
 
 def _check_formats(split: SplitArguments) -> None:

@@ -30,6 +30,7 @@ class Reading:
     left_out   globs of the names that it does not
     git        what of a repository: names and history, or contents, for which drivers may run, or the index
                too, which may be written, and then a hook runs
+    prints     whether git prints what files hold that no operand names: any, or those changed since `git add`
     revisions  operands of git, which are paths where such a path exists
     below      a folder from which all of this is meant
     version    it only tells its version, if it is no script that chooses which program is run
@@ -46,6 +47,7 @@ class Reading:
     names: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     git: Literal["", "names", "contents", "index"] = ""
+    prints: Literal["", "any", "changed"] = ""
     revisions: tuple[str, ...] = ()
     below: str = ""
     version: bool = False

@@ -14,7 +14,7 @@ from tools.files.resolve_path import canonical_path, is_inside
 from tools.files.text_encoding import word_set
 from tools.sandbox.guarded_names import is_protected, sounds_secret
 
-from .git_settings import GitSettings
+from .git_settings import GitSettings, tracked_secrets
 from .option_syntax import NotProved
 from .program_files import ProjectPrograms
 from .read_only import prove_line
@@ -67,6 +67,8 @@ class ProjectSurroundings(ProjectPrograms):
                 self._check_tree(_canonical(path), reading)
         if reading.git:
             GitSettings(self.environ, self.folder, reading.git).check(folder)
+        if reading.prints:
+            _check_tracked(reading, folder)
         for inner in reading.runs:
             self.check(inner, folder)
 
@@ -152,6 +154,17 @@ class ProjectSurroundings(ProjectPrograms):
             return
         if not reading.names or any(fnmatchcase(name, pattern) for pattern in reading.names):
             raise NotProved(f"it would read {name}, which may hold secrets")
+
+
+def _check_tracked(reading: Reading, folder: str) -> None:
+    """Whether git, asked for changes or lines of any files, could print those of one that holds secrets."""
+    named = [path for word in reading.revisions for path in _matches(word, folder)]
+    below = [os.path.normpath(path) for path in named if os.path.lexists(path) or set(path) & {"*", "?"}]
+    for path, unchanged in tracked_secrets(folder):
+        is_meant = not below or any(is_inside(path, place) or fnmatchcase(path, place) for place in below)
+        left_out = unchanged and reading.prints == "changed" and len(below) >= len(reading.revisions)
+        if is_meant and not left_out:
+            raise NotProved(f"it may print {os.path.basename(path)}, which may hold secrets")
 
 
 def _canonical(path: str) -> str:

@@ -193,3 +193,19 @@ def test_what_find_runs_on_files_is_asked_about_where_these_hold_secrets(changin
     (changing.root / "src/.env").write_text("KEY=1\n")
     assert not changing.runs(line) and not changing.runs("find . -type f ! -name '*.py' -exec cat {} +")
     assert changing.runs("find . -type f -name '*.py' -exec cat {} +")
+
+
+def test_what_git_prints_of_a_tracked_file_with_secrets_is_asked_about(changing: ReadingProject) -> None:
+    lines = ("git diff HEAD", "git show", "git log -p -1", "git grep x", "git diff --cached", "git show -p")
+    free = ("git diff --stat HEAD", "git log", "git show --stat", "git diff HEAD -- src", "git show @:a.py")
+    (changing.root / ".env.example").write_text("KEY=\n")
+    changing.git("add", ".")
+    assert all(map(changing.runs, (*lines, *free)))
+    (changing.root / ".env").write_text("KEY=1\n")
+    changing.git("add", ".env")
+    assert [line for line in lines if changing.runs(line)] == []
+    more = ("git diff", "git grep -l x", "git grep x -- src", "git grep x -- '*.py'", "git status")
+    assert [line for line in (*free, *more) if not changing.runs(line)] == []
+    assert changing.runs("git show", "git show"), "a rule for it counts"
+    (changing.root / ".env").write_text("KEY=22\n")
+    assert not changing.runs("git diff") and not changing.runs("git diff", folder="src")
