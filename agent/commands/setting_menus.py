@@ -37,10 +37,10 @@ MODE_WORDS: dict[str, str] = {
 # Of the modes in which it matters that there is no wall around commands.
 OPEN_MODE_WORDS: dict[str, str] = {
     "manual": "asks before edits, and before a command that does more than read",
-    "acceptEdits": "edits files of the project without a question; asks before a command as manual does",
+    "acceptEdits": "edits files of the project unasked; asks before commands as manual does",
     "bypassPermissions": "asks only about what cannot be made good",
 }
-CHANGE_HINT = "/permissions allow RULE, deny RULE, remove RULE, mode NAME; explain LINE tells about a command"
+CHANGE_HINT = "/permissions allow, deny or remove RULE; mode NAME; explain LINE"
 
 
 def model_menu(catalog: ModelCatalog, now: ModelFacts) -> Menu:
