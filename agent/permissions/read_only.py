@@ -17,8 +17,8 @@ from .allow_rules import Trap
 from .compound_lines import Piece, PossibleCommand, StepReader, parse_steps
 from .option_syntax import NotProved, SetTrap
 from .reading_git import reading_of_git
-from .reading_languages import BUILTINS, LANGUAGES, SHOWN_VARIABLES
-from .reading_programs import Reading, reading_of_tabled, reading_of_version
+from .reading_languages import BUILTINS, LANGUAGES, reading_of_xargs
+from .reading_programs import SHOWN_VARIABLES, Reading, reading_of_tabled, reading_of_version
 from .shell_syntax import Glob, Words, parse_joined_commands
 
 # What else the shell does by itself, bash(1). Behind one of these words may mean anything.
@@ -199,6 +199,7 @@ class _Shell:
     `alone` tells that nothing else runs than what only reads,
     `changed` names a builtin behind which words may mean anything; `certain` tells that each command of the
     list so far was joined by `&&`; `before` is where it was before a `cd` that was sure to succeed.
+    `joint` and `last` are what stands before the `current` command.
     """
 
     surroundings: Surroundings
@@ -208,12 +209,16 @@ class _Shell:
     certain: bool = True
     changed: str = ""
     before: set[str] = field(default_factory=set)
+    joint: str = ""
+    last: Words = field(default_factory=list)
+    current: Words = field(default_factory=list)
 
     def doubt_about(self, joint: str, words: Words, then: str, *, is_sure: bool = True) -> str:
         """Why the next command is not known to only read; "" if it is.
 
         `then` is the joint behind it; `is_sure` tells that it stands in no loop, condition or subshell.
         """
+        self.joint, self.last, self.current = joint, self.current, words
         in_shell = is_sure and joint != "|" and then not in ("|", "||")
         if joint in ("", ";", "\n"):
             self.certain = True
@@ -253,7 +258,9 @@ class _Shell:
         before_end = words[: words.index("--")] if "--" in words else words
         if not self.alone and any(isinstance(w, Glob) and w.startswith(("*", "?", "[")) for w in before_end):
             raise NotProved("a file may come that is named like an option")
-        reading = reading_of(words)
+        behind_find = self.joint == "|" and self.last[:1] == ["find"] and not isinstance(self.last[0], Glob)
+        is_xargs = words[0] == "xargs" and behind_find and not any(isinstance(word, Glob) for word in words)
+        reading = reading_of_xargs(words[1:], self.last) if is_xargs else reading_of(words)
         for folder in self.here:
             self.surroundings.check(reading, folder)
 

@@ -10,7 +10,7 @@ from itertools import pairwise, takewhile
 from tools.files.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
-from .reading_programs import Reading, globs_of, reading_of_tabled
+from .reading_programs import SHOWN_VARIABLES, Reading, globs_of, reading_of_tabled
 from .risky_options import SED_OPTIONS, awk_only_reads, only_prints, writes_only_output
 from .shell_syntax import Glob
 
@@ -50,6 +50,8 @@ _UNIQ = Options(
 _RUN_ON_FOUND = word_set(
     "cat head tail wc ls stat du grep sed md5sum sha1sum sha256sum basename dirname realpath nl cut"
 )
+_PLAIN_TOP = r"(?a:[-\w./]+)"
+_XARGS_WORD = r"(?a:-0|-r|-n\d+)"
 _DATE = Options("uR", "d", "I", words="utc universal rfc-email iso-8601=? date= rfc-3339=")
 _FIND_TESTS = word_set(
     "-print -print0 -ls -prune -depth -d -mount -xdev -daystart -true -false -empty -executable -readable"
@@ -82,14 +84,6 @@ _XXD_VALUES = {f"-{letter}": r"(?a:[-+]{0,2}(?:0x[\da-fA-F]+|\d+))" for letter i
 _TESTS_OF_FILES = word_set("-b -c -d -e -f -g -h -k -L -N -O -G -p -r -s -S -u -w -x")
 _COMPARISONS_OF_FILES = word_set("-nt -ot -ef")
 _TESTS_OF_VARIABLES = word_set("-v -R")  # which run what stands in a subscript
-# Variables whose values are no secrets: where programs and folders are, who one is, how text is shown.
-SHOWN_VARIABLES = word_set(
-    "PATH HOME USER LOGNAME SHELL PWD OLDPWD LANG LANGUAGE LC_ALL LC_CTYPE TERM COLORTERM TZ HOSTNAME EDITOR"
-    " VISUAL PAGER TMPDIR VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV GOPATH GOROOT GOBIN JAVA_HOME CARGO_HOME"
-    " RUSTUP_HOME NVM_DIR NODE_ENV PYENV_ROOT PYTHONPATH MANPATH XDG_CONFIG_HOME XDG_CACHE_HOME XDG_DATA_HOME"
-    " XDG_STATE_HOME DISPLAY COLUMNS LINES SHLVL UID EUID PPID BASH BASH_VERSION RANDOM SECONDS LINENO OSTYPE"
-    " HOSTTYPE MACHTYPE CI"
-)
 _PRINTF_DIRECTIVE = r"(?a:%(?:%|[-+ #0]*\d*(?:\.\d+)?[sdiuxXocbqfeEgG]))"
 _DURATION = r"(?a:\d+(?:\.\d+)?[smhd]?)"
 _SHELL_OPTIONS = r"[-+][eux]*o?"
@@ -230,6 +224,21 @@ def _find(arguments: Sequence[str]) -> Reading:
         elif word not in _FIND_TESTS:
             raise NotProved(f"find {word} is not known to only read")
     return Reading("find", paths=tuple(paths), runs=_runs_on_found(run, arguments))
+
+
+def reading_of_xargs(arguments: Sequence[str], found: Sequence[str]) -> Reading:
+    """What xargs reads behind `find` with the words `found`, which prints names alone."""
+    at = len([*takewhile(lambda word: re.fullmatch(_XARGS_WORD, word), arguments)])
+    by_nul = "-0" in arguments[:at]
+    tops = takewhile(lambda word: not word.startswith(("-", "(", "!")), found[1:])
+    if not by_nul and not all(re.fullmatch(_PLAIN_TOP, word) for word in tops):
+        raise NotProved("xargs may take a name for several names")
+    if not set(found[1:]).isdisjoint(("-printf", "-ls", "-exec")) or ("-print0" in found) is not by_nul:
+        raise NotProved("what xargs is given is not known")
+    reads = _runs_on_found([[*arguments[at:], "{}"]] if arguments[at:] else [[""]], found[1:])
+    if any(read.program in ("sed", "tail") for read in reads):
+        raise NotProved("names may be taken for options")
+    return Reading("xargs", runs=tuple(replace(read, unbroken=not by_nul) for read in reads))
 
 
 def _command_for_each(waiting: list[str]) -> list[str]:

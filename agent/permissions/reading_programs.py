@@ -25,6 +25,7 @@ class Reading:
     paths      that it names
     places     paths of which it asks only what there is, not what it holds
     trees      folders of which it reads the files; with `follows` also those that links there lead to
+    unbroken   whether the names there have to be such as xargs does not split
     visible    whether it passes hidden files there over
     names      globs of the names that it reads there; () for all
     left_out   globs of the names that it does not
@@ -43,6 +44,7 @@ class Reading:
     places: tuple[str, ...] = ()
     trees: tuple[str, ...] = ()
     follows: bool = False
+    unbroken: bool = False
     visible: bool = False
     names: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -172,6 +174,14 @@ _OF_NOTHING: Mapping[str, Options] = {
     "netstat": Options("tulnpaer46", words="tcp udp listening numeric programs all"),
 }
 _TABLED: Mapping[str, Options] = {**_OF_FILES, **_OF_WORDS, **_OF_NOTHING}
+# Variables whose values are no secrets: where programs and folders are, who one is, how text is shown.
+SHOWN_VARIABLES = word_set(
+    "PATH HOME USER LOGNAME SHELL PWD OLDPWD LANG LANGUAGE LC_ALL LC_CTYPE TERM COLORTERM TZ HOSTNAME EDITOR"
+    " VISUAL PAGER TMPDIR VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV GOPATH GOROOT GOBIN JAVA_HOME CARGO_HOME"
+    " RUSTUP_HOME NVM_DIR NODE_ENV PYENV_ROOT PYTHONPATH MANPATH XDG_CONFIG_HOME XDG_CACHE_HOME XDG_DATA_HOME"
+    " XDG_STATE_HOME DISPLAY COLUMNS LINES SHLVL UID EUID PPID BASH BASH_VERSION RANDOM SECONDS LINENO OSTYPE"
+    " HOSTTYPE MACHTYPE CI"
+)
 # Programs that tell their version before they read anything of the project, and what they are asked by beside
 # `--version`. Those that first choose which edition to run, as a file of the project says, or run what one
 # names (yarn, gradle, mvn, bundle, dotnet, pytest, flake8), are not among them.

@@ -129,8 +129,10 @@ class ProjectSurroundings(ProjectPrograms):
         while waiting:
             for entry in _entries(waiting.popleft()):
                 count += 1
+                if reading.unbroken and not _UNBROKEN_NAME.fullmatch(entry.name):
+                    raise NotProved(f"xargs may take {entry.name} for several names")
                 if count > _MAX_SEARCHED:
-                    if reading.follows:
+                    if reading.follows or reading.unbroken:
                         raise NotProved("there are too many files to look where links among them lead")
                     return
                 if reading.visible and entry.name.startswith("."):

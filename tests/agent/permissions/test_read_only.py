@@ -209,3 +209,12 @@ def test_what_git_prints_of_a_tracked_file_with_secrets_is_asked_about(changing:
     assert changing.runs("git show", "git show"), "a rule for it counts"
     (changing.root / ".env").write_text("KEY=22\n")
     assert not changing.runs("git diff") and not changing.runs("git diff", folder="src")
+
+
+def test_names_that_xargs_would_split_are_asked_about(changing: ReadingProject) -> None:
+    lines = ("find . -type f | xargs cat", "find . -type f -print0 | xargs -0 cat")
+    assert all(map(changing.runs, lines))
+    (changing.root / "src/a etc").touch()
+    assert [changing.runs(line) for line in lines] == [False, True]
+    (changing.root / "src/.env").write_text("KEY=1\n")
+    assert not any(map(changing.runs, lines))
