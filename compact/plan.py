@@ -63,19 +63,13 @@ class Situation:
     worked_out: WorkedOut = field(default_factory=lambda: WorkedOut(), compare=False)
     view: View = field(init=False, compare=False)  # the conversation as the model sees it
     slope: float = field(init=False, compare=False)  # the model's tokens for each token of our count
-    _tokens: list[int] = field(init=False, compare=False, default_factory=list)  # once they were asked for
+    tokens: int = field(init=False, compare=False)  # the model's tokens of the next prompt
 
     def __post_init__(self) -> None:
         view, slope = self.folded.view, self.calibration.slope
-        for name, value in (("view", view), ("slope", slope)):
+        tokens = context_tokens(self.folded, self.overhead, self.calibration)
+        for name, value in (("view", view), ("slope", slope), ("tokens", tokens)):
             object.__setattr__(self, name, value)
-
-    @property
-    def tokens(self) -> int:
-        """The model's tokens of the next prompt, worked out when they are first asked for."""
-        if not self._tokens:
-            self._tokens.append(context_tokens(self.folded, self.overhead, self.calibration))
-        return self._tokens[0]
 
     @property
     def trigger_tokens(self) -> int:
