@@ -168,10 +168,10 @@ def _awk(arguments: Sequence[str]) -> Reading:
 
 def _xxd(arguments: Sequence[str]) -> Reading:
     """`-r` writes, and so does a second operand."""
-    files, waiting = [], list(reversed(arguments))
+    files, waiting = list[str](), list(reversed(arguments))
     while waiting:
         word = waiting.pop()
-        if not word.startswith("-"):
+        if files or not word.startswith("-"):  # behind a file nothing is an option
             files.append(word)
         elif re.fullmatch(_XXD_VALUES.get(word, ""), waiting[-1] if waiting else "-") and word in _XXD_VALUES:
             waiting.pop()
