@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise, takewhile
 
 from tools.files.text_encoding import word_set
 
@@ -58,6 +57,7 @@ _FIND_TESTS = word_set(
     " -writable -not -and -or -a -o ! ( ) , -nouser -nogroup -quit -noleaf -ignore_readdir_race"
     " -noignore_readdir_race -warn -nowarn"
 )
+_FIND_CHOICES = word_set("-o -or ! -not ,")  # with them not all tests hold for what is found
 _FIND_VALUED = word_set(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -size -mtime"
     " -atime -ctime -mmin -amin -cmin -maxdepth -mindepth -user -group -uid -gid -perm -links -inum"
@@ -111,9 +111,12 @@ def _rg(arguments: Sequence[str]) -> Reading:
         return Reading("rg", paths=tuple(split.operands))
     files = _behind_pattern(split, "e", "regexp")
     unrestricted = len(split.values("u", "unrestricted"))
-    return Reading(
-        "rg", paths=files, trees=files or (".",), visible=unrestricted < 2 and not split.has(".", "hidden")
-    )
+    # A glob of what is searched counts for hidden files too.
+    wanted = tuple(word for word in split.values("g", "glob") if not word.startswith("!"))
+    shown = unrestricted > 1 or split.has(".", "hidden", "iglob", "glob-case-insensitive")
+    visible = not wanted and not shown
+    names = () if shown else wanted
+    return Reading("rg", paths=files, trees=files or (".",), visible=visible, names=names)
 
 
 def _behind_pattern(split: SplitArguments, *naming: str) -> tuple[str, ...]:
@@ -205,11 +208,13 @@ def _date(arguments: Sequence[str]) -> Reading:
 def _find(arguments: Sequence[str]) -> Reading:
     waiting = list(reversed(arguments))
     paths: list[str] = []
-    run: list[list[str]] = []
+    tests: list[tuple[str, str]] = []
+    run: list[tuple[list[str], Sequence[tuple[str, str]]]] = []
     while waiting and waiting[-1] in ("-H", "-P"):
         waiting.pop()
     while waiting and not waiting[-1].startswith(("-", "(", "!", ",")):
         paths.append(waiting.pop())
+    tops = tuple(paths) or (".",)
     while waiting:
         word = waiting.pop()
         if isinstance(word, Glob) or (word in _FIND_VALUED | _FIND_PATHS and not waiting):
@@ -219,11 +224,16 @@ def _find(arguments: Sequence[str]) -> Reading:
             if isinstance(value, Glob):
                 raise NotProved(f"{value} may be replaced with options of find: put it in quotes")
             paths += [value] if word in _FIND_PATHS else []
+            tests.append((word, value))
         elif word == "-exec":
-            run.append(_command_for_each(waiting))
-        elif word not in _FIND_TESTS:
+            run.append((_command_for_each(waiting), tuple(tests)))
+        elif word in _FIND_TESTS:
+            tests.append((word, ""))
+        else:
             raise NotProved(f"find {word} is not known to only read")
-    return Reading("find", paths=tuple(paths), runs=_runs_on_found(run, arguments))
+    all_hold = _FIND_CHOICES.isdisjoint(word for word, _ in tests)
+    runs = (_run_on_found(command, tops, before if all_hold else ()) for command, before in run)
+    return Reading("find", paths=tuple(paths), runs=tuple(runs))
 
 
 def reading_of_xargs(arguments: Sequence[str], found: Sequence[str]) -> Reading:
@@ -252,27 +262,27 @@ def _command_for_each(waiting: list[str]) -> list[str]:
     return found
 
 
-def _runs_on_found(commands: Sequence[list[str]], arguments: Sequence[str]) -> tuple[Reading, ...]:
-    """What programs read that find runs on what it finds below its folders, which begin every name."""
-    tops = tuple(takewhile(lambda word: not word.startswith(("-", "(", "!", ",")), arguments)) or (".",)
-    named = [value for word, value in pairwise(arguments) if word == "-name"]
-    only = len(named) == 1 and {"-o", "-or", "!", "-not", ","}.isdisjoint(arguments)
-    files = ("-type", "f") in pairwise(arguments) and {"-o", "-or", "!", "-not", ","}.isdisjoint(arguments)
-    found = []
-    for program, *words in commands:
-        if program not in _RUN_ON_FOUND or any("{}" in word and word != "{}" for word in words):
-            raise NotProved(f"find -exec {program} is not known to only read")
-        read = LANGUAGES[program](words) if program in LANGUAGES else reading_of_tabled(program, words)
-        if read is None or globs_of(words):
-            raise NotProved(f"find -exec {program} is not known to only read")
-        looked_into = "{}" in (*read.paths, *read.trees)
-        paths = tuple(word for word in read.paths if word != "{}")
-        trees = tuple(word for word in read.trees if word != "{}")
-        if looked_into:
-            trees, names = (*trees, *tops), tuple(named) if only and not trees else ()
-            read = replace(read, names=names, left_out=(), visible=False, follows=not files)
-        found.append(replace(read, paths=paths, trees=trees))
-    return tuple(found)
+def _run_on_found(command: Sequence[str], tops: Sequence[str], tests: Sequence[tuple[str, str]]) -> Reading:
+    """What a program reads that find runs on what it finds below the folders `tops`.
+
+    `tests` are (test, value) of those that hold for all that it is run on.
+    """
+    program, *words = command
+    if program not in _RUN_ON_FOUND or any("{}" in word and word != "{}" for word in words):
+        raise NotProved(f"find -exec {program} is not known to only read")
+    read = LANGUAGES[program](words) if program in LANGUAGES else reading_of_tabled(program, words)
+    if read is None or globs_of(words):
+        raise NotProved(f"find -exec {program} is not known to only read")
+    files = ("-type", "f") in tests
+    named = tuple(value for word, value in tests if word == "-name")[:1]
+    paths = tuple(word for word in read.paths if word != "{}")
+    trees = tuple(word for word in read.trees if word != "{}")
+    if "{}" in (*read.paths, *read.trees):
+        looks_below = "{}" in read.trees and not files
+        names = () if trees or looks_below else named
+        trees = (*trees, *tops)
+        read = replace(read, names=names, left_out=(), visible=False, follows=not files)
+    return replace(read, paths=paths, trees=trees)
 
 
 def _ps(arguments: Sequence[str]) -> Reading:

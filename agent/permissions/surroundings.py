@@ -39,6 +39,7 @@ _ENDINGS_OF_SECRETS = (
     *(".pem", ".key", ".p8", ".p12", ".pfx", ".ppk", ".kdbx", ".agekey"),
     *(".json", ".yml", ".yaml", ".toml"),
 )
+_ODD_PATTERN = re.compile(r"[\\/{]|\[[\^:.=]")  # means something else to programs than it does here
 _UNSEARCHED = word_set(".git .transcripts .task_outputs")
 
 
@@ -152,9 +153,10 @@ class ProjectSurroundings(ProjectPrograms):
         may_be_secret = name[0] in "._iI" or name.lower().endswith(_ENDINGS_OF_SECRETS)
         if not may_be_secret or name.lower() in _PASSED_BY or not is_protected(entry.path, "read"):
             return
-        if any(fnmatchcase(name, pattern) for pattern in reading.left_out):
+        if any(fnmatchcase(name, each) and not _ODD_PATTERN.search(each) for each in reading.left_out):
             return
-        if not reading.names or any(fnmatchcase(name, pattern) for pattern in reading.names):
+        may_match = (fnmatchcase(name, each) or _ODD_PATTERN.search(each) for each in reading.names)
+        if not reading.names or any(may_match):
             raise NotProved(f"it would read {name}, which may hold secrets")
 
 

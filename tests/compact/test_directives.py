@@ -916,9 +916,10 @@ def test_the_next_step_of_a_reply_that_acts_is_no_promise(sentence):
 
 @pytest.mark.timeout(20)  # a pattern that goes back takes minutes
 @pytest.mark.parametrize(
-    "piece", ["a", "a ", "a, ", "and ", "1. ", "- ", "“", "no ", "- (", "```\n", "\n", "a\n", "I will ", "。"]
+    "piece",
+    ["a", "[a", "a ", "a, ", "and ", "1. ", "- ", "“", "no ", "- (", "```\n", "\n", "a\n", "I will ", "。"],
 )
 def test_no_text_takes_long(piece):
-    text = piece * (60_000 // len(piece))
+    text = piece * (100_000 // len(piece))
     weighed_sentences(text)
     list(commitments(text, acts=False))

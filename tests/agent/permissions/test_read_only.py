@@ -75,6 +75,40 @@ def test_a_search_through_folders_is_asked_about_where_files_with_secrets_lie(
     assert changing.runs("grep -r x .")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "find . -printf -name -exec cat {} +",
+        "find . -exec cat {} + -name '*.py'",
+        "find . -name src -exec grep -r x {} +",
+        r"find . -name '\.env' -exec cat {} +",
+        "find . -name '[^a]env' -exec cat {} +",
+        "find . -name '[[:punct:]]env' -exec cat {} +",
+        r"grep -r --include='\.env' x .",
+        "grep -r --include='[^a]env' x .",
+        "grep -r --exclude='[^.]env' x .",
+        "rg x -g .env",
+        "rg x -g '{.env,a}'",
+        "rg x --glob='*'",
+        "rg x --iglob='*.ENV'",
+    ],
+)
+def test_a_pattern_that_lets_a_search_into_secrets_is_asked_about(
+    changing: ReadingProject, line: str
+) -> None:
+    assert changing.runs(line)
+    (changing.root / "src/.env").write_text("KEY=1\n")
+    assert not changing.runs(line)
+    free = ("find . -name '*.py' -exec cat {} +", "grep -r --include='*.[ch]' x .", "rg x -g '*.py' -g '!b*'")
+    assert [other for other in free if not changing.runs(other)] == []
+
+
+def test_a_test_behind_what_find_runs_holds_for_none_of_it(changing: ReadingProject) -> None:
+    (changing.root / "src/outside").symlink_to("/etc/passwd")
+    assert changing.runs("find . -type f -exec cat {} +")
+    assert not changing.runs("find . -exec cat {} + -type f")
+
+
 def test_private_keys_are_asked_about_also_where_git_shows_them(changing: ReadingProject) -> None:
     key = "-----BEGIN PRIVATE KEY-----\n"
     public = "-----BEGIN CERTIFICATE-----\n"
