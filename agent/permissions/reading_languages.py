@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from tools.files.text_encoding import word_set
 
@@ -245,7 +246,9 @@ def reading_of_xargs(arguments: Sequence[str], found: Sequence[str]) -> Reading:
         raise NotProved("xargs may take a name for several names")
     if not set(found[1:]).isdisjoint(("-printf", "-ls", "-exec")) or ("-print0" in found) is not by_nul:
         raise NotProved("what xargs is given is not known")
-    reads = _runs_on_found([[*arguments[at:], "{}"]] if arguments[at:] else [[""]], found[1:])
+    if not {"-print", "-print0"}.isdisjoint(found[1:-1]) or not {";", "{}"}.isdisjoint(arguments):
+        raise NotProved("what xargs is given is not known")  # a test behind -print holds for none of it
+    reads = _find([*found[1:], "-exec", *(arguments[at:] or [""]), "{}", ";"]).runs
     if any(read.program in ("sed", "tail") for read in reads):
         raise NotProved("names may be taken for options")
     return Reading("xargs", runs=tuple(replace(read, unbroken=not by_nul) for read in reads))

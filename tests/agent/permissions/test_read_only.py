@@ -81,6 +81,7 @@ def test_a_search_through_folders_is_asked_about_where_files_with_secrets_lie(
         "find . -printf -name -exec cat {} +",
         "find . -exec cat {} + -name '*.py'",
         "find . -name src -exec grep -r x {} +",
+        "find . -name '[^a]env' -print0 | xargs -0 cat",
         r"find . -name '\.env' -exec cat {} +",
         "find . -name '[^a]env' -exec cat {} +",
         "find . -name '[[:punct:]]env' -exec cat {} +",
