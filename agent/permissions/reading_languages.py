@@ -10,7 +10,7 @@ from itertools import takewhile
 from tools.files.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
-from .reading_programs import SHOWN_VARIABLES, Reading, globs_of, reading_of_tabled
+from .reading_programs import SHOWN_VARIABLES, Reading, globs_of, reading_of_tabled, reading_of_xxd
 from .risky_options import SED_OPTIONS, awk_only_reads, only_prints, writes_only_output
 from .shell_syntax import Glob
 
@@ -80,8 +80,6 @@ _PS_FORMAT = rf"{_PS_COLUMN}(?::\d+)?=?(?:,{_PS_COLUMN}(?::\d+)?=?)*"
 _PS_FORMAT_OPTION = r"[auxwfjl]*o|-[AadefFHlLjwT]*o"
 _AWK = Options("", "Fv")
 _AWK_VARIABLE = r"(?a:[a-z]\w*=.*)"
-_XXD_WORD = r"(?a:-(?:[abCeEiu]|ps?|[cgls]\d+))"
-_XXD_VALUES = {f"-{letter}": r"(?a:[-+]{0,2}(?:0x[\da-fA-F]+|\d+))" for letter in "cglso"}
 _TESTS_OF_FILES = word_set("-b -c -d -e -f -g -h -k -L -N -O -G -p -r -s -S -u -w -x")
 _COMPARISONS_OF_FILES = word_set("-nt -ot -ef")
 _TESTS_OF_VARIABLES = word_set("-v -R")  # which run what stands in a subscript
@@ -168,22 +166,6 @@ def _awk(arguments: Sequence[str]) -> Reading:
     if any("=" in word for word in files):
         raise NotProved("an operand of awk may set a variable")
     return Reading("awk", paths=tuple(word for word in files if word != "-"))
-
-
-def _xxd(arguments: Sequence[str]) -> Reading:
-    """`-r` writes, and so does a second operand."""
-    files, waiting = list[str](), list(reversed(arguments))
-    while waiting:
-        word = waiting.pop()
-        if files or not word.startswith("-"):  # behind a file nothing is an option
-            files.append(word)
-        elif re.fullmatch(_XXD_VALUES.get(word, ""), waiting[-1] if waiting else "-") and word in _XXD_VALUES:
-            waiting.pop()
-        elif not re.fullmatch(_XXD_WORD, word):
-            raise NotProved(f"xxd {word} is not known to only read")
-    if len(files) > 1 or globs_of(files):
-        raise NotProved("xxd writes its second file")
-    return Reading("xxd", paths=tuple(files))
 
 
 def _printenv(arguments: Sequence[str]) -> Reading:
@@ -387,7 +369,7 @@ LANGUAGES: Mapping[str, Callable[[Sequence[str]], Reading]] = {
     "rg": _rg,
     "sed": _sed,
     "awk": _awk,
-    "xxd": _xxd,
+    "xxd": reading_of_xxd,
     "printenv": _printenv,
     "jq": _jq,
     "uniq": _uniq,

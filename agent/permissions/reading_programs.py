@@ -173,6 +173,8 @@ _OF_NOTHING: Mapping[str, Options] = {
     "ss": Options("tulnpaxoime46H", words="tcp udp listening numeric processes all unix no-header"),
     "netstat": Options("tulnpaer46", words="tcp udp listening numeric programs all"),
 }
+_XXD_WORD = r"(?a:-(?:[abCeEiu]|ps?|[cgls]\d+))"
+_XXD_VALUES = {f"-{letter}": r"(?a:[-+]{0,2}(?:0x[\da-fA-F]+|\d+))" for letter in "cglso"}
 _TABLED: Mapping[str, Options] = {**_OF_FILES, **_OF_WORDS, **_OF_NOTHING}
 # Variables whose values are no secrets: where programs and folders are, who one is, how text is shown.
 SHOWN_VARIABLES = word_set(
@@ -233,6 +235,22 @@ def _numbered(program: str, arguments: Sequence[str]) -> Sequence[str]:
 def globs_of(words: Sequence[str]) -> tuple[str, ...]:
     """Words that are not read as files but may be replaced with names of files."""
     return tuple(word for word in words if isinstance(word, Glob))
+
+
+def reading_of_xxd(arguments: Sequence[str]) -> Reading:
+    """`-r` writes, and so does a second operand."""
+    files, waiting = list[str](), list(reversed(arguments))
+    while waiting:
+        word = waiting.pop()
+        if files or not word.startswith("-"):  # behind a file nothing is an option
+            files.append(word)
+        elif re.fullmatch(_XXD_VALUES.get(word, ""), waiting[-1] if waiting else "-") and word in _XXD_VALUES:
+            waiting.pop()
+        elif not re.fullmatch(_XXD_WORD, word):
+            raise NotProved(f"xxd {word} is not known to only read")
+    if len(files) > 1 or globs_of(files):
+        raise NotProved("xxd writes its second file")
+    return Reading("xxd", paths=tuple(files))
 
 
 def reading_of_version(program: str, arguments: Sequence[str]) -> Reading | None:
