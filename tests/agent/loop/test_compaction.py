@@ -288,7 +288,7 @@ def test_a_return_after_the_cache_has_expired_is_billed_once_before_it_is_sent(
         tokens, dollars = re.search(
             r"^the cache has expired: .* writes ([\d,]+) tokens anew, ~\$([\d.]+)", told
         ).groups()
-        assert ("Ctrl-C" in told) == attended
+        assert ("an interrupt and /compact" in told) == attended
         usage = w.session.folded.last_reply.usage
         assert abs(int(tokens.replace(",", "")) - usage.prompt) < 0.05 * usage.prompt
         prices = w.context.compaction.prices
