@@ -6,13 +6,11 @@ import re
 from collections.abc import Callable
 from itertools import takewhile
 
-from .launches import (
+from .launcher_tables import (
     COMMAND_OPTIONS,
-    ENV_ASSIGNMENT,
     ENVIRONMENT_SETTERS,
     EVALUATORS,
     FILE_RUNNERS,
-    INPUT_FILE,
     INTERPRETERS,
     LAUNCHING_WORDS,
     QUIET,
@@ -20,14 +18,18 @@ from .launches import (
     SCRIPT_JOINERS,
     SCRIPT_OPTIONS,
     SHELLS,
-    Launch,
     Launcher,
+    launcher_of,
+)
+from .launches import (
+    ENV_ASSIGNMENT,
+    INPUT_FILE,
+    Launch,
     Script,
     add_commands,
     command_starts,
     is_open,
     is_unknown,
-    launcher_of,
     option_values,
     program_name,
     quoted,

@@ -5,20 +5,17 @@ What the words tell is decided here; what files and programs they mean is asked 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Protocol
 
 from tools.files.text_encoding import word_set
 
 from .allow_rules import Trap
-from .compound_lines import Piece, PossibleCommand, StepReader, parse_steps
 from .option_syntax import NotProved, SetTrap
 from .reading_git import reading_of_git
-from .reading_languages import BUILTINS, LANGUAGES, reading_of_xargs
-from .reading_programs import SHOWN_VARIABLES, Reading, reading_of_tabled, reading_of_version
+from .reading_languages import BUILTINS, LANGUAGES
+from .reading_programs import Reading, reading_of_tabled, reading_of_version
 from .shell_syntax import Glob, Words, parse_joined_commands
 
 # What else the shell does by itself, bash(1). Behind one of these words may mean anything.
@@ -35,12 +32,6 @@ _LOOKING = word_set(
 )
 _PROGRAM_FOLDERS = ("/usr/bin/", "/bin/", "/usr/local/bin/", "/opt/homebrew/bin/")
 _ALSO_PROGRAMS = word_set("echo printf pwd true false test [")
-# What only prints or compares its words, whatever they are, and programs for which some places are free.
-_TAKING_ANY_WORDS = word_set("echo : true false basename dirname")
-_SHOWN = SHOWN_VARIABLES | {"?", "#", "$", "!", "0"}
-_UNBROKEN = re.compile(r"[\w./:,+%@^=-]+", re.ASCII)  # no shell splits it, or takes it for a pattern
-_COMPARES = word_set("= == != -eq -ne -lt -le -gt -ge")
-_MAX_MEANINGS = 60  # of one command, by the values of its variables
 _MAX_POSSIBLE_FOLDERS = 8  # in which a command may be run, after several `cd` that may have failed
 
 
@@ -52,12 +43,6 @@ class Surroundings(Protocol):
 
     def folder_below(self, folder: str, path: str) -> str:
         """Where `cd PATH` leads from `folder`: a real path within the project."""
-
-    def is_exported(self, name: str) -> bool:
-        """Whether a variable is one of the environment, which programs would see changed."""
-
-    def check_unbroken(self, glob: Glob, folder: str) -> None:
-        """Whether what the shell puts in place of a glob stays one word each time it is read."""
 
     def can_enter(self, folder: str) -> bool:
         """Whether `cd` to this folder succeeds as things are."""
@@ -72,7 +57,7 @@ def prove_line(line: str, folder: str, surroundings: Surroundings) -> list[tuple
     """
     joined = parse_joined_commands(line)
     if joined is None:
-        return _prove_steps(line, folder, surroundings)
+        return None
     for alone in (True, False):
         shell = _Shell(surroundings, {folder}, {folder}, alone)
         behind = [*(joint for joint, _ in joined[1:]), ""]
@@ -83,115 +68,6 @@ def prove_line(line: str, folder: str, surroundings: Surroundings) -> list[tuple
     return found
 
 
-def _prove_steps(line: str, folder: str, surroundings: Surroundings) -> list[tuple[Words, str]] | None:
-    """As `prove_line`, where the line holds loops, conditions or variables; None without a proof for all."""
-    reader = parse_steps(line)
-    if reader is None or any(map(surroundings.is_exported, (*reader.values, "BASH_FUNC_read%%"))):
-        return None
-    shell = _Shell(surroundings, {folder}, {folder}, alone=True)
-    found: list[tuple[Words, str]] = []
-    try:
-        meant = Meanings(reader)
-        for step in reader.steps:
-            for words, split in meant.of(step):
-                if shell.doubt_about(step.joint, words, step.then, is_sure=step.sure):
-                    return None
-                for glob in split:
-                    for place in shell.here:
-                        surroundings.check_unbroken(glob, place)
-                found.append((words, ""))
-    except NotProved:
-        return None
-    return found
-
-
-class _Unknown(str):
-    """A word that is not known; several words where it is not `quoted`."""
-
-    __slots__ = ("quoted",)
-
-    quoted: bool
-
-
-class Meanings:
-    """The words that steps may have: for each variable, each value that the line gives it, and none."""
-
-    def __init__(self, reader: StepReader) -> None:
-        self.values: Mapping[str, list[str | None]] = {
-            name: ["", *(None if value is None else self._value(value) for value in values)]
-            for name, values in reader.values.items()
-        }
-
-    def of(self, step: PossibleCommand) -> Iterator[tuple[Words, list[Glob]]]:
-        """(words, globs among them that the shell reads once more) of a command."""
-        named = {piece.text for word in step.words for piece in word if piece.kind == "variable"}
-        names = sorted(named & self.values.keys())
-        if not named - self.values.keys() <= _SHOWN:
-            raise NotProved("a variable has no value that is known")
-        choices = [self.values[name] for name in names]
-        for count, values in enumerate(product(*choices)):
-            if count >= _MAX_MEANINGS:
-                raise NotProved("it may mean too much")
-            split: list[Glob] = []
-            meant = dict(zip(names, values, strict=True))
-            words = [(word, self._word(word, meant, split)) for word in step.words]
-            kept = [text for word, text in words if text or not _may_vanish(word)]
-            yield _without_unknown(kept), split
-
-    def _value(self, pieces: Sequence[Piece]) -> str | None:
-        word = self._word(pieces, {}, []) if all(piece.kind != "variable" for piece in pieces) else None
-        return None if isinstance(word, _Unknown) else word
-
-    def _word(self, pieces: Sequence[Piece], meant: Mapping[str, str | None], split: list[Glob]) -> str:
-        text = pattern = ""
-        is_glob, unknown, quoted = False, False, True
-        for piece in pieces:
-            value = meant.get(piece.text) if piece.kind == "variable" else piece.text
-            is_value = piece.kind == "variable"
-            if value is None or piece.kind == "unknown":
-                unknown, quoted = True, quoted and piece.quoted
-                continue
-            if is_value and not piece.quoted:
-                self._check_unquoted(value, split)
-            is_glob = is_glob or piece.kind == "glob" or (is_value and isinstance(value, Glob))
-            text += value
-            literal = re.sub(r"([*?[])", r"[\1]", value)
-            pattern += value if piece.kind == "glob" else getattr(value, "pattern", literal)
-        if unknown:
-            word = _Unknown("x")
-            word.quoted = quoted and not is_glob
-            return word
-        return Glob(text, pattern) if is_glob else text
-
-    def _check_unquoted(self, value: str, split: list[Glob]) -> None:
-        if isinstance(value, Glob):
-            split.append(value)
-        elif value and not _UNBROKEN.fullmatch(value):
-            raise NotProved("a value may be several words")
-
-
-def _may_vanish(word: Sequence[Piece]) -> bool:
-    """Whether the word is none where its variables have no values."""
-    return all(piece.kind == "variable" and not piece.quoted for piece in word)
-
-
-def _without_unknown(words: Words) -> Words:
-    """The words, where what is not known among them is only printed or compared. Raises NotProved."""
-    places = [at for at, word in enumerate(words) if isinstance(word, _Unknown)]
-    program, *rest = words
-    is_free = program in _TAKING_ANY_WORDS or (program == "printf" and places[:1] != [1])
-    if not places or is_free:
-        return [str(word) if isinstance(word, _Unknown) else word for word in words]
-    compared = rest[:-1] if program == "[" else rest if program == "test" else []
-    compared = compared[1:] if compared[:1] == ["!"] else compared
-    quoted = all(word.quoted for word in words if isinstance(word, _Unknown))
-    two = len(compared) == 2 and type(compared[0]) is str and compared[0] in ("-n", "-z")
-    three = len(compared) == 3 and type(compared[1]) is str and compared[1] in _COMPARES
-    if not quoted or not (two or three):
-        raise NotProved("a word is not known")
-    return [str(word) if isinstance(word, _Unknown) else word for word in words]
-
-
 @dataclass(slots=True)
 class _Shell:
     """Where the shell may be: `here` for the next command, `all` after a `cd` that may have failed.
@@ -199,7 +75,6 @@ class _Shell:
     `alone` tells that nothing else runs than what only reads,
     `changed` names a builtin behind which words may mean anything; `certain` tells that each command of the
     list so far was joined by `&&`; `before` is where it was before a `cd` that was sure to succeed.
-    `joint` and `last` are what stands before the `current` command.
     """
 
     surroundings: Surroundings
@@ -209,17 +84,10 @@ class _Shell:
     certain: bool = True
     changed: str = ""
     before: set[str] = field(default_factory=set)
-    joint: str = ""
-    last: Words = field(default_factory=list)
-    current: Words = field(default_factory=list)
 
-    def doubt_about(self, joint: str, words: Words, then: str, *, is_sure: bool = True) -> str:
-        """Why the next command is not known to only read; "" if it is.
-
-        `then` is the joint behind it; `is_sure` tells that it stands in no loop, condition or subshell.
-        """
-        self.joint, self.last, self.current = joint, self.current, words
-        in_shell = is_sure and joint != "|" and then not in ("|", "||")
+    def doubt_about(self, joint: str, words: Words, then: str) -> str:
+        """Why the next command is not known to only read; "" if it is. `then` is the joint behind it."""
+        in_shell = joint != "|" and then not in ("|", "||")
         if joint in ("", ";", "\n"):
             self.certain = True
         elif joint != "&&":
@@ -258,9 +126,7 @@ class _Shell:
         before_end = words[: words.index("--")] if "--" in words else words
         if not self.alone and any(isinstance(w, Glob) and w.startswith(("*", "?", "[")) for w in before_end):
             raise NotProved("a file may come that is named like an option")
-        behind_find = self.joint == "|" and self.last[:1] == ["find"] and not isinstance(self.last[0], Glob)
-        is_xargs = words[0] == "xargs" and behind_find and not any(isinstance(word, Glob) for word in words)
-        reading = reading_of_xargs(words[1:], self.last) if is_xargs else reading_of(words)
+        reading = reading_of(words)
         for folder in self.here:
             self.surroundings.check(reading, folder)
 

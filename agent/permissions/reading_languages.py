@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from itertools import takewhile
 
 from tools.files.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
-from .reading_programs import SHOWN_VARIABLES, Reading, globs_of, reading_of_tabled, reading_of_xxd
+from .reading_programs import Reading, globs_of, reading_of_xxd
 from .risky_options import SED_OPTIONS, awk_only_reads, only_prints, writes_only_output
 from .shell_syntax import Glob
 
@@ -47,18 +45,12 @@ _UNIQ = Options(
     words="count repeated all-repeated=? skip-fields= group=? ignore-case skip-chars= unique check-chars="
     " zero-terminated",
 )
-_RUN_ON_FOUND = word_set(
-    "cat head tail wc ls stat du grep sed md5sum sha1sum sha256sum basename dirname realpath nl cut"
-)
-_PLAIN_TOP = r"(?a:[-\w./]+)"
-_XARGS_WORD = r"(?a:-0|-r|-n\d+)"
 _DATE = Options("uR", "d", "I", words="utc universal rfc-email iso-8601=? date= rfc-3339=")
 _FIND_TESTS = word_set(
     "-print -print0 -ls -prune -depth -d -mount -xdev -daystart -true -false -empty -executable -readable"
     " -writable -not -and -or -a -o ! ( ) , -nouser -nogroup -quit -noleaf -ignore_readdir_race"
     " -noignore_readdir_race -warn -nowarn"
 )
-_FIND_CHOICES = word_set("-o -or ! -not ,")  # with them not all tests hold for what is found
 _FIND_VALUED = word_set(
     "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -size -mtime"
     " -atime -ctime -mmin -amin -cmin -maxdepth -mindepth -user -group -uid -gid -perm -links -inum"
@@ -83,6 +75,14 @@ _AWK_VARIABLE = r"(?a:[a-z]\w*=.*)"
 _TESTS_OF_FILES = word_set("-b -c -d -e -f -g -h -k -L -N -O -G -p -r -s -S -u -w -x")
 _COMPARISONS_OF_FILES = word_set("-nt -ot -ef")
 _TESTS_OF_VARIABLES = word_set("-v -R")  # which run what stands in a subscript
+# Variables whose values are no secrets: where programs and folders are, who one is, how text is shown.
+SHOWN_VARIABLES = word_set(
+    "PATH HOME USER LOGNAME SHELL PWD OLDPWD LANG LANGUAGE LC_ALL LC_CTYPE TERM COLORTERM TZ HOSTNAME EDITOR"
+    " VISUAL PAGER TMPDIR VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV GOPATH GOROOT GOBIN JAVA_HOME CARGO_HOME"
+    " RUSTUP_HOME NVM_DIR NODE_ENV PYENV_ROOT PYTHONPATH MANPATH XDG_CONFIG_HOME XDG_CACHE_HOME XDG_DATA_HOME"
+    " XDG_STATE_HOME DISPLAY COLUMNS LINES SHLVL UID EUID PPID BASH BASH_VERSION RANDOM SECONDS LINENO OSTYPE"
+    " HOSTTYPE MACHTYPE CI"
+)
 _PRINTF_DIRECTIVE = r"(?a:%(?:%|[-+ #0]*\d*(?:\.\d+)?[sdiuxXocbqfeEgG]))"
 _DURATION = r"(?a:\d+(?:\.\d+)?[smhd]?)"
 _SHELL_OPTIONS = r"[-+][eux]*o?"
@@ -191,13 +191,10 @@ def _date(arguments: Sequence[str]) -> Reading:
 def _find(arguments: Sequence[str]) -> Reading:
     waiting = list(reversed(arguments))
     paths: list[str] = []
-    tests: list[tuple[str, str]] = []
-    run: list[tuple[list[str], Sequence[tuple[str, str]]]] = []
     while waiting and waiting[-1] in ("-H", "-P"):
         waiting.pop()
     while waiting and not waiting[-1].startswith(("-", "(", "!", ",")):
         paths.append(waiting.pop())
-    tops = tuple(paths) or (".",)
     while waiting:
         word = waiting.pop()
         if isinstance(word, Glob) or (word in _FIND_VALUED | _FIND_PATHS and not waiting):
@@ -207,67 +204,9 @@ def _find(arguments: Sequence[str]) -> Reading:
             if isinstance(value, Glob):
                 raise NotProved(f"{value} may be replaced with options of find: put it in quotes")
             paths += [value] if word in _FIND_PATHS else []
-            tests.append((word, value))
-        elif word == "-exec":
-            run.append((_command_for_each(waiting), tuple(tests)))
-        elif word in _FIND_TESTS:
-            tests.append((word, ""))
-        else:
+        elif word not in _FIND_TESTS:
             raise NotProved(f"find {word} is not known to only read")
-    all_hold = _FIND_CHOICES.isdisjoint(word for word, _ in tests)
-    runs = (_run_on_found(command, tops, before if all_hold else ()) for command, before in run)
-    return Reading("find", paths=tuple(paths), runs=tuple(runs))
-
-
-def reading_of_xargs(arguments: Sequence[str], found: Sequence[str]) -> Reading:
-    """What xargs reads behind `find` with the words `found`, which prints names alone."""
-    at = len([*takewhile(lambda word: re.fullmatch(_XARGS_WORD, word), arguments)])
-    by_nul = "-0" in arguments[:at]
-    tops = takewhile(lambda word: not word.startswith(("-", "(", "!")), found[1:])
-    if not by_nul and not all(re.fullmatch(_PLAIN_TOP, word) for word in tops):
-        raise NotProved("xargs may take a name for several names")
-    if not set(found[1:]).isdisjoint(("-printf", "-ls", "-exec")) or ("-print0" in found) is not by_nul:
-        raise NotProved("what xargs is given is not known")
-    if not {"-print", "-print0"}.isdisjoint(found[1:-1]) or not {";", "{}"}.isdisjoint(arguments):
-        raise NotProved("what xargs is given is not known")  # a test behind -print holds for none of it
-    reads = _find([*found[1:], "-exec", *(arguments[at:] or [""]), "{}", ";"]).runs
-    if any(read.program in ("sed", "tail") for read in reads):
-        raise NotProved("names may be taken for options")
-    return Reading("xargs", runs=tuple(replace(read, unbroken=not by_nul) for read in reads))
-
-
-def _command_for_each(waiting: list[str]) -> list[str]:
-    """The words up to the end of what find runs; they are taken from `waiting`, the last word first."""
-    found: list[str] = []
-    while waiting and waiting[-1] != ";" and not (waiting[-1] == "+" and found[-1:] == ["{}"]):
-        found.append(waiting.pop())
-    if not waiting or not found:
-        raise NotProved("find -exec without its end is not known to only read")
-    waiting.pop()
-    return found
-
-
-def _run_on_found(command: Sequence[str], tops: Sequence[str], tests: Sequence[tuple[str, str]]) -> Reading:
-    """What a program reads that find runs on what it finds below the folders `tops`.
-
-    `tests` are (test, value) of those that hold for all that it is run on.
-    """
-    program, *words = command
-    if program not in _RUN_ON_FOUND or any("{}" in word and word != "{}" for word in words):
-        raise NotProved(f"find -exec {program} is not known to only read")
-    read = LANGUAGES[program](words) if program in LANGUAGES else reading_of_tabled(program, words)
-    if read is None or globs_of(words):
-        raise NotProved(f"find -exec {program} is not known to only read")
-    files = ("-type", "f") in tests
-    named = tuple(value for word, value in tests if word == "-name")[:1]
-    paths = tuple(word for word in read.paths if word != "{}")
-    trees = tuple(word for word in read.trees if word != "{}")
-    if "{}" in (*read.paths, *read.trees):
-        looks_below = "{}" in read.trees and not files
-        names = () if trees or looks_below else named
-        trees = (*trees, *tops)
-        read = replace(read, names=names, left_out=(), visible=False, follows=not files)
-    return replace(read, paths=paths, trees=trees)
+    return Reading("find", paths=tuple(paths))
 
 
 def _ps(arguments: Sequence[str]) -> Reading:

@@ -25,7 +25,6 @@ class Reading:
     paths      that it names
     places     paths of which it asks only what there is, not what it holds
     trees      folders of which it reads the files; with `follows` also those that links there lead to
-    unbroken   whether the names there have to be such as xargs does not split
     visible    whether it passes hidden files there over
     names      globs of the names that it reads there; () for all
     left_out   globs of the names that it does not
@@ -35,7 +34,6 @@ class Reading:
     revisions  operands of git, which are paths where such a path exists
     below      a folder from which all of this is meant
     version    it only tells its version, if it is no script that chooses which program is run
-    runs       what other programs read that it runs
     """
 
     program: str
@@ -44,7 +42,6 @@ class Reading:
     places: tuple[str, ...] = ()
     trees: tuple[str, ...] = ()
     follows: bool = False
-    unbroken: bool = False
     visible: bool = False
     names: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -53,7 +50,6 @@ class Reading:
     revisions: tuple[str, ...] = ()
     below: str = ""
     version: bool = False
-    runs: tuple[Reading, ...] = ()
 
 
 # The operands are files.
@@ -176,14 +172,6 @@ _OF_NOTHING: Mapping[str, Options] = {
 _XXD_WORD = r"(?a:-(?:[abCeEiu]|ps?|[cgls]\d+))"
 _XXD_VALUES = {f"-{letter}": r"(?a:[-+]{0,2}(?:0x[\da-fA-F]+|\d+))" for letter in "cglso"}
 _TABLED: Mapping[str, Options] = {**_OF_FILES, **_OF_WORDS, **_OF_NOTHING}
-# Variables whose values are no secrets: where programs and folders are, who one is, how text is shown.
-SHOWN_VARIABLES = word_set(
-    "PATH HOME USER LOGNAME SHELL PWD OLDPWD LANG LANGUAGE LC_ALL LC_CTYPE TERM COLORTERM TZ HOSTNAME EDITOR"
-    " VISUAL PAGER TMPDIR VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV GOPATH GOROOT GOBIN JAVA_HOME CARGO_HOME"
-    " RUSTUP_HOME NVM_DIR NODE_ENV PYENV_ROOT PYTHONPATH MANPATH XDG_CONFIG_HOME XDG_CACHE_HOME XDG_DATA_HOME"
-    " XDG_STATE_HOME DISPLAY COLUMNS LINES SHLVL UID EUID PPID BASH BASH_VERSION RANDOM SECONDS LINENO OSTYPE"
-    " HOSTTYPE MACHTYPE CI"
-)
 # Programs that tell their version before they read anything of the project, and what they are asked by beside
 # `--version`. Those that first choose which edition to run, as a file of the project says, or run what one
 # names (yarn, gradle, mvn, bundle, dotnet, pytest, flake8), are not among them.

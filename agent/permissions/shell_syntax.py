@@ -32,9 +32,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-ESCAPE_IN_QUOTES = re.compile(r"\\([$`\"\\])")
+_ESCAPE_IN_QUOTES = re.compile(r"\\([$`\"\\])")
 _GLOB_CHARACTER = re.compile(r"([*?[])")
-KEYWORDS = word_set(
+_KEYWORDS = word_set(
     "! [[ ]] case coproc do done elif else esac fi for function if in select then time until while"
 )
 _BLANK_VARIABLE = re.compile(r"\$IFS\b|\$\{IFS\b[^}]*\}")
@@ -86,7 +86,7 @@ class _Line:
         if not self.words:
             return joint == "\n" and not self.redirected
         program = self.words[0]
-        if not program or program in KEYWORDS or "=" in program or "%" in program:
+        if not program or program in _KEYWORDS or "=" in program or "%" in program:
             return False
         if type(program) is Glob and program != "[":  # which alone is no pattern
             return False
@@ -145,7 +145,7 @@ def _take(parsed: _Line, token: re.Match[str]) -> bool:
     elif kind == "glob":
         parsed.extend_word(text, text)
     elif kind == "double":
-        parsed.extend_word(ESCAPE_IN_QUOTES.sub(r"\1", token["double"]))
+        parsed.extend_word(_ESCAPE_IN_QUOTES.sub(r"\1", token["double"]))
     else:
         parsed.extend_word(token[kind or 0])
     return True

@@ -24,7 +24,6 @@ from .shell_syntax import Glob, Words
 _ALSO_READABLE = "/usr"
 _NEVER_READABLE = ("/proc", "/sys", "/dev")  # even where all of the system is the project
 # A character that stood in quotes, one that is special, text.
-_UNBROKEN_NAME = re.compile(r"[\w./:,+%@^=-]*", re.ASCII)
 _QUOTED_CHARACTER = re.compile(r"\[([*?[])\]")
 _GLOB_PARTS = re.compile(r"\[([*?[])\]|([*?[])|([^*?[]+)")
 _MAX_MATCHES = 5_000  # names compared with one glob
@@ -70,8 +69,6 @@ class ProjectSurroundings(ProjectPrograms):
             GitSettings(self.environ, self.folder, reading.git).check(folder)
         if reading.prints:
             _check_tracked(reading, folder)
-        for inner in reading.runs:
-            self.check(inner, folder)
 
     def folder_below(self, folder: str, path: str) -> str:
         """Where `cd` leads. Raises NotProved outside the project, and where a link is on the way."""
@@ -81,16 +78,6 @@ class ProjectSurroundings(ProjectPrograms):
         if there != os.path.normpath(os.path.join(folder, path)):
             raise NotProved(f"{path} leads through a link")
         return there
-
-    def is_exported(self, name: str) -> bool:
-        """Whether a variable is one of the environment, which programs would see changed."""
-        return name in self.environ
-
-    def check_unbroken(self, glob: Glob, folder: str) -> None:
-        """Whether what the shell puts in place of a glob stays one word each time it is read."""
-        for path in _matches(glob, folder):
-            if not _UNBROKEN_NAME.fullmatch(path.removeprefix(folder)) and path != f"{folder}/{glob}":
-                raise NotProved(f"{path} may be several words")
 
     def can_enter(self, folder: str) -> bool:
         """Whether `cd` to this folder succeeds as things are."""
@@ -130,10 +117,8 @@ class ProjectSurroundings(ProjectPrograms):
         while waiting:
             for entry in _entries(waiting.popleft()):
                 count += 1
-                if reading.unbroken and not _UNBROKEN_NAME.fullmatch(entry.name):
-                    raise NotProved(f"xargs may take {entry.name} for several names")
                 if count > _MAX_SEARCHED:
-                    if reading.follows or reading.unbroken:
+                    if reading.follows:
                         raise NotProved("there are too many files to look where links among them lead")
                     return
                 if reading.visible and entry.name.startswith("."):

@@ -78,13 +78,6 @@ def test_a_search_through_folders_is_asked_about_where_files_with_secrets_lie(
 @pytest.mark.parametrize(
     "line",
     [
-        "find . -printf -name -exec cat {} +",
-        "find . -exec cat {} + -name '*.py'",
-        "find . -name src -exec grep -r x {} +",
-        "find . -name '[^a]env' -print0 | xargs -0 cat",
-        r"find . -name '\.env' -exec cat {} +",
-        "find . -name '[^a]env' -exec cat {} +",
-        "find . -name '[[:punct:]]env' -exec cat {} +",
         r"grep -r --include='\.env' x .",
         "grep -r --include='[^a]env' x .",
         "grep -r --exclude='[^.]env' x .",
@@ -100,14 +93,8 @@ def test_a_pattern_that_lets_a_search_into_secrets_is_asked_about(
     assert changing.runs(line)
     (changing.root / "src/.env").write_text("KEY=1\n")
     assert not changing.runs(line)
-    free = ("find . -name '*.py' -exec cat {} +", "grep -r --include='*.[ch]' x .", "rg x -g '*.py' -g '!b*'")
+    free = ("grep -r --include='*.[ch]' x .", "rg x -g '*.py' -g '!b*'")
     assert [other for other in free if not changing.runs(other)] == []
-
-
-def test_a_test_behind_what_find_runs_holds_for_none_of_it(changing: ReadingProject) -> None:
-    (changing.root / "src/outside").symlink_to("/etc/passwd")
-    assert changing.runs("find . -type f -exec cat {} +")
-    assert not changing.runs("find . -exec cat {} + -type f")
 
 
 def test_private_keys_are_asked_about_also_where_git_shows_them(changing: ReadingProject) -> None:
@@ -220,16 +207,6 @@ def test_no_version_is_asked_of_what_the_project_may_choose(changing: ReadingPro
     assert not changing.runs("mypy --version")
 
 
-def test_what_find_runs_on_files_is_asked_about_where_these_hold_secrets(changing: ReadingProject) -> None:
-    line = "find . -type f -exec cat {} +"
-    assert changing.runs(line)
-    (changing.root / "src/out").symlink_to(changing.place / "other/notes")
-    assert changing.runs(line) and not changing.runs("find . -name out -exec cat {} +")
-    (changing.root / "src/.env").write_text("KEY=1\n")
-    assert not changing.runs(line) and not changing.runs("find . -type f ! -name '*.py' -exec cat {} +")
-    assert changing.runs("find . -type f -name '*.py' -exec cat {} +")
-
-
 def test_what_git_prints_of_a_tracked_file_with_secrets_is_asked_about(changing: ReadingProject) -> None:
     lines = ("git diff HEAD", "git show", "git log -p -1", "git grep x", "git diff --cached", "git show -p")
     free = ("git diff --stat HEAD", "git log", "git show --stat", "git diff HEAD -- src", "git show @:a.py")
@@ -244,12 +221,3 @@ def test_what_git_prints_of_a_tracked_file_with_secrets_is_asked_about(changing:
     assert changing.runs("git show", "git show"), "a rule for it counts"
     (changing.root / ".env").write_text("KEY=22\n")
     assert not changing.runs("git diff") and not changing.runs("git diff", folder="src")
-
-
-def test_names_that_xargs_would_split_are_asked_about(changing: ReadingProject) -> None:
-    lines = ("find . -type f | xargs cat", "find . -type f -print0 | xargs -0 cat")
-    assert all(map(changing.runs, lines))
-    (changing.root / "src/a etc").touch()
-    assert [changing.runs(line) for line in lines] == [False, True]
-    (changing.root / "src/.env").write_text("KEY=1\n")
-    assert not any(map(changing.runs, lines))

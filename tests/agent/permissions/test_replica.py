@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -109,8 +108,7 @@ def trace_of(
     for at, line in enumerate(allowed):
         log = project.place / "log" / str(at)
         ran = set(log.read_text().split()) if log.exists() else set()
-        plain = parse_simple_commands(line)
-        named = {word for words in plain or [re.findall(r"[\w.-]+", line)] for word in words}
+        named = {word for words in parse_simple_commands(line) or [] for word in words}
         found += [f"{line!r} ran {name}" for name in ran - named]
         log.unlink(missing_ok=True)
     return len(allowed), found

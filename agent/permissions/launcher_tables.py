@@ -1,0 +1,201 @@
+"""Programs that run what their arguments name: how their options are read up to the command.
+
+An option that stands in no table may or may not take the next word as its value; then both are looked at.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tools.files.text_encoding import word_set
+
+
+class Launcher(NamedTuple):
+    """How a launcher's arguments are read: options with a value, options without one, and then so many
+    operands before the command.
+    """
+
+    values: frozenset[str] = frozenset()
+    flags: frozenset[str] = frozenset()
+    operands: int = 0
+
+
+def _options(text: str) -> frozenset[str]:
+    """`-ab --long` as {"-a", "-b", "--long"}."""
+    words = text.split()
+    shorts = {f"-{letter}" for word in words if not word.startswith("--") for letter in word[1:]}
+    return frozenset(shorts | {word for word in words if word.startswith("--")})
+
+
+def _launchers(table: str) -> dict[str, Launcher]:
+    """Rows of `names operands | options with values | flags`."""
+    found: dict[str, Launcher] = {}
+    for row in table.strip().splitlines():
+        names, values, flags = row.split("|")
+        *programs, operands = names.split()
+        for program in programs:
+            found[program] = Launcher(_options(values), _options(flags), int(operands))
+    return found
+
+
+# From the manuals: sudo 1.9, coreutils 9, util-linux 2.40, findutils 4.10, strace 6, bash 5.3.
+LAUNCHERS = _launchers("""
+sudo 0 | -CDghpRrTtUu --close-from --chdir --group --host --prompt --chroot --role --type --command-timeout \
+--other-user --user | -AbBeEHiKklNnPSsVv --askpass --background --bell --edit --login --non-interactive \
+--preserve-env --preserve-groups --remove-timestamp --reset-timestamp --set-home --shell --stdin --validate
+doas 0 | -Cu | -Lns
+env 0 | -uC --unset --chdir | -iv0 --ignore-environment --null --debug
+exec 0 | -a | -cl
+command 0 | | -pvV
+builtin 0 | |
+nice 0 | -n --adjustment |
+ionice 0 | -cn --class --classdata | -t --ignore
+chrt 1 | -TPD --sched-runtime --sched-period --sched-deadline | -abdfiorRmpv
+taskset 1 | | -acp --all-tasks --cpu-list --pid
+timeout 1 | -ks --kill-after --signal | -fpv --foreground --preserve-status --verbose
+nohup busybox toybox 0 | |
+setsid 0 | | -cfw --ctty --fork --wait
+stdbuf 0 | -ioe --input --output --error |
+setpriv 0 | --ambient-caps --inh-caps --bounding-set --ruid --euid --rgid --egid --reuid --regid --groups \
+--securebits --pdeathsig --ptracer --selinux-label --apparmor-profile --landlock-access --landlock-rule \
+--seccomp-filter | -d --dump --no-new-privs --nnp --clear-groups --keep-groups --init-groups --reset-env
+time 0 | -fo --format --output | -apqvV --append --portability --quiet --verbose
+strace 0 | -abeEIoOpPsSuUX | -cCdfFhiknqrtTvVwxyYzZ
+chroot 1 | --groups --userspec | --skip-chdir
+unshare 0 | -RwSGl --root --wd --setuid --setgid --map-user --map-group --map-users --map-groups \
+--propagation --setgroups --load-interp --monotonic --boottime | -munipCTUrcf --mount --uts --ipc --net \
+--pid --user --cgroup --time --fork --map-root-user --map-current-user --mount-proc --kill-child
+nsenter 0 | -tSG --target --setuid --setgid | -amunipCTUrwFZe --all --mount --uts --ipc --net --pid --user
+flock 1 | -wE --timeout --conflict-exit-code | -sexnuoFv --shared --exclusive --nonblock --unlock --close
+setarch linux32 linux64 i386 x86_64 uname26 0 | | -vRFZLXBITS3
+xargs 0 | -adEILnPs --arg-file --delimiter --max-args --max-procs --max-chars --process-slot-var | \
+-0oprtxeil --null --interactive --no-run-if-empty --verbose --exit --open-tty --replace --eof --max-lines
+script 1 | -EIOBTcmo --command --echo --log-in --log-out --log-io --log-timing --output-limit | -aefqr
+watch 0 | -nq --interval --equexit | -bcCdegprtwx --beep --color --differences --errexit --chgexit --no-title
+caffeinate 0 | -tw | -dimsu
+choom 0 | -np --adjust --pid |
+fakeroot 0 | -lsib --lib --faked |
+proxychains proxychains4 0 | -f | -q
+npx bunx 0 | -pcw --package --call --workspace | -yq --yes --no --no-install --quiet --bun
+uvx 0 | -pf --from --with --with-editable --with-requirements --python --index --index-url --extra-index-url \
+--find-links --directory --project --config-file --cache-dir | -qvn --isolated --offline --no-cache --refresh
+runcon sg gosu su-exec setuidgid s6-setuidgid envdir envuidgid setlock faketime 1 | |
+ltrace eatmydata catchsegv unbuffer rlwrap torsocks torify tsocks firejail bwrap numactl valgrind gdb lldb \
+dbus-run-session dbus-launch xvfb-run systemd-run systemd-inhibit prlimit cpulimit cgexec chpst softlimit \
+pgrphack pkexec run0 runuser ccache sccache distcc tini dumb-init entr arch nocache fakechroot \
+screen byobu dtach abduco xterm gnome-terminal konsole kitty alacritty foot corepack dotenv watchexec \
+systemd-nspawn wsl winpty ssh-agent gpg-agent 0 | |
+""")
+_LD_SO = Launcher(_options("--library-path --preload --audit --argv0 --inhibit-rpath --glibc-hwcaps-prepend"))
+# Programs with words of their own before the command: `words operands`, and what may follow as above.
+LAUNCHING_WORDS: dict[str, tuple[tuple[tuple[str, ...], int], ...]] = {
+    program: tuple((tuple(words.split()[:-1]), int(words.split()[-1])) for words in rows.split(","))
+    for programs, rows in (
+        ("uv", "run 0,tool run 0"),
+        ("poetry pipenv pdm hatch rye pixi conda mamba micromamba doppler op volta pipx toolbox", "run 0"),
+        ("bundle rbenv pyenv nodenv asdf fnm", "exec 0"),
+        ("direnv aws-vault chamber nvm", "exec 1"),
+        ("npm", "exec 0,x 0"),
+        ("pnpm", "exec 0,dlx 0"),
+        ("yarn", "exec 0,dlx 0,run 0"),
+        ("bun", "x 0,run 0"),
+        ("mise", "exec 0,x 0"),
+        ("docker podman nerdctl", "run 1,exec 1"),
+        ("kubectl oc lxc incus", "exec 1,run 1"),
+        ("machinectl", "shell 1"),
+        ("dotenv", "run 0"),
+        ("perf", "stat 0,record 0,trace 0"),
+        ("rr", "record 0"),
+        ("git", "bisect run 0"),
+        ("tmux", "new 0,new-session 0,new-window 0,neww 0,split-window 0,splitw 0,respawn-pane 0"),
+        ("ip", "netns exec 1"),
+        ("distrobox", "enter 1"),
+    )
+    for program in programs.split()
+}
+SHELLS = word_set(
+    "sh bash rbash dash ash zsh ksh ksh93 mksh pdksh oksh yash posh fish csh tcsh hush nu xonsh"
+)
+# Without a command these start a shell, which reads its input.
+SHELL_STARTERS = word_set("sudo su doas chroot unshare nsenter runuser script newgrp sg firejail bwrap")
+# Options whose value is a script that the program surely runs.
+SCRIPT_OPTIONS = {
+    name: _options(options)
+    for names, options in (
+        ("su runuser script sg vagrant expect xonsh", "-c --command"),
+        ("flock", "-c --command"),
+        ("npx npm", "-c --call"),
+        ("nix-shell", "--run --command"),
+    )
+    for name in names.split()
+}
+# Options whose value may become a command.
+COMMAND_OPTIONS = {
+    name: _options(options)
+    for names, options in (
+        (
+            "tar bsdtar",
+            "-IF --use-compress-program --to-command --rsh-command --checkpoint-action --info-script",
+        ),
+        ("rsync", "-e --rsh --rsync-path"),
+        ("ssh scp sftp", "-oSJ"),
+        (
+            "git",
+            "-xcO --exec --extcmd --upload-pack --receive-pack --open-files-in-pager --config-env --setup"
+            " --tree-filter --index-filter --msg-filter --env-filter --commit-filter --tag-name-filter"
+            " --parent-filter",
+        ),
+        ("docker podman nerdctl", "--entrypoint"),
+        ("man", "-PHs --pager --html"),
+        ("split", "--filter"),
+        ("sort", "--compress-program"),
+        ("rg", "--pre --hostname-bin"),
+        ("nc ncat netcat", "-ec --exec --sh-exec --lua-exec"),
+        ("tcpdump", "-z"),
+        ("zip", "-T --unzip-command"),
+        ("watchexec nodemon chokidar onchange", "-xcd --exec --command"),
+        ("cargo", "-xs"),
+        ("pdsh pssh clush ansible", "-awe"),
+        ("make gmake", "-E --eval"),
+        ("emacs emacsclient", "--eval -ef"),
+        ("vi vim nvim ex view", "-cS --cmd"),
+        ("less more", "-p"),
+        ("lldb", "-oO"),
+        ("systemd-run", "-p --property"),
+        ("wget", "-e --execute --use-askpass"),
+        ("strace", "-o"),
+    )
+    for name in names.split()
+}
+COMMAND_OPTIONS |= dict.fromkeys(("gcc", "g++", "cc", "clang"), frozenset({"-B", "-wrapper"}))
+# Programs whose arguments, joined, are one script.
+SCRIPT_JOINERS = word_set("eval watch parallel rush sem")
+SCRIPT_EACH = word_set("hyperfine concurrently npm-run-all2")  # each of whose operands is a script
+# Programs that run code of another language: a command in it is found by its words alone.
+INTERPRETERS = word_set(
+    "python perl ruby node nodejs deno bun php lua luajit tclsh wish expect osascript pwsh powershell java"
+    " groovy scala elixir erl julia r rscript octave awk gawk mawk nawk sed gsed ed red ex vi vim nvim emacs"
+    " gdb lldb m4 make gmake ninja bc sqlite3 psql mysql guile racket sbcl ghci runghc tmux crontab socat"
+    " less more man"
+)
+# Those that run the file that their first operand names.
+FILE_RUNNERS = word_set(
+    "python perl ruby node nodejs deno bun php lua luajit tclsh wish expect osascript pwsh r"
+)
+# Builtins that evaluate what their arguments or their input say as arithmetic, which may hold substitutions.
+EVALUATORS = word_set(
+    "test [ [[ let read unset printf declare typeset local export readonly mapfile readarray wait getopts set"
+    " return exit shift compgen complete"
+)
+
+
+ENVIRONMENT_SETTERS = word_set("env sudo doas export declare typeset readonly local systemd-run")
+# Whose arguments of the form `name=value` name no programs.
+QUIET = word_set("echo printf git grep egrep fgrep rg ag ls cat test [ [[ jq yq gh head tail wc cut tr dd")
+
+
+def launcher_of(name: str) -> Launcher | None:
+    """How the arguments of the program are read, where it runs a command that they name."""
+    if name.startswith(("ld-linux", "ld-musl", "ld.so", "ld64.so", "ld-2.")):
+        return _LD_SO
+    return LAUNCHERS.get(name)
