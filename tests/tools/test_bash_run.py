@@ -282,7 +282,7 @@ def test_variables_functions_and_options_do_not_outlive_a_command(shell: BashSes
 def test_disk_that_a_command_uses_up_is_reported(shell: BashSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a disk of its own: what others write or remove meanwhile is no part of the count."""
 
-    def free_bytes(folder: Path) -> int:
+    def free_bytes(folder: Path, unknown: int = 0) -> int:
         return 10**12 - sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
     monkeypatch.setattr("tools.processes.bash_run._free_bytes", free_bytes)
