@@ -91,9 +91,10 @@ def opened_regular(path: Path) -> Iterator[BinaryIO]:
         yield file
 
 
-def read_regular(path: Path, max_bytes: int) -> bytes:
-    """All of a regular file. Raises OSError as `opened_regular`, and where it has more bytes."""
+def read_regular(path: Path, max_bytes: int, start: int = 0) -> bytes:
+    """A regular file from byte `start` on. Raises OSError as `opened_regular`, and where that is more."""
     with opened_regular(path) as file:
+        file.seek(start)
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise OSError(errno.EFBIG, f"it has more than {max_bytes:,} bytes", str(path))

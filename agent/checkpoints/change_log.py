@@ -160,7 +160,7 @@ def read_changes(path: Path, start: int = 0) -> tuple[list[FileChange], set[str]
     Lines about one path at one seq are one change: the first tells how it was before, the last how it ended.
     """
     try:
-        lines = read_regular(path, MAX_LOG_BYTES)[start:].decode("utf-8", "surrogateescape").splitlines()
+        lines = read_regular(path, MAX_LOG_BYTES, start).decode("utf-8", "surrogateescape").splitlines()
     except OSError:
         return [], set()
     changes: dict[tuple[int, str], FileChange] = {}

@@ -13,6 +13,7 @@ from itertools import repeat
 from pathlib import Path
 
 from tools.files.resolve_path import is_inside
+from tools.files.safe_open import closing
 
 from .git_settings import GitSettings
 from .option_syntax import NotProved
@@ -207,7 +208,7 @@ def _edition(text: str) -> tuple[int, ...]:
 def _first_text(path: str, limit: int = _MAX_EDITIONS_BYTES) -> str:
     """The beginning of a file, "" where there is none."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            return file.read(limit).decode("latin-1")
+        with closing(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
+            return os.read(file, limit).decode("latin-1")
     except OSError:
         return ""

@@ -221,3 +221,19 @@ def test_what_git_prints_of_a_tracked_file_with_secrets_is_asked_about(changing:
     assert changing.runs("git show", "git show"), "a rule for it counts"
     (changing.root / ".env").write_text("KEY=22\n")
     assert not changing.runs("git diff") and not changing.runs("git diff", folder="src")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are counted in /proc")
+def test_a_folder_in_the_place_of_a_settings_file_leaves_no_descriptor_open(changing: ReadingProject) -> None:
+    tools = changing.place / "tools"
+    tools.mkdir()
+    (tools / "npm").write_text("#!/usr/bin/env node\n")
+    shutil.copy("/bin/true", tools / "node")
+    (tools / "npm").chmod(0o755)
+    changing.environ["PATH"] = f"{tools}:{changing.environ['PATH']}"
+    (changing.root / ".npmrc").mkdir()
+    changing.runs("npm --version")
+    before = len([*Path("/proc/self/fd").iterdir()])
+    for _ in range(5):
+        changing.runs("npm --version")
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
