@@ -223,10 +223,9 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
     if not blocks:
         return ""
     newest = _newest(situation, blocks[-1], room)
-    room -= newest[1]
+    room = max(0, room - newest[1])
     older = blocks[:-1]
-    fits = (form for form in FORMS if not older or _total(situation, older, form) <= room)
-    level = next(fits, None)
+    level = next((form for form in FORMS if _total(situation, older, form) <= room), None)
     if level is None:
         return "\n".join([*_heaviest_and_newest(situation, older, room), newest[0]])
     shown = [_form(situation, block, level) for block in older]
@@ -260,7 +259,7 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
     said = list(dict.fromkeys(each))
     last = {_alike(line): at for _, at, line in said}
     tokens = {line: situation.counter.text(line) + LINE_FRAME_TOKENS for _, _, line in said}
-    reserve = min(max(0, room // 2), sum(tokens.values()))
+    reserve = min(room // 2, sum(tokens.values()))
     left, first = room - reserve - CUT_NOTE_TOKENS, len(blocks)
     while first and (size := _form(situation, blocks[first - 1], FORMS[-1])[1]) <= left:
         left, first = left - size, first - 1

@@ -19,7 +19,10 @@ ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # with which a
 SKILL_OPENING_TAG, SKILL_CLOSING_TAG = "<skill-instructions>", "</skill-instructions>"
 HOOK_OPENING_TAG = "<hook>"
 OWN_COMMAND_OPENING_TAG = "<command-of-the-user>"  # what the person ran with `!`, and what it wrote
-ADDED_TAGS = frozenset({"hook", "surroundings", "skill-instructions", "command-of-the-user"})
+ADDED_TAGS = frozenset(
+    tag.strip("<>")
+    for tag in (HOOK_OPENING_TAG, INJECTED_OPENING_TAG, SKILL_OPENING_TAG, OWN_COMMAND_OPENING_TAG)
+)
 INJECTED_TAGS = ((INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG), (SKILL_OPENING_TAG, SKILL_CLOSING_TAG))
 SKILL_START = "Instructions of the skill "  # of a text that loads some; name and folder follow
 INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is no JSON object
@@ -184,18 +187,22 @@ def is_added(block: Block) -> bool:
     return hook or is_injected(block)
 
 
+def without_added(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The blocks of a prompt that the person wrote or ran."""
+    return tuple(block for block in blocks if not is_added(block))
+
+
 def typed_blocks(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """The blocks of a prompt that the person wrote or ran; all of them where there are none such."""
-    return tuple(block for block in blocks if not is_added(block)) or blocks
+    return without_added(blocks) or blocks
 
 
 def said_by_person(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """The blocks of a prompt that name it to people: also without what hooks and own commands added."""
     return tuple(
         block
-        for block in blocks
-        if not is_added(block)
-        and not (isinstance(block, TextBlock) and block.text.startswith(OWN_COMMAND_OPENING_TAG))
+        for block in without_added(blocks)
+        if not (isinstance(block, TextBlock) and block.text.startswith(OWN_COMMAND_OPENING_TAG))
     )
 
 

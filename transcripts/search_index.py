@@ -24,7 +24,7 @@ from .disk import make_private_folders, opened_fd, opened_unread
 from .facts import Fact, Opened, Reply, Result, Rewound, User
 from .load import MAX_LINE_BYTES
 from .masking import mask
-from .messages import Block, ToolUseBlock, is_added, without_injected
+from .messages import Block, ToolUseBlock, without_added, without_injected
 from .record_files import SEARCH_FOLDER
 from .render_text import content_text, fact_text, speaker_of
 from .search_terms import QueryTerm, document_terms
@@ -87,7 +87,7 @@ def indexed_text(fact: Fact, outputs: Path) -> str:
     """
     match fact:
         case User():
-            return content_text(tuple(block for block in fact.blocks if not is_added(block)))
+            return content_text(without_added(fact.blocks))
         case Result() if fact.stored is not None:
             return read_output(fact.stored, outputs) or fact_text(fact)
         case Reply():

@@ -180,17 +180,12 @@ class Services:
     def window(self) -> int:
         """The window in tokens: as set by flag or settings, else the model's; no more than an error told."""
         facts, learned = self.selection.facts, self.selection.learned
-        window = self.given_window or facts.window
+        window = self.setup.given_window or facts.window
         return min(window, learned.get(facts.id, window))
-
-    @property
-    def given_window(self) -> int | None:
-        """The window in tokens that a flag or the settings give."""
-        return self.setup.options.context_window or self.setup.config.context_window
 
     def warn_of_window(self) -> None:
         """Tell of a window that is set larger than the server has told that it is."""
-        facts, given = self.selection.facts, self.given_window
+        facts, given = self.selection.facts, self.setup.given_window
         if given and facts.window_source and self.window == given > facts.window:
             self.warn(
                 f"the window is set to {given:,} tokens, but the server told {facts.window:,} "

@@ -231,7 +231,7 @@ def summary_model(services: Services) -> str:
 def window_source(setup: RunSetup, selection: ModelSelection) -> str:
     """In words, what told the size of the window; "" where it is a guess, as it is of one only listed."""
     facts = selection.facts
-    given = setup.options.context_window or setup.config.context_window
+    given = setup.given_window
     if given and selection.learned.get(facts.id, given) < given:
         return facts.window_source
     if setup.options.context_window:

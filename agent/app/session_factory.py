@@ -138,9 +138,9 @@ class SessionFactory:
 
         Raises ConfigError for limits that make no sense; then nothing is changed.
         """
-        services, before, given = self.services, self.services.setup, self.services.given_window
-        services.setup = setup
-        if is_other := services.given_window != given:  # the person knows better, until an error tells again
+        services, before = self.services, self.services.setup
+        services.setup, is_other = setup, setup.given_window != before.given_window
+        if is_other:  # the person knows better, until an error tells again
             services.selection.learned.clear()
         try:
             made = request_settings(services, session.folded.opened, context.permissions.rules)

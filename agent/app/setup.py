@@ -62,6 +62,11 @@ class RunSetup:
         return self.options.model is not None or by_variable
 
     @property
+    def given_window(self) -> int | None:
+        """The window in tokens that a flag or the settings give."""
+        return self.options.context_window or self.config.context_window
+
+    @property
     def names_effort(self) -> bool:
         """Whether a flag or a variable told this run how hard to think."""
         by_variable = self.config.origins.get("effort") in ("MAKEROOM_EFFORT", "CLAUDE_CODE_EFFORT_LEVEL")

@@ -13,7 +13,6 @@ import math
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -58,10 +57,12 @@ class AnswerRefused(Exception):
 
 def proxy_for(url: str) -> str:
     """The URL of the proxy by which the HTTP client reaches that URL, without its password; "" for none."""
-    known, parts = import_module("urllib.request"), urlsplit(url)  # 10 ms; the client has loaded it
-    if known.proxy_bypass(parts.hostname or ""):
+    from urllib.request import getproxies, proxy_bypass  # 10 ms; the client has loaded it
+
+    parts = urlsplit(url)
+    if proxy_bypass(parts.hostname or ""):
         return ""
-    named = known.getproxies()
+    named = getproxies()
     proxy = mask(named.get(parts.scheme) or named.get("all") or "")
     return proxy if "://" in proxy or not proxy else f"http://{proxy}"
 

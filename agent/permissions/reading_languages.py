@@ -76,7 +76,7 @@ _TESTS_OF_FILES = word_set("-b -c -d -e -f -g -h -k -L -N -O -G -p -r -s -S -u -
 _COMPARISONS_OF_FILES = word_set("-nt -ot -ef")
 _TESTS_OF_VARIABLES = word_set("-v -R")  # which run what stands in a subscript
 # Variables whose values are no secrets: where programs and folders are, who one is, how text is shown.
-SHOWN_VARIABLES = word_set(
+_SHOWN_VARIABLES = word_set(
     "PATH HOME USER LOGNAME SHELL PWD OLDPWD LANG LANGUAGE LC_ALL LC_CTYPE TERM COLORTERM TZ HOSTNAME EDITOR"
     " VISUAL PAGER TMPDIR VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV GOPATH GOROOT GOBIN JAVA_HOME CARGO_HOME"
     " RUSTUP_HOME NVM_DIR NODE_ENV PYENV_ROOT PYTHONPATH MANPATH XDG_CONFIG_HOME XDG_CACHE_HOME XDG_DATA_HOME"
@@ -169,7 +169,7 @@ def _awk(arguments: Sequence[str]) -> Reading:
 
 
 def _printenv(arguments: Sequence[str]) -> Reading:
-    if not arguments or not all(word in SHOWN_VARIABLES for word in arguments):
+    if not arguments or not all(word in _SHOWN_VARIABLES for word in arguments):
         raise NotProved("printenv is known to show no secrets with some names only")
     return Reading("printenv")
 

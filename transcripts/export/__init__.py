@@ -22,6 +22,7 @@ from transcripts.messages import (
     is_added,
     is_thinking,
     map_strings,
+    without_added,
 )
 from transcripts.render_text import block_text, content_text, session_title, shortened, utc_time
 
@@ -109,7 +110,7 @@ def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
     match fact:
         case User(source="user"):
             yield from (quoted(block) for block in fact.blocks if is_added(block))
-            yield f"## You\n\n{content_text(tuple(block for block in fact.blocks if not is_added(block)))}"
+            yield f"## You\n\n{content_text(without_added(fact.blocks))}"
         case User():
             yield from map(quoted, fact.blocks)
         case Reply():
