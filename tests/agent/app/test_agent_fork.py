@@ -84,7 +84,8 @@ def test_a_long_conversation_is_copied_only_where_that_was_asked_for(tmp_path: P
     model = parts(go=[Reply(reads), ask, "done"], alpha=["fresh"], beta=["copied"])
     run = run_agents(tmp_path, model, forks=True)
     sizes = [len(body["messages"]) for body in run.server.requests]
-    assert sorted(sizes) == [1, 1, 3, 5, 5] and run.texts()[-2].startswith("fresh")
+    assert sorted(sizes) == [1, 1, 3, 5, 5]
+    assert {text.split("\n")[0] for text in run.texts()[-2:]} == {"fresh", "copied"}  # whichever ends first
 
 
 def test_a_definition_of_one_s_own_works_with_its_own_prompt(tmp_path: Path) -> None:
