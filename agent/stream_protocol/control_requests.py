@@ -123,7 +123,7 @@ class ControlRequests:
             self.client.warn(f"the model stays as it is: {error}")
 
     def _start(self, request: ControlRequest) -> None:
-        if request.subtype == "interrupt" and self._turn is None:
+        if request.subtype == "interrupt" and (self._turn is None or self._turn.done()):  # its result is told
             self.client.stop_next()
         self._answer(request)
 

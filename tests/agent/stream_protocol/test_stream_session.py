@@ -167,6 +167,20 @@ def test_an_interruption_right_behind_a_prompt_stops_its_turn_and_no_other(tmp_p
     assert len(answers) == 1 and answers[0]["subtype"] == "success"
 
 
+def test_an_interruption_stops_the_prompt_before_it_however_soon_that_comes_after_a_result(
+    tmp_path: Path,
+) -> None:
+    """Two of them arrive as a result is told: the turn that is over is not the one to stop."""
+    with Server(ScriptedModel(["never", "last"])) as server, Process(tmp_path, server) as client:
+        for at in range(12):
+            client.send(words(f"prompt {at}"), control(str(at), "interrupt"))
+            assert client.until("result")["subtype"] == "error_during_execution", at
+        client.send(words("four"))
+        client.close_input()
+        code, lines, _ = client.ends()
+        assert (code, lines[-1]["subtype"], len(server.requests)) == (0, "success", 1)
+
+
 def test_the_end_of_the_input_is_no_interruption(tmp_path: Path) -> None:
     steps = [Reply([calls("bash", command="echo done > made")]), "one", "two"]
     bypassing = ("--permission-mode", "bypassPermissions")
