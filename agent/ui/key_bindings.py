@@ -13,8 +13,10 @@ from prompt_toolkit.filters import (
     FilterOrBool,
     has_selection,
     is_searching,
-    vi_insert_mode,
+    vi_mode,
     vi_navigation_mode,
+    vi_selection_mode,
+    vi_waiting_for_text_object_mode,
 )
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -78,7 +80,8 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
     bind = partial(_bind, bindings, state)
     bind("editor", writing & ~is_searching, lambda: _open_editor(state))
     bind("submit", writing & ~is_searching, lambda: _enter(state))
-    bind("image", writing & ~is_searching & ~vi_navigation_mode, lambda: _take_clipboard(state))
+    taking = writing & ~is_searching & ~vi_navigation_mode & ~vi_selection_mode
+    bind("image", taking, lambda: _take_clipboard(state))
     bindings.add("up", filter=writing & ~is_searching)(lambda event: _up(state))
     bind("newline", writing, lambda: editor.buffer.insert_text("\n"))
     bind("complete", writing, lambda: editor.complete(state.command_names()))
@@ -91,7 +94,8 @@ def _add_grapheme_keys(bindings: KeyBindings, state: ReplState) -> None:
     reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
     writing = Condition(lambda: get_app().current_buffer is buffer)
     asked = Condition(lambda: approval.form.state is not None and approval.panel is None)
-    typing = (writing | reasoning | asked | is_searching) & ~vi_navigation_mode
+    commanding = vi_navigation_mode | vi_waiting_for_text_object_mode
+    typing = (writing | reasoning | asked | is_searching) & ~commanding
     for at, deleting, moving in ((-1, "backspace", ("left", "c-b")), (1, "delete", ("right", "c-f"))):
         bindings.add(deleting, filter=typing)(
             lambda event, at=at: delete_grapheme(event.current_buffer, at),
@@ -109,7 +113,8 @@ def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
     bind = partial(_bind, bindings, state)
     bind("mode", ~is_searching, lambda: _cycle_mode(state))
     bind("leave", idle, lambda: _delete_or_leave(state))
-    bindings.add("escape", filter=idle & ~vi_insert_mode)(lambda event: _escape(state))
+    # vim's own Esc leaves what it calls a mode, a selection, and a command that has begun
+    bindings.add("escape", filter=idle & (~vi_mode | vi_navigation_mode))(lambda event: _escape(state))
     bind("interrupt", ~is_searching, lambda: _interrupt_or_clear(state))
     bindings.add("<sigint>")(lambda event: _interrupt_or_clear(state))
     in_foreground = Condition(lambda: state.has_view and state.view.live_view.runs_command)

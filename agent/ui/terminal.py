@@ -24,6 +24,7 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.key_binding import KeyBindings, KeyPress
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import Layout
+from prompt_toolkit.selection import SelectionType
 
 from agent.formatting import KEY_NAMES
 
@@ -40,6 +41,7 @@ from .terminal_text import (
 
 ASK_GROUND = "\x1b]11;?\x1b\\"
 VIM_MODES = {InputMode.INSERT: "INSERT", InputMode.REPLACE: "REPLACE"}
+VISUAL_MODES = {SelectionType.LINES: "VISUAL LINE", SelectionType.BLOCK: "VISUAL BLOCK"}
 # tmux changes its screen at once, but tells a second change only 0.25 s after the first: what is drawn in
 # between is cut, and no longer has the rows that it seems to have.
 SIZE_SETTLE_S = 0.3
@@ -249,6 +251,8 @@ class Terminal(LiveScreen):
         """What vim calls the present mode, "" with other keys."""
         if self.app.editing_mode is not EditingMode.VI:
             return ""
+        if (selected := self.app.current_buffer.selection_state) is not None:
+            return VISUAL_MODES.get(selected.type, "VISUAL")
         return VIM_MODES.get(self.app.vi_state.input_mode, "NORMAL")
 
     def set_editing(self, keys: str) -> None:

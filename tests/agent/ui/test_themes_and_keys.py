@@ -51,3 +51,17 @@ def test_a_diff_follows_the_background_and_the_theme_and_vim_has_its_keys(tmp_pa
         terminal.type("alpha beta\x1b").sees("NORMAL").type("bdw").sees("❯ alpha").misses("beta")
         terminal.type("0iX").sees("❯ Xalpha", "INSERT").type("\x1b").sees("NORMAL").type("ddi/vim off\r")
         terminal.sees("the keys are those of Emacs").misses("NORMAL")
+
+
+def test_esc_leaves_each_of_the_modes_of_vim(tmp_path: Path) -> None:
+    with PtyTerminal(tmp_path, (90, 30), forked_makeroom("--offline")) as terminal:
+        terminal.sees("❯", "% of").type("/vim on\r").sees("INSERT").type("one two three\x1b").sees("NORMAL")
+        for keys, mode in (("v", "VISUAL ·"), ("V", "VISUAL LINE"), ("\x16", "VISUAL BLOCK")):
+            terminal.type(keys).sees(mode).type("\x1b").sees("NORMAL")
+        terminal.type("Vx").misses("one two").type("u").sees("❯ one two three")
+        terminal.type("0V").sees("VISUAL LINE").type("\x1b").sees("NORMAL").type("x").sees("❯ ne two three")
+        terminal.type("R").sees("REPLACE").type("NE\x1b").sees("❯ NE two three", "NORMAL")
+        terminal.type("0r\x1b[27ux").sees("❯ E two three")
+        terminal.type("d\x1b[27uwiX").sees("❯ E Xtwo three", "INSERT")
+        terminal.type("\x1b").sees("NORMAL").type("d\x1b[C").sees("❯ E two three")
+        terminal.type("\x1b").sees("Esc again clears").type("\x1b").misses("two three")
