@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from threading import Event, Thread
 
@@ -213,16 +213,30 @@ def _other_form(index: SearchIndex, term: QueryTerm, within: range | None) -> Qu
     """A term that nothing has, as the beginning of another, or else as what it is a slip for."""
     if len(term.text) < MIN_PREFIX_CHARS:
         return term
-    for beginning in (term.text, *name_beginnings(index, term.text)):
+    for beginning in chain((term.text,), name_beginnings(index, term.text)):
         longer = replace(term, text=beginning, is_prefix=True)
         if index.facts_with(longer, within, 1):
             return longer
+    if within is not None and index.facts_with(term, None, 1):
+        return term  # what another session has is no slip
+    close = _slip_for(index, term.text)
+    return QueryTerm(close, term.weight * SLIP_WEIGHT, is_prefix=True) if close else term
+
+
+def _slip_for(index: SearchIndex, text: str) -> str:
+    """The term that a word which nothing has is most like; "" for none."""
     from difflib import get_close_matches  # 3 ms that searches for words that are found save
 
     # Without the signs between parts: `resumesession` is found as `resume_session`.
-    likely = {each.replace("_", ""): each for each in terms_like(index, term.text)}
-    close = get_close_matches(term.text.replace("_", ""), likely, n=1, cutoff=MIN_SLIP_LIKENESS)
-    return QueryTerm(likely[close[0]], term.weight * SLIP_WEIGHT, is_prefix=True) if close else term
+    word, likely = text.replace("_", ""), dict[str, str]()
+    without = str.maketrans("", "", word)
+    for term in terms_like(index, text):
+        letters = term.replace("_", "")
+        common = len(letters) - len(letters.translate(without))  # at most so many characters are the same
+        if 2 * common >= MIN_SLIP_LIKENESS * (len(word) + len(letters)):
+            likely[letters] = term
+    close = get_close_matches(word, likely, n=1, cutoff=MIN_SLIP_LIKENESS)
+    return likely[close[0]] if close else ""
 
 
 def _own_and_neighbours(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-import sys
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -339,29 +338,41 @@ def opening_before(index: SearchIndex, place: Place) -> Place | None:
 
 
 def terms_like(index: SearchIndex, word: str) -> list[str]:
-    """The terms that begin as a word does and are about as long, as they are held: without endings."""
-    return _vocabulary(index, word[:SAME_START_CHARS], (len(word) - 4, len(word) + 3))
+    """The terms that begin as a word does and are about as long, as they are held: without endings.
+
+    Of a name that is joined of words one half has to be the same: its parts are looked for themselves.
+    """
+    start = word[: len(word) // 2 if "_" in word else SAME_START_CHARS]
+    end, lengths = start[:-1] + chr(ord(start[-1]) + 1), (len(word) - 4, len(word) + 3)
+    within = "AND term < ? AND length(term) BETWEEN ? AND ?"
+    return _vocabulary(index, start, MAX_LIKE_TERMS, within, (end, *lengths))
 
 
-def name_beginnings(index: SearchIndex, word: str) -> set[str]:
-    """How names begin that a word begins but for the signs between parts: `parse_http` for `parsehttp`."""
-    starts = {word[:1]}
-    for char in word[1:]:
-        longer = (each for start in starts for each in (f"{start}{char}", f"{start}_{char}"))
-        starts = {each for each in longer if _vocabulary(index, each, limit=1)}
-    return starts
+def name_beginnings(index: SearchIndex, word: str, start: str = "") -> Iterator[str]:
+    """How names begin that a word begins but for the signs between parts: `parse_http` for `parsehttp`.
+
+    `start` is what stands before the word.
+    """
+    for at in range(1, len(word)):
+        begun, rest = f"{start}{word[:at]}_", word[at:]
+        (term,) = _vocabulary(index, begun + rest[0])
+        if term.startswith(begun + rest[0]):
+            if _vocabulary(index, begun + rest)[0].startswith(begun + rest):
+                yield begun + rest
+            yield from name_beginnings(index, rest, begun)
+        elif rest[0] > "_" and not term.startswith(begun[:-1]):
+            break  # what has the sign further behind would come later still
 
 
 def _vocabulary(
-    index: SearchIndex, start: str, lengths: tuple[int, int] = (0, sys.maxsize), limit: int = MAX_LIKE_TERMS
+    index: SearchIndex, least: str, limit: int = 1, within: str = "", values: tuple[object, ...] = ()
 ) -> list[str]:
-    """The terms that begin so and have as many characters, at most `limit`."""
+    """The terms from `least` on, in order, at most `limit`; an empty one where there is none."""
     index._db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, words, row)")
-    query = """
-        SELECT term FROM vocabulary WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ? LIMIT ?
-    """
-    bounds = (start, start[:-1] + chr(ord(start[-1]) + 1), *lengths, limit)
-    return [term for (term,) in index._db.execute(query, bounds)]
+    found = f"SELECT term FROM vocabulary WHERE term >= ? {within} LIMIT ?"
+    # As one text: to fetch each of some thousand rows takes longer than to find them.
+    ((terms,),) = index._db.execute(f"SELECT group_concat(term, ' ') FROM ({found})", (least, *values, limit))
+    return (terms or "").split(" ")
 
 
 def _give_back_space(db: sqlite3.Connection) -> None:
