@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Callable
 from itertools import accumulate
@@ -29,17 +30,35 @@ _HEX = "([0-9a-fA-F]+)"
 _GROUND = re.compile(f"11;rgba?:{_HEX}/{_HEX}/{_HEX}(?:/{_HEX})?(?:\x07|\x1b\\\\)")
 _BEGUN_GROUND = re.compile("1?|11;?[rgba:0-9a-fA-F/\x1b]*")
 MAX_GROUND_CHARS = 40  # of what tells a background
-PASTE_END = "\x1b[201~"
+PASTE_START, PASTE_END = "\x1b[200~", "\x1b[201~"
+ESCAPE_KEY = "\x1b[27u"  # unlike ESC alone, it makes no other key of what follows
 # What the terminal says of its focus comes as keys that no keyboard has.
 FOCUS_IN, FOCUS_OUT = Keys.ControlF23, Keys.ControlF24
-# Shift+Enter, Alt+Enter and Ctrl+Enter as CSI-u and modifyOtherKeys send them, and a stray end of a paste.
+# Keys that prompt_toolkit does not know, and a stray end of a paste.
 _MORE_KEYS: dict[str, Keys] = {
-    **{f"\x1b[13;{modifier}u": Keys.ControlJ for modifier in (2, 3, 5)},
-    **{f"\x1b[27;{modifier};13~": Keys.ControlJ for modifier in (2, 3, 5)},
-    "\x1b[27u": Keys.Escape,
+    ESCAPE_KEY: Keys.Escape,
     PASTE_END: Keys.Ignore,
     "\x1b[I": FOCUS_IN,
     "\x1b[O": FOCUS_OUT,
+}
+# A whole control sequence (CSI; with the odd ones of the Linux console and old mice), and the start of one.
+_SEQUENCE = re.compile(r"\x1b\[(?:\[.|M...|[0-?]*[ -/]*[@-~])", re.DOTALL)
+_BEGUN_SEQUENCE = re.compile(r"\x1b(?:\[(?:\[|M.{0,2}|[0-?]*[ -/]*))?\Z", re.DOTALL)
+# Keys by their codes: CSI-u `code:shifted:base;modifiers:event u`, and xterm's modifyOtherKeys.
+_CODED_KEY = re.compile(r"\x1b\[(\d+)(?::(\d*))?(?::(\d+))?(?:;(\d*)(?::(\d))?(?:;[\d:]*)?)?u", re.ASCII)
+_OTHER_KEY = re.compile(r"\x1b\[27;(\d+);(\d+)~", re.ASCII)
+# An arrow or another named key as kitty's protocol sends it: with an event, or with locks as modifiers.
+_NAMED_KEY = re.compile(r"\x1b\[(\d+);(\d+)(?::(\d))?([A-HPQS~])", re.ASCII)
+_SHIFT, _ALT, _CTRL, _SUPER, _HYPER, _META = (1 << bit for bit in range(6))
+_NO_LOCKS = 0x3F  # takes the bits of the locks out of modifiers
+_RELEASED = "3"  # an event
+_CONTROLS = {chr(code + 0x60): chr(code) for code in range(1, 27)}
+_CONTROLS |= {" ": "\0", "@": "\0", "[": ESCAPE_KEY, "\\": "\x1c", "]": "\x1d", "^": "\x1e", "_": "\x1f"}
+_CONTROLS |= {"/": "\x1f", "-": "\x1f"}
+_MOVES = ("[D", "[C", "[A", "[B", "[5~", "[6~", "[H", "[F", "[2~", "[3~")
+_KEYPAD = {  # code -> what is sent
+    **dict(enumerate("0123456789./*-+\r=,", 57399)),
+    **{code: f"\x1b{move}" for code, move in enumerate(_MOVES, 57417)},
 }
 MAX_INLINE_LINES = 8  # a paste with more lines becomes a chip
 MAX_INLINE_CHARS = 1000  # as does one with more characters
@@ -49,11 +68,67 @@ _FIRST_CHIP = 0x10F000
 _LAST_CHIP = 0x10FFFD
 
 
+def _sent_by_key(code: int, shifted: int, base: int, held: int) -> str:
+    """What terminals send for a key where no program had them send codes; "" where that is nothing.
+
+    `code` and `shifted` are its characters without and with Shift, `base` that of a US keyboard; 0: not told.
+    """
+    if held & (_SUPER | _HYPER):
+        return ""
+    alt = "\x1b" if held & (_ALT | _META) else ""
+    special = {
+        **_KEYPAD,
+        0x09: "\x1b[Z" if held & _SHIFT else "\t",
+        0x0D: "\n" if held else "\r",
+        0x1B: ESCAPE_KEY,
+        0x7F: f"{alt}\x7f",
+    }
+    if code in special:
+        return special[code]
+    if held & _CTRL:
+        char = _CONTROLS.get(chr(base or code).lower(), "")
+        return char if char == ESCAPE_KEY else alt * bool(char) + char
+    char = chr(shifted or code)
+    char = char.upper() if held & _SHIFT and len(char.upper()) == 1 else char
+    return alt + char if char.isprintable() else ""
+
+
+def _as_sent(found: re.Match[str]) -> str:
+    """A sequence as a keyboard sends it that no program has told otherwise; "" for a key without a meaning.
+
+    A program that was killed leaves a terminal that sends codes for keys, or tells when they are released.
+    """
+    if named := _NAMED_KEY.fullmatch(found[0]):
+        first, modifiers, event, final = named.groups()
+        held = _held_keys(modifiers)
+        plain = f"\x1b[{first};{held + 1}{final}" if held else f"\x1b[{first if final == '~' else ''}{final}"
+        return "" if event == _RELEASED else plain
+    if coded := _CODED_KEY.fullmatch(found[0]):
+        *codes, modifiers, event = coded.groups()
+    elif other := _OTHER_KEY.fullmatch(found[0]):
+        codes, modifiers, event = [other[2], "", ""], other[1], ""
+    else:
+        return found[0]
+    code, shifted, base = (_number(given) for given in codes)
+    return "" if event == _RELEASED else _sent_by_key(code, shifted, base, _held_keys(modifiers))
+
+
+def _number(digits: str | None) -> int:
+    """The number, 0 for none; no more than the code of a character."""
+    return min(int((digits or "0")[:9]), sys.maxunicode)
+
+
+def _held_keys(modifiers: str | None) -> int:
+    """The bits of the keys that are held, by a parameter that is one more; those of locks are left out."""
+    return max(_number(modifiers) - 1, 0) & _NO_LOCKS
+
+
 class PasteParser:
     """Stands in for prompt_toolkit's Vt100Parser, which it wraps.
 
     That one searches the whole paste at every read, and waits without end for an end mark that was lost. Here
     a paste is collected in pieces, and given up when nothing came for a second: `deliver` gets what it held.
+    It also types the sequences that it does not know; here they come as `_as_sent` tells, or not at all.
     """
 
     def __init__(self, inner: Vt100Parser, deliver: Callable[[KeyPress], None]) -> None:
@@ -61,6 +136,7 @@ class PasteParser:
         self._deliver = deliver
         self._pieces: list[str] = []
         self._pasting = False
+        self._held = ""  # the start of what may be a sequence
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -73,18 +149,28 @@ class PasteParser:
             if data:
                 self._collect(data)
             return
-        self._inner.feed(data)
-        if self._inner._in_bracketed_paste:
-            self._pieces = [self._inner._paste_buffer]
-            self._inner._in_bracketed_paste = False
-            self._pasting = True
+        before, mark, rest = (self._held + data).partition(PASTE_START)
+        begun = None if mark else _BEGUN_SEQUENCE.search(before)
+        self._held = begun[0] if begun else ""
+        self._inner.feed(_SEQUENCE.sub(self._known, before.removesuffix(self._held)))
+        if mark:
+            self._pieces, self._pasting = [""], True
+            self._collect(rest)
 
     def flush(self) -> None:
         """Called when no byte came for a moment: a pending escape is a key. A paste waits longer."""
         if not self._pasting:
+            held, self._held = self._held, ""
+            self._inner.feed(held)
             self._inner.flush()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PASTE_TIMEOUT_S, self._give_up)
+
+    def _known(self, found: re.Match[str]) -> str:
+        """What to read for a sequence: nothing for one that is no key."""
+        sent = _as_sent(found)
+        whole = _SEQUENCE.fullmatch(sent)
+        return sent if whole is None or self._inner._get_match(sent) else ""
 
     def _collect(self, data: str) -> None:
         if self._timer is not None:

@@ -102,6 +102,47 @@ def test_a_paste_that_looks_like_a_command_or_keys_is_text(terminal):
     assert sent(terminal) == "/exit\n\x03\x04"
 
 
+def test_what_is_no_key_types_nothing(terminal):
+    answers = "\x1b[?1;2c", "\x1b[?997;1n", "\x1b[>41;390;0c", "\x1b[?62u", "\x1b[4;480;640t"
+    codes = "\x1b[46;5u", "\x1b[57441;2u", "\x1b[97;1:3u", "\x1b[97;9u", "\x1b[0u", "\x1b[9999999u"
+    mice = "\x1b[<0;10;5M", "\x1b[<0;10;5m", "\x1b[M !!", "\x1b[32;4;4M"
+    for at, sequence in enumerate((*answers, *codes, *mice, "\x1b[1;1:3A", "\x1b[1;99Z", "\x1b[27;5;46~")):
+        terminal.type(f"{at}<").type(sequence[:3]).until(lambda: True).type(f"{sequence[3:]}>")
+    terminal.type("\r").logged(f"prompt {''.join(f'{at}<>' for at in range(18))!r}")
+
+
+KEYS = {
+    "a key as a character": ("\x1b[97u\x1b[98;2u\x1b[49:33;2u\x1b[228;129u", "aB!ä"),
+    "the keypad": ("\x1b[57399u\x1b[57412;129u\x1b[57417uy", "0y-"),
+    "a repeated key": ("\x1b[97;1:1u\x1b[97;1:2u\x1b[97;1:3u", "aa"),
+    "Ctrl-A and the end": ("bc\x1b[97;5ua\x1b[57424ud", "abcd"),
+    "Ctrl-A elsewhere": ("bc\x1b[27;5;97~a", "abc"),
+    "Ctrl with a base": ("bc\x1b[1092::97;5ua", "abc"),
+    "arrows with locks": ("ac\x1b[1;129Db\x1b[1;1:2C!", "abc!"),
+    "Alt-B": ("one wo\x1b[98;3ut", "one two"),
+    "Backspace and Delete": ("abx\x1b[127uy\x1b[D\x1b[3;1:1~", "ab"),
+    "Shift-Enter": ("a\x1b[13;2u\x1b[13;2:3ub\x1b[27;2;13~c", "a\nb\nc"),
+    "unknown Linux console": ("a\x1b[[Zb", "ab"),
+}
+
+
+def test_keys_that_come_as_codes_are_those_keys(terminal):
+    for keys, text in KEYS.values():
+        terminal.type(keys).type("\x1b[13u").logged(f"prompt {text!r}")
+
+
+def test_codes_of_keys_interrupt_and_leave(terminal):
+    terminal.type("wait never\r").logged("prompt").sees("Ctrl-C to interrupt").type("\x1b[99;5u")
+    terminal.sees("Interrupted", "❯ wait never\nclaude").type("\x1b[27;5;99~").sees("❯\nclaude")
+    terminal.type("\x1b[99;69:1u").sees("Press Ctrl-C again").type("\x1b[100;5u")
+    assert terminal.ends() == 0
+
+
+def test_sequences_within_a_paste_stay(terminal):
+    terminal.type(b"a\x1b[46;5u" + START + b"x\x1b[99;5uy\x1b[?1;2c" + END + b"\x1b[46;5ub")
+    assert sent(terminal) == "ax\x1b[99;5uy\x1b[?1;2cb"
+
+
 def test_invalid_bytes_do_not_break_the_prompt(terminal):
     terminal.type(START + b"bad \xff\xfe bytes" + END).sees("bad").type("\r").logged("prompt 'bad")
 
