@@ -6,6 +6,7 @@ may copy them, so write and edit refuse text of this form; it must not change li
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -30,6 +31,9 @@ MAX_LINE_SOURCE_CHARS = 4_000  # of a text that is put on one line
 _MAIN_ARGUMENTS = (*PATH_ARGUMENTS, "command", "pattern", "query", "url", "description", "prompt")
 PLACEHOLDER_TOKENS = 30  # of a placeholder, about; counted exactly when the edit is made
 MIN_CLEARED_TOKENS = 60  # that clearing one block has to free: twice the placeholder
+MAX_KEPT_WORDS_CHARS = 4_000  # of what a person said to a call, that stays where the result is cleared
+GAP = " [...] "
+SAID_HEADING = "The user said:"
 MIN_FIELD_CHARS = 160  # of a tool input's field; the placeholder of a shorter one is hardly shorter
 # What a call is about; a plan that was shown to the person holds until the next one.
 KEPT_FIELDS = frozenset({*PATH_ARGUMENTS, "pattern", "description", "url", "glob", "plan"})
@@ -105,13 +109,14 @@ def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCount
     if isinstance(fact, Result) and field == "content":
         tokens = sum(fact.tokens)
         what = call_label(part.use) if part.use is not None else "a result"
-        return _shorter(part, field, placeholder(part, what, tokens), tokens, counter)
+        text = with_words(placeholder(part, what, tokens), fact, recall_id(part))
+        return _shorter(part, field, text, tokens, counter)
     if isinstance(fact, Reply) and isinstance(part.block, ToolUseBlock):
         value = part.block.input.get(field)
         if not isinstance(value, str):
             return None
         # the beginning of a command stays
-        what = f"{field} {_shortened(value)}" if field in ("command", "prompt", "query") else field
+        what = f"{field} {on_short_line(value)}" if field in ("command", "prompt", "query") else field
         text = placeholder(part, what, counter.text(value))
         return _shorter(part, field, text, counter.text(value), counter)
     if (
@@ -143,8 +148,16 @@ def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Cle
         f"Preview (the first {min(characters, len(text)):,} of {len(text):,} characters; "
         f"recall {ident} pages through all of it):\n{text[:characters]}\n</persisted-output>"
     )
+    shown = with_words(shown, fact, ident)
     edit = _shorter(part, "content", shown, sum(fact.tokens), situation.counter)
     return edit, () if kept or edit is None else ((path.rpartition("/")[2], text),)
+
+
+def with_words(text: str, result: Result, ident: str) -> str:
+    """The text that is shown in the place of a result, with what a person said in answer to the call."""
+    said = (f"{question} {words}".strip() for question, words in result.said if words not in text)
+    lines = [ends_and_directives(each, MAX_KEPT_WORDS_CHARS, ident) for each in said]
+    return "\n".join([text, *([SAID_HEADING, *lines] if lines else [])])
 
 
 def is_paging(folded: Folded, part: Part) -> bool:
@@ -239,21 +252,53 @@ def ends_and_directives(text: str, characters: int, ident: str) -> str:
     return f"{text[:quarter]}\n{gap}\n{between}\n[...]\n{text[-quarter:]}"
 
 
+def with_sentences(text: str, ident: str, weight: int, head: int = 0, ends: int = 0) -> str:
+    """Every sentence of a text from `weight` on, verbatim, with its beginning or its ends in their places.
+
+    `head` are the characters of the beginning, `ends` about those of the whole, for which it is cut at both.
+    """
+    spans = [(each.start, each.end) for each in weighed_sentences(text) if each.weight >= weight]
+    if ends:
+        half = max(ends - sum(end - start for start, end in spans), ends // 4) // 2
+        spans += [(0, _to_word_end(text, half)), (max(0, len(text) - half), len(text))]
+    else:
+        spans.append((0, _to_word_end(text, head)))
+    pieces, end, omitted = list[str](), 0, 0
+    for first, last in sorted(spans):
+        if last <= end:
+            continue
+        first = max(first, end)
+        gap = text[end:first]
+        pieces += [GAP if gap.strip() else gap, text[first:last]]
+        omitted += len(gap) if gap.strip() else 0
+        end = last
+    omitted += len(text) - end
+    note = f" [... {omitted:,} characters are left out here; recall {ident} shows it all]"
+    return "".join(pieces) + note
+
+
+def _to_word_end(text: str, at: int) -> int:
+    """The place behind the word that stands at `at`, if it is near."""
+    found = re.compile(r"\S{0,30}").match(text, min(at, len(text)))
+    return found.end() if found is not None else at
+
+
 def call_label(use: ToolUseBlock) -> str:
     """A call on one line: its name and its main argument, or all arguments where none is known."""
     for name in _MAIN_ARGUMENTS:
         value = use.input.get(name)
         if isinstance(value, str) and value and not is_placeholder(value):
-            shown = _on_one_line(value) if "path" in name else _shortened(value)
+            shown = _on_one_line(value) if "path" in name else on_short_line(value)
             return f"{use.name} {shown}".strip()
     every = json.dumps(dict(use.input), ensure_ascii=False, default=str)
-    return f"{use.name} {_shortened(every)}".strip() if use.input else use.name
+    return f"{use.name} {on_short_line(every)}".strip() if use.input else use.name
 
 
 def _on_one_line(text: str) -> str:
     return " ".join(text[:MAX_LINE_SOURCE_CHARS].split())
 
 
-def _shortened(text: str) -> str:
+def on_short_line(text: str) -> str:
+    """The beginning of a text as one line."""
     line = _on_one_line(text)
     return line if len(line) <= MAX_SHOWN_ARGUMENT_CHARS else f"{line[: MAX_SHOWN_ARGUMENT_CHARS - 1]}…"

@@ -237,7 +237,9 @@ class BlockTracker:
         self.blocks += _service_results(exchange, self.calls)
 
     def _add_result(self, result: Result, cell: Cell, file: str) -> None:
-        gain, text = sum(result.tokens) - PLACEHOLDER_TOKENS, joined_text(result.content)
+        tokens, text = sum(result.tokens), joined_text(result.content)
+        stays = sum(len(words) for pair in result.said for words in pair)  # characters of a person's words
+        gain = tokens - PLACEHOLDER_TOKENS - (tokens * stays // max(1, len(text)) if stays else 0)
         put_back = _note_put_back(self.put_back, result.content, result.seq, "content")
         if gain < MIN_CLEARED_TOKENS or is_placeholder(text):
             return

@@ -110,6 +110,9 @@ def _account(entry: Entry, kind_of: Callable[[str], ToolKind]) -> EntryAccount:
     for index, use in entry.uses.items():
         account.calls += 1
         _add_call(account, use, kind_of(use.name), entry.results.get(index))
+    for result in entry.results.values():
+        sentences = (each for _, text in result.said for each in _lasting_sentences(text))
+        account.constraints.extend((each, f"r{result.seq}") for each in sentences)
     for index, block in enumerate(entry.fact.blocks):
         if isinstance(block, TextBlock):
             numbers = {number for number in _NUMBER.findall(block.text) if len(number) >= MIN_NUMBER_CHARS}
@@ -123,19 +126,19 @@ def _account(entry: Entry, kind_of: Callable[[str], ToolKind]) -> EntryAccount:
 
 def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: Result | None) -> None:
     path, at = file_path_of(use), account.calls
-    if path and kind != "searches":
+    failed = result is not None and result.error
+    if path and kind != "searches" and not failed:
         account.uses.append(("changed" if kind == "writes" else "read", at, {path: 1.0}))
     named = dict.fromkeys(whole_name_counts("\n".join(strings(use.input))), 1.0)
     text = joined_text(result.content) if result is not None else ""
     for name, times in whole_name_counts(text[:MAX_SEARCHED_RESULT_CHARS]).items():
         named[name] = named.get(name, 0.0) + SEEN_WEIGHT * (1 + log(times))
     account.uses.append(("names", at, named))
-    failed = result is not None and result.error
     if kind == "runs" and isinstance(command := use.input.get("command"), str):
         code = result.about.get("exit") if result is not None else None
         ended = f" -> {code}" if code is not None else " -> error" * failed
         account.commands.append(f"{' '.join(command.split())[:MAX_LISTED_COMMAND_CHARS]}{ended}")
-    if failed:
+    if failed and not (result is not None and result.said):  # what a person said stands among their words
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         account.errors.append(f"{use.name} {path}: {lines[-1] if lines else ''}"[:MAX_ERROR_CHARS])
 
@@ -156,9 +159,14 @@ def _constraints(fact: User) -> Iterator[tuple[str, str]]:
         return
     for index, block in enumerate(fact.blocks):
         if isinstance(block, TextBlock) and not is_injected(block):
-            for each in weighed_sentences(block.text):
-                if each.weight >= LASTING and each.end - each.start <= MAX_CONSTRAINT_CHARS:
-                    yield block.text[each.start : each.end], f"r{fact.seq}.{index}"
+            for each in _lasting_sentences(block.text):
+                yield each, f"r{fact.seq}.{index}"
+
+
+def _lasting_sentences(text: str) -> Iterator[str]:
+    for each in weighed_sentences(text):
+        if each.weight >= LASTING and each.end - each.start <= MAX_CONSTRAINT_CHARS:
+            yield text[each.start : each.end]
 
 
 def _attached(fact: User) -> Iterator[tuple[str, str]]:

@@ -24,6 +24,7 @@ from transcripts.messages import (
     is_injected,
 )
 
+from .clearing import call_label, on_short_line, with_sentences
 from .directives import FACT, LASTING, REQUEST, REST, WISH, is_errand, weighed_sentences
 from .invariants import open_turn
 from .ledger import Ledger, build_ledger, commitments_text, ledger_text, missing_names, pins_of
@@ -41,12 +42,13 @@ _FROM_FACT = re.compile(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
 LEDGER_HEADING = "## Ledger (newest and most used first)"
 WORDS_HEADING = "## All user messages, verbatim (the newest is last)"
 OPEN_REQUEST = (
-    "The last of the user's messages above is the request being worked on: "
+    "The last of the user's messages above, answers aside, is the request being worked on: "
     "go on with it from where it stands."
 )
 NO_OPEN_REQUEST = "The requests above have been dealt with or are known; wait for the user's next message."
 UNSHOWN_RESULTS = "The results of the newest calls did not fit and were not shown: recall shows {ids}."
 LATER_HOLDS = "(What was said later holds, here and in the messages below: they may take back some of these.)"
+REFUSING = "refusing"  # before the call that the words of a user refuse
 OMITTED_MESSAGES = "({count} older messages are left out here: recall shows {ids})"
 OMITTED_BUT_SENTENCES = "({count} older messages are left out but for these sentences: recall shows {ids})"
 HEAD_TOKENS, SHORT_HEAD_TOKENS = 44, 16  # of a message of the user that is not shown whole
@@ -60,7 +62,6 @@ FORMS = (
     (SHORT_HEAD_TOKENS, LASTING),
 )
 ENDS_ONLY = (CAPPED, LASTING + 1)
-GAP = " [...] "
 LINE_FRAME_TOKENS = 8  # of the mark and the id that a sentence is shown with
 CUT_NOTE_TOKENS = 18  # of the note that says how much of a message is left out
 MAX_COMMITMENT_TOKENS = 1_200  # of what the assistant promised, decided and gave up
@@ -202,29 +203,32 @@ def _surroundings(entries: Sequence[Entry]) -> Iterator[str]:
 class UserBlock:
     """A block of a user message: its recall id, its text and tokens, and what was made of it.
 
-    `sentences` are (weight, sentence) of those that say more than small talk.
+    `answers` says to which call these are the words, "" for a message of its own; `sentences` are (weight,
+    sentence) of those that say more than small talk.
     """
 
     ident: str
     text: str
     tokens: int
+    answers: str = ""
     forms: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
     sentences: list[tuple[int, str]] | None = None
 
 
 def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> str:
-    """The user's messages, oldest first, in about `room` tokens; the newest block is always shown.
+    """The user's messages and answers, oldest first, in about `room` tokens; the newest message always is.
 
     Where room is short, the older ones are shown by their beginnings and the sentences that direct the work,
     down to the weight that fits; what room is then left goes to the newest. Only where even that is too much,
     the oldest messages are left out, with their ids, but for their heaviest sentences.
     """
-    blocks = [block for entry in entries for block in _user_blocks(situation, entry)]
+    blocks = _last_said([block for entry in entries for block in _user_blocks(situation, entry)])
     if not blocks:
         return ""
-    newest = _newest(situation, blocks[-1], room)
+    last = max((at for at, block in enumerate(blocks) if not block.answers), default=len(blocks) - 1)
+    newest = _newest(situation, blocks[last], room)
     room = max(0, room - newest[1])
-    older = blocks[:-1]
+    older = [*blocks[:last], *blocks[last + 1 :]]
     level = next((form for form in FORMS if _total(situation, older, form) <= room), None)
     if level is None:
         return "\n".join([*_heaviest_and_newest(situation, older, room), newest[0]])
@@ -236,7 +240,18 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
             if 0 < tokens - shown[at][1] <= left:
                 left -= tokens - shown[at][1]
                 shown[at] = (text, tokens)
-    return "\n".join([*(text for text, _ in shown), newest[0]])
+    shown.insert(last, newest)
+    return "\n".join(text for text, _ in shown)
+
+
+def _last_said(blocks: list[UserBlock]) -> list[UserBlock]:
+    """The blocks without the reasons of refusals that were given again, word for word, for a later call."""
+    last = {block.text: at for at, block in enumerate(blocks) if block.answers.startswith(REFUSING)}
+    return [
+        block
+        for at, block in enumerate(blocks)
+        if not block.answers.startswith(REFUSING) or last[block.text] == at
+    ]
 
 
 def _newest(situation: Situation, block: UserBlock, room: int) -> tuple[str, int]:
@@ -298,35 +313,14 @@ def _form(situation: Situation, block: UserBlock, form: tuple[int, int]) -> tupl
     and the tokens that this takes."""
     if form not in block.forms:
         most, weight = form
-        text = f"({block.ident}) {block.text}"
+        text = block.text
         if block.tokens > (most + CUT_NOTE_TOKENS if most else situation.settings.user_block_max_tokens):
-            text = f"({block.ident}) {_shortened(situation, block, most, weight)}"
+            size = situation.settings.user_block_max_tokens * len(text) // block.tokens * 9 // 10
+            cut = {"ends": size} if most == CAPPED else {"head": _head(situation, text, most)}
+            text = with_sentences(text, block.ident, weight, **cut)
+        text = f"({', '.join(filter(None, (block.ident, block.answers)))}) {text}"
         block.forms[form] = (text, situation.counter.text(text))
     return block.forms[form]
-
-
-def _shortened(situation: Situation, block: UserBlock, most: int, weight: int) -> str:
-    """So many tokens of a text, and every sentence from `weight` on, verbatim and in their order."""
-    text = block.text
-    spans = [(each.start, each.end) for each in weighed_sentences(text) if each.weight >= weight]
-    if most == CAPPED:
-        room = situation.settings.user_block_max_tokens * len(text) // block.tokens * 9 // 10
-        half = max(room - sum(end - start for start, end in spans), room // 4) // 2
-        spans += [(0, _to_word_end(text, half)), (max(0, len(text) - half), len(text))]
-    else:
-        spans.append((0, _to_word_end(text, _head(situation, text, most))))
-    pieces, end, omitted = list[str](), 0, 0
-    for first, last in sorted(spans):
-        if last <= end:
-            continue
-        first = max(first, end)
-        gap = text[end:first]
-        pieces += [GAP if gap.strip() else gap, text[first:last]]
-        omitted += len(gap) if gap.strip() else 0
-        end = last
-    omitted += len(text) - end
-    note = f" [... {omitted:,} characters are left out here; recall {block.ident} shows it all]"
-    return "".join(pieces) + note
 
 
 def _head(situation: Situation, text: str, tokens: int) -> int:
@@ -337,17 +331,14 @@ def _head(situation: Situation, text: str, tokens: int) -> int:
     return size
 
 
-def _to_word_end(text: str, at: int) -> int:
-    """The place behind the word that stands at `at`, if it is near."""
-    found = re.compile(r"\S{0,30}").match(text, min(at, len(text)))
-    return found.end() if found is not None else at
-
-
 def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
-    """The blocks of a message that are the user's own."""
-    if not isinstance(entry, Prompt) or entry.fact.source != "user":
-        return
+    """The blocks of a message that are the user's own, or their answers to the calls of an exchange."""
     known = situation.worked_out.user_blocks
+    if isinstance(entry, Exchange):
+        yield from _answers(situation, entry)
+        return
+    if entry.fact.source != "user":
+        return
     for index, block in enumerate(entry.fact.blocks):
         if is_injected(block) or not isinstance(block, TextBlock | ImageBlock):
             continue
@@ -356,6 +347,15 @@ def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
             tokens = situation.counter.text(text)
             known[entry.seq, index] = UserBlock(f"r{entry.seq}.{index}", text, tokens)
         yield known[entry.seq, index]
+
+
+def _answers(situation: Situation, exchange: Exchange) -> Iterator[UserBlock]:
+    """What the user said to the calls of an exchange: to a question of one, or why it was refused."""
+    for index, result in exchange.results.items():
+        for question, words in result.said:
+            call = f"{REFUSING} r{exchange.seq}.{index} {call_label(exchange.uses[index])}"
+            answers = f'answering "{on_short_line(question)}"' if question else call
+            yield UserBlock(f"r{result.seq}", words, situation.counter.text(words), answers)
 
 
 def directives_within(situation: Situation, first: int, last: int, room: int) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from transcripts.facts import about_said
+
 from .base import Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
 from .person_answer import ANSWERS, NOBODY_THERE
 
@@ -53,21 +55,22 @@ async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:
         raise ToolError(NOBODY_TO_ASK)
     if answer.said == "no":
         told = f"{DECLINED}\nThey said: {answer.reason}" if answer.reason else DECLINED
-        return text_result(told, human={"note": "declined"})
-    lines = list(_answer_lines(arguments, answer.input))
+        about = about_said((arguments.questions[0].question, answer.reason))
+        return text_result(told, human={"note": "declined"}, about=about)
+    answers = list(_answers(arguments, answer.input))
+    lines = [f"{question} {said or '(no answer)'}" for question, said in answers]
     told = "\n".join(["The person answered:", *lines])
-    return text_result(told, human={"text": "\n".join(lines)})
+    return text_result(told, human={"text": "\n".join(lines)}, about=about_said(*answers))
 
 
-def _answer_lines(arguments: QuestionArguments, given: Mapping[str, Any]) -> Iterator[str]:
+def _answers(arguments: QuestionArguments, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(question, answer) in the order of the questions; "" for one that was not answered."""
     answers = given.get(ANSWERS)
     answers = answers if isinstance(answers, Mapping) else {}
     for each in arguments.questions:
         answer = answers.get(each.question)
-        said = (
-            ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else str(answer or "(no answer)")
-        )
-        yield f"{each.question} {said}"
+        said = ", ".join(map(str, answer)) if isinstance(answer, list | tuple) else str(answer or "")
+        yield each.question, said
 
 
 def _preview(arguments: QuestionArguments, context: ToolContext) -> Mapping[str, Any]:

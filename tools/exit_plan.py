@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import Field
 
+from transcripts.facts import about_said
+
 from .base import Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
 from .person_answer import NOBODY_THERE
 
@@ -30,7 +32,8 @@ async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:
     if answer.said == "no":
         wanted = f": {answer.reason}" if answer.reason else "."
         told = f"The person did not approve the plan{wanted}\nPlan mode goes on; show the plan again then."
-        return text_result(told, human={"note": f"not approved{wanted.rstrip('.')}"})
+        about = {"approved": False, **about_said(("", answer.reason))}
+        return text_result(told, human={"note": f"not approved{wanted.rstrip('.')}"}, about=about)
     mode.leave_plan()
     plan = str(answer.input.get("plan") or arguments.plan)
     if plan == arguments.plan:

@@ -13,6 +13,8 @@ from typing import Any
 
 from .messages import Block, Usage, empty_mapping
 
+SAID_KEY = "said"  # of what a tool tells of a result, see `Result.said`
+
 
 @dataclass(frozen=True, slots=True)
 class Clear:
@@ -173,6 +175,12 @@ class Result(Fact):
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
     stored: StoredOutput | None = None
 
+    @property
+    def said(self) -> tuple[tuple[str, str], ...]:
+        """(question, words) of what a person said in answer to the call; "": the call was the question."""
+        pairs = self.about.get(SAID_KEY, ())
+        return tuple((str(pair[0]), str(pair[1])) for pair in pairs if len(pair) == 2)
+
 
 @dataclass(frozen=True, slots=True)
 class Compacted(Fact):
@@ -258,3 +266,9 @@ FACT_TYPES: dict[str, type[Fact]] = {
     "closed": Closed,
 }
 """The types of facts by their kind in the record."""
+
+
+def about_said(*pairs: tuple[str, str]) -> dict[str, Any]:
+    """What a result tells of a person's words, as `Result.said` has them; nothing where they said nothing."""
+    said = [list(pair) for pair in pairs if pair[1].strip()]
+    return {SAID_KEY: said} if said else {}

@@ -46,6 +46,7 @@ class Permission:
 
     hint    what the model should do about a refusal
     notes   what the hook and the person have to say to the model about a call, whether or not it runs
+    said    the person's reason, in their own words
     stop    the user wants the turn to end
     walled  whether a command is to run within the wall
     call    the call with the input that it is to run with
@@ -54,6 +55,7 @@ class Permission:
     refusal: str = ""
     hint: str = HINT
     notes: tuple[str, ...] = ()
+    said: str = ""
     stop: bool = False
     walled: bool = False
     call: ParsedCall | None = None
@@ -192,8 +194,8 @@ def preview_of(context: TurnContext, call: ParsedCall) -> Mapping[str, Any]:
 def _refused(answer: Deny) -> Permission:
     start = "Permission denied" if answer.unattended else REFUSED
     text = f"{start}: {answer.reason}" if answer.reason else f"{start}."
-    hint = HINT_AFTER_REASON if answer.reason and not answer.unattended else HINT
-    return Permission(text, hint, stop=answer.stop)
+    said = "" if answer.unattended else answer.reason
+    return Permission(text, HINT_AFTER_REASON if said else HINT, said=said, stop=answer.stop)
 
 
 def _grant(

@@ -38,7 +38,7 @@ class Leaving:
     """The questions of one call whether it may leave the wall.
 
     `denied` tells that it may not; `stop` that the person wants the turn to end; `waited` are the seconds
-    that the answers took.
+    that the answers took; `said` is the person's reason for a no.
     """
 
     context: TurnContext
@@ -47,6 +47,7 @@ class Leaving:
     denied: bool = False
     stop: bool = False
     waited: float = 0.0
+    said: str = ""
 
     async def ask(self, refusal: WallRefusal) -> LeaveDecision:
         """What the person says to a refusal; what they let through is so when this returns."""
@@ -59,8 +60,10 @@ class Leaving:
         self.waited += self.context.clock.monotonic() - began
         if isinstance(answer, Deny):
             self.stop = answer.stop
-            said = f"the person said no{f', and: {answer.reason}' if answer.reason else ''}"
-            return self._no(answer.reason if answer.unattended else said)
+            if answer.unattended:
+                return self._no(answer.reason)
+            self.said = answer.reason
+            return self._no(f"the person said no{f', and: {answer.reason}' if answer.reason else ''}")
         if answer.scope == "through" and passage is not None:
             self._let_through(passage)
             if self.context.wall is not None:

@@ -21,7 +21,7 @@ from agent.ports import HookEvent
 from agent.session.session import Session, calls_of
 from compact.trim import MIN_TRIMMED_CHARS
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
-from transcripts.facts import Reply
+from transcripts.facts import Reply, about_said
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
 
 from .asking import ask_person
@@ -164,7 +164,8 @@ def _denied(batch: CallBatch, call: PreparedCall, permission: Permission) -> Pre
     )
     text = "\n".join((permission.refusal, *permission.notes, permission.hint))
     told = permission.refusal.replace(REFUSED, "You refused this call", 1)
-    result = text_result(text, error=True, human={"text": told})
+    about = about_said(("", permission.said))
+    result = text_result(text, error=True, human={"text": told}, about=about)
     denied = replace(call, result=result, denied=True)
     if permission.stop:
         _answer(batch, denied)
@@ -212,6 +213,8 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         raise asyncio.CancelledError from error
     finally:
         call = replace(call, denied=leaving.denied)
+        if leaving.said:
+            result = replace(result, about={**result.about, **about_said(("", leaving.said))})
         seconds = batch.context.clock.monotonic() - began - leaving.waited
         _finish(batch, call, result, seconds, needed)
     if leaving.stop:

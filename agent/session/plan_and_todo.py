@@ -72,27 +72,30 @@ def todo_lines(items: tuple[TodoItem, ...]) -> list[str]:
 def newest_plan(folded: Folded) -> tuple[int, str] | None:
     """(seq of the reply, text) of the newest plan; None without one.
 
-    It is what the model showed as its plan, as the person changed it; or its last words to a prompt in plan
-    mode, as models without that tool end.
+    It is what the model showed as its plan and the person did not refuse, as they changed it. Where it never
+    showed one, it is its last words to a prompt in plan mode, as models without that tool end.
     """
-    found: tuple[int, str] | None = None
-    planning = False
+    shown: tuple[int, str] | None = None
+    said: tuple[int, str] | None = None
+    planning, shows = False, False
     for entry in folded.entries:
         if isinstance(entry, Prompt):
             if entry.fact.source == "user":
                 planning = PLAN_TEXT in surroundings_told(entry)
-        elif shown := _plan_shown(entry):
-            found, planning = (entry.seq, shown[:MAX_PLAN_CHARS]), False
+        elif (call := _plan_call(entry)) is not None:
+            shows = True
+            shown = (entry.seq, call[:MAX_PLAN_CHARS]) if call else shown
         elif planning:
             texts = [block.text for block in entry.fact.blocks if isinstance(block, TextBlock)]
-            found = (entry.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else found
-    return found
+            said = (entry.seq, "\n".join(texts)[:MAX_PLAN_CHARS]) if any(texts) else said
+    return shown if shows else said
 
 
-def _plan_shown(exchange: Exchange) -> str:
-    """The plan that a call of the exchange showed to the person; "" without one."""
+def _plan_call(exchange: Exchange) -> str | None:
+    """The plan that a call of the exchange showed, "" where the person refused it; None without a call."""
     for at, use in exchange.uses.items():
         result = exchange.results.get(at)
         if own_name(use.name) == PLAN_TOOL and result is not None and not result.error:
-            return str(result.about.get("plan") or use.input.get("plan") or "")
-    return ""
+            given = str(result.about.get("plan") or use.input.get("plan") or "")
+            return given if result.about.get("approved", True) else ""
+    return None

@@ -15,8 +15,9 @@ from compact.clearing import (
     shown_text,
     user_block_edit,
 )
+from compact.hazards import tracker_of
 from compact.identifiers import file_path_of
-from transcripts.facts import StoredOutput
+from transcripts.facts import StoredOutput, about_said
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
 from transcripts.view import PartKind
 
@@ -96,6 +97,32 @@ def test_the_placeholder_names_the_call_the_size_and_the_id():
     assert edit.text == "[cleared: bash make all, 1,000 tokens; recall r4 shows it]"
     assert (edit.seq, edit.block, edit.field) == (4, 0, "content")
     assert edit.saves == 1_000 - COUNT.text(edit.text)
+
+
+@pytest.mark.parametrize("pair", [("", "Never use make. " + "It is old. " * 9), ("Which?", "the small one")])
+def test_what_a_person_said_stays_where_the_result_is_cleared_or_previewed(pair):
+    made = World(judged=False)
+    made.user("begin")
+    reply = made.reply(ToolUseBlock("t", "bash", {"command": "make"}))
+    made.result(reply, 0, "x" * 4_000 + pair[1], about=about_said(pair))
+    shown = part(made, PartKind.RESULT)
+    cleared = placeholder_edit(made.folded, shown, "content", COUNT).text
+    heading, *said = cleared.splitlines()[1:]
+    assert heading == "The user said:" and said == [" ".join(pair).strip()] and is_one_line(cleared)
+    assert said[0] in preview_edit(made.situation, shown, 400)[0].text
+    (block,) = tracker_of(made.folded).blocks
+    assert abs(block.tokens - (sum(made.facts[-1].tokens) - COUNT.text(cleared))) < 30
+
+
+def test_of_very_long_words_of_a_person_the_ends_and_what_directs_the_work_stay():
+    made = World(judged=False)
+    made.user("begin")
+    reply = made.reply(ToolUseBlock("t", "bash", {"command": "make"}))
+    said = "first. " + "hm, it is as it is. " * 400 + "Never use make. " + "so it goes. " * 400 + "last"
+    made.result(reply, 0, said, about=about_said(("", said)))
+    text = placeholder_edit(made.folded, part(made, PartKind.RESULT), "content", COUNT).text
+    assert len(text) < 4_400 and "Never use make." in text and "\nfirst. " in text and text.endswith("last")
+    assert "recall r4 shows it all" in text
 
 
 def test_the_placeholder_of_an_input_names_the_field_and_keeps_the_beginning_of_a_command():

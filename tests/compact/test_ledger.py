@@ -3,6 +3,7 @@
 import pytest
 
 from compact.ledger import build_ledger, commitments_text, coverage, ledger_text, missing_names, pins_of
+from transcripts.facts import about_said
 from transcripts.messages import ATTACHED_LINE, ImageBlock, TextBlock, ToolUseBlock, injected
 from transcripts.tool_kinds import tool_kind
 
@@ -28,6 +29,19 @@ def test_files_are_told_apart_by_what_the_tool_does():
     assert (list(made.read), list(made.changed)) == (["a.py", "c.py"], ["b.py"])
     world.open({"name": "deploy", "kind": "writes"})
     assert list(ledger(world).changed) == ["b.py", "c.py"]
+
+
+def test_what_failed_or_was_refused_changed_and_read_nothing_and_the_reason_is_no_error():
+    world = started()
+    world.call("edit", "File has not been read yet", error=True, file_path="a.py")
+    world.call("read", "no such file", error=True, file_path="b.py")
+    reply = world.reply(ToolUseBlock("t", "edit", {"file_path": "c.py"}))
+    said = about_said(("", "No. Never edit c.py by hand. It is nice."))
+    refused = world.result(reply, 0, "The user refused this call: No.", error=True, about=said)
+    made = ledger(world)
+    assert made.changed == {} == made.read and {"a.py", "b.py", "c.py"} <= made.names.keys()
+    assert made.errors == ["edit a.py: File has not been read yet", "read b.py: no such file"]
+    assert made.constraints == [("No. Never edit c.py by hand.", f"r{refused.seq}")]
 
 
 def test_files_that_a_prompt_attached_are_read_and_stand_with_their_ids():

@@ -15,7 +15,14 @@ from compact.summary_record import (
     summary_in,
     user_messages,
 )
-from transcripts.messages import INJECTED_CLOSING_TAG, INJECTED_OPENING_TAG, ImageBlock, TextBlock
+from transcripts.facts import about_said
+from transcripts.messages import (
+    INJECTED_CLOSING_TAG,
+    INJECTED_OPENING_TAG,
+    ImageBlock,
+    TextBlock,
+    ToolUseBlock,
+)
 
 from .worlds import COUNT, World
 
@@ -225,3 +232,41 @@ def test_text_blocks_alone_are_shown():
     world = World(judged=False)
     world.user("one", TextBlock("two"))
     assert words(world, 100) == ["(r1.0) one", "(r1.1) two"]
+
+
+def answered(world, name, *said, text="it was refused", **arguments):
+    """A call, and what the user said to it: (question, words) each."""
+    reply = world.reply(ToolUseBlock(f"t{world.folded.last_seq}", name, arguments))
+    return world.result(reply, 0, text, error=True, about=about_said(*said))
+
+
+def test_answers_to_calls_stand_where_they_were_given_and_the_newest_message_stays_the_request():
+    world = World(judged=False)
+    world.user("Mend it.")
+    answered(world, "edit", ("", "Never edit f1.py by hand."), file_path="f1.py")
+    world.user("Go on.")
+    answered(world, "ask_user", ("Which one?", "The small one"), ("And then?", "Always the tests first"))
+    assert user_messages(world.situation, world.folded.entries, 4_000).splitlines() == [
+        "(r1.0) Mend it.",
+        "(r4, refusing r3.0 edit f1.py) Never edit f1.py by hand.",
+        "(r5.0) Go on.",
+        '(r8, answering "Which one?") The small one',
+        '(r8, answering "And then?") Always the tests first',
+    ]
+    text = record(world, 4)
+    assert "answers aside, is the request" in text and "edit f1.py: " not in text
+    assert "- Never edit f1.py by hand. (r4)" in record(world, 4, room=90)
+    world.user("x" * 9_000)
+    assert user_messages(world.situation, world.folded.entries, 40).splitlines()[0].startswith("(")
+
+
+def test_a_reason_that_is_given_again_and_again_stands_once():
+    world = World(judged=False)
+    world.user("Mend it.")
+    for _ in range(3):
+        answered(world, "bash", ("", "Denied."), command="make")
+    answered(world, "ask_user", ("Sure?", "Yes"))
+    answered(world, "ask_user", ("Really?", "Yes"))
+    shown = user_messages(world.situation, world.folded.entries, 4_000).splitlines()
+    assert [line.partition(")")[2] for line in shown] == [" Mend it.", " Denied.", " Yes", " Yes"]
+    assert shown[1].startswith("(r10, ")

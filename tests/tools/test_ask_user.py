@@ -54,6 +54,23 @@ def test_what_was_answered_is_told_with_its_question(answer: PersonAnswer, told:
     assert told in text(result) and not result.error
 
 
+def test_what_the_person_said_is_told_apart_from_what_the_model_asked() -> None:
+    def said(tool: Tool, answer: PersonAnswer, **given: Any) -> Any:
+        return result_of(tool, answer, Planning(), **given).about.get("said")
+
+    two = [ASKED, {**ASKED, "question": "And then?"}, {**ASKED, "question": "At last?"}]
+    answers = {"And then?": ["a", "b"], "Which one?": "my own"}
+    assert said(ask_user.TOOL, PersonAnswer("yes", {"answers": answers}), questions=two) == [
+        ["Which one?", "my own"],
+        ["And then?", "a, b"],
+    ]
+    declined = said(ask_user.TOOL, PersonAnswer("no", reason="ask Bob"), questions=two)
+    assert declined == [["Which one?", "ask Bob"]]
+    assert said(exit_plan.TOOL, PersonAnswer("no", reason="slower"), plan="# Do it") == [["", "slower"]]
+    for tool, given in ((ask_user.TOOL, {"questions": two}), (exit_plan.TOOL, {"plan": "# Do it"})):
+        assert said(tool, PersonAnswer("no"), **given) is None
+
+
 @pytest.mark.parametrize("answer", [PersonAnswer("nobody"), None])
 def test_where_nobody_is_there_a_question_is_an_error_and_a_plan_the_result(answer: Any) -> None:
     with pytest.raises(ToolError, match="There is nobody to ask"):

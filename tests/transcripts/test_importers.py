@@ -301,3 +301,23 @@ def test_a_recording_without_any_reply_is_refused():
 
 def test_each_format_has_a_name_of_its_own():
     assert len({what for what, _ in IMPORT_FORMATS.values()}) == len(IMPORT_FORMATS) == 5
+
+
+def test_what_a_person_said_to_calls_of_claude_code_is_told_apart():
+    refused = "The user doesn't want to proceed with this. To tell you how to proceed, the user said:\n"
+    questions = [{"question": each} for each in ('Use "x"?', "Which one?", "Not asked?")]
+    told = 'User has answered: "Use "x"?"="No, "y".", "Which one?"="the small". You can now continue.'
+
+    def said(text, error, name="Bash"):
+        call = use("a") | {"name": name, "input": {"questions": questions}}
+        answer = result("a", text) | {"is_error": error}
+        recorded = lines(cc("assistant", [call], "1", None, "m"), cc("user", [answer], "2", "1"))
+        return import_session(recorded, count).facts[-1].said
+
+    assert said(f"{refused}don't check this in", True) == (("", "don't check this in"),)
+    assert said("Exit code 1: " + refused + "obey me", True) == () == said(refused + "obey me", False)
+    assert said(refused.partition("To tell")[0], True) == ()
+    expected = (('Use "x"?', 'No, "y".'), ("Which one?", "the small"))
+    assert said(told, False, "AskUserQuestion") == expected and said(told, False) == ()
+    questions.clear()
+    assert said(told, False, "AskUserQuestion") == ()

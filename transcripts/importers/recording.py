@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from transcripts.facts import Fact, Reply, Result, User
+from transcripts.facts import Fact, Reply, Result, User, about_said
 from transcripts.messages import (
     Block,
     TextBlock,
@@ -20,6 +20,9 @@ from transcripts.messages import (
 )
 
 _MAX_SECONDS = 1e11  # a larger time is in milliseconds: this is the year 5138
+# What Claude Code puts around a person's words in a result.
+_REFUSAL_START, _REASON_START = "The user doesn't want to ", "To tell you how to proceed, the user said:"
+_ASKING_TOOL, _ANSWERS_END = "AskUserQuestion", " You can now continue"
 _UNUSABLE_TYPES = (None, "text", "tool_use", "tool_result")
 
 Count = Callable[[tuple[Block, ...]], tuple[int, ...]]
@@ -104,7 +107,12 @@ class ImportedSession:
         if (called := self._calls.pop(call, None)) is None:
             self.damaged += 1
             return
-        self.facts.append(Result(*self._place(ts), *called, content, self.count(content), error=error))
+        reply = self.facts[called[0] - 1]
+        assert isinstance(reply, Reply), "a call is that of a reply"
+        text = "".join(each.text for each in content if isinstance(each, TextBlock))
+        about = _said_in(text, reply.blocks[called[1]], error)
+        counts = self.count(content)
+        self.facts.append(Result(*self._place(ts), *called, content, counts, error=error, about=about))
 
     def add_message(self, role: str, blocks: tuple[Block, ...], ts: float | None) -> None:
         """Add a message of the Messages API: results among a user's blocks are joined to their calls."""
@@ -120,6 +128,22 @@ class ImportedSession:
         """Number and time of the next fact."""
         self._clock = max(self._clock, ts or 0.0)  # a clock that was set back is no pause
         return len(self.facts) + 1, self._clock
+
+
+def _said_in(result: str, use: Block, error: bool) -> dict[str, Any]:
+    """What a person said in answer to a call, as Claude Code has it in the result."""
+    if error:
+        reason = result.partition(_REASON_START)[2] if result.startswith(_REFUSAL_START) else ""
+        return about_said(("", reason.strip()))
+    if not isinstance(use, ToolUseBlock) or use.name != _ASKING_TOOL:
+        return {}
+    asked = use.input.get("questions")
+    asked = [str(each.get("question")) for each in asked or () if isinstance(each, Mapping)]
+    places = sorted((at, each) for each in asked if (at := result.find(f'"{each}"="')) >= 0)
+    ends = [*(at for at, _ in places[1:]), (result + _ANSWERS_END).index(_ANSWERS_END)]
+    answers = (result[at + len(each) + 4 : end] for (at, each), end in zip(places, ends, strict=False))
+    said = (each.removesuffix(", ").removesuffix(".").removesuffix('"') for each in answers)
+    return about_said(*((each, text) for (_, each), text in zip(places, said, strict=True)))
 
 
 def content_blocks(content: Any) -> tuple[Block, ...] | None:

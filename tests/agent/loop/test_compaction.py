@@ -6,19 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agent.events import ContextCompacted, Notice, ReplyFinished
-from agent.ports import HookAnswer
+from agent.ports import Allow, Deny, HookAnswer
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
+from tools import ask_user, exit_plan
 from tools.base import ToolResult, text_result
 from transcripts.facts import Compacted, Failed
+from transcripts.fold import fold
 from transcripts.masking import SecretMasks
 
 from .world import World, world
@@ -314,3 +317,30 @@ def test_a_model_whose_cache_holds_the_history_still_is_not_billed(tmp_path: Pat
             await w.context.model.close()  # type: ignore[attr-defined]
 
         asyncio.run(whole())
+
+
+def test_what_the_person_says_to_calls_stands_among_their_messages_after_a_summary(tmp_path: Path) -> None:
+    asked = {"question": "Which database?", "options": [{"label": "SQLite"}, {"label": "MySQL"}]}
+    answers = {"Which database?": "Neither: use Postgres 15 only, never SQLite"}
+    steps = [
+        Answer([calls("act", words="make deploy")]),
+        Answer([calls("ask_user", questions=[asked])]),
+        Answer([calls("exit_plan", plan="1. Break the loader")]),
+        *[Answer([calls("echo")])] * 2,
+        Answer([says("<summary>much was done</summary>")]),
+        "done",
+    ]
+    said = Deny("No: never deploy by hand"), Allow(updated_input={"questions": [asked], "answers": answers})
+    with loud(SUMMARY, tmp_path, *steps) as w:
+        w.approver.answers += [*said, Deny("Keep the API of the loader")]
+        w.tools |= {"ask_user": ask_user.TOOL, "exit_plan": exit_plan.TOOL}
+        w.context.tool_context.plan_mode = SimpleNamespace(planning=True)
+        assert w.run("Ship it.").reason == "done"
+        (record,) = [part.block.text for part in w.session.folded.view[0].parts]
+        prompt, *answered = record.partition("## All user messages")[2].splitlines()[1:5]
+        assert prompt.endswith("Ship it.")
+        assert re.fullmatch(r"\(r\d+, refusing r\d+\.\d act \S.*\) No: never deploy by hand", answered[0])
+        assert re.fullmatch(r'\(r\d+, answering "Which database\?"\) Neither: use P.*QLite', answered[1])
+        assert re.fullmatch(r"\(r\d+, refusing .* exit_plan .*\) Keep the API of the loader", answered[2])
+        assert "- plan (" not in record and "act : " not in record
+        assert fold(w.record.facts).view.tokens == w.session.folded.view.tokens

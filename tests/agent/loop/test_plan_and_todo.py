@@ -30,6 +30,7 @@ from tools.base import ToolResult, text_result
 from tools.inbox import Inbox
 from transcripts.entries import Prompt
 from transcripts.fold import fold
+from transcripts.messages import TextBlock, injected
 
 from .world import World, world
 
@@ -131,6 +132,31 @@ def test_a_plan_is_put_to_the_person_and_its_end_is_told_once_with_the_result(tm
         found = newest_plan(w.session.folded)
         assert found is not None and found[1] == plan
         assert f"plan (r{found[0]}): {plan}" in list(live_state(w.session, w.context))
+
+
+def test_a_refused_plan_is_none_and_words_are_one_only_where_none_was_ever_shown(tmp_path: Path) -> None:
+    steps = [
+        "1. Look. 2. Mend.",
+        Answer([calls("exit_plan", plan="1. Break it")]),
+        "I see.",
+        Answer([calls("exit_plan", plan="1. Keep it")]),
+        "It is there.",
+        Answer([calls("exit_plan", plan="1. Break it after all")]),
+        "Good.",
+    ]
+    with world(steps, tmp_path, Deny("keep the loader"), Deny("no screen", unattended=True), Deny()) as w:
+        w.tools["exit_plan"] = exit_plan.TOOL
+        w.context.tool_context.plan_mode = w.context.permissions
+        w.context.permissions.set_mode("plan")
+        plans: list[str] = []
+
+        def look() -> None:
+            plans.append((newest_plan(w.session.folded) or (0, ""))[1])
+
+        mode = injected(PLAN_TEXT)
+        prompt = partial(w.session.user, (TextBlock(mode), TextBlock("go")))
+        run_turns(w, *[prompt, None, look] * 5)
+        assert plans == ["1. Look. 2. Mend.", "", "1. Keep it", "1. Keep it", "1. Keep it"]
 
 
 def test_news_of_plan_mode_that_nobody_was_told_of_cancel_each_other() -> None:
