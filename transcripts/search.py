@@ -12,13 +12,14 @@ import os
 import re
 import time
 from bisect import bisect_right
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
-from itertools import accumulate, chain, islice
+from itertools import accumulate, chain, groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from threading import Event, Thread
 
@@ -244,15 +245,16 @@ def _own_and_neighbours(
 ) -> dict[int, float]:
     """What each fact's own words and those of its neighbours count: of each word the nearest."""
     mean = sum(place.terms for place in places.values()) / max(1, len(places))
-    lengths = {id: 1 - BM25_B + BM25_B * place.terms / mean for id, place in places.items()}
+    lengths = ((id, 1 - BM25_B + BM25_B * place.terms / mean) for id, place in places.items())
+    likely = {id: (BM25_K1 + 1) / (BM25_K1 * length + 1) for id, length in lengths}
+    shares = {id: max(each, NEIGHBOUR_WEIGHTS[1]) for id, each in likely.items()}  # also of a very long text
     beside = {step: {id + step for id in places} for step in (-2, -1, 1, 2)}
     scores = dict.fromkeys(places, 0.0)
     for term, ids in having.items():
         weight, found = weights[term], set(ids)
         own = found & places.keys()
         for id in own:
-            likely = (BM25_K1 + 1) / (BM25_K1 * lengths[id] + 1)
-            scores[id] += weight * max(likely, NEIGHBOUR_WEIGHTS[1])  # also of a very long text
+            scores[id] += weight * shares[id]
         next_to = {id - step for step in (-1, 1) for id in found & beside[step]} - own
         for id in next_to:
             scores[id] += weight * NEIGHBOUR_WEIGHTS[1]
@@ -309,7 +311,10 @@ class Matcher:
         terms = placed or list(weights)
         stems = {term.stem.replace("_", ""): weights[term] for term in terms}
         literals = (r"[\W_]{0,3}".join(map(re.escape, term.stem.split("_"))) for term in terms)
-        return cls(re.compile("|".join(sorted(literals, key=len, reverse=True))), stems)
+        # By their first characters, of which each is tried only where it stands; the longest first.
+        ordered = groupby(sorted(literals, key=lambda each: (each[0], -len(each))), itemgetter(0))
+        found = (f"{start}(?:{'|'.join(each[1:] for each in same)})" for start, same in ordered)
+        return cls(re.compile("|".join(found)), stems)
 
     def matches(self, text: str) -> Iterator[tuple[int, str]]:
         """(offset, stem) of each match, in order; of a short stem only where it is a whole word."""
@@ -331,20 +336,21 @@ class Matcher:
 
     def closest(self, text: str) -> tuple[float, int]:
         """The largest share of the query within WINDOW_CHARS, and where its most telling term stands."""
-        best, start, total = 0.0, 0, 0.0
-        window: deque[tuple[int, str]] = deque()
-        inside: Counter[str] = Counter()
-        for at, stem in self.matches(text):
-            while window and window[0][0] < at - WINDOW_CHARS:
-                _, old = window.popleft()
+        weights, inside = self.weights, dict.fromkeys(self.weights, 0)
+        best, total, span, first = 0.0, 0.0, (0, 0), 0
+        placed = list(self.matches(text))
+        for number, (at, stem) in enumerate(placed, 1):
+            while placed[first][0] < at - WINDOW_CHARS:
+                old, first = placed[first][1], first + 1
                 inside[old] -= 1
-                total -= self.weights.get(old, 0.0) if not inside[old] else 0.0
-            window.append((at, stem))
-            total += self.weights.get(stem, 0.0) if not inside[stem] else 0.0
+                total -= 0.0 if inside[old] else weights[old]
+            if not inside[stem]:
+                total += weights[stem]
+                if total > best + 1e-9:
+                    best, span = total, (first, number)
             inside[stem] += 1
-            if total > best + 1e-9:
-                best, start = total, max(window, key=lambda each: self.weights.get(each[1], 0.0))[0]
-        return best / (sum(self.weights.values()) or 1.0), start
+        start = max(placed[slice(*span)], key=lambda each: weights[each[1]], default=(0, ""))[0]
+        return best / (sum(weights.values()) or 1.0), start
 
 
 def _stands_out(text: str) -> bool:

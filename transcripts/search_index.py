@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .codec import BadLine, decode_line
 from .disk import make_private_folders, opened_fd, opened_unread
@@ -68,8 +68,7 @@ class IndexUnavailable(Exception):
     """There is no index to be had now: search without it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a fact stands: the session, its seq, the offset of its line in bytes; `terms` is its size."""
 
     id: int
@@ -235,17 +234,11 @@ class SearchIndex:
         query = f"""
             SELECT facts.id, files.sid, facts.seq, facts.at, facts.terms
             FROM facts JOIN files ON files.id = facts.id >> {_FILE_BITS}
-            WHERE facts.id IN ({", ".join(map(str, ids))})
-        """
-        rewound = self._db.execute("SELECT file, first, last FROM rewound").fetchall()
-        found = (Place(*row) for row in self._db.execute(query))
-        return {
-            place.id: place
-            for place in found
-            if not any(
-                file == self.file_of(place.id) and first <= place.seq <= last for file, first, last in rewound
+            WHERE facts.id IN ({", ".join(map(str, ids))}) AND NOT EXISTS (
+                SELECT 1 FROM rewound WHERE file = files.id AND facts.seq BETWEEN first AND last
             )
-        }
+        """
+        return {row[0]: Place(*row) for row in self._db.execute(query)}
 
     def place_before(self, place: Place, seq: int) -> Place | None:
         """Where an earlier fact of the same session stands that is not far away."""
@@ -354,6 +347,8 @@ def name_beginnings(index: SearchIndex, word: str, start: str = "") -> Iterator[
     `start` is what stands before the word.
     """
     for at in range(1, len(word)):
+        if "_" in word[at - 1 : at + 1]:
+            continue
         begun, rest = f"{start}{word[:at]}_", word[at:]
         (term,) = _vocabulary(index, begun + rest[0])
         if term.startswith(begun + rest[0]):
