@@ -24,7 +24,7 @@ from transcripts.tool_kinds import ToolKind
 from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
 
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
-from .identifiers import block_texts, file_path_of, joined_text, names
+from .identifiers import base_name, block_texts, file_path_of, joined_text, names
 from .prices import Prices
 
 AGE_BOUNDS = (2, 5, 10, 20, 40)  # calls since a block was touched, up to which each column of the table holds
@@ -32,7 +32,7 @@ OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
 EDIT_WEIGHT = 15.0  # an edit out of view costs a failed call and a read beside the text
 PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
 EXPECTED_SHARE = 0.5  # of what the table expects: fewer references than this scale its rates down
-PUT_BACK_START = "[put back:"  # of a text in a result that an earlier one showed; the file's name follows
+PUT_BACK_START = "[put back:"  # of a text in a result that an earlier one showed; the file's path follows
 _INJECTED_START = f"{INJECTED_OPENING_TAG}\n"
 SHOWN_IN = "[lines {first}-{last} are not repeated: as in {where} above]"  # of a page whose lines are in view
 _SHOWN_IN_IDS = re.compile(r"^\[lines \d+-\d+ are not repeated: as in .*\br(\d+) above\]$", re.MULTILINE)
@@ -127,7 +127,7 @@ class TrackedBlock:
     tokens: int
     cell: Cell
     touched: int  # the call that touched it last
-    file: str = ""  # name of the file that it shows
+    path: str = ""  # of the file that it shows, as it was written
     named: int = 0  # times that its file was named since
     hold: float = 0.0
 
@@ -222,46 +222,46 @@ class BlockTracker:
         self.calls += 1
         said = names("\n".join(block_texts(exchange.fact.blocks)))
         self._use(said, is_reply=True)
-        for file in {_base_name(name) for name in said} & self._by_file.keys():
+        for file in {base_name(name) for name in said} & self._by_file.keys():
             newest = self._by_file[file][-1]
             newest.touched = self.calls
             newest.named += 1
         for index, use in exchange.uses.items():
-            result, file = exchange.results.get(index), _base_name(file_path_of(use))
+            result, path = exchange.results.get(index), file_path_of(use)
             kind = folded.kind_of(use.name)
-            self._judge_reads(file, kind, result)
+            self._judge_reads(path, kind, result)
             for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
-                self._track(TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, file))
+                self._track(TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, path))
             if result is not None and kind != "instructs":
-                self._add_result(result, _cell_of(kind, result), file)
+                self._add_result(result, _cell_of(kind, result), path)
         self.blocks += _service_results(exchange, self.calls)
 
-    def _add_result(self, result: Result, cell: Cell, file: str) -> None:
+    def _add_result(self, result: Result, cell: Cell, path: str) -> None:
         tokens, text = sum(result.tokens), joined_text(result.content)
         stays = sum(len(words) for pair in result.said for words in pair)  # characters of a person's words
         gain = tokens - PLACEHOLDER_TOKENS - (tokens * stays // max(1, len(text)) if stays else 0)
         put_back = _note_put_back(self.put_back, result.content, result.seq, "content")
         if gain < MIN_CLEARED_TOKENS or is_placeholder(text):
             return
-        block = TrackedBlock(result.seq, 0, "content", gain, cell, self.calls, file)
+        block = TrackedBlock(result.seq, 0, "content", gain, cell, self.calls, path)
         self._track(block)
         for shown in put_back:
-            if shown != file:
+            if shown != base_name(path):
                 self._by_file.setdefault(shown, []).append(block)
         for name in names(text[:MAX_NAMED_CHARS]):
             self._by_name.setdefault(name, []).append(block)
 
     def _track(self, block: TrackedBlock) -> None:
         self.blocks.append(block)
-        if block.file:
-            self._by_file.setdefault(block.file, []).append(block)
+        if file := base_name(block.path):
+            self._by_file.setdefault(file, []).append(block)
 
-    def _judge_reads(self, file: str, kind: ToolKind, result: Result | None) -> None:
+    def _judge_reads(self, path: str, kind: ToolKind, result: Result | None) -> None:
         """A call was about this file: what earlier reads show of it may be out of date."""
         if kind == "writes" and result is not None and not result.error:
             self.edited = True
         still_needed = pages_referred_to(result.content) if result is not None and kind == "reads" else ()
-        for block in self._by_file.get(file, ()):
+        for block in self._by_file.get(base_name(path), ()):  # others of that name, too: no dearer in replays
             block.touched = self.calls
             if block.seq in still_needed:  # as good as read again
                 block.cell, block.named, block.hold = Cell.READ, 0, 0.0
@@ -323,7 +323,7 @@ def _files_put_back(content: Sequence[Block]) -> set[str]:
     """The names of the files of which cleared text was put back with a result or before a prompt."""
     texts = (block.text.removeprefix(_INJECTED_START) for block in content if isinstance(block, TextBlock))
     return {
-        text[len(PUT_BACK_START) : text.find(",")].strip()
+        base_name(text[len(PUT_BACK_START) : text.find(",")].strip())
         for text in texts
         if text.startswith(PUT_BACK_START)
     }
@@ -332,10 +332,6 @@ def _files_put_back(content: Sequence[Block]) -> set[str]:
 def pages_referred_to(content: Sequence[Block]) -> set[int]:
     """The seqs of the results that a page refers to for lines that it does not repeat."""
     return {int(ident) for ident in _SHOWN_IN_IDS.findall(joined_text(content))}
-
-
-def _base_name(path: str) -> str:
-    return path.rpartition("/")[2]
 
 
 def tracker_of(folded: Folded) -> BlockTracker:

@@ -12,6 +12,7 @@ the work that follows writes them.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from posixpath import normpath
 from typing import Any
 
 from transcripts.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
@@ -20,6 +21,7 @@ PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
 OLD_TEXT_ARGUMENTS = ("old_string", "oldText", "old_str", "old_text")  # what an edit replaces
 MIN_LINE_CHARS = 4  # of a line that tells where it came from: not a bracket alone
 MIN_PATH_CHARS = 6
+_OUTSIDE = re.compile(r"^(?:/|\.\./)+")  # where a path begins elsewhere than in the current folder
 _CANDIDATE = re.compile(
     # Bounded, possessive and begun once in a run: else a long unbroken one, such as base64, takes quadratic
     # time. No file system takes a part of a path of more than 255 characters.
@@ -103,3 +105,15 @@ def file_path_of(use: ToolUseBlock) -> str:
         if isinstance(value, str):
             return value
     return ""
+
+
+def base_name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def may_be_same(one: str, other: str) -> bool:
+    """Whether two written paths may be of one file: one ends with the other."""
+    if one == other:
+        return True
+    one, other = (f"/{_OUTSIDE.sub('', normpath(path))}" for path in (one, other))
+    return one.endswith(other) or other.endswith(one)

@@ -28,9 +28,11 @@ from .hazards import (
 from .identifiers import (
     MIN_LINE_CHARS,
     OLD_TEXT_ARGUMENTS,
+    base_name,
     block_texts,
     file_path_of,
     joined_text,
+    may_be_same,
     names,
     strings,
 )
@@ -93,13 +95,13 @@ def cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> list
         return []
     tracker, found = tracker_of(folded), []
     is_failed_edit = touch.use is not None and touch.error and folded.kind_of(touch.use.name) == "writes"
-    for file in _files_touched(touch, tracker):
+    for file, paths in _files_touched(touch, tracker).items():
         for block in reversed(tracker.of_file(file)):
             if block.field in OLD_TEXT_ARGUMENTS or edits.shows(block.seq, block.index, block.field):
                 continue
             if is_failed_edit or _pays(block, tracker, touch.prompt, rules):
                 text = _text_of(folded, block, rules.whole)
-                if text is not None:
+                if text is not None and any(may_be_same(text.path, path) for path in paths):
                     found.append(text)
     return found
 
@@ -118,6 +120,7 @@ def put_back(
     """
     if not texts:
         return ()
+    folder = folded.opened.folder if folded.opened else ""
     room, blocks = rules.settings.put_back_max_tokens, list[TextBlock]()
     shown, clues = _lines_in_view(folded, touch), _Clues.of(touch)
     for text in texts:
@@ -126,7 +129,7 @@ def put_back(
             continue
         if present is not None and (span := _still_true(span, present.get(text.path, ""))) is None:
             continue
-        said = _as_told(span)
+        said = _as_told(span, folder)
         tokens = rules.count(said)
         if tokens > room:
             continue
@@ -143,14 +146,17 @@ def is_put_back(block: Block) -> bool:
     return isinstance(block, TextBlock) and block.text.startswith(PUT_BACK_START)
 
 
-def _files_touched(touch: FileTouch, tracker: BlockTracker) -> list[str]:
-    """The names of the files that a call or prompt is about, or an error names, of which a text is known."""
+def _files_touched(touch: FileTouch, tracker: BlockTracker) -> dict[str, list[str]]:
+    """The files that a call or prompt is about, or an error names, of which a text may be known: the paths as
+    they were written, by the files' names.
+    """
     use, said = touch.use, joined_text(touch.content) if touch.error or touch.use is None else ""
     if use is not None:
         said += "\n" + (file_path_of(use) if _is_edit(use) else "\n".join(strings(use.input)))
-    found = [file_path_of(use) if use is not None else "", *sorted(names(said))]
-    files = dict.fromkeys(name.rpartition("/")[2] for name in found)
-    return [file for file in files if file and tracker.of_file(file)]
+    found = dict[str, list[str]]()
+    for path in (file_path_of(use) if use is not None else "", *sorted(names(said))):
+        found.setdefault(base_name(path), []).append(path)
+    return {file: paths for file, paths in found.items() if file and tracker.of_file(file)}
 
 
 def _is_edit(use: ToolUseBlock) -> bool:
@@ -193,7 +199,7 @@ def _text_of(
 
 def _path_told(result: Result, block: TrackedBlock) -> str:
     path = result.about.get("path")
-    return path if isinstance(path, str) else block.file
+    return path if isinstance(path, str) else block.path
 
 
 def _result_of(folded: Folded, block: TrackedBlock) -> Result | None:
@@ -296,9 +302,9 @@ def _still_true(span: ClearedText, present: str) -> ClearedText | None:
     return ClearedText(span.ident, span.path, tuple(body.split("\n")), present.count("\n", 0, place) + 1)
 
 
-def _as_told(span: ClearedText) -> str:
+def _as_told(span: ClearedText, folder: str) -> str:
     where = f"lines {span.first}-{span.first + len(span.lines) - 1}" if span.first else "part"
-    name = span.path.rpartition("/")[2]
-    return f"{PUT_BACK_START} {name}, {where}, shown earlier and cleared ({span.ident})]\n" + "\n".join(
+    path = span.path.removeprefix(f"{folder.rstrip('/')}/")
+    return f"{PUT_BACK_START} {path}, {where}, shown earlier and cleared ({span.ident})]\n" + "\n".join(
         span.lines
     )

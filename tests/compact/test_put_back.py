@@ -52,14 +52,14 @@ def back(world, call=None, present=None):
 def test_a_small_text_comes_back_whole_without_numbers_and_with_its_id():
     (said,) = back(session())
     head, _, text = said.partition("\n")
-    assert head == "[put back: a.py, lines 1-20, shown earlier and cleared (r4)]"
+    assert head == "[put back: src/a.py, lines 1-20, shown earlier and cleared (r4)]"
     assert text == SMALL
 
 
 @pytest.mark.parametrize("indentation", ["\t", "    ", "\t\t"])
 def test_indented_text_is_found_in_the_file_and_comes_back_as_it_stands_there(indentation):
     text = "\n".join(f"{indentation}small_{number}(first, second)" for number in range(20))
-    (said,) = back(session(text), present={"a.py": f"def all():\n{text}\n"})
+    (said,) = back(session(text), present={"src/a.py": f"def all():\n{text}\n"})
     assert said.partition("\n")[2] == text
 
 
@@ -77,6 +77,47 @@ def test_a_large_text_of_which_nothing_is_named_stays_away():
 
 def test_a_call_that_touches_another_file_brings_nothing():
     assert back(session(), touch(outcome="src/b.py", path="src/b.py")) == []
+
+
+def in_one_of_two_packages():
+    """A session at /p that read one/a.py and .two/a.py, both cleared, as their paths were told."""
+    world = World(judged=False)
+    world.open()
+    world.user("begin")
+    for folder in ("one", ".two"):
+        reply = world.reply(ToolUseBlock(folder, "read", {"file_path": f"{folder}/a.py"}))
+        content = (TextBlock(numbered(SMALL.replace("small", folder.strip(".")))),)
+        world.add(Result, reply.seq, 0, content, (600,), about={"path": f"/p/{folder}/a.py"})
+        clear(world)
+    return world
+
+
+def edit_that_misses(path):
+    edit = {"file_path": path, "old_string": "one_6", "new_string": "x"}
+    return touch("edit", "String to replace not found in file.", error=True, **edit)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("one/a.py", ["one/a.py"]),
+        ("./.two/a.py", [".two/a.py"]),
+        ("/p/.two/a.py", [".two/a.py"]),
+        ("../p/one/a.py", ["one/a.py"]),
+        ("three/a.py", []),
+        ("a.py", [".two/a.py", "one/a.py"]),
+    ],
+)
+def test_another_file_of_the_same_name_brings_nothing(path, told):
+    said = back(in_one_of_two_packages(), edit_that_misses(path))
+    assert [text.partition(", ")[0].removeprefix("[put back: ") for text in said] == told
+
+
+def test_what_was_put_back_of_one_file_is_not_put_back_again():
+    world = in_one_of_two_packages()
+    (said,) = back(world, edit_that_misses("one/a.py"))
+    world.call("grep", (TextBlock("7"), TextBlock(said)), pattern="one_6", path="one")
+    assert back(world, edit_that_misses("one/a.py")) == []
 
 
 def test_an_error_that_names_the_file_touches_it_and_other_output_does_not():
@@ -128,8 +169,8 @@ def test_only_thrifty_puts_back_and_a_setting_turns_it_off(settings):
 def test_what_the_file_does_not_hold_any_more_stays_away_and_what_moved_has_its_present_lines():
     world = session()
     assert back(world, present={}) == []
-    assert back(world, present={"a.py": SMALL.replace("small_6", "other")}) == []
-    (said,) = back(world, present={"a.py": f"import os\n\n{SMALL}\n"})
+    assert back(world, present={"src/a.py": SMALL.replace("small_6", "other")}) == []
+    (said,) = back(world, present={"src/a.py": f"import os\n\n{SMALL}\n"})
     assert "a.py, lines 3-22," in said
 
 
