@@ -114,7 +114,7 @@ def test_a_tool_is_a_file_and_a_name(copy: Copy) -> None:
 from pathlib import Path
 
 from tools.base import Tool, ToolCall, ToolResult, text_result
-from tools.files.resolve_path import FileArguments
+from tools.parameters import FileArguments
 
 
 async def count_words(arguments: FileArguments, call: ToolCall) -> ToolResult:
@@ -183,16 +183,15 @@ from agent.events import CommandOutput, Event
 
 
 async def greet(controller: Controller, argument: str) -> Event | None:
-    """Greet somebody. Takes a name."""
+    """/greet."""
     return CommandOutput(f"hello {argument}")
 ''',
     )
     copy.change(
         "agent/commands/__init__.py",
-        ("from .rewind import rewind", "from .greeting import greet\nfrom .rewind import rewind"),
         (
-            '    Command("clear", session.new_session',
-            '    Command("greet", greet),\n    Command("clear", session.new_session',
+            '    Command("clear", ',
+            '    Command("greet", "greeting.greet", "Greet somebody. Takes a name."),\n    Command("clear", ',
         ),
     )
     printed = copy.run("--offline", "--plain", typed="/greet world\n/help greet\n/exit\n")
@@ -263,7 +262,8 @@ def test_a_source_of_tools_is_a_file_and_a_line(copy: Copy) -> None:
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.base import Arguments, Tool, ToolCall, ToolResult, no_access, text_result
+from tools.parameters import Arguments
+from tools.base import Tool, ToolCall, ToolResult, no_access, text_result
 
 
 class Greeting(Arguments):

@@ -7,9 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tools.parameters import Arguments
 from transcripts.facts import about_said
 
-from .base import Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
+from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
 from .person_answer import ANSWERS, NOBODY_THERE
 
 MAX_QUESTIONS = 4

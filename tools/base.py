@@ -16,8 +16,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from tools.sandbox.wall import LeaveDecision, WallRefusal
 from transcripts.facts import StoredOutput
 from transcripts.masking import SecretMasks
@@ -27,6 +25,7 @@ from transcripts.tool_kinds import TOOL_KINDS, ToolKind
 
 from .inbox import Inbox
 from .person_answer import AskPerson, PlanMode
+from .spawning import SpawnRequest, SpawnResult
 
 _TOOL_NAME = re.compile(r"[\w-]+", re.ASCII)
 # How tools of other programs call our parameters, in lower case and without `_`.
@@ -48,6 +47,10 @@ _OWN_PARAMETERS = {name: own for own, names in _FOREIGN_PARAMETERS.items() for n
 _PARAMETER_HINTS = dict.fromkeys(("cwd", "workdir", "dir_path"), "put `cd DIR &&` in front of the command")
 
 
+_Path = tuple[str | int, ...]  # the name of a parameter, then what is within it
+WrongValue = tuple[_Path, str, Any, str]  # where it is, how pydantic calls the error, the value, why
+
+
 class ToolError(Exception):
     """The call cannot be done as asked. The text is for the model: what went wrong, then what to do next."""
 
@@ -62,12 +65,6 @@ class ToolInterrupted(asyncio.CancelledError):
     def __init__(self, result: ToolResult) -> None:
         super().__init__()
         self.result = result
-
-
-class Arguments(BaseModel):
-    """Base of a tool's parameters. Field descriptions are sent to the model."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,37 +121,6 @@ class SeenFile:
     lines: tuple[int, int] | None = None  # first and last line that were shown; None: all
     result: int | None = None  # seq of the result that shows it, once that is recorded
     encoding: str = ""  # the TextForm.told of what was shown
-
-
-@dataclass(frozen=True, slots=True)
-class SpawnRequest:
-    """A nested session to run, an agent: its first prompt, and what it may use."""
-
-    prompt: str
-    tools: tuple[str, ...] | None = None  # names of those it is offered; None: those of its definition
-    system: str = ""  # added to the system prompt
-    max_turns: int | None = None  # limits its requests to the model; None: as for the calling session
-    agent: str = ""  # the name of its definition; "": it works as the calling session does
-    task: str = ""  # what it is to do, in a few words for the person
-    call: str = ""  # the `ident` of the call that starts it
-    background: bool = False  # whether the call returns at once, and the report goes to the inbox
-
-
-@dataclass(frozen=True, slots=True)
-class SpawnResult:
-    """How a nested session ended: its last reply, its id, the requests it sent."""
-
-    text: str  # shortened where it is long; the whole has the recall id `recall`
-    session: str
-    turns: int
-    error: str = ""  # one line why it ended early; `text` is then the last text it wrote, if any
-    label: str = ""  # what people know it by: "explore #2"
-    recall: str = ""  # of the whole text; "" where `text` is all of it
-    dollars: float = 0.0
-    tokens: int = 0  # of its conversation at the end
-    stops: bool = False  # the person wants the calling turn to end too
-    whole: str = ""  # the whole text, for people
-    left: str = ""  # one line about the commands that it left running
 
 
 class RecordsGuard(Protocol):
@@ -238,13 +204,29 @@ class ToolCall:
 Resolve = Callable[[str, Mapping[str, Any]], Awaitable["tuple[Tool, Mapping[str, Any]] | None"]]
 
 
+class ArgumentsModel(Protocol):
+    """What a class of parameters tells of itself; ours are based on tools.parameters.Arguments."""
+
+    @classmethod
+    def parameters(cls) -> dict[str, bool]:
+        """The names of the parameters, and whether each is required."""
+
+    @classmethod
+    def checked(cls, given: Mapping[str, Any]) -> tuple[Any, list[WrongValue]]:
+        """The input as an instance, and what is wrong with it."""
+
+    @classmethod
+    def sent_schema(cls) -> Mapping[str, Any]:
+        """The JSON Schema that the model is sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool: how it is offered to the model, judged, run and recorded. Made of plain functions.
 
-    `arguments` is a pydantic model, or a JSON Schema object; `access` and the others are given an instance of
-    the model, or a dict that fits the schema. It and the description are byte-stable within a session: both
-    are part of the prompt that the server caches.
+    `arguments` is a class as in tools/parameters.py, or a JSON Schema object; `access` and the others get an
+    instance of the class, or a dict that fits the schema. It and the description are byte-stable within a
+    session: both are part of the prompt that the server caches.
 
     The executor calls the functions of a tool in this order, for each call:
 
@@ -265,7 +247,7 @@ class Tool:
 
     name: str  # letters, digits, `_` and `-`; permission rules use it
     description: str  # for the model
-    arguments: type[Arguments] | Mapping[str, Any]
+    arguments: type[ArgumentsModel] | Mapping[str, Any]
     kind: ToolKind  # what kind of work it does, for permissions, compaction and the screen
     title: Callable[[Any], str]
     access: Callable[[Any, ToolContext], tuple[Access, ...]]
@@ -323,11 +305,9 @@ def _parameters(tool: Tool) -> dict[str, bool]:
     if isinstance(tool.arguments, Mapping):
         required = tool.arguments.get("required", ())
         return {name: name in required for name in tool.arguments.get("properties", ())}
-    fields = tool.arguments.model_fields.items()
-    return {field.alias or name: field.is_required() for name, field in fields}
+    return tool.arguments.parameters()
 
 
-_Path = tuple[str | int, ...]  # the name of a parameter, then what is within it
 _Problem = tuple[_Path, str]  # where the input is wrong, and a line about it
 
 
@@ -335,11 +315,8 @@ def _validated(tool: Tool, given: dict[str, Any]) -> tuple[Any, list[_Problem]]:
     """The arguments, and what is wrong with the input."""
     if isinstance(tool.arguments, Mapping):
         return given, list(_schema_problems(tool, tool.arguments, given))
-    try:
-        return tool.arguments.model_validate(given), []
-    except ValidationError as error:
-        found = ((each["loc"], each["type"], each["input"], each["msg"]) for each in error.errors())
-        return None, [_problem(tool, *each) for each in found]
+    arguments, wrong = tool.arguments.checked(given)
+    return arguments, [_problem(tool, *each) for each in wrong]
 
 
 def _problem(tool: Tool, path: _Path, kind: str, value: Any = None, reason: str = "") -> _Problem:

@@ -13,14 +13,24 @@ from pathlib import Path
 
 from pydantic import Field
 
+from tools.parameters import Arguments
 from tools.processes.bash_attempts import run_attempts, spool_of, telling_why_not
 from tools.processes.bash_run import CommandLimits, job_result
 from tools.processes.command_socket import SupervisorLost
 from tools.processes.jobs import CommandRequest, CommandRunner, command_runner, guard_of_records
+from tools.processes.own_command import command_access, normal_line
 from tools.processes.spool import Spool
 from transcripts.stored_outputs import sync_output
 
-from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .base import (
+    Access,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    text_result,
+)
 from .files.resolve_path import check_project
 from .truncate import NO_OUTPUT
 
@@ -56,27 +66,6 @@ def required_access(arguments: BashArguments, context: ToolContext) -> tuple[Acc
     return (command_access(arguments.command, context.folder if arguments.restart else context.cwd),)
 
 
-def command_access(command: str, cwd: Path | str) -> Access:
-    """What a command does, as it is judged. Raises ToolError for what no shell can take."""
-    return Access("run", _normal_line(command), cwd=str(cwd))
-
-
-def _normal_line(command: str) -> str:
-    """The command line as it is both judged and run, with plain line ends. Raises ToolError.
-
-    A script with CR LF would run commands named `foo\\r`, and a rule would not know them.
-    """
-    if "\0" in command:
-        raise ToolError("The command holds a NUL byte, which no shell can take.\nWrite it as \\0 for printf.")
-    try:
-        command.encode()
-    except UnicodeEncodeError:
-        raise ToolError(
-            "The command holds half of a surrogate pair, which is no text.\nSend the whole character."
-        ) from None
-    return command.replace("\r\n", "\n")
-
-
 async def run_bash(
     arguments: BashArguments, call: ToolCall, limits: CommandLimits = _DEFAULT_LIMITS
 ) -> ToolResult:
@@ -86,7 +75,7 @@ async def run_bash(
         return await _ask_about_job(runner, arguments, limits)
     if arguments.restart:
         context.cwd = context.folder
-    line = _normal_line(arguments.command)
+    line = normal_line(arguments.command)
     if not line.strip():
         if arguments.restart:
             return text_result(f"Commands run in {context.folder} again.")

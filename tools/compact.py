@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from .base import Arguments, Tool, ToolCall, ToolResult, no_access, text_result
+from tools.parameters import Arguments
+
+from .base import Tool, ToolCall, ToolResult, no_access, text_result
 
 
 class CompactArguments(Arguments):

@@ -25,9 +25,10 @@ from tools.files.patch import (
     source_text,
     splice,
 )
-from tools.files.resolve_path import FileArguments, one_line_path
+from tools.files.resolve_path import one_line_path
 from tools.files.safe_open import load_file
 from tools.files.text_encoding import mark_stray_bytes, unify_newlines
+from tools.parameters import FileArguments
 
 from .base import ToolContext, ToolError
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from pydantic import Field
 
+from tools.parameters import Arguments
 from transcripts.facts import about_said
 
-from .base import Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
+from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
 from .person_answer import NOBODY_THERE
 
 NOT_PLANNING = "Plan mode is not on: no plan has to be approved.\nGo on with the work."

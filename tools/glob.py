@@ -23,9 +23,10 @@ from tools.files.project_files import MAX_LISTED_FILES, name_matcher, regular_fi
 from tools.files.resolve_path import canonical_path, is_inside, one_line_path, resolve_path
 from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained
 from tools.files.text_encoding import has_surrogate, mark_stray_bytes, pluralize
+from tools.parameters import Arguments
 from tools.sandbox.guarded_names import is_protected
 
-from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 
 MAX_FOUND_LINES = 200  # shown at once unless the call says otherwise
 MAX_NOTED_FILES = 3  # of binary files that match, and of links that lead nowhere

@@ -7,11 +7,13 @@ from contextlib import suppress
 
 from pydantic import Field
 
+from tools.parameters import Arguments
 from tools.processes.command_progress import LineNews
 from tools.processes.jobs import BackgroundJob, command_runner
+from tools.processes.own_command import command_access
 
-from .base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from .bash import BashArguments, command_access, run_guarded
+from .base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from .bash import BashArguments, run_guarded
 
 MAX_MONITOR_S = 1_800.0
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
@@ -23,9 +22,17 @@ from tools.files.line_window import (
     number_lines,
     scan_file,
 )
-from tools.files.resolve_path import FileArguments, one_line_path
-from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained, read_at_most
+from tools.files.resolve_path import one_line_path
+from tools.files.safe_open import (
+    FILE_TIMEOUT_S,
+    in_thread,
+    opened_file,
+    os_errors_explained,
+    read_at_most,
+    seen_file,
+)
 from tools.files.text_encoding import decode_text, mark_stray_bytes, pluralize
+from tools.parameters import FileArguments
 from transcripts.messages import ImageBlock, TextBlock
 
 from .base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
@@ -85,7 +92,7 @@ async def read_file(
     if (arguments.offset or arguments.limit) and isinstance(result.content[0], ImageBlock):
         note = TextBlock("[an image has no lines: offset and limit were not used, all of it is shown]")
         result = replace(result, content=(*result.content, note))
-    now = _seen_file(result.about)
+    now = seen_file(result.about)
     if now is not None and not (seen and (seen.sha256, seen.lines) == (now.sha256, now.lines)):
         context.seen[path] = now
     return result
@@ -97,26 +104,6 @@ def record_read(result: ToolResult, context: ToolContext, seq: int) -> None:
     seen = context.seen.get(path) if isinstance(path, str) and "unchanged" not in result.about else None
     if seen is not None and seen.sha256 == result.about.get("sha256"):
         context.seen[str(path)] = replace(seen, result=seq)
-
-
-def restore_seen(context: ToolContext, about: Mapping[str, Any], seq: int) -> None:
-    """Learn from a recorded result of read, write or edit (its `about`, its seq) what the model has seen.
-
-    For a session that is opened again: to be called with the results of its conversation in their order.
-    """
-    seen = _seen_file(about)
-    if seen is not None and "unchanged" not in about:
-        context.seen[about["path"]] = replace(seen, result=None if about.get("first") is None else seq)
-
-
-def _seen_file(about: Mapping[str, Any]) -> SeenFile | None:
-    """What a result of read, write or edit showed of its file; None where it shows no content."""
-    sha256, first, last = about.get("sha256"), about.get("first"), about.get("last")
-    if not isinstance(about.get("path"), str) or not isinstance(sha256, str):
-        return None
-    whole = first is None or (first == 1 and last == about.get("total"))
-    encoding = str(about.get("encoding", ""))
-    return SeenFile(sha256, None if whole else (int(first or 0), int(last or 0)), encoding=encoding)
 
 
 def read_page(
@@ -161,7 +148,7 @@ def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ToolRes
     about |= {"encoding": window.form.told} if window.form.told else {}
     if window.sha256 is not None:
         about["sha256"] = window.sha256
-        now = _seen_file(about)
+        now = seen_file(about)
         if shown and now and (shown.sha256, shown.lines) == (now.sha256, now.lines):
             return text_result(_UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": True})
     if not window.lines:

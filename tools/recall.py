@@ -9,11 +9,12 @@ from typing import Literal
 
 from pydantic import Field
 
+from tools.parameters import Arguments
 from transcripts.messages import TextBlock
 from transcripts.originals import Originals
 from transcripts.tool_kinds import RECALLED_KEY
 
-from .base import Arguments, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
+from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
 MAX_PAGE_CHARS = 30_000  # as much as a result of the bash tool
 _MAX_HITS = 8  # of a search that are shown at once

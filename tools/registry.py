@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pydantic.json_schema import GenerateJsonSchema
-
 from . import BUILTIN
-from .base import Arguments, Tool
-
-_OF_THE_CLASS = ("title", "description")  # what a schema says of the class that it was made of
+from .base import ArgumentsModel, Tool
 
 
 class BuiltinTools:
@@ -59,38 +54,11 @@ def definitions(tools: Iterable[Tool]) -> tuple[dict[str, Any], ...]:
     Byte-stable: keys in a fixed order, without the titles that the schema generator adds.
     """
     return tuple(
-        {"name": tool.name, "description": tool.description, "input_schema": schema, "kind": tool.kind}
+        {"name": tool.name, "description": tool.description, "input_schema": dict(schema), "kind": tool.kind}
         for tool in tools
-        for schema in (_input_schema(tool.arguments),)
+        for schema in (_schema(tool.arguments),)
     )
 
 
-def _input_schema(arguments: type[Arguments] | Mapping[str, Any]) -> dict[str, Any]:
-    return dict(arguments if isinstance(arguments, Mapping) else _schema_of(arguments))
-
-
-@cache
-def _schema_of(arguments: type[Arguments]) -> dict[str, Any]:
-    """The schema of a tool's arguments: 3 ms each, so made once for all sessions of a process."""
-    schema = arguments.model_json_schema(schema_generator=_UntitledSchema)
-    parts = schema.pop("$defs", {})
-    return {key: _whole(value, parts) for key, value in schema.items() if key not in _OF_THE_CLASS}
-
-
-def _whole(schema: Any, parts: Mapping[str, Any]) -> Any:
-    """The schema with its parts in place: not every server follows references."""
-    if isinstance(schema, list):
-        return [_whole(each, parts) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if (reference := schema.get("$ref")) is not None:
-        part = parts[reference.removeprefix("#/$defs/")]
-        return {key: _whole(value, parts) for key, value in part.items() if key not in _OF_THE_CLASS}
-    return {key: _whole(value, parts) for key, value in schema.items()}
-
-
-class _UntitledSchema(GenerateJsonSchema):
-    """JSON Schema whose fields have no generated titles."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
+def _schema(arguments: type[ArgumentsModel] | Mapping[str, Any]) -> Mapping[str, Any]:
+    return arguments if isinstance(arguments, Mapping) else arguments.sent_schema()

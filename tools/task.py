@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from tools.files.text_encoding import pluralize
+from tools.parameters import Arguments
+from tools.spawning import SpawnRequest, SpawnResult, report_text, spawn_figures
 
-from .base import (
-    Arguments,
-    SpawnRequest,
-    SpawnResult,
-    Tool,
-    ToolCall,
-    ToolError,
-    ToolResult,
-    no_access,
-    text_result,
-)
+from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
 DEFAULT_AGENT = "general"
 
@@ -57,29 +48,10 @@ def task_result(ended: SpawnResult) -> ToolResult:
     return text_result(
         report_text(ended),
         error=bool(ended.error) and not ended.text,
-        human={"text": ended.whole or ended.text if ended.session else "", "note": _figures(ended)},
+        human={"text": ended.whole or ended.text if ended.session else "", "note": spawn_figures(ended)},
         about={"session": ended.session},
         ends_turn=ended.stops,
     )
-
-
-def report_text(ended: SpawnResult) -> str:
-    """The report of an agent as the model gets it: cut short, with the id of the whole."""
-    notes = [f"[{ended.label} ended early: {ended.error}]"] if ended.error else []
-    if ended.left:
-        notes.append(f"[{ended.left}]")
-    if ended.recall:
-        notes.append(f"[{_figures(ended)}; cut here: recall {ended.recall} shows the whole report]")
-    elif ended.session:
-        notes.append(f"[{_figures(ended)}; its session is {ended.session}]")
-    return "\n".join(filter(None, (ended.text, *notes)))
-
-
-def _figures(ended: SpawnResult) -> str:
-    if not ended.session:
-        return f"{ended.label} runs in the background"
-    cost = f", ${ended.dollars:.4f}" if ended.dollars else ""
-    return f"{ended.label}: {pluralize(ended.turns, 'request')}, {ended.tokens:,} tokens{cost}"
 
 
 TOOL = Tool(

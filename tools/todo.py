@@ -9,7 +9,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .base import Arguments, Tool, ToolCall, ToolError, ToolResult, no_access, text_result
+from tools.parameters import Arguments
+
+from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
 MAX_TODOS = 50
 MAX_TODO_CHARS = 10_000  # of all items: each record of a compaction repeats the list

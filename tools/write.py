@@ -15,9 +15,10 @@ from tools.files.file_change import (
     is_stale,
     not_encodable,
 )
-from tools.files.resolve_path import FileArguments, one_line_path
+from tools.files.resolve_path import one_line_path
 from tools.files.safe_open import load_file
 from tools.files.text_encoding import TextForm, pluralize, unify_newlines
+from tools.parameters import FileArguments
 
 from .base import ToolContext, ToolError
 

@@ -1,9 +1,10 @@
-"""Let a session start agents: what runs them is loaded with the first, 10 ms that most sessions save."""
+"""Let a session start agents and use skills: what runs them is loaded with the first, 10 ms each."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -12,11 +13,13 @@ from agent.extensions.agents.agent_definitions import find_agent
 from agent.loop.agent_pool import AGENT_TOPIC, Agent, AgentPool
 from agent.loop.context import TurnContext
 from agent.session.session import Session
-from tools.base import SpawnRequest, SpawnResult, ToolError
+from tools.base import ToolError
+from tools.spawning import SpawnRequest, SpawnResult
 
 from .composition import Services
 
 _RUN_MODULE = f"{__package__}.nested_session"
+_SKILLS_MODULE = f"{__package__}.skill_runs"
 
 
 def give_agents(services: Services, session: Session, context: TurnContext) -> None:
@@ -55,3 +58,22 @@ def _spawning(services: Services, pool: AgentPool) -> Callable[[SpawnRequest], A
         return await pool.spawn(replace(request, agent=name, background=beside and returns))
 
     return spawn
+
+
+def give_skills(
+    services: Services,
+    session: Session,
+    context: TurnContext,
+    use_model: Callable[[str], Awaitable[None]] | None = None,
+) -> None:
+    """Let the tools of a session, and its prompts, use commands and skills.
+
+    `use_model` changes the session's model; None in a session within another one, where skills take nothing:
+    no rights, no model, no effort.
+    """
+
+    @cache
+    def made() -> Any:
+        return import_module(_SKILLS_MODULE).SessionSkills(services, session, context, use_model)
+
+    context.tool_context.skills = lambda: made() if services.skills.skills else None

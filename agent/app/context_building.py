@@ -18,13 +18,13 @@ from agent.extensions.hooks.hook_notices import IdleNotices, NotifyingApprover
 from agent.extensions.skills.output_styles import StylePlaces, style_text
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
+from agent.loop.touched_files import ATTACHED_TOPIC, attached_files, note_attached
 from agent.model.retry import MAX_TRIES
 from agent.model.selection import ModelSelection
 from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.permissions.rules import PermissionRules, may_search
 from agent.ports import HookEvent, Hooks
 from agent.session.environment_context import post_planning
-from agent.session.mentions import ATTACHED_TOPIC, attached_files, note_attached
 from agent.session.session import Session
 from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD, skills_section
 from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
@@ -34,9 +34,9 @@ from compact.report import LAYERS_TOLD
 from compact.settings import HOUR_TTL_S, ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import ToolContext
+from tools.files.safe_open import restore_seen
 from tools.files.write_recovery import recover
 from tools.processes.jobs import command_runner
-from tools.read import restore_seen
 from tools.registry import definitions
 from transcripts.facts import Compacted, Metadata, Opened, Result
 from transcripts.fold import Folded

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import Literal, Protocol
 
 from agent.events import Emit, Notice, TurnFinished, TurnStarted
 from agent.loop.context import ActiveSession, TurnContext
+from agent.loop.cost_preview import tell_prompt_cost
 from agent.loop.model_call import prompt_tokens
-from agent.loop.touched_files import text_named
+from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions, note_files, text_named
 from agent.loop.turn import run_turn
 from agent.permissions.modes import Mode
 from agent.ports import Approver, Chooser, Status
@@ -29,13 +31,13 @@ from transcripts.messages import Block, TextBlock, injected
 
 from .composition import make_services
 from .follow_ups import hook_refuses, run_with_follow_ups
-from .mentioned_files import NO_ADDITIONS, additions_to, note_files, tell_prompt_cost
 from .session_beginning import SessionBeginning, first_beginning, open_run
 from .session_factory import SessionFactory, end_session
 from .session_status import SessionStatus, window_state
 from .setup import RunSetup
 from .start_screen import greet
 
+MENTIONS_MODULE = f"{__package__}.mentioned_files"  # 20 ms, for prompts that name files or call something
 BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
 LARGE_PROMPT_CHARS = 8_000  # from which on a prompt may cost so much that it is told
 CYCLED_MODES: tuple[Mode, ...] = ("manual", "acceptEdits", "plan")
@@ -149,7 +151,7 @@ class Controller:
             return refused
         found, given = NO_ADDITIONS, (TextBlock(text),) if content is None else content
         if "@" in (words := text if typed is None else typed) or words.startswith("/"):
-            found = await additions_to(context, (text, words), self.setup.options.headless, self.emit)
+            found = await _additions(context, (text, words), self.setup.options.headless, self.emit)
             if found.ended is not None:
                 return found.ended
         blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind))
@@ -159,7 +161,7 @@ class Controller:
         record_opening(session, context.settings, window, folder, self.emit)
         user = session.user(blocks)
         if found.files:
-            note_files(session, context, user.seq, found.files)
+            note_files(session, context.tool_context, user.seq, found.files)
         try:
             form = self.services.structured
             if context.hooks is not None or form is not None:
@@ -255,6 +257,15 @@ def next_mode(mode: Mode, setup: RunSetup) -> Mode:
     bypasses = setup.mode == "bypassPermissions" or setup.options.may_bypass
     modes: tuple[Mode, ...] = (*CYCLED_MODES, "bypassPermissions") if bypasses else CYCLED_MODES
     return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]
+
+
+async def _additions(
+    context: TurnContext, prompt: tuple[str, str], headless: bool, emit: Emit
+) -> PromptAdditions:
+    """What goes with a prompt that mentions or calls something; what finds that is loaded now."""
+    add = import_module(MENTIONS_MODULE).additions_to
+    found: PromptAdditions = await add(context, prompt, headless, emit)
+    return found
 
 
 async def prompt_blocks(

@@ -19,10 +19,9 @@ from agent.permissions.rule_syntax import OPENING, Rule
 from agent.permissions.rules import runs_open
 from agent.ports import HookAnswer
 from tools.base import ToolError
-from tools.bash import command_access
 from tools.processes.command_socket import SupervisorLost
 from tools.processes.jobs import command_runner
-from tools.processes.own_command import OwnCommand, OwnCommandEnd, run_own_command
+from tools.processes.own_command import OwnCommand, OwnCommandEnd, command_access, run_own_command
 
 RunCommand = Callable[[str, str], Awaitable[OwnCommandEnd]]  # a command line and its input; raises OSError
 

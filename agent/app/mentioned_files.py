@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from agent.events import Emit, Notice, TurnFinished
-from agent.loop.context import MIN_TOLD_DOLLARS, TurnContext
+from agent.loop.context import TurnContext
+from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions
 from agent.permissions.rules import PermissionRules, judge_call
-from agent.session.mentions import ATTACHED_TOPIC, AttachLimits, attach, find_mentions, note_attached
-from agent.session.session import Session
-from compact.tokens import slope_of
+from agent.session.mentions import AttachLimits, attach, find_mentions
 from tools.base import Access, ToolError
 from tools.files.resolve_path import is_inside
-from transcripts.messages import Block, TextBlock, is_attached
+from transcripts.messages import TextBlock
 
 from .pasted_images import IMAGES_FOLDER
 
@@ -24,23 +22,6 @@ if TYPE_CHECKING:
 
 WINDOW_SHARE = 2  # at most one half of the window goes to the files of one prompt
 SECRET = "it may hold secrets; ask for it, and you will be asked before it is read"
-
-
-@dataclass(frozen=True, slots=True)
-class PromptAdditions:
-    """What stands before a prompt of the files that it mentions, and what the record keeps of them.
-
-    behind  what stands behind it: the instructions of the command or skill that it calls
-    ended   the turn that it ends instead of beginning one
-    """
-
-    blocks: tuple[Block, ...] = ()
-    files: tuple[Mapping[str, Any], ...] = ()
-    behind: tuple[Block, ...] = ()
-    ended: TurnFinished | None = None
-
-
-NO_ADDITIONS = PromptAdditions()
 
 
 async def additions_to(
@@ -114,30 +95,3 @@ def _refusal(rules: PermissionRules, headless: bool, clipboard: str, access: Acc
     if access.protected:
         return SECRET
     return f"{verdict.why}; --allowedTools 'read({access.target})' would allow it" if headless else ""
-
-
-def note_files(
-    session: Session, context: TurnContext, prompt: int, files: Sequence[Mapping[str, Any]]
-) -> None:
-    """The prompt with this seq shows the files: they count as read, also when the session is resumed."""
-    session.add_metadata(ATTACHED_TOPIC, {"prompt": prompt, "files": [dict(about) for about in files]})
-    note_attached(files, context.tool_context, prompt)
-
-
-async def tell_prompt_cost(
-    session: Session, context: TurnContext, blocks: Sequence[Block], emit: Emit
-) -> None:
-    """Tell what a prompt adds to the next request, unless that is little; where it can be less, how.
-
-    The server is asked for the count where an estimate says that it is worth telling: ours is up to a half
-    wrong before much text of the kind was sent.
-    """
-    state = context.compaction
-    price = state.prices.dollars(state.prices.write if context.settings.cache else 1.0)
-    tokens = round(sum(state.counter.blocks(tuple(blocks))) * slope_of(session.folded))
-    if tokens * price >= MIN_TOLD_DOLLARS / 2:
-        tokens = await context.model.count_tokens(context.settings.model, blocks) or tokens
-    if (dollars := tokens * price) >= MIN_TOLD_DOLLARS:
-        part = "@file#L10-20, or " if any(map(is_attached, blocks)) else ""
-        bill = f"this prompt adds {tokens:,} tokens, ~${dollars:.2f}"
-        emit(Notice(f"{bill}; less with {part}a file that is named without @: parts of it are read"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from agent.app.agent_start import give_skills
 from agent.extensions.agents.agent_definitions import AGENTS_HEAD, REPORT_RULES, AgentDefinition
 from agent.extensions.mcp.mcp_presence import are_tools_of_servers, for_some_tools
 from agent.loop.agent_pool import MAX_AGENT_REQUESTS, Agent
@@ -15,16 +16,16 @@ from agent.loop.unknown_tools import same_tool
 from agent.session.session import Session
 from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD
 from agent.session.system_prompt import MEMORY_HEAD, SAFETY_RULES, tool_contracts
-from tools.base import SpawnRequest, Tool, ToolError
+from tools.base import Tool, ToolError
 from tools.inbox import Inbox
 from tools.registry import definitions
+from tools.spawning import SpawnRequest
 from transcripts.messages import Block
 
 from .agent_model import model_of_agent
 from .agent_rights import AgentApprover, AgentHooks, NarrowedPermissions, refused_to_agents
 from .composition import Services
 from .context_building import overheads, shows
-from .skill_access import give_skills
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,9 @@ from agent.session.repository import copy_for_agent
 from agent.session.session import Session, text_of_reply
 from compact.prices import Spending
 from compact.tokens import TokenCounter
-from tools.base import SpawnRequest, SpawnResult
 from tools.files.text_encoding import pluralize
 from tools.processes.jobs import BackgroundJob, command_runner
+from tools.spawning import SpawnRequest, SpawnResult
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.load import read_record
 from transcripts.messages import Block, TextBlock, Usage

@@ -6,6 +6,7 @@ import dataclasses
 from functools import partial
 from pathlib import Path
 
+from agent.app.agent_start import give_skills
 from agent.errors import ConfigError, RequestRejected, UsageError
 from agent.events import Notice
 from agent.loop.context import ActiveSession, TurnContext
@@ -28,7 +29,6 @@ from .context_building import (
 )
 from .options import EFFORTS
 from .setup import RunSetup
-from .skill_access import give_skills
 
 
 class SessionFactory:

@@ -22,16 +22,18 @@ from agent.extensions.skills.substitution import CommandLine, GivenValues, Piece
 from agent.loop.context import TurnContext
 from agent.loop.embedded_commands import StoppedByPerson, embedded_output
 from agent.loop.tool_executor import text_of
+from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions
 from agent.permissions.rule_syntax import OPENING, REACHING, Rule, known_rules
 from agent.session.session import Session
 from agent.session.skill_texts import injected_instructions, instructions_text
-from tools.base import SpawnRequest, ToolError, ToolResult
-from tools.task import DEFAULT_AGENT, report_text
+from tools.base import ToolError, ToolResult
+from tools.spawning import SpawnRequest, report_text
+from tools.task import DEFAULT_AGENT
 from transcripts.disk import read_regular
 from transcripts.messages import TextBlock
 
 from .composition import Services
-from .mentioned_files import NO_ADDITIONS, PromptAdditions, mentioned_files
+from .mentioned_files import mentioned_files
 
 UNAPPROVED = "[not run: {line}: {path} came with the project and is not approved; /trust approves it]"
 FORKED = "The skill {name} ran in a session of its own. Its report:\n\n{text}"

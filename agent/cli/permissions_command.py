@@ -23,7 +23,7 @@ from agent.app.permission_loading import permission_store
 from agent.errors import UsageError
 from agent.permissions.rules import PermissionRules, Verdict, judge_call, reason_of
 from tools.base import ToolError
-from tools.bash import command_access
+from tools.processes.own_command import command_access
 from tools.truncate import escaped
 
 from .arguments import parse

@@ -1,45 +1,36 @@
 """Slash commands: the table COMMANDS. To add one, write a function and add a line.
 
-A command is a function of the controller and the rest of its line; its docstring is its help. What it has to
-say goes out as events, never into the conversation: it returns the last one (or None), and emits any before.
-Of the controller it uses `in_use` (the session and its turn context), `setup`, `services` (the sessions on
-disk, the model), `factory` (makes other sessions) and `use` (takes one), `chooser` (menus; None where no one
-can choose), `prompt` and `emit`.
+A command is a function of the controller and the rest of its line; its module is imported when it is first
+run. What it has to say goes out as events, never into the conversation: it returns the last one (or None),
+and emits any before. Of the controller it uses `in_use` (the session and its turn context), `setup`,
+`services` (the sessions on disk, the model), `factory` (makes other sessions) and `use` (takes one),
+`chooser` (menus; None where no one can choose), `prompt` and `emit`.
 """
 
 from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from importlib import import_module
+from typing import Any, Literal, cast
 
 from agent.app.controller import CommandTable, Controller
 from agent.app.setup import RunSetup
 from agent.errors import AgentError
-from agent.events import CommandOutput, Emit, Event, Notice
-from agent.formatting import is_command, shorten, with_keys
+from agent.events import Emit, Event, Notice
+from agent.formatting import is_command
 from agent.ports import Approver, Chooser
 from transcripts.record_errors import StoreError
-
-from . import agent_commands as agents
-from . import context_commands as context
-from . import doctor_command as doctor
-from . import extension_commands as extension
-from . import mcp_commands as mcp
-from . import project_commands as project
-from . import screen_commands as screen
-from . import session_commands as session
-from . import settings_commands as settings
-from . import system_commands as system
-from .rewind import rewind
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
     """`name` is typed after the slash; `aliases` are names that other agents use for it.
 
+    `function` is "module.function" within this package, called with the controller and what is behind the
+    name; it returns the last event, or None. The first sentence of `help` is the summary.
     `during_turn` tells whether it may run while a turn runs: always, or only without arguments ("bare"),
     when it changes nothing then. `at_screen` tells that it is of use only to somebody at a screen,
     `needs_session` that it has to wait until there is a session. `options` are those that it takes among its
@@ -47,7 +38,8 @@ class Command:
     """
 
     name: str
-    run: Callable[[Controller, str], Awaitable[Event | None]]
+    function: str
+    help: str
     aliases: tuple[str, ...] = ()
     during_turn: Literal["never", "bare", "always"] = "never"
     at_screen: bool = False
@@ -55,92 +47,20 @@ class Command:
     options: tuple[str, ...] = ()
 
     @property
-    def help(self) -> str:
-        return " ".join((self.run.__doc__ or "").split())
-
-    @property
     def summary(self) -> str:
         return self.help.split(". ")[0].rstrip(".")
 
-
-async def show_help(controller: Controller, argument: str) -> Event | None:
-    """Show the keys and commands in short. `keys` and `commands` list all of them, the name of a section \
-such as `room` its commands. With a command's name, show the help of that command."""
-    library, name = controller.services.skills, argument.removeprefix("/").lower()
-    if (command := find_command(name)) is not None:
-        return CommandOutput(f"/{command.name}: {command.help}")
-    if name in HELP_SECTIONS:
-        return CommandOutput("\n".join(_summary_lines(section_commands(name))))
-    if name == "keys":
-        keys = controller.setup.key_names
-        own = [f"{key} runs {line}" for line, key in keys.items() if line.startswith("/") and key]
-        return CommandOutput("\n".join([*filter(None, (with_keys(line, keys) for line in KEY_HELP)), *own]))
-    if name == "commands":
-        own = [f"  {line}" for line in extension.typed_lines(library)]
-        theirs = ["", "Yours and the project's", *own] if own else []
-        return CommandOutput("\n".join([*_summary_lines(COMMANDS), *theirs]))
-    if name:
-        skill = library.find(name)
-        return CommandOutput(extension.skill_help(skill)) if skill is not None else _unknown(controller, name)
-    width = max(map(len, HELP_SECTIONS))
-    lines = [
-        f"  {section:<{width}}  {' '.join(f'/{each.name}' for each in section_commands(section))}"
-        for section in HELP_SECTIONS
-    ]
-    short = [with_keys(line, controller.setup.key_names) for line in SHORT_KEY_HELP]
-    if names := " ".join(f"/{each.name}" for each in library.for_people()):
-        lines.append(f"  {'yours':<{width}}  {shorten(names, MAX_OWN_NAMES_CHARS)}")
-    return CommandOutput("\n".join(["Keys", *short, "Commands", *lines, MORE_HELP]))
+    async def run(self, controller: Controller, argument: str) -> Event | None:
+        event: Event | None = await _function(self.function)(controller, argument)
+        return event
 
 
-def section_commands(name: str) -> list[Command]:
-    """The commands of a line of the help; the last has those that are in no other."""
-    named = {word for words in HELP_SECTIONS.values() for word in words.split()}
-    found = [command for word in HELP_SECTIONS[name].split() if (command := find_command(word)) is not None]
-    others = [each for each in COMMANDS if each.name not in named] if name == list(HELP_SECTIONS)[-1] else []
-    return [*found, *others]
+def _function(name: str) -> Callable[..., Any]:
+    """The function of that name within a module of this package, which is imported now."""
+    module, _, function = name.partition(".")
+    found: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), function)
+    return found
 
-
-def _summary_lines(commands: Sequence[Command]) -> list[str]:
-    width = max(len(command.name) for command in commands)
-    return [f"  /{command.name:<{width}}  {command.summary}" for command in commands]
-
-
-async def leave(controller: Controller, argument: str) -> None:
-    """Leave. The session can be continued with --continue."""
-    controller.ended = True
-
-
-SHORT_KEY_HELP = (
-    "  {submit} sends, \\ and {submit} begins a new line, Up brings earlier prompts back",
-    "  @ names a file, ! runs a command of yours, / lists commands as you type",
-    "  Esc or {interrupt} stops a turn; Esc Esc goes back to before an earlier prompt",
-    "  {mode} changes what you are asked about; {outputs} shows outputs whole",
-    "  {interrupt} twice leaves; makeroom -c goes on from there",
-)
-MORE_HELP = "More: /help commands, /help keys, /help room (one line of these), /help compact"
-MAX_OWN_NAMES_CHARS = 66  # of the commands that people bring, in short: with their line they fit 80 columns
-HELP_SECTIONS: Mapping[str, str] = {  # lines of the help in short, and the commands in each
-    "session": "clear resume sessions rewind fork rename export copy exit",
-    "room": "context compact uncompact recall search drop pin",
-    "work": "init plan todo diff memory tasks background publish add-dir",
-    "choices": "model effort permissions sandbox config theme vim",
-    "extras": "skills agents mcp hooks trust",
-    "state": "help status cost doctor",
-}
-KEY_HELP = (
-    "{submit} sends; {newline} or \\ {submit} starts a new line",
-    "{interrupt} or Esc interrupts a turn; {interrupt} twice leaves; {leave} on an empty line leaves",
-    "Esc Esc on an empty line goes back (/rewind); {mode} changes the permission mode",
-    "Up and Ctrl-R find earlier prompts; {complete} completes; @ names a file",
-    "{image} takes the image on the clipboard; the path of an image, dropped or pasted, takes that",
-    "{stash} puts a draft away or takes it back",
-    "{background} has the running command go on in the background; {tasks} shows those that do",
-    "!command runs a command of yours and shows it to the model; !!command only to you",
-    "{outputs} prints the turn's outputs whole, and those to come, and again in short",
-    "{editor} opens your editor; {redraw} redraws; {suspend} suspends",
-    "{model} chooses the model; {effort} chooses the effort",
-)
 
 _NO_LOGIN = "the key comes from ANTHROPIC_API_KEY; /doctor looks for what is missing"
 _IN_WORDS = "ask for it in words, or write a command into .claude/commands"
@@ -160,49 +80,142 @@ OTHER_AGENTS_COMMANDS: Mapping[str, str] = {
     "statusline": "statusLine in Claude Code's settings files is read",
 }
 MIN_NAME_LIKENESS = 0.65  # of a misspelt name, from which on another one is suggested
+# fmt: off
 COMMANDS: tuple[Command, ...] = (
-    Command("help", show_help, ("?",), "always", needs_session=False),
-    Command("init", project.init_project),
-    Command("compact", context.compact_now, ("compress", "summarize"), options=(context.DRY_RUN,)),
-    Command("uncompact", context.undo_compaction),
-    Command("drop", context.drop_block),
-    Command("recall", context.show_evicted, (), "always"),
-    Command("search", context.search_project, (), "always"),
-    Command("pin", context.pin),
-    Command("context", context.show_context, ("tokens",), "always"),
-    Command("cost", context.show_cost, ("usage", "stats"), "always"),
-    Command("status", settings.show_status, (), "always"),
-    Command("model", settings.set_model, (), at_screen=True),
-    Command("effort", settings.set_effort, ("thinking",), "bare", at_screen=True),
-    Command("memory", project.show_memory, (), "always"),
-    Command("diff", project.show_diff, (), "always"),
-    Command("plan", project.plan, at_screen=True),
-    Command("todo", project.show_todos, ("todos",), "always"),
-    Command("background", project.background, ("bg",), "always", at_screen=True),
-    Command("tasks", project.show_tasks, ("bashes", "ps"), "always", at_screen=True),
-    Command("agents", agents.show_agents, ("subagents",), "always"),
-    Command("permissions", settings.set_permissions, ("allowed-tools",), "bare", at_screen=True),
-    Command("sandbox", system.show_sandbox, (), "bare", at_screen=True),
-    Command("add-dir", system.add_folder, (), "always", at_screen=True),
-    Command("publish", system.publish_port, ("ports",), "always", at_screen=True),
-    Command("skills", extension.show_skills, (), "always"),
-    Command("trust", extension.show_trust, (), "bare"),
-    Command("mcp", mcp.show_mcp, (), "bare"),
-    Command("config", settings.show_settings, ("settings",), "bare"),
-    Command("theme", screen.set_theme, (), "always", at_screen=True, needs_session=False),
-    Command("vim", screen.set_editing, (), "always", at_screen=True, needs_session=False),
-    Command("hooks", settings.show_hooks, (), "always"),
-    Command("doctor", doctor.examine, (), "always"),
-    Command("sessions", session.list_sessions, (), "always"),
-    Command("resume", session.resume_session, ("continue",), at_screen=True),
-    Command("rewind", rewind, ("undo",), at_screen=True),
-    Command("fork", session.fork_session, ("branch",), at_screen=True),
-    Command("rename", session.rename_session),
-    Command("export", session.export_session),
-    Command("copy", session.copy_answer, (), "always", at_screen=True),
-    Command("clear", session.new_session, ("new", "reset"), at_screen=True),
-    Command("exit", leave, ("quit", "q"), "always", at_screen=True, needs_session=False),
+    Command("help", "screen_commands.show_help",
+            "Show the keys and commands in short. `keys` and `commands` list all of them, the name of a "
+            "section such as `room` its commands. With a command's name, show the help of that command.",
+            ("?",), "always", needs_session=False),
+    Command("init", "project_commands.init_project",
+            "Have the model write AGENTS.md, or improve it. It studies the project first. Words after it "
+            "are passed on to the model."),
+    Command("compact", "context_commands.compact_now",
+            "Compact the context now. Words after it say what to focus on; --dry-run only shows what "
+            "would go.", ("compress", "summarize"), options=("--dry-run",)),
+    Command("uncompact", "context_commands.undo_compaction",
+            "Undo a compaction, the newest one or the one with the given id. The record keeps both."),
+    Command("drop", "context_commands.drop_block",
+            "Strike one block from the context. Takes its id, such as r57 or r57.2, as /context lists the "
+            "largest; without one, choose from a list. /uncompact brings it back."),
+    Command("recall", "context_commands.show_evicted",
+            "Show what left the context. Takes an id such as r57, or words to search for; without them, "
+            "lists what left.", (), "always"),
+    Command("search", "context_commands.search_project",
+            "Search this session and the earlier ones of this project. Takes words, or a question.",
+            (), "always"),
+    Command("pin", "context_commands.pin",
+            "Pin a sentence: the next prompt tells it to the model, and every compaction keeps it. "
+            "Without one, lists the pins; `remove N` removes one."),
+    Command("context", "context_commands.show_context",
+            "Draw what the context holds. Lists the largest blocks too, and the newest compactions with "
+            "their figures; `/context all` lists every one.", ("tokens",), "always"),
+    Command("cost", "context_commands.show_cost",
+            "Show what this session has used and cost.", ("usage", "stats"), "always"),
+    Command("status", "settings_commands.show_status",
+            "Show the model and its window, the server, the session, the folder and what holds commands.",
+            (), "always"),
+    Command("model", "settings_commands.set_model",
+            "Show or change the model for this session. Takes a model id, or opus, sonnet, haiku; without "
+            "one, choose from a list.", at_screen=True),
+    Command("effort", "settings_commands.set_effort",
+            "Show or change how hard the model thinks. Takes off, low, medium, high, xhigh or max; "
+            "without one, choose from a list. It holds from the next request on.",
+            ("thinking",), "bare", at_screen=True),
+    Command("memory", "project_commands.show_memory",
+            "Show the memory files and the tokens of each. They are those that this session began with.",
+            (), "always"),
+    Command("diff", "project_commands.show_diff",
+            "Show what this session changed in the project. With a path, show all lines of what it "
+            "changed there. What others changed in the same files is shown apart, as `theirs`, unless "
+            "they do it while a command runs.", (), "always"),
+    Command("plan", "project_commands.plan",
+            "Go to plan mode. Words after it are the prompt; in plan mode, without words, show the newest "
+            "plan; `off` goes back to the mode before it.", at_screen=True),
+    Command("todo", "project_commands.show_todos",
+            "Show what the model has on its to-do list.", ("todos",), "always"),
+    Command("background", "project_commands.background",
+            "Have the running command go on in the background. Its end is told, to you and to the model.",
+            ("bg",), "always", at_screen=True),
+    Command("tasks", "project_commands.show_tasks",
+            "Show the background commands of this session. `kill ID` ends one and everything that it "
+            "started.", ("bashes", "ps"), "always", at_screen=True),
+    Command("agents", "extension_commands.show_agents",
+            "Show the agents of this session, what they do and what they cost, and answer their "
+            "questions. With a number, show what that one did so far; `stop N` ends one in the "
+            "background, `stop` all of them.", ("subagents",), "always"),
+    Command("permissions", "settings_commands.set_permissions",
+            "Show the permission mode and rules, and where each was set. Without arguments, choose a mode "
+            "from a list, or a rule to remove. `mode NAME` changes the mode, `allow RULE` and `deny RULE` "
+            "add a rule for this session, `remove RULE` removes one, `explain LINE` tells what becomes of "
+            "a command line, and why.", ("allowed-tools",), "bare", at_screen=True),
+    Command("sandbox", "system_commands.show_sandbox",
+            "Show or change the wall around commands. `auto`, `require` and `off` hold for this session, "
+            "as do `project read-only` and `project writable`; `write PATH`, `read PATH` and `reach HOST` "
+            "let something through in this project from now on, `forget` takes it back.",
+            (), "bare", at_screen=True),
+    Command("add-dir", "system_commands.add_folder",
+            "Work in another folder as well, until the session ends. Takes its path; without one, lists "
+            "them.", (), "always", at_screen=True),
+    Command("publish", "system_commands.publish_port",
+            "Reach what a command serves on a port within the wall. `PORT` has localhost:PORT of this "
+            "machine lead there until the session ends, `PORT as OTHER` another port; `stop PORT` ends "
+            "it. Alone it lists the ports.", ("ports",), "always", at_screen=True),
+    Command("skills", "extension_commands.show_skills",
+            "List your commands and skills and the project's: what each is for, where it is, what is off. "
+            "They are looked for anew. With a name, show all about that one.", (), "always"),
+    Command("trust", "extension_commands.show_trust",
+            "Show or change what this project may bring: commands that its files run, rights that they "
+            "take. `all` allows all of it, `none` nothing.", (), "bare"),
+    Command("mcp", "mcp_commands.show_mcp",
+            "Show the MCP servers and their tools. `reconnect NAME` connects one anew, `off NAME` and `on "
+            "NAME` switch it for this session, `login NAME` logs in to one by the browser.", (), "bare"),
+    Command("config", "settings_commands.show_settings",
+            "Show the settings in force and where each was set. That is a file, the environment, a flag, "
+            "or a command. Choose one from the list to change it; `/config NAME` shows its value and what "
+            "it takes, `/config NAME VALUE` sets it for this session, or tells that it holds from the "
+            "next start on.", ("settings",), "bare"),
+    Command("theme", "screen_commands.set_theme",
+            "Change the colours of this session. Takes auto, dark, light, ansi, colour-blind or "
+            "colour-blind-light; without one, choose from a list. The setting `theme` keeps it.",
+            (), "always", at_screen=True, needs_session=False),
+    Command("vim", "screen_commands.set_editing",
+            "Edit with the keys of vim, or again with those of Emacs. Takes on or off; the setting "
+            "`editing` keeps it.", (), "always", at_screen=True, needs_session=False),
+    Command("hooks", "settings_commands.show_hooks",
+            "Show the hooks: which command runs on which event, for what, and where that is set.",
+            (), "always"),
+    Command("doctor", "doctor_command.examine",
+            "Look for what is missing or wrong here, with its remedy. Connects to the server, but sends "
+            "nothing.", (), "always"),
+    Command("sessions", "session_commands.list_sessions",
+            "List the sessions of this folder, newest first.", (), "always"),
+    Command("resume", "session_commands.resume_session",
+            "Continue an earlier session. Takes its id, the beginning of its id, or its name; without "
+            "one, choose from a list.", ("continue",), at_screen=True),
+    Command("rewind", "rewind.rewind",
+            "Go back to before an earlier prompt. Without arguments, choose from a list; `/rewind N` "
+            "restores the conversation, `/rewind N files` the files, `/rewind N both` both. N is the "
+            "number in the list, the oldest prompt is 1. What would happen to files is shown first; `yes` "
+            "at the end does it, `yes theirs` also to files that somebody else changed since.",
+            ("undo",), at_screen=True),
+    Command("fork", "session_commands.fork_session",
+            "Continue in a copy. The session so far stays as it is.", ("branch",), at_screen=True),
+    Command("rename", "session_commands.rename_session",
+            "Give this session a name. It can be resumed by it."),
+    Command("export", "session_commands.export_session",
+            "Write the session to a file. Its extension chooses the format: .md (the default), .html, "
+            ".jsonl."),
+    Command("copy", "session_commands.copy_answer",
+            "Copy the newest answer to the clipboard. With a number N, the N-th newest.",
+            (), "always", at_screen=True),
+    Command("clear", "session_commands.new_session",
+            "Start a new conversation. The old one stays on disk, and its id is shown.",
+            ("new", "reset"), at_screen=True),
+    Command("exit", "screen_commands.leave",
+            "Leave. The session can be continued with --continue.",
+            ("quit", "q"), "always", at_screen=True, needs_session=False),
 )
+# fmt: on
 
 
 def make_controller(
@@ -257,11 +270,12 @@ async def run_command(controller: Controller, line: str) -> None:
 
 async def _run(controller: Controller, line: str) -> Event | None:
     if line.startswith("!"):
-        return await project.run_own_command(controller, line)
+        shown: Event | None = await _function("project_commands.run_own_command")(controller, line)
+        return shown
     name, _, argument = line.strip().removeprefix("/").partition(" ")
     command = find_command(name.lower())
     if command is None:
-        return None if await _run_brought(controller, line) else _unknown(controller, name)
+        return None if await _run_brought(controller, line) else unknown(controller, name)
     if wrong := _unknown_option(command, argument):
         return Notice(f"/{command.name}: {wrong}", "error")
     try:
@@ -304,10 +318,11 @@ async def unknown_command(controller: Controller, line: str) -> str:
     name = line.strip().removeprefix("/").partition(" ")[0]
     if not is_command(line.strip()) or find_command(name.lower()) or await _is_brought(controller, line):
         return ""
-    return _unknown(controller, name).text
+    return unknown(controller, name).text
 
 
-def _unknown(controller: Controller, name: str) -> Notice:
+def unknown(controller: Controller, name: str) -> Notice:
+    """What is said of the name of a command that there is not, with those that are like it."""
     names = [known for known, _ in controller.commands()]
     near = difflib.get_close_matches(name, names, 3, MIN_NAME_LIKENESS)
     near.sort(key=lambda each: sorted(each) != sorted(name))  # letters in another order first

@@ -60,8 +60,7 @@ PART_LABELS = {
 
 
 async def show_context(controller: Controller, argument: str) -> Event | None:
-    """Draw what the context holds. Lists the largest blocks too, and the newest compactions with their \
-figures; `/context all` lists every one."""
+    """/context."""
     session, context = controller.in_use
     compaction, view = context.compaction, session.folded.view
     total, slope = prompt_tokens(session, context), slope_of(session.folded)
@@ -113,7 +112,7 @@ def _figures(made: Compacted) -> str:
 
 
 async def show_cost(controller: Controller, argument: str) -> Event | None:
-    """Show what this session has used and cost."""
+    """/cost."""
     session, _ = controller.in_use
     used = session.spent
     cached = 100 * used.cache_read / used.prompt if used.prompt else 0
@@ -147,7 +146,7 @@ def _cost_lines(session: Session) -> list[str]:
 
 
 async def compact_now(controller: Controller, argument: str) -> Event | None:
-    """Compact the context now. Words after it say what to focus on; --dry-run only shows what would go."""
+    """/compact."""
     session, context = controller.in_use
     if not session.folded.entries:
         return Notice("there is nothing to compact yet")
@@ -178,7 +177,7 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
 
 
 async def undo_compaction(controller: Controller, argument: str) -> Event | None:
-    """Undo a compaction, the newest one or the one with the given id. The record keeps both."""
+    """/uncompact."""
     session, context = controller.in_use
     load_deferred(session)
     active = [made.id for made in session.folded.compactions if made.id not in session.folded.undone]
@@ -196,8 +195,7 @@ def _rewrite_told(session: Session, context: TurnContext) -> str:
 
 
 async def drop_block(controller: Controller, argument: str) -> Event | None:
-    """Strike one block from the context. Takes its id, such as r57 or r57.2, as /context lists the largest; \
-without one, choose from a list. /uncompact brings it back."""
+    """/drop."""
     session, context = controller.in_use
     largest = largest_parts(session.folded.view, slope_of(session.folded))
     if not argument:
@@ -244,8 +242,7 @@ def _blocks_menu(largest: list[tuple[Part, int]]) -> Menu:
 
 
 async def show_evicted(controller: Controller, argument: str) -> Event | None:
-    """Show what left the context. Takes an id such as r57, or words to search for; without them, lists \
-what left."""
+    """/recall."""
     session, context = controller.in_use
     lookup = context.tool_context.lookup
     if not argument:
@@ -262,7 +259,7 @@ what left."""
 
 
 async def search_project(controller: Controller, argument: str) -> Event | None:
-    """Search this session and the earlier ones of this project. Takes words, or a question."""
+    """/search."""
     if not argument:
         return Notice("/search takes words or a question; /recall ID then shows what was found")
     return await _search(controller, argument, "project")
@@ -293,8 +290,7 @@ def _evicted_lines(found: list[Evicted], slope: float) -> list[str]:
 
 
 async def pin(controller: Controller, argument: str) -> Event | None:
-    """Pin a sentence: the next prompt tells it to the model, and every compaction keeps it. Without one, \
-lists the pins; `remove N` removes one."""
+    """/pin."""
     session, _ = controller.in_use
     pins = pins_of(session.folded.metadata)
     verb, _, rest = argument.partition(" ")

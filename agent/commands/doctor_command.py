@@ -33,7 +33,7 @@ Finding = tuple[str, str, str]  # "" where all is well, else the remedy; what it
 
 
 async def examine(controller: Controller, argument: str) -> Event | None:
-    """Look for what is missing or wrong here, with its remedy. Connects to the server, but sends nothing."""
+    """/doctor."""
     wall = controller.in_use[1].wall
     if wall is not None:
         with suppress(ConfigError):  # told below: there is none

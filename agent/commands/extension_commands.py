@@ -1,19 +1,23 @@
-"""Commands about what people bring in files: /skills and /trust."""
+"""Commands about what people bring in files, /skills and /trust, and about the agents at work: /agents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import get_args
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
 
 from agent.app.context_building import session_hooks
 from agent.app.controller import Controller
 from agent.app.project_items import choose_items, item_lines, project_items, record_decision
+from agent.commands.screen_commands import MAX_SUMMARY_CHARS, skill_help
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.agents.agent_definitions import agents_section
-from agent.extensions.skills.skill_presence import Skill, SkillCatalog, SkillKind
-from agent.formatting import shorten
+from agent.extensions.skills.skill_presence import SkillCatalog, SkillKind
+from agent.formatting import format_count, shorten
+from agent.loop.agent_pool import AGENT_TOPIC, Agent
+from agent.session.conversation_text import conversation_text
+from tools.files.text_encoding import pluralize
 
-MAX_SUMMARY_CHARS = 75  # shown of a command or skill in a list
 NO_SKILLS = (
     "no commands and skills: a command is a file .claude/commands/NAME.md, a skill a file"
     " .claude/skills/NAME/SKILL.md, in the project or in your home"
@@ -21,8 +25,7 @@ NO_SKILLS = (
 
 
 async def show_trust(controller: Controller, argument: str) -> Event | None:
-    """Show or change what this project may bring: commands that its files run, rights that they take. \
-`all` allows all of it, `none` nothing."""
+    """/trust."""
     approvals, emit = controller.services.approvals, controller.emit
     items = await project_items(controller.setup)
     if not items:
@@ -53,8 +56,7 @@ async def show_trust(controller: Controller, argument: str) -> Event | None:
 
 
 async def show_skills(controller: Controller, argument: str) -> Event | None:
-    """List your commands and skills and the project's: what each is for, where it is, what is off. They are \
-looked for anew. With a name, show all about that one."""
+    """/skills."""
     services = controller.services
     warnings = await services.find_skills()
     library = services.skills
@@ -79,13 +81,6 @@ looked for anew. With a name, show all about that one."""
     return None
 
 
-def typed_lines(library: SkillCatalog) -> list[str]:
-    """A line for each that can be typed."""
-    skills = library.for_people()
-    width = max((len(one.name) for one in skills), default=0)
-    return [f"/{one.name:<{width}}  {shorten(one.summary, MAX_SUMMARY_CHARS)}" for one in skills]
-
-
 def _skill_lines(library: SkillCatalog) -> Iterator[str]:
     width = max((len(one.name) for one in library.skills.values()), default=0)
     for name in sorted(library.skills):
@@ -94,17 +89,42 @@ def _skill_lines(library: SkillCatalog) -> Iterator[str]:
         yield f"  {slash}{name:<{width}}  {one.origin:<7}  {one.kind:<7}  {shorten(about, MAX_SUMMARY_CHARS)}"
 
 
-def skill_help(skill: Skill) -> str:
-    """All about one."""
-    facts = {
-        "for": skill.description,
-        "takes": skill.hint or " ".join(skill.arguments),
-        "allows": ", ".join(skill.allowed_tools),
-        "model": " ".join(filter(None, (skill.model, skill.effort))),
-        "runs": f"in a session of its own {skill.agent}".strip() if skill.forks else "",
-        "only": "" if skill.for_model and skill.for_user else "you" if skill.for_user else "the model",
-        "file": str(skill.path),
-    }
-    name = f"/{skill.name}" if skill.for_user else skill.name
-    lines = (f"  {label:<7} {text}" for label, text in facts.items() if text)
-    return "\n".join((f"{name}: a {skill.kind} of the {skill.origin}", *lines))
+async def show_agents(controller: Controller, argument: str) -> Event | None:
+    """/agents."""
+    session, context = controller.in_use
+    if context.agents is None:
+        return Notice("this session starts no agents")
+    pool, (verb, _, rest) = context.agents, argument.partition(" ")
+    known = {agent.number: agent for agent in pool.agents}
+    if verb == "stop":
+        one = known.get(int(rest)) if rest.isdecimal() else None
+        ended = pool.interrupt(one) if one is not None or not rest else 0
+        return Notice(f"{pluralize(ended, 'agent')} in the background ended")
+    notes = [note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC]
+    by_number = {about.get("number"): about for about in notes}
+    if number := argument.removeprefix("#"):
+        noted = by_number.get(int(number)) if number.isdecimal() else None
+        if noted is None:
+            return Notice("/agents N shows one; N is its number in the list of /agents", "warning")
+        home, masks = controller.services.repository.home, controller.setup.masks
+        sid, since = str(noted.get("session")), int(noted.get("since") or 0)
+        return CommandOutput(await asyncio.to_thread(conversation_text, sid, home, masks, since))
+    earlier = [_earlier_line(about) for about in notes if about.get("number") not in known]
+    lines = [*earlier, *map(agent_line, known.values())]
+    if not lines:
+        return Notice("no agent was started so far")
+    controller.emit(CommandOutput("\n".join(lines)))
+    await pool.let_ask()
+    return None
+
+
+def agent_line(agent: Agent) -> str:
+    """An agent in a list: `#1  explore  find the parser  (done, 12 requests, 34k tokens, $0.0210)`."""
+    end = "interrupted" if agent.stopped else "ended early" if agent.error else "done"
+    state = end if agent.ended else agent.status.doing
+    figures = f"{pluralize(agent.requests, 'request')}, {format_count(agent.tokens)} tokens"
+    return f"#{agent.number}  {agent.name}  {agent.task}  ({state}; {figures}, ${agent.dollars:.4f})"
+
+
+def _earlier_line(about: Mapping[str, Any]) -> str:
+    return f"#{about.get('number')}  {about.get('agent')}  {about.get('task')}  (before this run)"

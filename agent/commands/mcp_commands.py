@@ -22,8 +22,7 @@ MCP_USAGE = "/mcp shows the servers; /mcp reconnect NAME, /mcp on NAME, /mcp off
 
 
 async def show_mcp(controller: Controller, argument: str) -> Event | None:
-    """Show the MCP servers and their tools. `reconnect NAME` connects one anew, `off NAME` and `on NAME` \
-switch it for this session, `login NAME` logs in to one by the browser."""
+    """/mcp."""
     source = controller.services.mcp
     if source is None:
         return Notice(NO_SERVERS)

@@ -46,8 +46,7 @@ MAX_FILE_DIFF_LINES, MAX_DIFF_LINES = 60, 600  # shown by /diff of one file amon
 
 
 async def init_project(controller: Controller, argument: str) -> None:
-    """Have the model write AGENTS.md, or improve it. It studies the project first. Words after it are \
-passed on to the model."""
+    """/init."""
     folder = controller.setup.folder
     existing = next((name for name in MEMORY_NAMES if (folder / name).is_file()), None)
     name = existing or MEMORY_NAMES[0]
@@ -56,7 +55,7 @@ passed on to the model."""
 
 
 async def show_memory(controller: Controller, argument: str) -> Event | None:
-    """Show the memory files and the tokens of each. They are those that this session began with."""
+    """/memory."""
     _, context = controller.in_use
     folder, user_dir = controller.setup.folder, controller.setup.config.user_dir
     used = memory_of(context.settings.system)
@@ -75,8 +74,7 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
 
 
 async def show_diff(controller: Controller, argument: str) -> Event | None:
-    """Show what this session changed in the project. With a path, show all lines of what it changed there. \
-What others changed in the same files is shown apart, as `theirs`, unless they do it while a command runs."""
+    """/diff."""
     checkpoints = checkpoints_of(controller)
     if checkpoints is None:
         return Notice(NO_CHECKPOINTS, "warning")
@@ -140,7 +138,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
 
 
 async def show_todos(controller: Controller, argument: str) -> Event | None:
-    """Show what the model has on its to-do list."""
+    """/todo."""
     session, _ = controller.in_use
     _, todos = newest_todos(session.folded) or (0, ())
     if not todos:
@@ -149,8 +147,7 @@ async def show_todos(controller: Controller, argument: str) -> Event | None:
 
 
 async def plan(controller: Controller, argument: str) -> Event | None:
-    """Go to plan mode. Words after it are the prompt; in plan mode, without words, show the newest plan; \
-`off` goes back to the mode before it."""
+    """/plan."""
     session, context = controller.in_use
     if argument == "off":
         if not context.permissions.planning:
@@ -171,14 +168,14 @@ async def plan(controller: Controller, argument: str) -> Event | None:
 
 
 async def background(controller: Controller, argument: str) -> Event | None:
-    """Have the running command go on in the background. Its end is told, to you and to the model."""
+    """/background."""
     if not move_to_background(command_runner(controller.in_use[1].tool_context)):
         return Notice("no command runs that could be moved into the background")
     return None
 
 
 async def show_tasks(controller: Controller, argument: str) -> Event | None:
-    """Show the background commands of this session. `kill ID` ends one and everything that it started."""
+    """/tasks."""
     _, context = controller.in_use
     runner = command_runner(context.tool_context)
     verb, _, id = argument.partition(" ")

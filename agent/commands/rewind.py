@@ -57,10 +57,7 @@ class RewindPoint:
 
 
 async def rewind(controller: Controller, argument: str) -> Event | None:
-    """Go back to before an earlier prompt. Without arguments, choose from a list; `/rewind N` restores the \
-conversation, `/rewind N files` the files, `/rewind N both` both. N is the number in the list, the oldest \
-prompt is 1. What would happen to files is shown first; `yes` at the end does it, `yes theirs` also to files \
-that somebody else changed since."""
+    """/rewind."""
     points = rewind_points(controller.in_use[0].folded)
     if not points:
         return Notice("there is nothing to go back to")

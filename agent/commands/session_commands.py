@@ -35,7 +35,7 @@ OSC52_HINT = (
 
 
 async def new_session(controller: Controller, argument: str) -> Event | None:
-    """Start a new conversation. The old one stays on disk, and its id is shown."""
+    """/clear."""
     old, _ = controller.in_use
     await controller.use(*controller.factory.new(), source="clear")
     back = f"; /resume {old.sid} continues the old one" if old.folded.last_seq else ""
@@ -43,7 +43,7 @@ async def new_session(controller: Controller, argument: str) -> Event | None:
 
 
 async def list_sessions(controller: Controller, argument: str) -> Event:
-    """List the sessions of this folder, newest first."""
+    """/sessions."""
     masks, listed = controller.setup.masks, controller.services.repository.listed
     lines = [session_line(one, masks) for one in await asyncio.to_thread(listed)]
     older = len(lines) - MAX_LISTED_SESSIONS
@@ -53,8 +53,7 @@ async def list_sessions(controller: Controller, argument: str) -> Event:
 
 
 async def resume_session(controller: Controller, argument: str) -> Event | None:
-    """Continue an earlier session. Takes its id, the beginning of its id, or its name; without one, choose \
-from a list."""
+    """/resume."""
     session, context = controller.in_use
     records, chooser = controller.services.repository, controller.chooser
     if not argument:
@@ -89,14 +88,14 @@ from a list."""
 
 
 async def fork_session(controller: Controller, argument: str) -> Event | None:
-    """Continue in a copy. The session so far stays as it is."""
+    """/fork."""
     old, _ = controller.in_use
     await controller.use(*controller.factory.fork(old), source="fork")
     return Notice(f"this is now {controller.in_use[0].sid}, a copy of {old.sid}")
 
 
 async def rename_session(controller: Controller, argument: str) -> Event | None:
-    """Give this session a name. It can be resumed by it."""
+    """/rename."""
     (session, _), argument = controller.in_use, " ".join(argument.split())
     opened = next((fact for fact in session.folded.facts if isinstance(fact, Opened)), None)
     if opened is not None and opened.parent is not None:
@@ -112,7 +111,7 @@ async def rename_session(controller: Controller, argument: str) -> Event | None:
 
 
 async def export_session(controller: Controller, argument: str) -> Event | None:
-    """Write the session to a file. Its extension chooses the format: .md (the default), .html, .jsonl."""
+    """/export."""
     session, _ = controller.in_use
     path = controller.setup.folder / Path(argument or f"{session.sid}.md").expanduser()
     path = Path(os.path.normpath(path))
@@ -128,7 +127,7 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
 
 
 async def copy_answer(controller: Controller, argument: str) -> Event | None:
-    """Copy the newest answer to the clipboard. With a number N, the N-th newest."""
+    """/copy."""
     entries = controller.in_use[0].folded.entries
     texts = [text_of_reply(one.fact).strip() for one in entries if isinstance(one, Exchange) and not one.uses]
     answers = [text for text in reversed(texts) if text]

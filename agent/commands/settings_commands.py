@@ -26,8 +26,8 @@ from agent.permissions.settings_toml import typed_value
 from agent.ports import HookEvent
 from compact.settings import CompactSettings
 from tools.base import ToolError
-from tools.bash import command_access
 from tools.files.text_encoding import pluralize
+from tools.processes.own_command import command_access
 from transcripts.masking import mask
 
 from .screen_commands import choose_editing, set_theme
@@ -72,7 +72,7 @@ SettingRow = tuple[str, Any, str]  # name, value, where it was set
 
 
 async def show_status(controller: Controller, argument: str) -> Event | None:
-    """Show the model and its window, the server, the session, the folder and what holds commands."""
+    """/status."""
     session, context = controller.in_use
     if context.wall is not None:
         with suppress(ConfigError):  # its line says why there is none
@@ -94,8 +94,7 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
 
 
 async def set_model(controller: Controller, argument: str) -> Event | None:
-    """Show or change the model for this session. Takes a model id, or opus, sonnet, haiku; without one, \
-choose from a list."""
+    """/model."""
     session, context = controller.in_use
     selection = controller.services.selection
     if controller.setup.options.offline:
@@ -122,8 +121,7 @@ choose from a list."""
 
 
 async def set_effort(controller: Controller, argument: str) -> Event | None:
-    """Show or change how hard the model thinks. Takes off, low, medium, high, xhigh or max; without one, \
-choose from a list. It holds from the next request on."""
+    """/effort."""
     session, context = controller.in_use
     takes, facts = (NO_EFFORT, *EFFORTS), controller.services.selection.facts
     if argument and argument not in takes:
@@ -147,12 +145,7 @@ choose from a list. It holds from the next request on."""
 
 
 async def set_permissions(controller: Controller, argument: str) -> Event | None:
-    """Show the permission mode and rules, and where each was set.
-
-    Without arguments, choose a mode from a list, or a rule to remove. `mode NAME` changes the mode,
-    `allow RULE` and `deny RULE` add a rule for this session, `remove RULE` removes one, `explain LINE` tells
-    what becomes of a command line, and why.
-    """
+    """/permissions."""
     store = controller.in_use[1].permissions
     if not argument and controller.chooser is not None:
         menu = permission_menu(store.rules.mode, _rule_rows(store), store.rules.wall)
@@ -235,9 +228,7 @@ def _first_argument(arguments: object) -> str:
 
 
 async def show_settings(controller: Controller, argument: str) -> Event | None:
-    """Show the settings in force and where each was set. That is a file, the environment, a flag, or a \
-command. Choose one from the list to change it; `/config NAME` shows its value and what it takes, \
-`/config NAME VALUE` sets it for this session, or tells that it holds from the next start on."""
+    """/config."""
     rows = [*_settings(controller), *_compaction_settings(controller)]
     if argument:
         name, _, value = argument.partition(" ")
@@ -375,7 +366,7 @@ def _shown_value(name: str, value: Any) -> str:
 
 
 async def show_hooks(controller: Controller, argument: str) -> Event | None:
-    """Show the hooks: which command runs on which event, for what, and where that is set."""
+    """/hooks."""
     config, approved = controller.setup.config, controller.services.approved
     entries = (*config.hooks, *approved.hooks)
     rows = [(entry.short_name or entry.event, entry.matcher, entry) for entry in entries]

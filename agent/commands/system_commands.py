@@ -38,9 +38,7 @@ USAGE = (
 
 
 async def show_sandbox(controller: Controller, argument: str) -> Event | None:
-    """Show or change the wall around commands. `auto`, `require` and `off` hold for this session, as do \
-`project read-only` and `project writable`; `write PATH`, `read PATH` and `reach HOST` let something \
-through in this project from now on, `forget` takes it back."""
+    """/sandbox."""
     wall = controller.in_use[1].wall
     if wall is None:
         return Notice("this session has no commands", "warning")
@@ -58,7 +56,7 @@ through in this project from now on, `forget` takes it back."""
 
 
 async def add_folder(controller: Controller, argument: str) -> Event | None:
-    """Work in another folder as well, until the session ends. Takes its path; without one, lists them."""
+    """/add-dir."""
     _, context = controller.in_use
     tools = context.tool_context
     if not argument:
@@ -147,8 +145,7 @@ def _named(places: tuple[Path, ...], folder: str) -> str:
 
 
 async def publish_port(controller: Controller, argument: str) -> Event | None:
-    """Reach what a command serves on a port within the wall. `PORT` has localhost:PORT of this machine lead \
-there until the session ends, `PORT as OTHER` another port; `stop PORT` ends it. Alone it lists the ports."""
+    """/publish."""
     context = controller.in_use[1]
     runner, words = command_runner(context.tool_context), argument.split()
     if context.wall is None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from agent.events import AgentStatus
 from agent.session.session import Session
-from tools.base import SpawnRequest, SpawnResult, ToolError, ToolInterrupted, text_result
+from tools.base import ToolError, ToolInterrupted, text_result
 from tools.files.text_encoding import pluralize
 from tools.inbox import Inbox
-from tools.task import report_text
+from tools.spawning import SpawnRequest, SpawnResult, report_text
 
 MAX_AGENTS_AT_ONCE = 4
 MAX_AGENTS_OF_SESSION = 20

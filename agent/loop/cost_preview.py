@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from agent.events import Emit, Notice
 from agent.session.session import Session
 from agent.session.session_replay import show_replayed
 from compact.prices import Prices
+from compact.tokens import slope_of
 from transcripts.facts import Compacted, Instructed, Opened, Reply, Undone
-from transcripts.messages import ThinkingBlock
+from transcripts.messages import Block, ThinkingBlock, is_attached
 from transcripts.tool_kinds import same_tools
 
 from .context import MIN_TOLD_DOLLARS, TurnContext
@@ -93,3 +96,22 @@ def _cached_tokens(session: Session, context: TurnContext) -> int:
     if known is None or not same or (thinks and known.model != settings.model):
         return 0
     return sent.get(settings.model, 0)
+
+
+async def tell_prompt_cost(
+    session: Session, context: TurnContext, blocks: Sequence[Block], emit: Emit
+) -> None:
+    """Tell what a prompt adds to the next request, unless that is little; where it can be less, how.
+
+    The server is asked for the count where an estimate says that it is worth telling: ours is up to a half
+    wrong before much text of the kind was sent.
+    """
+    state = context.compaction
+    price = state.prices.dollars(state.prices.write if context.settings.cache else 1.0)
+    tokens = round(sum(state.counter.blocks(tuple(blocks))) * slope_of(session.folded))
+    if tokens * price >= MIN_TOLD_DOLLARS / 2:
+        tokens = await context.model.count_tokens(context.settings.model, blocks) or tokens
+    if (dollars := tokens * price) >= MIN_TOLD_DOLLARS:
+        part = "@file#L10-20, or " if any(map(is_attached, blocks)) else ""
+        bill = f"this prompt adds {tokens:,} tokens, ~${dollars:.2f}"
+        emit(Notice(f"{bill}; less with {part}a file that is named without @: parts of it are read"))

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
+from agent.events import TurnFinished
 from agent.session.session import Session
 from compact.put_back import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
 from compact.trim import trim_page
-from tools.base import ToolError, ToolResult
-from tools.files.safe_open import in_thread, load_file
+from tools.base import ToolContext, ToolError, ToolResult
+from tools.files.safe_open import in_thread, load_file, restore_seen
 from tools.files.text_encoding import decode_text, unify_newlines
 from transcripts.codec import BadLine
 from transcripts.facts import Fact
@@ -21,6 +23,8 @@ from transcripts.messages import Block, TextBlock, ToolUseBlock, injected
 
 from .context import CompactionState
 
+# Of metadata: {"prompt": seq, "files": what a read of each file attached to that prompt tells of itself}.
+ATTACHED_TOPIC = "attached"
 MAX_FILE_BYTES = 1024 * 1024  # of a file that is looked at
 LOOK_TIMEOUT_S = 2.0  # for all of them
 
@@ -99,3 +103,40 @@ def _load(paths: Iterable[str], abandoned: threading.Event) -> dict[str, str]:
             if decoded := decode_text(load_file(path, MAX_FILE_BYTES).data):
                 found[path] = unify_newlines(decoded[0])
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class PromptAdditions:
+    """What stands before a prompt of the files that it mentions, and what the record keeps of them.
+
+    behind  what stands behind it: the instructions of the command or skill that it calls
+    ended   the turn that it ends instead of beginning one
+    """
+
+    blocks: tuple[Block, ...] = ()
+    files: tuple[Mapping[str, Any], ...] = ()
+    behind: tuple[Block, ...] = ()
+    ended: TurnFinished | None = None
+
+
+NO_ADDITIONS = PromptAdditions()
+
+
+def note_files(
+    session: Session, context: ToolContext, prompt: int, files: Sequence[Mapping[str, Any]]
+) -> None:
+    """The prompt with this seq shows the files: they count as read, also when the session is resumed."""
+    session.add_metadata(ATTACHED_TOPIC, {"prompt": prompt, "files": [dict(about) for about in files]})
+    note_attached(files, context, prompt)
+
+
+def note_attached(files: Sequence[Mapping[str, Any]], context: ToolContext, prompt: int) -> None:
+    """The prompt with this seq shows these files: they count as read. Also for a session opened again."""
+    for about in files:
+        restore_seen(context, about, prompt)
+
+
+def attached_files(about: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The files that metadata of ATTACHED_TOPIC tells of."""
+    files = about.get("files")
+    return [each for each in files if isinstance(each, Mapping)] if isinstance(files, list | tuple) else []

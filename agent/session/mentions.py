@@ -18,10 +18,10 @@ from typing import Any
 from tools.base import Access, SeenFile, ToolContext, ToolError
 from tools.files.line_window import MAX_WINDOW_LINES
 from tools.files.project_files import regular_files
-from tools.files.resolve_path import FileArguments, one_line_path, suggestions
+from tools.files.resolve_path import file_access, one_line_path, resolve_path, suggestions
 from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
 from tools.files.text_encoding import pluralize
-from tools.read import folder_names, read_page, restore_seen
+from tools.read import folder_names, read_page
 from tools.truncate import is_plain
 from transcripts.messages import ATTACHED_LINE, Block, ImageBlock, TextBlock, empty_mapping, injected
 from transcripts.render_text import content_text
@@ -33,7 +33,6 @@ MAX_LISTED_NAMES = 500  # of a mentioned folder
 MAX_NAMED_ABSENT = 3  # of the mentions that name no file
 MAX_COMPARED_NAMES = 5_000  # of the project's files, with one that is not there
 MIN_FILE_LIKENESS = 0.7
-ATTACHED_TOPIC = "attached"  # of metadata: {"prompt": seq, "files": what a read of each tells of itself}
 _WRITTEN = re.compile(
     r"""(?:(?<=[\s(\[{<,;"'`])|\A)@(?:"([^"\n]{1,1000})"(\#L\d+(?:-L?\d+)?)?|"""
     r"""([^\s"@](?:\\[ ]|[^\s"]){0,1000}))"""
@@ -106,15 +105,15 @@ async def attach(mentions: list[Mention], context: ToolContext, limits: AttachLi
     left = limits.tokens
     for mention in mentions:
         try:
-            arguments = _located(mention.path, context)
-            if arguments is None:
+            path = _located(mention.path, context)
+            if path is None:
                 absent.append(mention.path.rstrip(_TRAILING) or mention.path)
                 continue
-            place = (arguments.real_path(context), mention.lines)
+            place = (path, mention.lines)
             if place in located:
                 continue
             located.add(place)
-            one = await _attached(mention, arguments, context, replace(limits, tokens=left))
+            one = await _attached(mention, path, context, replace(limits, tokens=left))
         except ToolError as error:
             one = Attachment(_not_attached(mention.path, str(error).partition("\n")[0]), trouble=True)
         left -= sum(limits.count(block.text) for block in one.blocks if isinstance(block, TextBlock))
@@ -150,7 +149,7 @@ def _nearest(names: Sequence[str], context: ToolContext, gone: threading.Event) 
     for name in names:
         line = _COMPILER_LINE.search(name)
         name, mark = (name[: line.start()], f"#L{line[1]}") if line is not None else (name, "")
-        path = FileArguments(file_path=name).real_path(context)
+        path = resolve_path(context, name)
         near = [path] if os.path.lexists(path) else suggestions(path, context.folder)
         if near:
             found.append(f"{one_line_path(near[0], context.folder)}{mark}")
@@ -163,30 +162,21 @@ def _nearest(names: Sequence[str], context: ToolContext, gone: threading.Event) 
     return list(dict.fromkeys(found))
 
 
-def note_attached(files: Sequence[Mapping[str, Any]], context: ToolContext, prompt: int) -> None:
-    """The prompt with this seq shows these files: they count as read. Also for a session opened again."""
-    for about in files:
-        restore_seen(context, about, prompt)
-
-
-def _located(written: str, context: ToolContext) -> FileArguments | None:
-    """The file that was meant, without the punctuation of the sentence; None where there is none."""
+def _located(written: str, context: ToolContext) -> str | None:
+    """The real path of the file that was meant, without the sentence's punctuation; None: there is none."""
     shorter = written.rstrip(_TRAILING)
     for path in filter(None, dict.fromkeys((written, shorter))):
         within = path if path.startswith(("/", "~")) else str(context.folder / path)  # as completion names it
         for candidate in dict.fromkeys((within, path)):
-            arguments = FileArguments(file_path=candidate)
-            if os.path.lexists(arguments.real_path(context)):
-                return arguments
+            found = resolve_path(context, candidate)
+            if os.path.lexists(found):
+                return found
     return None
 
 
-async def _attached(
-    mention: Mention, arguments: FileArguments, context: ToolContext, limits: AttachLimits
-) -> Attachment:
+async def _attached(mention: Mention, path: str, context: ToolContext, limits: AttachLimits) -> Attachment:
     """Raises ToolError where the file cannot be read."""
-    (access,) = arguments.access(context)
-    path, name = access.target, one_line_path(access.target, context.folder)
+    access, name = file_access(path, "read", context), one_line_path(path, context.folder)
     if why := limits.refusal(access):
         return Attachment(_not_attached(name, why), trouble=True)
     with os_errors_explained(path, context.folder):
@@ -240,9 +230,3 @@ def _image_blocks(name: str, content: tuple[Block, ...]) -> tuple[Block, ...]:
 
 def _not_attached(name: str, why: str) -> str:
     return f"@{one_line_path(name)} is not attached: {why}"
-
-
-def attached_files(about: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The files that metadata of ATTACHED_TOPIC tells of."""
-    files = about.get("files")
-    return [each for each in files if isinstance(each, Mapping)] if isinstance(files, list | tuple) else []

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tools.base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from tools.parameters import FileArguments
 
 from .atomic_write import WriteAbandoned, WriteRequest, atomic_write
 from .patch import added_omission, holds_placeholder, unified_diff
-from .resolve_path import FileArguments, one_line_path
+from .resolve_path import one_line_path
 from .safe_open import FILE_TIMEOUT_S, FileChanged, FileContent, in_thread, os_errors_explained
 from .text_encoding import TextForm, decode_text, has_surrogate, mark_stray_bytes
 

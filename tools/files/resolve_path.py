@@ -18,11 +18,9 @@ from difflib import get_close_matches
 from itertools import chain, islice
 from pathlib import Path
 from time import monotonic
-from typing import ClassVar, Literal
+from typing import Literal
 
-from pydantic import Field, PrivateAttr
-
-from tools.base import Access, Arguments, ToolContext, ToolError
+from tools.base import Access, ToolContext, ToolError
 from tools.sandbox.guarded_names import is_protected
 from tools.truncate import escaped
 
@@ -47,51 +45,13 @@ _LINKABLE_FILES = word_set(
 _LINKABLE_FOLDERS = (".git/hooks", ".git/info", ".makeroom", ".transcripts", ".vscode", ".github", ".husky")
 
 
-class FileArguments(Arguments):
-    """Parameters with a path. They also keep what was found when the call was judged.
-
-    The path that was judged is the one that is opened, and the content that a person was asked about is the
-    one that is changed. Neither is part of what the model sent.
-    """
-
-    USE: ClassVar[Literal["read", "write"]] = "read"
-
-    file_path: str = Field(description="Path of the file, absolute or relative to the current folder.")
-    _path: str | None = PrivateAttr(default=None)
-    _approved_sha256: str | None = PrivateAttr(default=None)
-
-    @property
-    def creates(self) -> bool:
-        """Whether the file need not exist: no other name is sought for it."""
-        return False
-
-    def access(self, context: ToolContext) -> tuple[Access, ...]:
-        """What using the path means; the path is kept. Raises ToolError where the text is no usable path."""
-        path = self._path = resolve_path(context, self.file_path, self.creates)
-        protected = is_protected(path, self.USE) or (self.USE == "write" and _is_guarded(path, context))
-        if self.USE == "write" and is_inside(path, str(context.folder)):
-            check_project(context)  # or it would be made anew, at a place that it was moved away from
-        inside = any(is_inside(path, str(folder)) for folder in (context.folder, *context.added))
-        return (Access(self.USE, path, not inside, protected),)
-
-    def real_path(self, context: ToolContext) -> str:
-        """The real path that was judged, or is judged now. Raises ToolError as `access` does."""
-        return self._path or self.access(context)[0].target
-
-    def approve(self, sha256: str) -> None:
-        """A person is asked about a change of the content with this hash ("": there is no file)."""
-        self._approved_sha256 = sha256
-
-    def is_approved(self, sha256: str) -> bool:
-        """Whether this is the content that a person was asked about, if one was."""
-        return self._approved_sha256 in (None, sha256)
-
-    def title(self) -> str:
-        """The path on one line, `~` expanded."""
-        try:
-            return one_line_path(_expanded(self.file_path))
-        except ToolError:
-            return one_line_path(self.file_path)
+def file_access(path: str, use: Literal["read", "write"], context: ToolContext) -> Access:
+    """What using the canonical path means. Raises ToolError where the project is gone."""
+    protected = is_protected(path, use) or (use == "write" and _is_guarded(path, context))
+    if use == "write" and is_inside(path, str(context.folder)):
+        check_project(context)  # or it would be made anew, at a place that it was moved away from
+    inside = any(is_inside(path, str(folder)) for folder in (context.folder, *context.added))
+    return Access(use, path, not inside, protected)
 
 
 def check_project(context: ToolContext) -> None:
@@ -107,7 +67,7 @@ def resolve_path(context: ToolContext, text: str, new: bool = False) -> str:
     under a lookalike. `@src/a.py`, as people mention
     files, is src/a.py. Raises ToolError.
     """
-    path = _expanded(text, context)
+    path = expanded_path(text, context)
     if not path.startswith("/"):
         if not context.cwd.is_dir():
             check_project(context)
@@ -118,7 +78,7 @@ def resolve_path(context: ToolContext, text: str, new: bool = False) -> str:
         first = path.split("/", 1)[0]
         if path.startswith("@") and len(path) > 1 and not os.path.lexists(context.cwd / first):
             path = path[1:]
-            path = _expanded(path, context) if path.startswith("~") else path
+            path = expanded_path(path, context) if path.startswith("~") else path
         path = path if path.startswith("/") else _beside(path, context, new)
     if not new and not os.path.lexists(path):
         path = _lookalike(path) or path
@@ -134,7 +94,7 @@ def _beside(path: str, context: ToolContext, new: bool) -> str:
     return there if os.path.lexists(there) else here
 
 
-def _expanded(text: str, context: ToolContext | None = None) -> str:
+def expanded_path(text: str, context: ToolContext | None = None) -> str:
     """`~` at the start is expanded; the rest is literal. Raises ToolError for what no path can hold."""
     if not text.strip():
         raise ToolError("The path is empty.\nGive the path of a file.")

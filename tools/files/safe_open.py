@@ -12,13 +12,13 @@ import hashlib
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from tools.base import ToolError
+from tools.base import SeenFile, ToolContext, ToolError
 from tools.daemon_threads import FileSystemSilent, in_daemon_thread
 
 from .resolve_path import one_line_path, suggestions
@@ -197,3 +197,23 @@ def _check_kind(path: str, mode: int) -> None:
     if not stat.S_ISREG(mode):
         kind = _FILE_KINDS.get(stat.S_IFMT(mode), "no regular file")
         raise ToolError(f"{one_line_path(path)} is {kind}, not a regular file.\nUse bash if you need it.")
+
+
+def restore_seen(context: ToolContext, about: Mapping[str, Any], seq: int) -> None:
+    """Learn from a recorded result of read, write or edit (its `about`, its seq) what the model has seen.
+
+    For a session that is opened again: to be called with the results of its conversation in their order.
+    """
+    seen = seen_file(about)
+    if seen is not None and "unchanged" not in about:
+        context.seen[about["path"]] = replace(seen, result=None if about.get("first") is None else seq)
+
+
+def seen_file(about: Mapping[str, Any]) -> SeenFile | None:
+    """What a result of read, write or edit showed of its file; None where it shows no content."""
+    sha256, first, last = about.get("sha256"), about.get("first"), about.get("last")
+    if not isinstance(about.get("path"), str) or not isinstance(sha256, str):
+        return None
+    whole = first is None or (first == 1 and last == about.get("total"))
+    encoding = str(about.get("encoding", ""))
+    return SeenFile(sha256, None if whole else (int(first or 0), int(last or 0)), encoding=encoding)

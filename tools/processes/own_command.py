@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 
+from tools.base import Access, ToolError
 from tools.sandbox.wall import WallProfile, WallRefusal
 from tools.sandbox.wall_refusal import WalledRun, find_refusal
 from transcripts.disk import opened_fd
@@ -39,6 +40,27 @@ class OwnCommandEnd:
     err: str
     cut: bool = False
     refusal: WallRefusal | None = None
+
+
+def command_access(command: str, cwd: Path | str) -> Access:
+    """What a command does, as it is judged. Raises ToolError for what no shell can take."""
+    return Access("run", normal_line(command), cwd=str(cwd))
+
+
+def normal_line(command: str) -> str:
+    """The command line as it is both judged and run, with plain line ends. Raises ToolError.
+
+    A script with CR LF would run commands named `foo\\r`, and a rule would not know them.
+    """
+    if "\0" in command:
+        raise ToolError("The command holds a NUL byte, which no shell can take.\nWrite it as \\0 for printf.")
+    try:
+        command.encode()
+    except UnicodeEncodeError:
+        raise ToolError(
+            "The command holds half of a surrogate pair, which is no text.\nSend the whole character."
+        ) from None
+    return command.replace("\r\n", "\n")
 
 
 async def run_own_command(runner: CommandRunner, command: OwnCommand, *, walled: bool) -> OwnCommandEnd:

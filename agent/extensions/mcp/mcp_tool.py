@@ -16,17 +16,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from agent.permissions.rule_syntax import FOREIGN_PREFIX
-from tools.base import (
-    Access,
-    Arguments,
-    Tool,
-    ToolCall,
-    ToolContext,
-    ToolError,
-    ToolResult,
-    no_access,
-    text_result,
-)
+from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
+from tools.parameters import Arguments
 
 from .mcp_calls import checked_call, description_of, resource_tool, server_tool
 from .mcp_entries import meant_call

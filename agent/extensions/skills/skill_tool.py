@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from tools.base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from tools.parameters import Arguments
 
 from .skill_presence import SkillCatalog
 

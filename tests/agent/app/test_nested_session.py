@@ -19,7 +19,9 @@ from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
-from tools.base import Arguments, SpawnRequest, SpawnResult, Tool, ToolCall, no_access, text_result
+from tools.base import Tool, ToolCall, no_access, text_result
+from tools.parameters import Arguments
+from tools.spawning import SpawnRequest, SpawnResult
 from transcripts.facts import Closed, Opened
 from transcripts.fold import fold
 from transcripts.load import read_record

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.app.skill_access import give_skills
+from agent.app.agent_start import give_skills
 from agent.events import TurnFinished
 from agent.extensions.skills.skill_presence import find_library, skill_items
 from agent.permissions.rules import judge_call

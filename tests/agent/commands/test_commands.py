@@ -1,19 +1,14 @@
 """The table of slash commands: help, unknown names, and what may run during a turn."""
 
 import asyncio
+from importlib import import_module
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 import pytest
 
-from agent.commands import (
-    COMMANDS,
-    HELP_SECTIONS,
-    Command,
-    find_command,
-    leave,
-    may_run_during_turn,
-    section_commands,
-)
+from agent.commands import COMMANDS, Command, find_command, may_run_during_turn
+from agent.commands.screen_commands import HELP_SECTIONS, section_commands
 from agent.events import Notice
 from tests.strict_api.faults import Fault
 
@@ -46,9 +41,15 @@ def test_help_fits_a_small_window_and_leads_to_all_of_it(tmp_path: Path) -> None
 
 def test_a_command_that_is_in_no_section_of_the_help_is_in_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(find_command(name) for name in (*HELP_SECTIONS, "keys", "commands"))
-    new = Command("greet", leave)
-    monkeypatch.setattr("agent.commands.COMMANDS", (*COMMANDS, new))
+    new = Command("greet", "screen_commands.leave", "Greet.")
+    monkeypatch.setattr("agent.commands.screen_commands.COMMANDS", (*COMMANDS, new))
     assert [name for name in HELP_SECTIONS if new in section_commands(name)] == [list(HELP_SECTIONS)[-1]]
+
+
+def test_every_command_names_a_function() -> None:
+    for each in COMMANDS:
+        module, function = each.function.split(".")
+        assert iscoroutinefunction(getattr(import_module(f"agent.commands.{module}"), function)), each.name
 
 
 def test_a_mistyped_option_of_a_command_is_refused_and_nothing_is_done(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from agent.loop.agent_pool import (
     Agent,
     AgentPool,
 )
-from tools.base import SpawnRequest, SpawnResult, ToolError
+from tools.base import ToolError
+from tools.spawning import SpawnRequest, SpawnResult
 
 from .world import World, world
 

@@ -25,7 +25,8 @@ from compact.tokens import load_counter
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server, ServerOptions
-from tools.base import Access, Arguments, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from tools.parameters import Arguments
 from transcripts.facts import Fact
 from transcripts.fold import Folded, fold
 from transcripts.messages import TextBlock

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from agent.loop.touched_files import note_attached
 from agent.session.mentions import (
     AttachLimits,
     Attachment,
     Mention,
     attach,
     find_mentions,
-    note_attached,
 )
 from tools.base import Access, ToolContext
 from tools.files.file_change import is_stale

@@ -1,0 +1,58 @@
+"""Nested sessions, the agents, as the tools see them: what is asked for, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tools.files.text_encoding import pluralize
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnRequest:
+    """A nested session to run, an agent: its first prompt, and what it may use."""
+
+    prompt: str
+    tools: tuple[str, ...] | None = None  # names of those it is offered; None: those of its definition
+    system: str = ""  # added to the system prompt
+    max_turns: int | None = None  # limits its requests to the model; None: as for the calling session
+    agent: str = ""  # the name of its definition; "": it works as the calling session does
+    task: str = ""  # what it is to do, in a few words for the person
+    call: str = ""  # the `ident` of the call that starts it
+    background: bool = False  # whether the call returns at once, and the report goes to the inbox
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnResult:
+    """How a nested session ended: its last reply, its id, the requests it sent."""
+
+    text: str  # shortened where it is long; the whole has the recall id `recall`
+    session: str
+    turns: int
+    error: str = ""  # one line why it ended early; `text` is then the last text it wrote, if any
+    label: str = ""  # what people know it by: "explore #2"
+    recall: str = ""  # of the whole text; "" where `text` is all of it
+    dollars: float = 0.0
+    tokens: int = 0  # of its conversation at the end
+    stops: bool = False  # the person wants the calling turn to end too
+    whole: str = ""  # the whole text, for people
+    left: str = ""  # one line about the commands that it left running
+
+
+def report_text(ended: SpawnResult) -> str:
+    """The report of an agent as the model gets it: cut short, with the id of the whole."""
+    notes = [f"[{ended.label} ended early: {ended.error}]"] if ended.error else []
+    if ended.left:
+        notes.append(f"[{ended.left}]")
+    if ended.recall:
+        notes.append(f"[{spawn_figures(ended)}; cut here: recall {ended.recall} shows the whole report]")
+    elif ended.session:
+        notes.append(f"[{spawn_figures(ended)}; its session is {ended.session}]")
+    return "\n".join(filter(None, (ended.text, *notes)))
+
+
+def spawn_figures(ended: SpawnResult) -> str:
+    """What it took, in a few words."""
+    if not ended.session:
+        return f"{ended.label} runs in the background"
+    cost = f", ${ended.dollars:.4f}" if ended.dollars else ""
+    return f"{ended.label}: {pluralize(ended.turns, 'request')}, {ended.tokens:,} tokens{cost}"
