@@ -9,11 +9,13 @@ Where a reply with many calls put the end of the last request further back, a br
 """
 
 from collections.abc import Iterator
+from itertools import takewhile
 from math import inf
 
 from transcripts.edits import earliest_seq
-from transcripts.facts import Compacted, Edit, Instructed, Opened, RequestSent, Undone
+from transcripts.facts import Compacted, Edit, Instructed, Opened, Reply, RequestSent, Undone
 from transcripts.fold import Folded
+from transcripts.messages import is_thinking
 from transcripts.view import Message, View
 
 from .invariants import changed_span
@@ -95,6 +97,34 @@ def cached_messages(folded: Folded, then: Folded, first: int, since: float) -> i
     ends = [*cache_breakpoints(then), len(view) - 1]
     entries = set(_entries(folded, view, first, since))  # most requests mark the same
     return max((at + 1 for at in entries if any(_reaches(view, end, at) for end in ends)), default=0)
+
+
+def cache_used(folded: Folded) -> float:
+    """When a request last used entries that the next one may read, in seconds since the epoch; -inf: never.
+
+    Each model has entries of its own, and other tools, another system prompt or a model without the thinking
+    of the one before need others.
+    """
+    asked = folded.last_request
+    if asked is None:
+        return -inf
+    newer = takewhile(lambda fact: fact.seq > asked.seq, reversed(folded.facts))
+    if not any(isinstance(fact, Opened | Instructed) for fact in newer):
+        return asked.ts
+    used: dict[str, float] = {}
+    model, thinks = "", False
+    for fact in folded.facts:
+        match fact:
+            case Opened():
+                used = {} if thinks else used  # it leaves all thinking out
+                model = fact.model
+            case Instructed():
+                used = {}
+            case RequestSent(instructions=""):
+                used[model] = fact.ts
+            case Reply():
+                thinks = thinks or any(map(is_thinking, fact.blocks))
+    return used.get(model, -inf)
 
 
 def _reaches(view: View, end: int, entry: int) -> bool:

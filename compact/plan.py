@@ -11,6 +11,7 @@ from transcripts.fold import Folded
 from transcripts.messages import Usage
 from transcripts.view import View
 
+from .cache_breakpoints import cache_used
 from .ledger import Accounts, Ledger
 from .prices import Prices
 from .settings import CompactSettings, ContextWindow, trigger_of
@@ -64,11 +65,13 @@ class Situation:
     view: View = field(init=False, compare=False)  # the conversation as the model sees it
     slope: float = field(init=False, compare=False)  # the model's tokens for each token of our count
     tokens: int = field(init=False, compare=False)  # the model's tokens of the next prompt
+    cache_used: float = field(init=False, compare=False)  # when a request last used what the cache may hold
 
     def __post_init__(self) -> None:
         view, slope = self.folded.view, self.calibration.slope
         tokens = context_tokens(self.folded, self.overhead, self.calibration)
-        for name, value in (("view", view), ("slope", slope), ("tokens", tokens)):
+        used = cache_used(self.folded)
+        for name, value in (("view", view), ("slope", slope), ("tokens", tokens), ("cache_used", used)):
             object.__setattr__(self, name, value)
 
     @property
@@ -78,9 +81,8 @@ class Situation:
 
     @property
     def cache_is_cold(self) -> bool:
-        """Whether the cache has expired since the last request, so that a rewrite costs nothing more."""
-        asked = self.folded.last_request
-        return asked is not None and self.now - asked.ts > self.settings.cache_ttl_s
+        """Whether the cache holds nothing of the conversation now, so that a rewrite costs nothing more."""
+        return self.folded.last_request is not None and self.cache_used < self.now - self.settings.cache_ttl_s
 
     def scaled(self, raw: int) -> int:
         """The model's tokens for `raw` tokens of our count."""

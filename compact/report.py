@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transcripts.facts import Clear, Compacted, Edit, Fold, Reply, Unthink
+from transcripts.facts import Clear, Compacted, Edit, Fold, Opened, Reply, Unthink
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.view import Part, PartKind, View
@@ -14,7 +14,7 @@ from .cache_breakpoints import cached_messages
 from .clearing import call_label, recall_id, shown_text
 from .invariants import changed_span, with_dropped_thinking
 from .plan import File, Proposal, Situation, Trigger
-from .prices import Prices, RewriteBill
+from .prices import PriceList, RewriteBill
 from .tokens import context_tokens
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
@@ -254,10 +254,11 @@ def _thousands(tokens: int) -> str:
     return f"{tokens / 1000:.0f}k" if tokens >= 1_000 else str(tokens)
 
 
-def predicted_and_real_cost(folded: Folded, made: Compacted, prices: Prices) -> str:
+def predicted_and_real_cost(folded: Folded, made: Compacted, known: PriceList) -> str:
     """One line that compares the predicted cost of compaction `made` with that of the request after it.
 
-    Both are the cost of what that request could not read from the cache. "" where nothing was predicted.
+    Both are the cost of what that request could not read from the cache, by the prices of the model that it
+    went to. "" where nothing was predicted.
     """
     report = made.report
     if "predicted_cost_usd" not in report or "rewritten" not in report:
@@ -270,6 +271,8 @@ def predicted_and_real_cost(folded: Folded, made: Compacted, prices: Prices) -> 
     reply = next((fact for fact in later if fact.usage.prompt), None)
     if reply is None or folded.undone.get(made.id, reply.seq) < reply.seq:
         return f"{predicted}, no request sent with it"
+    earlier = (fact for fact in reversed(folded.facts) if fact.seq < reply.seq)
+    prices = known.planning(next((fact.model for fact in earlier if isinstance(fact, Opened)), reply.model))
     usage = reply.usage
     real = prices.dollars(prices.plain(usage) - prices.read * usage.cache_read)
     return f"{predicted}, came ${real:.3f} ({usage.cache_written + usage.input:,})"

@@ -10,7 +10,7 @@ from agent.app.controller import Controller
 from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.formatting import whole_percent
 from agent.loop.compaction import CompactionRequest, compact_context, situation_of
-from agent.loop.context import CompactionState, TurnContext
+from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.menus import Menu, MenuRow
 from agent.session.repository import load_deferred
@@ -32,7 +32,6 @@ from compact.tokens import slope_of
 from compact.uncompact import CannotUndo, Evicted, evicted, plan_undo
 from tools.files.text_encoding import pluralize
 from transcripts.facts import Compacted
-from transcripts.fold import Folded
 from transcripts.messages import ToolUseBlock
 from transcripts.originals import RECALL_ID, Scope
 from transcripts.view import Part, PartKind, View
@@ -74,7 +73,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     shown = tuple(row for row in rows if row[1])
     controller.emit(ContextChart(title, shown, compaction.window.size))
     newest = None if argument == "all" else MAX_NEWEST_COMPACTIONS
-    lines = [*_largest_blocks(view, slope), "", *_compactions(session.folded, compaction, newest)]
+    lines = [*_largest_blocks(view, slope), "", *_compactions(session, compaction.settings.policy, newest)]
     return CommandOutput("\n".join(lines))
 
 
@@ -87,16 +86,16 @@ def _largest_blocks(view: View, slope: float) -> list[str]:
     return ["Largest blocks", *rows]
 
 
-def _compactions(folded: Folded, compaction: CompactionState, newest: int | None) -> list[str]:
-    """The policy, and at most `newest` compactions (None: all), the newest first."""
-    policy = f"(policy {compaction.settings.policy})"
+def _compactions(session: Session, name: str, newest: int | None) -> list[str]:
+    """The policy by its name, and at most `newest` compactions (None: all), the newest first."""
+    folded, policy = session.folded, f"(policy {name})"
     if not folded.compactions:
         return [f"No compaction so far {policy}."]
     lines = [f"Compactions {policy}"]
     older = max(0, len(folded.compactions) - newest) if newest else 0
     for made in reversed(folded.compactions[older:]):
         lines.append(f"  {_figures(made)}{'  undone' if made.id in folded.undone else ''}")
-        if told := predicted_and_real_cost(folded, made, compaction.prices):
+        if told := predicted_and_real_cost(folded, made, session.prices):
             lines.append(f"      {told}")
     return [*lines, *([f"  ... {pluralize(older, 'earlier one')}: /context all"] if older else [])]
 

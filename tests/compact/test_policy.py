@@ -11,7 +11,7 @@ from compact.plan import finish_plan
 from compact.policy import MAX_FORCED_SHARE, REWRITE_WEIGHT, choose_batch, min_batch_tokens
 from compact.prices import PRICE_TIERS, Prices
 from compact.settings import CompactSettings, ContextWindow
-from transcripts.facts import Clear, Compacted, Fold
+from transcripts.facts import Clear, Compacted, Fold, Instructed, Opened
 from transcripts.messages import ThinkingBlock, UnknownBlock
 
 from .worlds import World, answered
@@ -68,6 +68,33 @@ def test_the_cache_is_cold_only_after_its_time():
     assert choose_batch(world.situation) is None
     world.now += 1
     assert choose_batch(world.situation)[1] == "cold cache"
+
+
+@pytest.mark.parametrize("thinks", ["", "hm"])
+def test_the_cache_is_cold_for_another_model_and_other_tools_and_of_use_again_for_the_first(thinks):
+    def opened(model, *tools):
+        world.add(Opened, (), tools, model, world.window.size, "/p")
+        if tools:
+            world.add(Instructed, (), tools)
+        return world.situation.cache_is_cold
+
+    world = World(judged=False)
+    assert not opened("first")
+    world.user("begin")
+    for at in range(8):
+        world.call("bash", f"{at:03} " + LINE * 100, thinks=thinks, command=f"make part{at}")
+    assert choose_batch(world.situation) is None
+    assert not world.situation.cache_is_cold and opened("second")
+    assert choose_batch(world.situation).why == "cold cache"
+    world.reply("I am another")
+    assert not world.situation.cache_is_cold
+    assert opened("first") is bool(thinks), "without its thinking that is another conversation"
+    world.reply("back")
+    assert opened("first", {"name": "other"})
+    world.reply("with another tool")
+    assert not world.situation.cache_is_cold
+    world.now += world.settings.cache_ttl_s + 1
+    assert world.situation.cache_is_cold
 
 
 @pytest.mark.parametrize(("least", "due"), [(2_500, True), (100_000, False)])

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from compact.plan import Proposal
+from compact.prices import PriceList, Prices
 from compact.report import (
     compaction_notice,
     largest_blocks,
@@ -15,7 +16,7 @@ from compact.report import (
     rewrite_told,
 )
 from compact.settings import CompactSettings
-from transcripts.facts import Clear, Compacted, Fold
+from transcripts.facts import Clear, Compacted, Fold, Opened
 from transcripts.messages import Usage
 
 from .worlds import World
@@ -35,7 +36,7 @@ def test_what_came_is_what_the_next_request_could_not_read_from_the_cache():
     read = 1_000
     usage = Usage(input=7, cache_read=read, cache_written=made.report["after"] - read, output=1)
     world.reply("looked", usage=usage)
-    said = predicted_and_real_cost(world.folded, made, world.prices)
+    said = predicted_and_real_cost(world.folded, made, PriceList())
     predicted, came = (float(found) for found in re.findall(r"\$([\d.]+)", said))
     assert said.endswith(f"({usage.cache_written + 7:,})")
     assert predicted == round(made.report["predicted_cost_usd"], 3)
@@ -61,10 +62,10 @@ def test_an_undoing_is_billed_where_the_cache_holds_no_more_what_it_brings_back(
 
 def test_where_nothing_was_asked_under_it_nothing_came():
     world, made = compacted()
-    assert predicted_and_real_cost(world.folded, made, world.prices).endswith("no request sent with it")
+    assert predicted_and_real_cost(world.folded, made, PriceList()).endswith("no request sent with it")
     world.undo()
     world.reply("looked")
-    assert predicted_and_real_cost(world.folded, made, world.prices).endswith("no request sent with it")
+    assert predicted_and_real_cost(world.folded, made, PriceList()).endswith("no request sent with it")
 
 
 @pytest.mark.parametrize("window", [40_000, 60_000])
@@ -165,7 +166,7 @@ def test_of_a_cold_cache_the_whole_prompt_is_compared():
     world.add(Compacted, "micro", "auto", made.edits, report=made.report)
     world.reply("looked", usage=Usage(cache_written=made.report["after"], output=1))
     predicted, came = re.findall(
-        r"\$([\d.]+) \(", predicted_and_real_cost(world.folded, world.folded.compactions[0], world.prices)
+        r"\$([\d.]+) \(", predicted_and_real_cost(world.folded, world.folded.compactions[0], PriceList())
     )
     assert predicted == came
 
@@ -219,6 +220,16 @@ def test_blocks_are_named_by_their_call_or_their_kind():
 def test_a_compaction_without_a_prediction_is_not_compared():
     world, made = compacted()
     bare = world.add(Compacted, "repair", "reactive", (), report={"reason": "x"})
-    assert predicted_and_real_cost(world.folded, bare, world.prices) == ""
+    assert predicted_and_real_cost(world.folded, bare, PriceList()) == ""
     world.reply("unmeasured", usage=Usage())
-    assert predicted_and_real_cost(world.folded, made, world.prices).endswith("no request sent with it")
+    assert predicted_and_real_cost(world.folded, made, PriceList()).endswith("no request sent with it")
+
+
+def test_what_came_is_priced_as_the_model_is_that_was_asked():
+    world, made = compacted()
+    world.add(Opened, (), (), "claude-haiku-4-5", 40_000, "/p")
+    world.reply("looked", usage=Usage(input=1_000, output=1))
+    world.add(Opened, (), (), "claude-opus-5-5", 40_000, "/p")
+    assert "came $0.001 (1,000)" in predicted_and_real_cost(world.folded, made, PriceList())
+    own = PriceList({"claude-haiku-4-5": Prices(7.0)})
+    assert "came $0.007 (1,000)" in predicted_and_real_cost(world.folded, made, own)

@@ -37,6 +37,7 @@ from tools.bash import TOOL
 from tools.processes.jobs import CommandRunner, command_runner
 from tools.registry import definitions
 from tools.sandbox.wall import WallLevel
+from transcripts.facts import Result
 
 from .world import World, world
 
@@ -211,6 +212,8 @@ def test_what_was_refused_is_asked_about_once_and_a_no_leaves_it_so(shell: Walle
     assert shell.asked == [QUESTION, QUESTION]
     assert "the person said no, and: use a file of your own. Tell the person" in shell.texts
     assert all(note.endswith(QUESTION) for note in shell.notes)
+    results = (fact for fact in shell.world.record.facts if isinstance(fact, Result))
+    assert [result.said for result in results] == [(("", "use a file of your own"),), ()]
     assert shell.config == before
     assert [call["tool_name"] for call in shell.world.context.permissions.denied] == ["bash", "bash"]
     assert [turn.reason for turn in shell.world.told(TurnFinished)] == ["done", "denied"]
