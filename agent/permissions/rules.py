@@ -248,7 +248,7 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
     if access.kind == "network":
         return Verdict("ask", "it reaches the network", Rule(tool, access.target))
     if inside:
-        return Verdict("ask", WRITES_A_FILE, Rule(tool))
+        return Verdict("ask", WRITES_A_FILE, Rule(EDITING))
     if access.protected:
         return Verdict("ask", _guarded_for(access), binding=True)
     return Verdict("ask", OUTSIDE)

@@ -157,7 +157,7 @@ def test_a_rule_may_begin_with_the_home_folder() -> None:
 def test_a_question_says_what_it_is_about_and_what_always_would_allow() -> None:
     place = f"{FOLDER}/a"
     for access, why, prefix in (
-        (Access("write", place), "it writes a file", Rule("write")),
+        (Access("write", place), "it writes a file", Rule("edit")),
         (Access("write", place, protected=True), "what stands there may run later, or grant rights", None),
         (Access("write", f"{FOLDER}/.env", protected=True), "it may hold secrets", None),
         (Access("read", place, protected=True), "it may hold secrets", None),
