@@ -70,19 +70,22 @@ def printable(text: str) -> str:
     over and over (a progress bar) the final state is kept. Newlines and tabs stay. `count_invisible` tells
     how much was hidden.
     """
-    text = final_states(text)
-    if "\x08" in text:
-        text = _without_overstrikes(text)
-    if "\x1b" in text or not text.isascii():
-        text = _INVISIBLE_CHAR.sub(_if_harmless, _ESCAPE_SEQUENCE.sub("", text))
+    text = as_drawn(text)
+    if not text.isascii():
+        text = _INVISIBLE_CHAR.sub(_if_harmless, text)
     return _CONTROL_CHAR.sub("", text)
 
 
-def final_states(text: str) -> str:
-    """The text with the final state of each line that was drawn over and over; CRLF becomes LF."""
-    if "\r" not in text:
-        return text
-    return "\n".join(map(_final_state, text.replace("\r\n", "\n").split("\n")))
+def as_drawn(text: str) -> str:
+    """The text as a terminal draws it, without colours, links and other sequences; CRLF becomes LF.
+
+    Other control characters and invisible ones stay.
+    """
+    if "\r" in text:
+        text = "\n".join(map(_final_state, text.replace("\r\n", "\n").split("\n")))
+    if "\x08" in text:
+        text = _without_overstrikes(text)
+    return _ESCAPE_SEQUENCE.sub("", text) if "\x1b" in text or not text.isascii() else text
 
 
 def without_tags(text: str) -> str:

@@ -25,6 +25,7 @@ from tools.person_answer import ANSWERS
 from .question_form import LISTEN_DELAY_S, QuestionForm
 from .render import render_diff
 from .terminal_text import (
+    CODE_TAB_CELLS,
     RenderContext,
     clip,
     clip_painted,
@@ -236,7 +237,7 @@ def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]
         rows = render_diff(str(question.preview["diff"]), inner)
     else:
         text = str(question.preview.get("text") or question.title)
-        text = escape_output(text.replace("\r", "␍")) if "\r" in text else escape_strict(text)
+        text = escape_output(text.replace("\r", "␍"), CODE_TAB_CELLS) if "\r" in text else escape_strict(text)
         rows = wrap(text, inner.columns)
     if question.refused:
         said = wrap(escape_strict(str(question.preview.get("said", ""))), inner.columns)

@@ -17,7 +17,7 @@ from transcripts.diff_rows import DiffRow, by_side, diff_rows, file_name, with_m
 
 from .code_colours import coloured
 from .segment_lines import filled, segment_line
-from .terminal_text import RenderContext, escape_output, painted_width, wrapped_spans
+from .terminal_text import CODE_TAB_CELLS, RenderContext, escape_output, painted_width, wrapped_spans
 
 MIN_CODE_COLUMNS = 8  # below that lines have no margin
 
@@ -25,7 +25,7 @@ MIN_CODE_COLUMNS = 8  # below that lines have no margin
 def draw_diff(text: str, ctx: RenderContext, limit: int) -> list[str]:
     """A unified diff with line numbers in place of its headers, in at most `limit` lines before wrapping."""
     lines = text.replace("\r\n", "\n").split("\n")
-    rows = diff_rows([line[:1] + escape_output(line[1:]) for line in lines])
+    rows = diff_rows([line[:1] + escape_output(line[1:], CODE_TAB_CELLS) for line in lines])
     shown = with_marks(rows if len(rows) <= limit else rows[: limit - 1])
     digits = max((len(str(row.number)) for row in shown if row.number), default=1)
     language = language_of(file_name(lines)) if ctx.theme.colour else "text"

@@ -9,7 +9,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import BufferControl
 from wcwidth import iter_graphemes
 
-from .terminal_text import RenderContext, cell_width, escape_prose, longest_end
+from .terminal_text import CODE_TAB_CELLS, RenderContext, cell_width, escape_prose, longest_end
 
 INPUT_PROMPT = "❯ "
 # What prompt_toolkit calls the parts of a line -> our roles.
@@ -60,7 +60,7 @@ def draw_one_row(buffer: Buffer, label: str, ctx: RenderContext) -> tuple[str, i
 
 
 def _shown(text: str) -> str:
-    return escape_prose(" ".join(text.split("\n")).expandtabs(4))
+    return escape_prose(" ".join(text.split("\n")).expandtabs(CODE_TAB_CELLS))
 
 
 def _fitting(text: str, room: int) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from agent import events
 from agent.formatting import format_count, format_duration
 from tools.files.text_encoding import pluralize
-from tools.truncate import final_states
+from tools.truncate import as_drawn
 from transcripts.tool_kinds import tool_kind
 
 from .render import BRANCH, MIN_TOLD_SECONDS, call_title, render_markdown
@@ -147,7 +147,7 @@ def draw_live_view(live_view: LiveView, ctx: RenderContext, rows: int, now: floa
 
 def _running_call(call: RunningCall, ctx: RenderContext, now: float) -> list[str]:
     spent = now - call.started_at
-    shown = escape_output(final_states(call.output)).rstrip("\n").split("\n")[-PROGRESS_LINES:]
+    shown = escape_output(as_drawn(call.output)).rstrip("\n").split("\n")[-PROGRESS_LINES:]
     lines = [line for line in shown if line.strip()]
     if spent >= 1:
         movable = ctx.has_keys and tool_kind(call.name) == "runs" and spent >= MIN_TOLD_SECONDS

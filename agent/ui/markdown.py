@@ -38,7 +38,17 @@ from wcwidth import iter_graphemes
 
 from .code_colours import coloured
 from .segment_lines import is_safe_link, segment_line
-from .terminal_text import Theme, cell_width, escape_prose, one_line, wrap, wrap_painted, wrapped_spans
+from .terminal_text import (
+    CODE_TAB_CELLS,
+    Theme,
+    cell_width,
+    escape_prose,
+    expand_tabs,
+    one_line,
+    wrap,
+    wrap_painted,
+    wrapped_spans,
+)
 
 MIN_TABLE_COLUMN = 10  # cells, with the gap; in less a table shows its rows one below the other
 MIN_LAYOUT_COLUMNS = 12  # below that text is only wrapped
@@ -68,7 +78,7 @@ _STYLES = RichTheme(
 
 def draw_markdown(text: str, columns: int, theme: Theme) -> str:
     """The text drawn in `columns`, lines joined by newlines; control characters are shown, not sent."""
-    safe = escape_prose(text).expandtabs(4)
+    safe = expand_tabs(escape_prose(text), CODE_TAB_CELLS)
     if columns < MIN_LAYOUT_COLUMNS or len(safe) > MAX_LAYOUT_CHARS:
         return "\n".join(wrap(safe, columns))
     document = _Document("", code_theme=theme.palette.code, hyperlinks=theme.links)

@@ -20,6 +20,8 @@ from transcripts.messages import TextBlock
 from transcripts.tool_kinds import tool_kind
 
 from .terminal_text import (
+    CODE_TAB_CELLS,
+    TAB_CELLS,
     RenderContext,
     Theme,
     cell_width,
@@ -27,6 +29,7 @@ from .terminal_text import (
     clip_painted,
     escape_output,
     escape_prose,
+    expand_tabs,
     file_link,
     hang,
     hang_columns,
@@ -65,7 +68,9 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:
         case events.CommandOutput(text, form):
             if form == "markdown":
                 return render_markdown(text, ctx)
-            return "\n".join(render_diff(text, ctx)) if form == "diff" else render_plainly(text, ctx)
+            if form == "diff":
+                return "\n".join(render_diff(text, ctx))
+            return render_plainly(text, ctx, TAB_CELLS)
         case events.ContextChart():
             return render_context_chart(event, ctx)
         case events.PromptReplayed(text):
@@ -103,9 +108,9 @@ def _drawn_by_rich() -> tuple[DrawMarkdown, DrawDiff]:
     return markdown.draw_markdown, diff_drawing.draw_diff
 
 
-def render_plainly(text: str, ctx: RenderContext) -> str:
+def render_plainly(text: str, ctx: RenderContext, tab_cells: int = CODE_TAB_CELLS) -> str:
     """The text in the columns there are, its markdown as it stands; a line goes on below where it begins."""
-    lines = escape_prose(text).expandtabs(4).split("\n")
+    lines = expand_tabs(escape_prose(text), tab_cells).split("\n")
     return "\n".join(row for line in lines for row in hang_columns(line, ctx.columns))
 
 
@@ -203,7 +208,7 @@ def _looked_at(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
     if ctx.columns <= len(BRANCH) + 2 or result.about.get("unchanged") or not text.strip():
         return []
     inner = replace(ctx, columns=ctx.columns - len(BRANCH))
-    lines = escape_output(text).strip("\n").split("\n")
+    lines = escape_output(text, CODE_TAB_CELLS).strip("\n").split("\n")
     rows = [row for line in lines[:MAX_LOOK_LINES] for row in inner.wrapped("dim", line)]
     if hidden := len(lines[MAX_LOOK_LINES:]):
         rows.append(inner.clipped("dim", f"… +{pluralize(hidden, 'line')}"))

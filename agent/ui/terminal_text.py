@@ -41,6 +41,8 @@ _FILE_NAMED = re.compile(  # and a line in it
 _OTHER_CODES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]")
 
 MIN_LINKING_VTE = 5000  # version 0.50, whose predecessors showed garbage
+TAB_CELLS = 8  # from one stop of tabs to the next, as terminals have them
+CODE_TAB_CELLS = 4  # the same in code and in what is written
 MAX_TITLE_CHARS = 2_000  # of the title of a call where lines are not cut to a screen; some are megabytes
 MIN_ROW_CHARS = 1_000  # that are looked at for one row of a wrapped line, however few cells it has
 
@@ -104,9 +106,18 @@ def title_line(text: str) -> str:
     return clip(one_line(text[: 2 * MAX_TITLE_CHARS]), MAX_TITLE_CHARS)
 
 
-def escape_output(text: str) -> str:
-    """`escape_strict` for the output of a command: CRLF becomes LF, tabs become spaces."""
-    return escape_strict(text.replace("\r\n", "\n")).expandtabs(4)
+def escape_output(text: str, tab_cells: int = TAB_CELLS) -> str:
+    """`escape_strict` for the output of a command, or for code: CRLF becomes LF, tabs become spaces."""
+    return expand_tabs(escape_strict(text.replace("\r\n", "\n")), tab_cells)
+
+
+def expand_tabs(text: str, tab_cells: int = TAB_CELLS) -> str:
+    """Escaped text with spaces up to the next stop in place of each tab, as terminals count cells."""
+    if text.isascii():
+        return text.expandtabs(tab_cells)
+    *columns, last = text.split("\t")  # each begins at a stop
+    over = (cell_width(column.rpartition("\n")[2]) % tab_cells for column in columns)
+    return "".join(f"{column}{' ' * (tab_cells - next(over))}" for column in columns) + last
 
 
 def _name_of(match: re.Match[str]) -> str:
@@ -165,8 +176,8 @@ def foreign_line(text: str, theme: Theme) -> str:
 
 
 def wrap(text: str, room: int) -> list[str]:
-    """Lines of at most `room` cells, broken at spaces where that is possible. Tabs count as four."""
-    lines = text.expandtabs(4).split("\n")
+    """Lines of at most `room` cells, broken at spaces where that is possible. Tabs are those of code."""
+    lines = expand_tabs(text, CODE_TAB_CELLS).split("\n")
     return [row for line in lines for row in _wrap_line(line, max(room, 2))]
 
 

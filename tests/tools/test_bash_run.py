@@ -247,7 +247,15 @@ def test_control_sequences_reach_neither_the_model_nor_the_terminal(shell: BashS
     assert text(result).startswith("before ")
     assert text(result).partition("\n[there are bytes")[0].endswith(" after")
     for shown in (text(result), result.human["text"]):
+        assert "␛" not in shown
         assert not [char for char in shown if unsafe(ord(char))]
+
+
+def test_people_see_colours_and_links_of_an_output_as_plain_text_and_what_is_hidden_by_name(
+    shell: BashSession,
+) -> None:
+    line = "printf '\\e[1;31mred\\e[0m \\e]8;;http://x\\e\\\\link\\e]8;;\\e\\\\ N\\bNA\\bA \\u202e\\a'"
+    assert shell.run(line).human["text"] == "red link NA U+202E␇"
 
 
 def test_a_progress_bar_is_left_in_its_final_state(shell: BashSession) -> None:

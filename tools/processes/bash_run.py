@@ -19,11 +19,11 @@ from tools.base import ToolContext, ToolResult, text_result
 from tools.files.text_encoding import guess_codec, pluralize, seems_binary
 from tools.truncate import (
     NO_OUTPUT,
+    as_drawn,
     count_invisible,
     cut_at_lines,
     escaped,
     escaped_bytes,
-    final_states,
     last_lines,
     printable,
     shown_chars,
@@ -344,7 +344,7 @@ def _for_people(spool: Spool, context: ToolContext) -> dict[str, Any]:
     """The end of the output; of one that is longer how many lines stand `above`, and the `file` with all."""
     stored = spool.stored(context.folder)
     most = max(_MAX_SCREEN_CHARS, 0 if stored else shown_chars(context.environ)[0])
-    text = final_states(_decoded(spool.tail(), _codec_of(spool)))
+    text = as_drawn(_decoded(spool.tail(), _codec_of(spool)))
     if spool.whole and len(text) <= most:
         return {"text": escaped(text)}
     shown = last_lines(text, most)

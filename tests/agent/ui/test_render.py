@@ -199,6 +199,13 @@ def test_what_was_looked_at_is_shown_where_outputs_are_whole() -> None:
     assert render_event(again, replace(ctx, full=True)) == "● read  a.py  3 lines"
 
 
+def test_tables_of_commands_have_the_tabs_of_terminals() -> None:
+    ctx, listing = RenderContext(40, Theme(False, False)), "12.0K\tb\n日本語日\tc\n"
+    ran = events.ToolCallFinished(1, 0, "bash", "du", Result(2, 0.0, 1, 0, (TextBlock(listing),)), 0.1, False)
+    assert render_event(ran, ctx).split("\n") == ["● bash  du", "  ⎿  12.0K   b", "     日本語日        c"]
+    assert render_event(events.CommandOutput(listing), ctx) == "12.0K   b\n日本語日        c\n"
+
+
 @pytest.mark.parametrize(
     ("lines", "human", "stored", "short", "whole"),
     [
@@ -280,7 +287,7 @@ def test_a_label_that_is_cut_has_one_ellipsis() -> None:
 def test_a_progress_bar_of_a_running_call_is_shown_in_its_last_state() -> None:
     state = LiveView()
     state.take(events.ToolCallStarted(1, 0, "bash", "make"), 0.0)
-    for piece in ("start\r\n\r\x1b[K 10%", " of 9\r\x1b[K 50%", " of 9"):
+    for piece in ("start\r\n\r\x1b[K 10%", " of 9\r\x1b[K \x1b[32m50%\x1b[0m", " of 9"):
         state.take(events.ToolCallProgress(1, 0, piece), 0.5)
     drawn = draw_live_view(state, RenderContext(40, Theme(False, False)), 20, 0.5)
     assert drawn[1:3] == ["  ⎿  start", "      50% of 9"]

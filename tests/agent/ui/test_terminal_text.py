@@ -105,7 +105,8 @@ def test_escapes_are_shown_as_pictures_and_names():
 
 def test_output_has_plain_line_ends_and_shows_a_lone_return():
     assert escape_output("a\r\nb\rc") == "a\nb␍c"
-    assert escape_output("\tx") == "    x"
+    assert escape_output("\tx") == " " * 8 + "x" and escape_output("\tx", 4) == "    x"
+    assert escape_output("12.0K\ta\n日本\tb\n\u202e\tc\t") == "12.0K   a\n日本    b\n<U+202E>        c       "
 
 
 def test_one_line_is_one_line():
