@@ -7,12 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from tools.files.project_files import list_project
+from tools.files.project_files import list_project, name_matcher
 
 WORDS = ("a", "b", "build", "a.py", "b.py", "x.log")
 PATTERNS = (
     *("a", "*.py", "!*.py", "/a", "a/", "/build/", "build/*", "!build/a", "**/b", "a/**", "a/**/b", "*.l?g"),
     *("[ab]", "[!a]", "# a", "", "  ", "b  ", "\\#a", "!a/", "a/b", "/*", "!/a/", "**", "a**b", "x.[a-l]og"),
+)
+
+ODD_WORDS = ("a", "b", "z", "-", "]", "[", "*", "?", "#a#", ".#a", "!a", "a.log", "a\\", "b ", "foo", "[i]")
+ODD_PATTERNS = (  # with backslashes, sets of characters and slashes too many
+    *("\\#*\\#", ".\\#*", "*\\.log", "\\[*\\]*", "\\*", "\\?", "*\\", "a\\", "*\\\\", "\\a*", "b\\ "),
+    *("\\!*", "fo\\o", "[[:punct:]]*", "[[:alpha:]-]"),
+    *("[^a]", "[!a]", "[a-]", "[-a]", "[z-a]", "[]]", "[]-a]", "[!]]", "[a\\]]", "[\\a]", "[]"),
+    *("[a", "[a-b-z]", "[[]*", "[[:alpha:]]", "[[:alpha:]", "[[:alpha]", "[[:foo:]]", "[^[:alnum:]]"),
+    *("foo//", "//foo", "/foo/", "*[!o]", "f**o", "*o*", "**\\#*", "\ufeffa", "a\\\\ ", "b\\  "),
 )
 
 
@@ -95,6 +104,23 @@ def test_what_a_repository_excludes_counts_in_its_worktrees(tmp_path: Path) -> N
     for name in ("a.log", "a.py"):
         (tree / name).touch()
     assert listed(tree) == {"a.py"}
+
+
+def test_odd_patterns_mean_what_they_mean_to_git(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    for number, pattern in enumerate(ODD_PATTERNS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / ".gitignore").write_text(f"{pattern}\n", encoding="utf-8")
+        for word in ODD_WORDS:
+            (folder / word).touch()
+    assert listed(tmp_path) == in_git(tmp_path)
+
+
+def test_a_glob_takes_its_characters_as_they_are_behind_a_backslash() -> None:
+    fits = name_matcher("\\[*\\]/**/*.{ts,tsx}")
+    assert fits("[id]/a/page.tsx") and not fits("id/page.tsx")
+    assert name_matcher("[id]*.ts")("[id]page.ts")  # and a set of characters also as it is written
 
 
 @pytest.mark.sweep

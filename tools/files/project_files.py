@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fnmatch import translate
 from itertools import islice
 from pathlib import Path
 
@@ -35,6 +34,16 @@ _EXCLUDES_FILE = re.compile(
     r"^[ \t]*\[core\][^\[]*?^[ \t]*excludesfile[ \t]*=[ \t]*([^\n#;]+?)[ \t]*$", re.IGNORECASE | re.MULTILINE
 )
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")  # the innermost ones
+_SET_MEMBER = r"(?>\[:[^\]]{0,30}:\]|(?:\\.|[^\\\]])(?:-(?:\\.|[^\\\]]))?)"  # `[:alpha:]`, `a-z` or `a`
+_GLOB_PART = re.compile(  # stars, a set of characters, `?`, or one character, maybe behind a backslash
+    rf"(?s:(\*+)|\[([!^]?)(\](?:-(?:\\.|[^\\\]]))?(?:{_SET_MEMBER})*|(?:{_SET_MEMBER})+)\]|(\?)|\\(.)|(.))"
+)
+_NAMED_SETS = {
+    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": r"\ \t", "cntrl": r"\x00-\x1f\x7f", "digit": "0-9",
+    "graph": "!-~", "lower": "a-z", "print": r"\ -~", "punct": r"!-/:-@\[-`{-~", "space": r"\s",
+    "upper": "A-Z", "xdigit": "0-9A-Fa-f",
+}  # fmt: skip
+_NOTHING = "(?!)"  # fits no name
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +122,7 @@ def name_matcher(pattern: str) -> Callable[[str], bool]:
     globs = _without_braces(pattern)
     globs += [each.replace("[", "\\[") for each in globs if "[" in each]
     by_name = [re.compile(_glob(each)) for each in globs if "/" not in each]
-    by_path = [_path_pattern(each) for each in globs if "/" in each]
+    by_path = [_path_pattern(each.strip("/")) for each in globs if "/" in each]
 
     def fits(path: str) -> bool:
         name = path.rpartition("/")[2]
@@ -144,12 +153,12 @@ def ignore_rules(text: str) -> tuple[IgnoreRule, ...]:
     rules: list[IgnoreRule] = []
     run: list[str] = []  # patterns for names that follow each other and are of one kind
     kind = (False, False)
-    for line in text.split("\n")[:MAX_IGNORE_PATTERNS]:
-        pattern = re.sub(r"(?<!\\) {1,99}\Z", "", line.rstrip("\r\n"))
+    for line in text.removeprefix("\ufeff").split("\n")[:MAX_IGNORE_PATTERNS]:
+        pattern = re.sub(r"(?<!\\)((?:\\\\)*) {1,99}\Z", r"\1", line.rstrip("\r\n"))
         if not pattern or pattern.startswith("#"):
             continue
         kept, pattern = pattern.startswith("!"), pattern.removeprefix("!")
-        of_folders, pattern = pattern.endswith("/"), pattern.rstrip("/")
+        of_folders, pattern = pattern.endswith("/"), pattern.removesuffix("/")
         if "/" not in pattern and (kept, of_folders) == kind:
             run += [_glob(pattern)] if pattern else []
             continue
@@ -169,7 +178,7 @@ def _name_rule(kind: tuple[bool, bool], run: Sequence[str]) -> list[IgnoreRule]:
 def _path_pattern(pattern: str) -> tuple[re.Pattern[str] | None, ...]:
     """The patterns of the parts of a path. Several `**` in a row are one, which at the end takes one part."""
     parts: list[re.Pattern[str] | None] = []
-    for part in pattern.strip("/").split("/"):
+    for part in pattern.removeprefix("/").split("/"):
         if part != "**":
             parts.append(re.compile(_glob(part)))
         elif parts[-1:] != [None]:
@@ -178,10 +187,38 @@ def _path_pattern(pattern: str) -> tuple[re.Pattern[str] | None, ...]:
 
 
 def _glob(pattern: str) -> str:
-    """A glob as a regular expression that does not go back at its stars; with a backslash it has no stars."""
-    if "\\" in pattern:
-        return re.escape(re.sub(r"\\(.)", r"\1", pattern)) + r"\Z"
-    return f"(?:{translate(pattern)})"
+    """A glob of a name as a regular expression that does not go back at its stars.
+
+    As git reads it: what a backslash or a `[` leaves open fits nothing.
+    """
+    between = [""]  # the stars
+    for found in _GLOB_PART.finditer(pattern):
+        stars, negated, members, any_char, escaped, plain = found.groups()
+        if stars:
+            between.append("")
+        elif members:
+            between[-1] += _char_set(bool(negated), members)
+        elif plain in ("[", "\\"):
+            return _NOTHING
+        else:
+            between[-1] += "." if any_char else re.escape(escaped or plain)
+    first, *more = between
+    if more:
+        first += "".join(f"(?>.*?{each})" for each in more[:-1] if each) + f".*{more[-1]}"
+    return f"(?s:{first})\\Z"
+
+
+def _char_set(negated: bool, members: str) -> str:
+    """A set of characters of a glob, as a regular expression."""
+    kinds = ""
+    for found in re.finditer(r"(?s:\[:([^\]]{0,30}):\]|(\\?.)(?:-(\\?.))?)", members):
+        name, first, last = found[1], (found[2] or "")[-1:], (found[3] or "")[-1:]
+        if name is not None and name not in _NAMED_SETS:
+            return _NOTHING
+        kinds += _NAMED_SETS[name] if name else re.escape(first)
+        if first < last:  # of a range that runs backwards git takes the first alone
+            kinds += f"-{re.escape(last)}"
+    return f"[{'^' if negated else ''}{kinds}]"
 
 
 def _fits(parts: Sequence[re.Pattern[str] | None], path: Sequence[str]) -> bool:
