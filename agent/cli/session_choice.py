@@ -100,3 +100,4 @@ def _choose(menu: Menu, options: Options) -> MenuRow | None:
         answer = sys.stdin.readline().strip()
         if not answer or (row := menu.row_for_key(answer)) is not None:
             return row if answer else None
+        sys.stdout.write(f"'{one_line(answer)}' is none of the numbers above\n")

@@ -39,6 +39,7 @@ from .terminal_text import (
 
 MARKER = "❯ "
 SEARCH_LABEL = "search: "
+MIN_COLUMNS_WITH_HINT = 60  # beside the search
 FACT_SEPARATOR = " · "
 FACT_INDENT = "    "
 FILTER_KEYS = ("Enter chooses · Esc cancels · type to search", "type to search · Enter · Esc")
@@ -126,7 +127,8 @@ def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int,
     title = one_line(state.menu.title)
     if not state.menu.filters:  # a question is read as a whole
         return ctx.wrapped("bold", title)[:MAX_QUESTION_LINES], (0, 0)
-    place = f"  {state.at + 1} of {len(state.found)}" if state.found else "  none fits"
+    none = "  none fits, Ctrl-U clears" if ctx.columns >= MIN_COLUMNS_WITH_HINT else "  none fits"
+    place = f"  {state.at + 1} of {len(state.found)}" if state.found else none
     label = SEARCH_LABEL if ctx.columns >= len(SEARCH_LABEL) + len(place) + 4 else ""
     room = max(ctx.columns - len(label) - len(place) - 1, 1)
     typed = longest_end(typed_line(state.words), room)

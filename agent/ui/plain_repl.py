@@ -142,11 +142,12 @@ class PlainView:
         for row in menu.keyed_lines():
             self._out.line(f"  {one_line(row)}")
         while True:
-            line = await self.answer_to("Which? (a number, or Enter to leave) ")
+            line = await self.answer_to("Which? (a number, or Enter for none) ")
             if line is None or not line.strip():
                 return None
             if (chosen := menu.row_for_key(line.strip())) is not None:
                 return chosen
+            self._out.line(f"'{one_line(line.strip())}' is none of the numbers above")
 
     def _copy(self, event: events.ClipboardCopy) -> events.Notice:
         if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":

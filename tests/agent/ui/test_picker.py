@@ -219,6 +219,8 @@ def test_the_cursor_stands_behind_the_words():
     drawn = draw_picker(search_menu(SESSIONS, "sess "), RenderContext(40, Theme()), 20)
     line, at = drawn.cursor
     assert bare_lines(drawn)[line][:at] == "search: sess "
+    lost = draw_picker(search_menu(SESSIONS, "nowhere"), RenderContext(80, Theme()), 20)
+    assert bare_lines(lost)[lost.cursor[0]] == "search: nowhere   none fits, Ctrl-U clears"
     wide = draw_picker(search_menu(SESSIONS, "日本語" * 30), RenderContext(30, Theme()), 20)
     line, at = wide.cursor
     assert wcswidth(bare_lines(wide)[line]) <= 30 and bare_lines(wide)[line][:at].endswith("日本語")

@@ -49,6 +49,7 @@ def test_line_mode_reads_a_pipe_to_its_end(tmp_path):
 def test_line_by_line_a_number_chooses(tmp_path):
     with PtyTerminal(tmp_path, argv=scripted(tmp_path, "--plain")) as terminal:
         terminal.sees(">").type("pick fruits\r").sees("Which fruit?", "  2  no. 1  banana", "Which? (")
-        terminal.type("x\r").until(lambda: terminal.text.count("Which? (") == 2)
+        terminal.type("x\r").sees("'x' is none of the numbers above")
+        terminal.until(lambda: terminal.text.count("Which? (") == 2)
         terminal.type("2\r").logged("picked 'banana'").type("pick question\r").sees("Sure?")
         terminal.type("\r").logged("picked 'nothing'")
