@@ -1,0 +1,29 @@
+"""Several workers of pytest-xdist share the work of compiling the tests."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """In a worker, import the modules that will be collected; each worker begins at another one of them.
+
+    Where all go through them in one order, as the collection does, each compiles all of them at the same time
+    as the others, which takes most of a collection on a clean checkout. The collection tells what cannot be
+    imported.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    root = session.config.rootpath
+    places = [Path(root, argument.partition("::")[0]) for argument in session.config.args]
+    paths = {path for place in places for path in (place, *place.rglob("test_*.py"))}
+    found = sorted(path for path in paths if path.is_file())
+    first = len(found) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for path in (*found[first:], *found[:first]):
+        with suppress(Exception, pytest.skip.Exception):
+            import_module(".".join(path.relative_to(root).with_suffix("").parts))
