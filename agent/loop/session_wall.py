@@ -91,12 +91,10 @@ class SessionWall:
     def profile(self) -> WallProfile:
         """What commands may touch now: the project's profile, with what the person lets through."""
         base, sandbox = self._base or self._look(), self.permissions.sandbox
-        written = [place for text in sandbox.write if (place := self._place(text)).exists()]
         read = {self._place(text) for text in sandbox.read}
         writable_project = self.permissions.rules.mode != "plan" and sandbox.project == "writable"
         return replace(
             base,
-            writable=(*base.writable, *written),
             hidden=tuple(place for place in base.hidden if place not in read),
             project_writable=writable_project,
             proxy=self._proxy.path if self._proxy is not None else None,
@@ -110,8 +108,9 @@ class SessionWall:
 
     def _look(self) -> WallProfile:
         """The project's profile, by what is there now. Blocks for some milliseconds."""
-        tools = self.tools
-        return wall_profile(tools.folder, self.home, tools.environ, tools.outputs)
+        tools, places = self.tools, map(self._place, self.permissions.sandbox.write)
+        written = [place for place in places if place.exists()]
+        return wall_profile(tools.folder, self.home, tools.environ, tools.outputs, written)
 
     def hosts(self) -> tuple[str, ...]:
         """The hosts that rules let commands reach."""

@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox.guarded_paths import guarded_in_project, secrets_of_home
+from tools.sandbox.guarded_paths import (
+    git_folders,
+    guarded_elsewhere,
+    guarded_in_project,
+    secrets_of_home,
+)
 
 from .wall_session import git
 
@@ -97,3 +102,53 @@ def test_a_pipe_or_a_link_to_nowhere_holds_nothing_up(project: Path) -> None:
     os.mkfifo(project / ".npmrc")
     (project / "AGENTS.md").symlink_to("nowhere")
     assert found(project) == ({".npmrc", "AGENTS.md"}, set())
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with a worktree beside it and a submodule."""
+    main, library = tmp_path.resolve() / "main", tmp_path.resolve() / "library"
+    for folder in (library, main):
+        folder.mkdir()
+        git(folder, "init", "-q")
+        git(folder, "commit", "-qm", "one", "--allow-empty")
+    git(main, "submodule", "--quiet", "add", str(library), "lib")
+    git(main, "worktree", "add", "-q", str(main.parent / "tree"))
+    return main
+
+
+def test_what_steers_git_is_guarded_in_each_part_of_a_git_folder(repository: Path) -> None:
+    git_folder = repository / ".git"
+    whole = guarded_elsewhere(str(git_folder))
+    assert {str(git_folder / name) for name in ("hooks", "config", "modules/lib/hooks")} <= set(whole)
+    assert guarded_elsewhere(str(git_folder / "objects")) == []
+    own = git_folder / "worktrees/tree"
+    assert guarded_elsewhere(str(own)) == [str(own / "commondir")]
+    assert str(git_folder / "modules/lib/config") in guarded_elsewhere(str(git_folder / "modules"))
+
+
+def test_another_folder_that_may_be_written_is_guarded_as_a_project(repository: Path) -> None:
+    (repository / ".claude").mkdir()
+    (repository / ".env").write_text("")
+    guarded = guarded_elsewhere(str(repository))
+    assert {str(repository / name) for name in (".git/hooks", ".git/config", ".claude")} <= set(guarded)
+    assert str(repository / ".env") not in guarded, "a secret there is everybody's who may write there"
+
+
+def test_the_file_that_leads_a_worktree_to_its_repository_is_guarded(repository: Path) -> None:
+    tree = repository.parent / "tree"
+    git(repository, "config", "core.hooksPath", ".hooks")
+    assert found(tree, ".hooks/pre-commit")[0] == {".git", ".hooks"}
+    package = repository / "package"
+    git(repository, "config", "core.hooksPath", "package/hooks")
+    assert found(package, "hooks/pre-commit", "a.py")[0] == {"hooks"}
+
+
+def test_the_folders_of_a_repository_are_found_from_each_of_its_checkouts(repository: Path) -> None:
+    shared, tree = str(repository / ".git"), repository.parent / "tree"
+    assert git_folders(str(repository / "lib/..")) == (shared, shared, str(repository))
+    assert git_folders(str(tree)) == (f"{shared}/worktrees/tree", shared, str(tree))
+    submodule = f"{shared}/modules/lib"
+    assert git_folders(str(repository / "lib")) == (submodule, submodule, str(repository / "lib"))
+    (tree / ".git").write_text("gitdir: /nowhere\0\n")
+    assert git_folders(str(tree)) is None

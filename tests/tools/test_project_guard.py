@@ -239,3 +239,34 @@ def test_a_file_too_large_to_be_kept_is_told(project: Path) -> None:
         )
 
     run(main())
+
+
+def test_what_else_may_be_written_is_watched_as_well(project: Path) -> None:
+    """Where two commands run, of which the second may write in more places, those count from then on."""
+    other = project.parent / "other"
+    subprocess.run(["git", "init", "-q", other], check=True)
+
+    async def main() -> None:
+        guard, before = guard_of(project), (other / ".git/config").read_text()
+        await guard.begin()
+        await guard.begin([other, project / "src", project.parent / "gone"])
+        (other / ".git/config").write_text("evil")
+        (other / ".git/hooks/post-commit").write_text("evil")
+        (other / ".claude").mkdir()
+        (project / "src/.git").write_text("gitdir: evil")
+        await guard.end()
+        assert (other / ".git/config").read_text() == before
+        assert not (other / ".git/hooks/post-commit").exists()
+        new, changed, made = guard.take_reports()
+        assert f"changed {other}/.git/config: put back" in changed
+        assert f"made {other}/.git/hooks/post-commit: removed" in made
+        assert new.startswith(f"[look at {other}/.claude: ")
+        guard.restores = False
+        await guard.begin([other])
+        (other / ".mcp.json").write_text("")
+        (other / ".claude").rmdir()
+        await guard.end()
+        (line,) = guard.take_reports()
+        assert line.startswith(f"[look at {other}/.mcp.json: ")
+
+    run(main())

@@ -102,8 +102,9 @@ def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
     around = [path for path in hidden if any(inside(place, path) for place in (*places, *needed))]
     arguments += _masks(around, "0755", secret) + shown
     read_only = [path for path in profile["read_only"] if os.path.lexists(path)]
-    for way in ways_to(read_only, os.path.join(profile["folder"], ".git")):
-        arguments += [project, way, way]  # a mount cannot be moved away with what is protected in it
+    for way in ways_to(read_only, [profile["folder"], *profile["writable"]]):
+        bind = project if inside(way, profile["folder"]) else "--bind"
+        arguments += [bind, way, way]  # a mount cannot be moved away with what is protected in it
     for path in read_only:
         arguments += ["--ro-bind", path, path]
     arguments += _masks([path for path in hidden if path not in around], "0000", secret)

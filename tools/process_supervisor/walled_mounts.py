@@ -111,10 +111,12 @@ def _attach(mounts: dict[str, int]) -> None:
 def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
     """Keep from changes what steers programs, hide secrets, show nothing in our records."""
     read_only = _existing(profile["read_only"])
-    for path in ways_to(read_only, os.path.join(profile["folder"], ".git")):
+    places = [profile["folder"], *profile["writable"]]
+    for path in ways_to(read_only, places):
         mount(path, path, None, BIND | RECURSIVE)
     for path in read_only:
-        if inside(os.path.realpath(path), profile["folder"]):  # else it is read-only as it is
+        real = os.path.realpath(path)
+        if any(inside(real, place) for place in places):  # else it is read-only as it is
             with _where_it_is():
                 _protect(path)
     for path in hidden:
@@ -124,16 +126,16 @@ def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
         mount("empty", path, None, BIND)
 
 
-def ways_to(paths: list[str], top: str) -> list[str]:
-    """The folder `top` and those on the ways from it to the paths in it, outer ones first.
+def ways_to(paths: list[str], places: list[str]) -> list[str]:
+    """The git folders in the places, and the folders on the ways from them to the paths, outer ones first.
 
     Each becomes a mount: else it could be moved away, with what is protected in it, and be made anew.
     """
-    ways = {top} if os.path.isdir(top) else set()
+    ways = {git for place in places if os.path.isdir(git := os.path.join(place, ".git"))}
     for path in paths:
-        while path.startswith(top + "/"):
-            path = os.path.dirname(path)
-            ways.add(path)
+        while ".git" in (path := os.path.dirname(path)).split("/"):
+            if any(inside(path, place) for place in places):
+                ways.add(path)
     return sorted(ways)
 
 

@@ -254,7 +254,8 @@ class CommandRunner:
         supervisor = await self.supervisor()
         assert self._private is not None
         self._count += 1
-        await (self.guard.begin() if walled else self.guard.check())
+        written = self.profile.writable if self.profile is not None else ()
+        await (self.guard.begin(written) if walled else self.guard.check())
         report = (supervisor.scratch if walled else self._private) / f"cwd-{self._count}"
         shell = _shell(self.context, line, self._private, report)
         try:

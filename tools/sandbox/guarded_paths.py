@@ -5,7 +5,7 @@ it: what lies deeper is found by its name when a file tool touches it.
 """
 
 # A Path for each of thousands of names would take most of the time.
-# ruff: noqa: PTH118, PTH120
+# ruff: noqa: PTH110, PTH112, PTH113, PTH118, PTH120
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 
 from tools.files.text_encoding import word_set
 from transcripts.record_files import RECORD_FOLDERS
@@ -125,6 +126,9 @@ _HOME_SECRETS = [
 def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
     """(what may not be changed, what may not be read either) of what there is in a project now."""
     fixed, secret = git_steering(os.path.join(folder, ".git")), []
+    if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):
+        named = _named_in_configuration(*found[1:])  # of a worktree, or of a folder above
+        fixed += [path for path in named if path.startswith(f"{folder}/") and os.path.lexists(path)]
     for entry, below_config in _entries_near_root(folder):
         name = plain_name(entry.name)
         if (
@@ -137,6 +141,40 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
         elif name in _FIXED or (below_config and name in GUARDED_CONFIG_FOLDERS):
             fixed.append(entry.path)
     return fixed, secret
+
+
+def guarded_elsewhere(place: str) -> list[str]:
+    """What may not be changed in another folder that may be written; in a git folder, what steers git."""
+    above = [place, *map(str, Path(place).parents)]
+    git = next((path for path in reversed(above) if _is_git_folder(path)), None)
+    steering = [path for path in git_steering(git) if path.startswith(f"{place}/")] if git else []
+    return steering if ".git" in place.split("/") else [*guarded_in_project(place)[0], *steering]
+
+
+def git_folders(folder: str) -> tuple[str, str, str] | None:
+    """Of the repository that a folder is in, as real paths: (the git folder of this checkout, the one that
+    all its worktrees share, the checkout). None where there is none.
+    """
+    above = (folder, *map(str, Path(folder).parents))
+    top = next((path for path in above if os.path.lexists(os.path.join(path, ".git"))), None)
+    if top is None:
+        return None
+    own = os.path.join(top, ".git")
+    if not os.path.isdir(own):
+        own = os.path.join(top, _line_of(own).removeprefix("gitdir:").strip())
+    shared = os.path.realpath(os.path.join(own, _line_of(os.path.join(own, "commondir"))))
+    own = os.path.realpath(own)
+    whole = _is_git_folder(shared) and os.path.isfile(os.path.join(own, "HEAD"))
+    return (own, shared, os.path.realpath(top)) if whole else None
+
+
+def _line_of(path: str) -> str:
+    text = os.fsdecode(beginning(path)).strip()
+    return "" if "\0" in text else text
+
+
+def _is_git_folder(path: str) -> bool:
+    return all(os.path.exists(os.path.join(path, name)) for name in ("HEAD", "objects", "refs"))
 
 
 def _looks_secret(path: str, name: str) -> bool:
@@ -176,7 +214,12 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def git_steering(git: str) -> list[str]:
-    """What steers git in a repository's folder, and in those of its submodules and worktrees."""
+    """What steers git in a repository's folder, and in those of its submodules and worktrees.
+
+    A `.git` that is a file steers it by the folder that it names.
+    """
+    if not os.path.isdir(git):
+        return [git] if os.path.lexists(git) else []
     found = [os.path.join(git, name) for name in _GIT_STEERING]
     waiting = [os.path.join(git, name) for name in ("modules", "worktrees")]
     for _ in range(_MAX_GIT_FOLDERS):
@@ -189,13 +232,12 @@ def git_steering(git: str) -> list[str]:
             waiting += [os.path.join(place, name) for name in ("modules", "worktrees")]
         else:  # a submodule's name may hold slashes
             waiting += [os.path.join(place, name) for name in names]
-    found += _named_in_configuration(git)
+    found += _named_in_configuration(git, os.path.dirname(git))
     return [path for path in found if os.path.lexists(path)]
 
 
-def _named_in_configuration(git: str) -> list[str]:
+def _named_in_configuration(git: str, project: str) -> list[str]:
     """Folders of hooks and further configurations that a repository's configuration names, in its project."""
-    project = os.path.dirname(git)
     text = beginning(os.path.join(git, "config"))
     named = [os.path.join(project, os.fsdecode(name)) for name in _HOOKS_PATH.findall(text)]
     named += [os.path.join(git, os.fsdecode(name)) for name in _INCLUDED_PATH.findall(text)]

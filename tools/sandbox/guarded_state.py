@@ -12,14 +12,15 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from tools.files.safe_open import FOLDER_FLAGS, closing, safe_open
 
-from .guarded_paths import guarded_in_project
+from .guarded_paths import guarded_elsewhere, guarded_in_project
 
 _MAX_KEPT_BYTES = 1 << 20  # of a file whose content is kept; of a larger one a change is told, not undone
 _MAX_STATE_BYTES = 16 << 20  # of all contents together
@@ -69,14 +70,20 @@ class GuardedChange:
     within: bool = False
 
 
-def guarded_state(folder: str, before: GuardedState | None = None) -> GuardedState:
-    """The guarded entries now. Content that has not changed since `before` is not read again. Blocks."""
+def guarded_state(
+    folder: str, before: GuardedState | None = None, *, elsewhere: bool = False
+) -> GuardedState:
+    """The guarded entries now. Content that has not changed since `before` is not read again. Blocks.
+
+    elsewhere: the folder is no project, but one that may be written too: what is secret in it is not guarded
+    """
+    guarded = [guarded_elsewhere(folder)] if elsewhere else guarded_in_project(folder)
     known = before.entries if before is not None else {}
     entries: dict[str, EntryState] = {}
     ways: dict[str, tuple[int, int]] = {}
     room = _MAX_STATE_BYTES
     with closing(os.open(folder, FOLDER_FLAGS)) as root:
-        for path in _guarded_entries(folder, root):
+        for path in _guarded_entries(folder, root, {*chain(*guarded)}):
             with suppress(OSError):
                 entry = _entry(root, path, known.get(path), room)
                 room -= len(entry.data or b"")
@@ -104,10 +111,9 @@ def changes_since(before: GuardedState, now: GuardedState) -> list[GuardedChange
     return found
 
 
-def _guarded_entries(folder: str, root: int) -> Iterator[str]:
+def _guarded_entries(folder: str, root: int, guarded: Collection[str]) -> Iterator[str]:
     """The paths of all guarded entries, from the project's root; of guarded folders, what is in them too."""
-    steering, secret = guarded_in_project(folder)
-    layer = sorted(os.path.relpath(path, folder) for path in {*steering, *secret})
+    layer = sorted(os.path.relpath(path, folder) for path in guarded)
     left = _MAX_GUARDED_ENTRIES
     for _ in range(_MAX_GUARDED_DEPTH):
         inner: list[str] = []

@@ -16,10 +16,10 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from tools.files.resolve_path import one_line_path
@@ -35,14 +35,30 @@ from .guarded_state import (
     guarded_state,
 )
 from .hard_links import tell_changed_links
+from .wall import short_path
 from .wall_profile import project_key
 
 _MAX_REPORTS = 20  # told one by one
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The project, or with a name before paths another folder that walled commands may write."""
+
+    path: Path
+    before_paths: str = ""
+
+    def state(self, before: GuardedState | None) -> GuardedState:
+        return guarded_state(str(self.path), before, elsewhere=bool(self.before_paths))
+
+    def shown(self, path: str) -> str:
+        return one_line_path(self.before_paths + path)
+
+
 @dataclass(slots=True)
 class ProjectGuard:
-    """Watches over the guarded files of `folder`; what it put aside is kept below `kept`.
+    """Watches over the guarded files of `folder`, and of what else walled commands may write; what it put
+    aside is kept below `kept`.
 
     `restores`: whether changed ones are put back. Where the wall itself keeps them, a change is somebody
     else's. `backup` puts back a repository that was emptied. `reports` holds lines for the model and the
@@ -54,7 +70,7 @@ class ProjectGuard:
     backup: GitBackup
     restores: bool = True
     reports: list[str] = field(default_factory=list)
-    _before: GuardedState | None = None
+    _before: dict[_Place, GuardedState] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)  # new places since then
     _running: int = 0  # walled commands
     _told_links: set[str] = field(default_factory=set)
@@ -62,14 +78,21 @@ class ProjectGuard:
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
 
-    async def begin(self) -> None:
-        """To be awaited before a walled command starts. Raises ToolError where the disk does not answer."""
+    async def begin(self, written: Sequence[Path] = ()) -> None:
+        """To be awaited before a walled command starts that may write in these places as well.
+
+        Raises ToolError where the disk does not answer.
+        """
         async with self._looking:
             known, first = self._before, not self._running
+            others = (path for path in written if path.is_dir() and not path.is_relative_to(self.folder))
+            places = [_Place(self.folder), *(_Place(path, f"{short_path(str(path))}/") for path in others)]
 
-            def look() -> GuardedState | None:
+            def look() -> dict[_Place, GuardedState]:
                 self.backup.keep()
-                return guarded_state(str(self.folder), known) if first else known
+                looked = [place for place in places if first or place not in known]
+                states = {place: place.state(known.get(place)) for place in looked}
+                return states if first else known | states
 
             if first:
                 self._told.clear()
@@ -106,12 +129,20 @@ class ProjectGuard:
     async def check(self) -> None:
         """Put back what walled commands changed; to be awaited before an open command starts."""
         async with self._looking:
-            before = self._before
-            if self._running and before is not None:
-                look = partial(_find_new, self.folder, before, self._told)
-                if self.restores:
-                    look = partial(_put_back, self.folder, before, self._told, self.kept)
-                self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: [*self.backup.restore(), *look()])
+            if self._running:
+                before = self._before.items()
+
+                def look() -> list[str]:
+                    there = [(place, state) for place, state in before if place.path.is_dir()]
+                    found = (self._look_at(place, state) for place, state in there)
+                    return [*self.backup.restore(), *chain.from_iterable(found)]
+
+                self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())
+
+    def _look_at(self, place: _Place, before: GuardedState) -> list[str]:
+        if self.restores:
+            return _put_back(place, before, self._told, self.kept)
+        return _find_new(place, before, self._told)
 
     async def look_at_links(self) -> list[str]:
         """Lines about shared files that walled commands changed since the last look; up to 0.1 s."""
@@ -139,10 +170,11 @@ def project_guard(folder: Path, state: Path) -> ProjectGuard:
     return ProjectGuard(folder, state / "put_aside", GitBackup(folder / ".git", copies))
 
 
-def _find_new(folder: Path, before: GuardedState, told: set[str]) -> list[str]:
+def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:
     """A line for each new place that was not told yet. Blocks."""
-    changes = changes_since(before, guarded_state(str(folder), before))
-    return _shortened(_tell_new((change.path for change in changes if change.what == "new"), told))
+    changes = changes_since(before, place.state(before))
+    new = (place.before_paths + change.path for change in changes if change.what == "new")
+    return _shortened(_tell_new(new, told))
 
 
 def _tell_new(paths: Iterable[str], told: set[str]) -> list[str]:
@@ -164,17 +196,17 @@ def _shortened(lines: list[str]) -> list[str]:
     return lines if more <= 0 else [*lines[:_MAX_REPORTS], f"[and {more} more guarded files]"]
 
 
-def _put_back(folder: Path, before: GuardedState, told: set[str], kept: Path) -> list[str]:
+def _put_back(place: _Place, before: GuardedState, told: set[str], kept: Path) -> list[str]:
     """Undo what became of guarded files; what was done, a line each. Blocks."""
-    with closing(os.open(folder, FOLDER_FLAGS)) as root:
-        lines = list(_mend_ways(root, before))
-        now = guarded_state(str(folder), before)
-        undo = _Undo(root, before, now, kept)
+    with closing(os.open(place.path, FOLDER_FLAGS)) as root:
+        lines = list(_mend_ways(root, place, before))
+        now = place.state(before)
+        undo = _Undo(root, place, before, now, kept)
         whole: set[str] = set()  # folders that came or went: what is in them is not told apart
         for change in changes_since(before, now):
             path = change.path
             if change.what == "new" and not change.within:
-                lines += _tell_new([path], told)
+                lines += _tell_new([place.before_paths + path], told)
                 continue
             line = undo(change)
             if os.path.dirname(path) not in whole:
@@ -184,7 +216,7 @@ def _put_back(folder: Path, before: GuardedState, told: set[str], kept: Path) ->
     return _shortened(lines)
 
 
-def _mend_ways(root: int, before: GuardedState) -> Iterator[str]:
+def _mend_ways(root: int, place: _Place, before: GuardedState) -> Iterator[str]:
     """Where a folder on the way to guarded files was replaced, put that aside and the folder back."""
     for way, identity in sorted(before.ways.items()):
         above, name = os.path.split(way)
@@ -199,7 +231,7 @@ def _mend_ways(root: int, before: GuardedState) -> Iterator[str]:
                 if (state.st_dev, state.st_ino) == identity and stat.S_ISDIR(state.st_mode):
                     os.rename(other, name, src_dir_fd=here, dst_dir_fd=here)
                     where = "put back"
-            yield f"[{BY_WHOM} replaced {one_line_path(way)}: {where}]"
+            yield f"[{BY_WHOM} replaced {place.shown(way)}: {where}]"
 
 
 def _names(folder: int) -> list[str]:
@@ -212,12 +244,13 @@ class _Undo:
     """Undoes a change and tells it in a line."""
 
     root: int
+    place: _Place
     before: GuardedState
     now: GuardedState
     kept: Path
 
     def __call__(self, change: GuardedChange) -> str:
-        name = one_line_path(change.path)
+        name = self.place.shown(change.path)
         old, new = self.before.entries.get(change.path), self.now.entries.get(change.path)
         try:
             kept = self._keep(change.path, new) if new is not None else ""

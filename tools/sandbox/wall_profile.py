@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from transcripts.record_files import RECORD_FOLDERS
 
-from .guarded_paths import guarded_in_project, secrets_of_home
+from .guarded_paths import guarded_elsewhere, guarded_in_project, secrets_of_home
 from .wall import WallProfile
 
 _SYSTEM_SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers.d")
@@ -41,11 +41,16 @@ _MAX_SOCKETS = 200  # that are hidden
 
 
 def wall_profile(
-    folder: Path, home: Path, environ: Mapping[str, str], outputs: Path | None = None
+    folder: Path,
+    home: Path,
+    environ: Mapping[str, str],
+    outputs: Path | None = None,
+    written: Sequence[Path] = (),
 ) -> WallProfile:
     """The profile of a project in its real folder. `outputs` holds outputs of commands: one of our records.
 
-    What is there now is looked at: it is to be made anew where that may have changed.
+    `written` are the further places that may be written. What is there now is looked at: the profile is to be
+    made anew where that may have changed.
     """
     fixed, secret = guarded_in_project(str(folder))
     own = _own_folders(home, environ)
@@ -57,12 +62,19 @@ def wall_profile(
     records = {folder / name for name in RECORD_FOLDERS} | ({outputs} if outputs else set())
     return WallProfile(
         folder=folder,
-        read_only=tuple(map(Path, fixed)),
+        writable=tuple(written),
+        read_only=tuple(map(Path, dict.fromkeys([*fixed, *_guarded_in(written)]))),
         hidden=_real(hidden),
         records=tuple(sorted(path for path in records if path.is_dir())),
         caches=_real(caches),
         cache_layers=own[1] / "cache_layers" / project_key(folder),
     )
+
+
+def _guarded_in(written: Sequence[Path]) -> list[str]:
+    """What is guarded in the places that may be written, but for what the person let through by its name."""
+    found = (path for place in written if place.is_dir() for path in guarded_elsewhere(str(place)))
+    return [path for path in found if not any(place.is_relative_to(path) for place in written)]
 
 
 def project_key(folder: Path) -> str:

@@ -260,6 +260,39 @@ def test_a_place_that_is_let_through_widens_the_wall_for_this_project(
     assert any("/sandbox takes it back" in notice.text for notice in shell.world.told(Notice))
 
 
+def repository(folder: Path) -> Path:
+    """A repository with a commit, and what makes more of them possible."""
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null"}
+    subprocess.run(["git", "init", "-q", folder], check=True, env=environ)
+    commands = ("config user.name A", "config user.email a@example.org", "commit -qm one --allow-empty")
+    for command in commands:
+        subprocess.run(["git", "-C", folder, *command.split()], check=True, env=environ)
+    return folder
+
+
+@pytest.mark.parametrize("place", ["other", "other/.git"])
+def test_in_what_else_may_be_written_nothing_that_steers_programs_is_changed(
+    tmp_path: Path, place: str
+) -> None:
+    """Neither in a folder that is worked in too, nor in the git folder above a package."""
+    other = repository(tmp_path.resolve() / "other")
+    subprocess.run(["git", "-C", other, "worktree", "add", "-q", other.parent / "tree"], check=True)
+    (other / ".claude").mkdir()
+    before = (other / ".git/config").read_text()
+    plant = f"cd {other}; echo evil >.git/hooks/pre-commit; echo evil >.claude/settings.json"
+    steer = f"cd {other}; git config core.fsmonitor evil; echo evil >.git/worktrees/tree/commondir"
+    move = f"cd {other}; mv .git/hooks .git/h; mv .git/worktrees w; mv .git g"
+    commit = f"git -C {other} commit -qm two --allow-empty && git -C {other} log --format=%s"
+    new = f"mkdir {other}/.git/info/; echo x >{other}/.git/info/attributes"
+    shell = WalledWorld(tmp_path.resolve() / "project", SandboxSettings(write=(f"{other.parent}/{place}",)))
+    shell.run([plant, steer, move, commit, new], *[Deny()] * 3)
+    assert (other / ".git/config").read_text() == before
+    assert not (other / ".git/hooks/pre-commit").exists() and not any((other / ".claude").iterdir())
+    assert "evil" not in (other / ".git/worktrees/tree/commondir").read_text()
+    assert "two\none" in shell.texts
+    assert f"[look at {other}/.git/info/attributes: " in shell.texts
+
+
 def test_a_host_that_the_proxy_refused_is_asked_about_and_kept_as_a_rule(shell: WalledWorld) -> None:
     request = "GET http://files.example/ HTTP/1.1\\r\\nHost: files.example\\r\\n\\r\\n"
     ask = f"exec 3<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}; printf '{request}' >&3; head -1 <&3"
