@@ -94,7 +94,8 @@ def _pieces(
 
 def _difference(path: str, how: str, pieces: Sequence[_Piece]) -> FileDifference:
     made = [unified_diff(_text(before), _text(after), path) for before, after in pieces]
-    text = "".join(each.text for each in made)
+    texts = [each.text for each in made if each.text]
+    text = "".join(texts[:1] + [each.split("\n", 2)[2] for each in texts[1:]])  # the file is named once
     added, removed = (sum(getattr(each, name) for each in made) for name in ("added", "removed"))
     return FileDifference(path, how, added, removed, text, "" if text else "line ends only")
 

@@ -125,9 +125,9 @@ class Checkpoints:
     """The checkpoints of one session in the project `root`, a real path.
 
     `seq` gives the newest number of the session's record. The methods raise no OSError and block on the disk,
-    `begin` and `finish` up to `limits.max_seconds`, so call those in a thread, one call at a time. A session
-    that runs within a call of this one works with `for_agent`: its changes are recorded under this session's
-    seq, also while others run.
+    `begin`, `finish` and `end_crashed` up to `limits.max_seconds`, so call those in a thread, one call at a
+    time. A session that runs within a call of this one works with `for_agent`: its changes are recorded under
+    this session's seq, also while others run.
     """
 
     root: Path
@@ -181,6 +181,11 @@ class Checkpoints:
             if each == name or state == NOTHING:
                 change = self._unfinished[each] = FileChange(self.seq(), each, state)
                 self.log.add(change)
+
+    def end_crashed(self) -> None:
+        """Record what a command changed whose end an earlier run did not see; call it before others do."""
+        if self.recording.crashed:
+            self.finish()
 
     def begin(self) -> None:
         """Scan the project: a command is about to run that may change anything."""

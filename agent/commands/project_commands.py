@@ -78,6 +78,7 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
     checkpoints = checkpoints_of(controller)
     if checkpoints is None:
         return Notice(NO_CHECKPOINTS, "warning")
+    await asyncio.to_thread(checkpoints.end_crashed)
     found = await asyncio.to_thread(differences, checkpoints)
     path = argument.removeprefix("./").rstrip("/")
     shown = [one for one in found if not path or f"{one.path}/".startswith(f"{path}/")]

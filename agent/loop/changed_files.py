@@ -30,6 +30,7 @@ async def checkpointed(
     is over.
     """
     changed: list[FileChange] = []
+    await asyncio.to_thread(checkpoints.end_crashed)
     known = len(checkpoints.log.changes)
     if anything:
         await asyncio.to_thread(checkpoints.begin)

@@ -1,5 +1,6 @@
 """What a session changed, as unified diffs: each path as it was before its first change against it now."""
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from agent.checkpoints.change_log import FileChange, changed_files_since
 from agent.checkpoints.differences import FileDifference, differences
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import NOTHING, PathState, SnapshotLimits
+from agent.loop.changed_files import checkpointed
 
 from .project import Seq, run, write
 
@@ -60,6 +62,43 @@ def test_what_others_changed_meanwhile_is_told_apart(root: Path, checkpoints: Ch
     place.write_text(place.read_text() + "later\n")
     own, theirs = differences(checkpoints)
     assert own.added == 2 and theirs.added == 2 and "+later\n" in theirs.text
+
+
+def test_a_file_whose_change_comes_in_pieces_is_named_once(root: Path, checkpoints: Checkpoints) -> None:
+    place = root / "a"
+    place.write_text("".join(f"{number}\n" for number in range(20)))
+    for number in (1, 10, 18):
+        write(checkpoints, place, place.read_text().replace(f"\n{number}\n", f"\nown {number}\n"))
+        place.write_text(place.read_text().replace(f"\n{number - 1}\n", f"\ntheir {number - 1}\n"))
+    own, theirs = differences(checkpoints)
+    assert (own.added, own.removed, theirs.how, theirs.added) == (3, 3, "theirs", 2)
+    for one in (own, theirs):
+        assert one.text.startswith("--- a/a\n+++ b/a\n@@ ") and one.text.count("a/a") == 1
+        assert one.text.count("\n@@ ") == one.added and one.text.endswith("\n")
+
+
+def test_a_crashed_command_is_not_blamed_for_what_was_changed_after_it(
+    root: Path, seq: Seq, checkpoints: Checkpoints
+) -> None:
+    place = root / "a"
+    place.write_text("a\nb\nc\nd\ne\nf\n")
+    checkpoints.begin()
+    (root / "made").touch()
+    later = Checkpoints(root, "s1", seq)
+    seq.value = 2
+
+    async def call() -> None:
+        async with checkpointed(later, lambda event: None, anything=False):
+            later.announce(place)
+            place.write_text(place.read_text().replace("b\n", "B\n"))
+
+    asyncio.run(call())
+    place.write_text(place.read_text().replace("f\n", "their f\n"))
+    run(later, lambda: None)
+    own, theirs, made = differences(later)
+    assert (made.path, own.how, theirs.how) == ("made", "changed", "theirs")
+    assert own.text.splitlines()[3:] == [" a", "-b", "+B", " c", " d", " e"]
+    assert theirs.text.splitlines()[3:] == [" c", " d", " e", "-f", "+their f"]
 
 
 def test_a_file_that_others_made_anew_was_removed_by_the_session(
