@@ -180,17 +180,22 @@ def read_changes(path: Path, start: int = 0) -> tuple[list[FileChange], set[str]
 
 
 def changed_files_since(changes: Iterable[FileChange], seqs: Iterable[int]) -> dict[int, int]:
-    """For each seq: how many files, folders not counted, were changed from there on."""
+    """For each seq: how many files, folders not counted, were left other than they were there."""
     left = sorted(changes, key=lambda change: change.seq)
     counts: dict[int, int] = {}
-    paths: set[str] = set()
+    ends: dict[str, PathState | None] = {}
+    differing: set[str] = set()
     for seq in sorted(seqs, reverse=True):
         while left and left[-1].seq >= seq:
             change = left.pop()
-            kinds = (change.before.kind, change.after.kind if change.after else "none")
-            if change.before != change.after and "dir" not in kinds:
-                paths.add(change.path)
-        counts[seq] = len(paths)
+            kinds = {change.before.kind, change.after.kind if change.after else "none"}
+            if "dir" in kinds <= {"dir", "none"}:
+                continue
+            if change.before == ends.setdefault(change.path, change.after):
+                differing.discard(change.path)
+            else:
+                differing.add(change.path)
+        counts[seq] = len(differing)
     return counts
 
 

@@ -11,13 +11,14 @@ import errno
 import os
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from tools.files.safe_open import closing, safe_open
+from tools.files.text_encoding import pluralize
 
 from .change_log import FileChange
 from .recorder import Checkpoints, is_left
@@ -33,7 +34,8 @@ class RestoreStep:
     """What has to happen to one path, relative to the project, to bring it to the state `target`.
 
     `action` is "lost" where the contents were not kept. `added` and `removed` count the lines that the step
-    adds and removes; `changed_since` tells that somebody else changed the file after the session did.
+    adds and removes; `changed_since` tells that somebody else changed the file after the session did,
+    `folder` that a folder is made, removed or set.
     """
 
     path: str
@@ -42,6 +44,13 @@ class RestoreStep:
     removed: int
     changed_since: bool
     target: PathState
+    folder: bool = False
+
+
+def count_steps(steps: Iterable[RestoreStep]) -> str:
+    """How many files the steps are about, and how many folders, in words."""
+    counts = Counter("folder" if step.folder else "file" for step in steps)
+    return " and ".join(pluralize(counts[kind], kind) for kind in ("file", "folder") if counts[kind])
 
 
 def plan_restore(checkpoints: Checkpoints, to_seq: int) -> list[RestoreStep]:
@@ -116,6 +125,7 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
     # Also where it is unknown how it was left, because the run ended within the change.
     changed_since = last.after is None or checkpoints.scanner.differ(last.path, last.after, now)
     new = get(target.value) if target.kind == "file" else b""
+    folder = {target.kind, now.kind} <= {"dir", "none"}
     if not target.restorable or new is None:
         return RestoreStep(last.path, "lost", 0, 0, changed_since, target)
     old = (get(now.value) if now.kind == "file" else None) or b""
@@ -124,7 +134,7 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
         action = "remove" if target.kind == "none" else "create"
     elif (now.kind, now.value) == (target.kind, target.value):
         action = "mode"
-    return RestoreStep(last.path, action, *line_counts(old, new), changed_since, target)
+    return RestoreStep(last.path, action, *line_counts(old, new), changed_since, target, folder)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from agent.app.controller import Controller
 from agent.checkpoints.change_log import changed_files_since
-from agent.checkpoints.file_restore import Action, RestoreStep, plan_restore, restore
+from agent.checkpoints.file_restore import Action, RestoreStep, count_steps, plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
 from agent.events import CommandOutput, Event, Notice, PromptRestored
 from agent.formatting import shorten
@@ -61,6 +61,8 @@ async def rewind(controller: Controller, argument: str) -> Event | None:
     points = rewind_points(controller.in_use[0].folded)
     if not points:
         return Notice("there is nothing to go back to")
+    if checkpoints := checkpoints_of(controller):
+        await asyncio.to_thread(checkpoints.end_crashed)
     if argument:
         return await _rewind(controller, points, argument)
     if controller.chooser is None:
@@ -151,8 +153,8 @@ async def _restore_files(controller: Controller, plan: list[RestoreStep], with_c
     failures = await asyncio.to_thread(restore, checkpoints, plan, with_changed)
     for step, reason in failures.items():
         controller.emit(Notice(f"{step.path}: {reason}", "warning"))
-    done = len(plan) - len(failures)
-    told = f"{pluralize(done, 'file')} {'is' if done == 1 else 'are'} as before"
+    done = [step for step in plan if step not in failures]
+    told = f"{count_steps(done)} {'is' if len(done) == 1 else 'are'} as before"
     return Notice(told if done else "no file was changed")
 
 
@@ -177,7 +179,7 @@ def _scope_menu(point: RewindPoint, plan: list[RestoreStep]) -> Menu:
     answers = {"conversation": f"The conversation{unchanged}; the prompt comes back to be edited"}
     if plan:
         added, removed = sum(step.added for step in plan), sum(step.removed for step in plan)
-        files = f"{pluralize(len(plan), 'file')}, +{added} -{removed}"
+        files = f"{count_steps(plan)}, +{added} -{removed}"
         answers |= {"files": f"The files: {files}", "both": f"Both: the conversation, and {files}"}
     return question_menu(f"Back to before: {point.title}", **answers, cancel="Cancel")
 

@@ -218,3 +218,9 @@ def test_changed_files_are_counted_from_each_seq_on_without_folders() -> None:
         FileChange(7, "b", one),
     ]
     assert changed_files_since(changes, [1, 3, 4, 5, 6, 7, 8]) == {8: 0, 7: 1, 6: 1, 5: 2, 4: 2, 3: 2, 1: 2}
+
+
+def test_a_file_that_came_and_went_is_counted_only_from_between_on() -> None:
+    one = PathState("file", 0, "1")
+    changes = [FileChange(2, "a", NOTHING, one), FileChange(4, "a", one, NOTHING)]
+    assert changed_files_since(changes, [1, 3, 5]) == {5: 0, 3: 1, 1: 0}

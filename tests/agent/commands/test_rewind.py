@@ -122,6 +122,22 @@ def test_the_files_alone_are_restored(tmp_path: Path) -> None:
     rewound(tmp_path, "2", "files", after=after)
 
 
+def test_folders_and_files_are_counted_apart(tmp_path: Path) -> None:
+    (tmp_path / "kept").touch()
+    chooser = ScriptedChooser("1", "files")
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("run `mkdir -p d/e; touch d/e/a d/b; rm kept`", "run `touch kept c; rm c`")
+        run.controller.chooser = chooser
+        await run.do("/rewind")
+        assert run.text().endswith("\n2 files and 2 folders are as before")
+
+    run_controller(tmp_path, work)
+    facts = [row.facts[1] for row in chooser.menus[0].rows]
+    assert facts == ["1 file changed since", "2 files changed since"]
+    assert chooser.menus[1].rows[1].title == "The files: 2 files and 2 folders, +0 -0"
+
+
 def test_what_somebody_else_changed_stays_unless_it_is_asked_for(tmp_path: Path) -> None:
     async def kept(run: ControllerRun) -> None:
         assert prompts(run) == 0 and (tmp_path / "made.txt").read_text("utf-8") == "mine\n"
