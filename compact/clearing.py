@@ -274,7 +274,7 @@ def with_sentences(text: str, ident: str, weight: int, head: int = 0, ends: int 
         end = last
     omitted += len(text) - end
     note = f" [... {omitted:,} characters are left out here; recall {ident} shows it all]"
-    return "".join(pieces) + note
+    return "".join(pieces) + note * (omitted > 0)
 
 
 def _to_word_end(text: str, at: int) -> int:

@@ -16,7 +16,7 @@ from math import log
 from typing import Literal
 
 from transcripts.entries import Entry, Prompt
-from transcripts.facts import Metadata, Result, User
+from transcripts.facts import CHANGED_KEY, GONE, Metadata, Result, User
 from transcripts.messages import TextBlock, ToolUseBlock, attached_as, is_attached, is_injected
 from transcripts.tool_kinds import ToolKind
 
@@ -33,6 +33,7 @@ MAX_LISTED_COMMAND_CHARS = 120
 MIN_NUMBER_CHARS = 3
 MAX_APPENDED_NUMBERS = 15  # appended to a summary that lacks them
 MANY_NAMES = 200  # from so many on it is faster to find all names of a text first than to search it for each
+FULLY_WEIGHED_FILES = 4  # that one command changed: of more each weighs less, as they are made by a program
 CHECKED_NAMES = 40  # of each kind, in the coverage of a summary; half as many numbers
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
 _EDGE = "./@+-~"
@@ -44,7 +45,7 @@ _COMMITMENT_TITLES = {
 }
 
 Scores = dict[str, float]
-ScoreKind = Literal["read", "changed", "names", "numbers"]
+ScoreKind = Literal["read", "changed", "gone", "names", "numbers"]
 
 
 @dataclass(slots=True)
@@ -57,6 +58,7 @@ class Ledger:
 
     read: Scores = field(default_factory=dict)
     changed: Scores = field(default_factory=dict)
+    gone: Scores = field(default_factory=dict)
     names: Scores = field(default_factory=dict)
     numbers: Scores = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
@@ -94,6 +96,8 @@ def build_ledger(
             account = known[entry.seq] = _account(entry, kind_of)
         for kind, offset, found in account.uses:
             _add(getattr(ledger, kind), found, _weight(calls + offset))
+            if other := ledger.changed if kind == "gone" else ledger.gone if kind == "changed" else None:
+                _drop(other, found)
         calls += account.calls
         for name in ("commands", "errors", "constraints", "commitments", "attached"):
             getattr(ledger, name).extend(getattr(account, name))
@@ -134,6 +138,10 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
     for name, times in whole_name_counts(text[:MAX_SEARCHED_RESULT_CHARS]).items():
         named[name] = named.get(name, 0.0) + SEEN_WEIGHT * (1 + log(times))
     account.uses.append(("names", at, named))
+    files = result.about.get(CHANGED_KEY, {}) if result is not None and kind != "writes" else {}
+    for path, how in files.items():
+        weight = min(1.0, FULLY_WEIGHED_FILES / len(files))
+        account.uses.append(("gone" if how == GONE else "changed", at, {path: weight}))
     if kind == "runs" and isinstance(command := use.input.get("command"), str):
         code = result.about.get("exit") if result is not None else None
         ended = f" -> {code}" if code is not None else " -> error" * failed
@@ -151,6 +159,14 @@ def _weight(calls: int) -> float:
 def _add(scores: Scores, found: Mapping[str, float], weight: float) -> None:
     for name, factor in found.items():
         scores[name] = scores.get(name, 0.0) + factor * weight
+
+
+def _drop(scores: Scores, paths: Iterable[str]) -> None:
+    """Forget these files, whether they were named by their whole path or by that in the project."""
+    for path in paths:
+        same = [name for name in scores if f"/{name}".endswith(f"/{path}") or path.endswith(f"/{name}")]
+        for name in same:
+            del scores[name]
 
 
 def _constraints(fact: User) -> Iterator[tuple[str, str]]:
@@ -198,9 +214,9 @@ def ledger_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "
     the limit, because a line of names is worth more to the work that follows than one more command.
     """
     sections: list[str] = []
-    left = limit
+    left, gone = limit, {f"{path} ({GONE})": score for path, score in ledger.gone.items()}
     for title, rows, share in (
-        ("Files changed", _ranked(ledger.changed), 0.12),
+        ("Files changed", _ranked({**ledger.changed, **gone}), 0.12),
         ("Files read", _files_read(ledger), 0.12),
         ("Last errors", dict.fromkeys(reversed(ledger.errors)), 0.06),
         ("Last commands", dict.fromkeys(reversed(ledger.commands)), 0.08),

@@ -267,6 +267,8 @@ def predicted_and_real_cost(folded: Folded, made: Compacted, known: PriceList) -
     if report.get("cold"):
         cost, written = report["cold_cost_usd"], report["after"]
     predicted = f"predicted ${cost:.3f} ({written:,} tokens written)"
+    if not written:
+        return f"{predicted}: nothing that it changed had been sent before"
     later = (fact for fact in folded.facts if fact.seq > made.seq and isinstance(fact, Reply))
     reply = next((fact for fact in later if fact.usage.prompt), None)
     if reply is None or folded.undone.get(made.id, reply.seq) < reply.seq:

@@ -1,4 +1,4 @@
-"""What a call changed in the project: recorded around it, and listed with the result of a walled command."""
+"""What a call changed in the project: recorded around it and with its result, and told of walled ones."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from agent.checkpoints.snapshot import THEIRS
 from agent.events import Emit, Notice
 from tools.base import ToolResult
 from tools.files.text_encoding import pluralize
+from transcripts.facts import CHANGED_KEY, GONE
 from transcripts.messages import TextBlock
 
 MAX_SHOWN_FILES = 3  # of each kind, on the person's line
 _BY_OTHERS = "by another session too"
+MAX_RECORDED_FILES = 100  # of one call
 MAX_TOLD_FILES = 8  # of all kinds; the model can look at more itself
 
 
@@ -43,18 +45,24 @@ async def checkpointed(
         changed += checkpoints.log.changes[known:]
 
 
-def with_changed_files(result: ToolResult, changes: Sequence[FileChange]) -> ToolResult:
-    """The result with the files that a command changed: for the person, and for the model if they are few."""
+def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: bool) -> ToolResult:
+    """The result with the files that a command changed: for the record, and where that is to be `told` for
+    the person, and for the model if they are few.
+    """
     found = _by_kind(changes)
     if not found:
+        return result
+    own = [(path, kind) for kind, paths in found.items() if kind != _BY_OTHERS for path in paths]
+    result = replace(result, about={**result.about, CHANGED_KEY: dict(own[:MAX_RECORDED_FILES])})
+    if not told:
         return result
     shown = ", ".join(f"{kind} {_names(names, MAX_SHOWN_FILES)}" for kind, names in found.items())
     note = str(result.human.get("note", ""))
     human = {**result.human, "note": f"{note}; {shown}" if note else shown}
     if sum(map(len, found.values())) > MAX_TOLD_FILES:
         return replace(result, human=human)
-    told = "; ".join(f"{kind} {_names(names, MAX_TOLD_FILES)}" for kind, names in found.items())
-    return replace(result, human=human, content=(*result.content, TextBlock(f"[files: {told}]")))
+    line = "; ".join(f"{kind} {_names(names, MAX_TOLD_FILES)}" for kind, names in found.items())
+    return replace(result, human=human, content=(*result.content, TextBlock(f"[files: {line}]")))
 
 
 def _by_kind(changes: Sequence[FileChange]) -> Mapping[str, list[str]]:
@@ -63,9 +71,9 @@ def _by_kind(changes: Sequence[FileChange]) -> Mapping[str, list[str]]:
     for change in changes:
         after = change.after.kind if change.after is not None else "unseen"
         if "dir" not in (change.before.kind, after):
-            kind = "new" if change.before.kind == "none" else "gone" if after == "none" else "changed"
+            kind = "new" if change.before.kind == "none" else GONE if after == "none" else "changed"
             found.setdefault(_BY_OTHERS if change.after == THEIRS else kind, []).append(change.path)
-    return {kind: found[kind] for kind in ("changed", "new", "gone", _BY_OTHERS) if kind in found}
+    return {kind: found[kind] for kind in ("changed", "new", GONE, _BY_OTHERS) if kind in found}
 
 
 def _names(names: Sequence[str], most: int) -> str:

@@ -244,15 +244,19 @@ async def _call_tool(
     asks = partial(ask_person, leaving)
     running = ToolCall(context.tool_context, ident, progress, announce, call.walled, ask_to_leave, asks)
     try:
-        if context.checkpoints is None or parsed.tool.parallel:
+        if context.checkpoints is None or (parsed.tool.parallel and not parsed.tool.acts):
             return await parsed.tool.run(parsed.arguments, running)
+        if parsed.tool.parallel:  # others act for it, and record what they change
+            known = len(context.checkpoints.log.changes)
+            result = await parsed.tool.run(parsed.arguments, running)
+            return with_changed_files(result, context.checkpoints.log.changes[known:], told=False)
         changing = any(
             each.kind == "server" or (each.kind == "run" and not only_reads(each, rules))
             for each in parsed.access
         )
         async with checkpointed(context.checkpoints, batch.emit, changing) as changed:
             result = await parsed.tool.run(parsed.arguments, running)
-        return with_changed_files(result, changed) if call.walled else result
+        return with_changed_files(result, changed, told=call.walled) if changing else result
     except ToolError as error:
         return text_result(str(error), error=True)
     except OSError as error:

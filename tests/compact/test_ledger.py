@@ -44,6 +44,30 @@ def test_what_failed_or_was_refused_changed_and_read_nothing_and_the_reason_is_n
     assert made.constraints == [("No. Never edit c.py by hand.", f"r{refused.seq}")]
 
 
+def test_what_commands_changed_counts_and_what_they_removed_is_told_as_gone():
+    world = started()
+
+    def run(**files):
+        reply = world.reply(ToolUseBlock(f"t{world.folded.last_seq}", "bash", {"command": "sh x"}))
+        paths = {path.replace("_", "."): how for path, how in files.items()}
+        world.result(reply, 0, "", about={"exit": 0, "files": paths} if files else {"exit": 0})
+
+    world.call("write", "ok", file_path="/p/made.py")
+    world.call("write", "ok", file_path="/p/unmade.py")
+    run(a_py="changed", made_py="gone", b_py="new")
+    run(c_py="gone")
+    run()
+    assert list(ledger(world).changed) == ["/p/unmade.py", "a.py", "b.py"]
+    shown = ledger_text(ledger(world), COUNT, 500).partition("\nLast commands")[0].splitlines()
+    assert shown[0] == "Files changed:" and {line.strip() for line in shown[1:]} == {
+        "/p/unmade.py", "a.py", "b.py", "made.py (gone)", "c.py (gone)"
+    }  # fmt: skip
+    world.call("write", "ok", file_path="/p/made.py")
+    assert list(ledger(world).gone) == ["c.py"] and "/p/made.py" in ledger(world).changed
+    run(**{f"f{at}_py": "new" for at in range(40)})
+    assert ledger(world).changed["f7.py"] < ledger(world).changed["a.py"] / 5
+
+
 def test_files_that_a_prompt_attached_are_read_and_stand_with_their_ids():
     world = World(judged=False)
     file = injected(f"{ATTACHED_LINE}\nFile: src/a (1).py (lines 1-9 of 80)\ndef a(): ...")

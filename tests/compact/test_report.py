@@ -233,3 +233,13 @@ def test_what_came_is_priced_as_the_model_is_that_was_asked():
     assert "came $0.001 (1,000)" in predicted_and_real_cost(world.folded, made, PriceList())
     own = PriceList({"claude-haiku-4-5": Prices(7.0)})
     assert "came $0.007 (1,000)" in predicted_and_real_cost(world.folded, made, own)
+
+
+def test_a_compaction_of_what_was_never_sent_is_charged_with_nothing():
+    world = session()
+    world.call("bash", "x" * 4_000, command="one more")
+    proposal = proposed(world, clear(world, 12))
+    made = world.add(Compacted, "budget", "auto", proposal.edits, report=proposal.report)
+    world.reply("looked", usage=Usage(cache_written=900, output=1))
+    told = predicted_and_real_cost(world.folded, made, PriceList())
+    assert told == "predicted $0.000 (0 tokens written): nothing that it changed had been sent before"

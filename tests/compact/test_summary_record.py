@@ -270,3 +270,11 @@ def test_a_reason_that_is_given_again_and_again_stands_once():
     shown = user_messages(world.situation, world.folded.entries, 4_000).splitlines()
     assert [line.partition(")")[2] for line in shown] == [" Mend it.", " Denied.", " Yes", " Yes"]
     assert shown[1].startswith("(r10, ")
+
+
+def test_a_message_of_which_every_sentence_stays_has_no_note_of_what_is_left_out():
+    world = World(CompactSettings(user_block_max_tokens=50), judged=False)
+    text = " ".join(f"Never touch file number {at} of the project." for at in range(9))
+    world.user(text)
+    world.user("Go on.")
+    assert user_messages(world.situation, world.folded.entries, 999).splitlines()[0] == f"(r1.0) {text}"

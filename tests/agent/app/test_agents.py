@@ -18,7 +18,7 @@ from tests.agent.loop.world import Memory
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.server import Server
-from transcripts.facts import Closed, Opened, Started
+from transcripts.facts import Closed, Opened, Result, Started
 from transcripts.fold import fold
 from transcripts.listing import in_tree_order, newest_session, recorded_sessions
 from transcripts.tool_kinds import visible_definition
@@ -144,6 +144,8 @@ def test_its_changes_are_taken_back_with_the_session_s_also_of_several_at_once(p
     assert changes.keys() == {"one", "two", "README.md"}
     prompts = [entry.seq for entry in run.session.folded.entries]
     assert all(prompts[0] < seq < prompts[-1] for seq in changes.values())
+    results = [fact for fact in run.session.folded.facts if isinstance(fact, Result)]
+    assert set().union(*(result.about["files"] for result in results)) == changes.keys()
 
 
 def test_its_cost_is_the_session_s_at_once_and_after_a_resume(project: Path) -> None:
