@@ -78,7 +78,7 @@ def frame_update(old: Frame, new: Frame, printed: Sequence[str], height: int) ->
         return ""
     pen = _Pen(old.cursor[0])
     kept = _alike(shown, target)
-    end = _alike_ends(shown[kept:], target[kept:])
+    end = min(_alike_ends(shown[kept:], target[kept:]), height - 1)  # a row is left to be inserted above them
     while len(target) - kept > height:  # part of it scrolls away: it is written before the rest
         several = max(height - end, 1)
         step = [*target[: kept + several], *target[len(target) - end :]]

@@ -71,7 +71,7 @@ def test_the_terminal_shows_each_frame_and_what_was_printed_above() -> None:
         stream.feed("".join(f"{line}\r\n" for line in above) + "\x1b[?7l")
         frame, printed = Frame(), []
         for _ in range(12):
-            new = random_frame(rng, height - 1, frame.rows)
+            new = random_frame(rng, height - rng.randrange(2), frame.rows)
             more = [*frame.rows[: rng.randrange(4)], *map(random_row, [rng] * rng.choice((0, 0, 1, 3, 25)))]
             more = [row for row in more if painted_width(row) < COLUMNS] if rng.random() < 0.5 else []
             stream.feed(frame_update(frame, new, more, height))
@@ -83,6 +83,17 @@ def test_the_terminal_shows_each_frame_and_what_was_printed_above() -> None:
             assert (
                 screen.display[screen.cursor.y + below].rstrip() == wanted.display[wanted.cursor.y].rstrip()
             )
+
+
+def test_a_frame_that_fills_the_screen_stays_whole_below_what_is_printed() -> None:
+    for height in (5, 8, 10):
+        frame = Frame(tuple(f"row number {at}" for at in range(height)), (2, 0))
+        for count in (1, 2, height, 30):
+            screen = fed(frame.rows, height, [])
+            screen.cursor.y, screen.cursor.x = 2, 0
+            printed = [f"printed {at}" for at in range(count)]
+            pyte.Stream(screen).feed(frame_update(frame, frame, printed, height))
+            assert lines_of(screen) == lines_of(fed([*printed, *frame.rows], height, [])), (height, count)
 
 
 def test_nothing_is_written_where_nothing_changed() -> None:
