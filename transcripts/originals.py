@@ -71,7 +71,8 @@ class Originals:
         if not is_recorded:  # as before the first prompt
             found += search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
         if home is not None and (is_recorded or scope == "project"):
-            sids = recorded_sids(home) if scope == "project" else (self.sid,)
+            every = recorded_sids(home) if scope == "project" else (self.sid,)
+            sids = sorted(every, key=lambda sid: sid != self.sid)  # of copies the own one counts
             found += search_records(home, words, sids, limit).found
         return make_hits(found[:limit], self.sid, self.project)
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
-from itertools import accumulate, chain, groupby, islice
+from itertools import accumulate, chain, groupby, islice, takewhile
 from operator import itemgetter
 from pathlib import Path
 from threading import Event, Thread
@@ -62,6 +62,7 @@ SLICE_S = 0.2  # that the index is held for at once while it is brought up to da
 UPDATE_S = 2.0  # that a search spends on what was appended since the last one; the rest is not found yet
 
 Weights = Mapping[QueryTerm, float]
+Scores = Mapping[Place, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +105,10 @@ def search_records(
         with open_index(home) as index:
             unread = index.update(sids, time.monotonic() + update_s)
             scores, weights = _rank(index, terms, sids)
-            best = nlargest(max(limit, MAX_READ_FACTS), scores, key=scores.__getitem__)
-            scored = [(scores[place], place.sid, fact) for place in best for fact in _fact_at(home, place)]
+            best = _distinct(home, scores, sids, max(limit, MAX_READ_FACTS))
+            scored = [(scores[place], place.sid, fact) for place, fact in best]
             judged = _judged(scored, weights, home / OUTPUTS_FOLDER, limit)
-            at = {(place.sid, place.seq): place for place in best}
+            at = {(place.sid, place.seq): place for place, _ in best}
             results = [_with_origin(index, home, one, at[one.sid, one.fact.seq]) for one in judged]
     except IndexUnavailable:
         return _search_without_index(home, query, sids, limit)
@@ -124,8 +125,7 @@ def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], lim
     judged = _judged((each for each in scored if each[0]), weights, outputs, limit)
     made = []
     for one in judged:
-        before = (each for each in openings if each.seq < one.fact.seq)
-        opened = max(before, key=lambda each: each.seq, default=None)
+        opened = next((each for each in reversed(openings) if each.seq < one.fact.seq), None)
         reply = by_seq.get(one.fact.of) if isinstance(one.fact, Result) else None
         made.append(_with_call(one, reply, opened))
     return tuple(made)
@@ -272,6 +272,17 @@ def _session_scores(
         for file, count in Counter(map(index.file_of, ids)).items():
             scores[file] += weights[term] * count / (count + BM25_K1)
     return scores
+
+
+def _distinct(home: Path, scores: Scores, sids: Sequence[str], most: int) -> list[tuple[Place, Fact]]:
+    """The facts that fit best; of one that a session and its copies share, that of the first of `sids`."""
+    order, best = {sid: at for at, sid in enumerate(sids)}, list[tuple[Place, Fact]]()
+    for place in takewhile(lambda _: len(best) < most, sorted(scores, key=lambda each: -scores[each])):
+        for fact in _fact_at(home, place):
+            at = next((at for at, (_, known) in enumerate(best) if known == fact), len(best))
+            if at == len(best) or order[place.sid] < order[best[at][0].sid]:
+                best[at : at + 1] = [(place, fact)]
+    return best
 
 
 def _fact_at(home: Path, place: Place) -> Iterator[Fact]:

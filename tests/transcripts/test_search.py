@@ -169,6 +169,16 @@ def test_a_search_keeps_to_its_sessions(project: Path) -> None:
     assert found(project, "bikeshed", "none") == found(project, "zebra") == found(project, "...") == []
 
 
+@pytest.mark.parametrize("sids", ["abcdefgh", "hgfedcba"])
+def test_what_copies_of_a_session_share_is_found_once_in_the_first_that_is_named(project, sids) -> None:
+    for sid in "cdefgh":
+        write(project, sid, *FIRST, User(6, NOON + 90, (TextBlock(f"The backoff of {sid} is random."),)))
+    found = search_records(project, "random backoff jitter", list(sids), 12).found
+    assert len({(one.fact.seq, one.fact.ts, one.text) for one in found}) == len(found) == 11
+    first = next(sid for sid in sids if sid != "b")
+    assert {one.sid for one in found if one.fact.seq in (2, 3)} == {first}
+
+
 def test_a_turn_is_found_by_the_words_of_its_neighbours(project: Path) -> None:
     assert set(found(project, "colour")) == {"b1", "b2"}
     answer = search_records(project, "colour", ["b"], 5, 60).found[1]
