@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
+from typing import Literal
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.layout import BufferControl
+from prompt_toolkit.layout import BufferControl, UIContent
 from wcwidth import iter_graphemes
 
 from .terminal_text import CODE_TAB_CELLS, RenderContext, cell_width, escape_prose, longest_end
@@ -31,15 +33,13 @@ class InputDrawing:
 
     def draw(self, ctx: RenderContext, max_rows: int) -> tuple[list[str], tuple[int, int]]:
         """At most so many rows, and where in them the cursor is: (row, column)."""
-        margin = len(INPUT_PROMPT)
-        room = max(ctx.columns - margin, 2)
+        margin, room = len(INPUT_PROMPT), _input_room(ctx.columns)
         content = self._control.create_content(room, max_rows, preview_search=True)
         rows: list[str] = []
         cursor = (0, 0)
         for at in range(content.line_count):
             fragments = content.get_line(at)
-            line = "".join(piece[1] for piece in fragments)
-            spans = row_spans(line, room)
+            line, spans = _rows_of(content, at, room)
             if at == content.cursor_position.y:
                 row, column = place_in_rows(line, spans, content.cursor_position.x)
                 cursor = (len(rows) + row, column)
@@ -51,11 +51,53 @@ class InputDrawing:
         return shown, (cursor[0] - self._first, cursor[1] + margin)
 
 
+def move_by_row(control: BufferControl, columns: int, by: Literal[-1, 1]) -> bool:
+    """Move the cursor one row of the drawn input up or down, as near to its column as can be.
+
+    False at the first and the last row. What the cursor keeps to are cells, not characters.
+    """
+    room, buffer = _input_room(columns), control.buffer
+    content = control.create_content(room, 1)
+    at = content.cursor_position.y
+    line, spans = _rows_of(content, at, room)
+    row, column = place_in_rows(line, spans, content.cursor_position.x)
+    column = column if buffer.preferred_column is None else buffer.preferred_column
+    if 0 <= row + by < len(spans):
+        row += by
+    elif 0 <= at + by < content.line_count:
+        at += by
+        line, spans = _rows_of(content, at, room)
+        row = 0 if by > 0 else len(spans) - 1
+    else:
+        return False
+    begin, end = spans[row]
+    pieces = [*iter_graphemes(line[begin:end])]  # the cursor stands on one: behind the text is a blank
+    place = begin + sum(map(len, _fitting(pieces[:-1], column)))
+    processed = control._last_get_processed_line
+    assert processed is not None
+    place = processed(at).display_to_source(place)
+    buffer.cursor_position = buffer.document.translate_row_col_to_index(at, place)
+    buffer.preferred_column = column
+    return True
+
+
+def _input_room(columns: int) -> int:
+    """The cells of a row of the input behind its margin."""
+    return max(columns - len(INPUT_PROMPT), 2)
+
+
+def _rows_of(content: UIContent, at: int, room: int) -> tuple[str, list[tuple[int, int]]]:
+    """A line of the buffer as it is drawn, with a blank behind it, and its rows in it."""
+    line = "".join(piece[1] for piece in content.get_line(at))
+    return line, row_spans(line, room)
+
+
 def draw_one_row(buffer: Buffer, label: str, ctx: RenderContext) -> tuple[str, int]:
     """The text of a buffer behind a label, as much before the cursor as fits; and the cursor's column."""
     room = max(ctx.columns - cell_width(label) - 1, 1)
     before = longest_end(_shown(buffer.document.text_before_cursor), room)
-    after = "".join(_fitting(_shown(buffer.document.text_after_cursor), room - cell_width(before)))
+    rest = iter_graphemes(_shown(buffer.document.text_after_cursor))
+    after = "".join(_fitting(rest, room - cell_width(before)))
     return ctx.paint("prompt", label) + before + after, cell_width(label) + cell_width(before)
 
 
@@ -63,14 +105,15 @@ def _shown(text: str) -> str:
     return escape_prose(" ".join(text.split("\n")).expandtabs(CODE_TAB_CELLS))
 
 
-def _fitting(text: str, room: int) -> list[str]:
-    pieces = []
-    for piece in iter_graphemes(text):
+def _fitting(pieces: Iterable[str], room: int) -> list[str]:
+    """The first of the pieces, as many as fit into so many cells."""
+    fitting = []
+    for piece in pieces:
         room -= cell_width(piece)
         if room < 0:
             break
-        pieces.append(piece)
-    return pieces
+        fitting.append(piece)
+    return fitting
 
 
 @lru_cache(maxsize=2048)

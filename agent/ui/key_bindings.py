@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.filters import (
@@ -20,10 +21,12 @@ from prompt_toolkit.filters import (
 )
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import BufferControl
 
 from tools.files.text_encoding import pluralize
 
 from .approval import full_question
+from .input_drawing import move_by_row
 from .input_editor import EXIT_WORDS, delete_grapheme, move_by_grapheme
 from .keyboard import FOCUS_IN, FOCUS_OUT
 from .picker import add_picker_keys
@@ -83,6 +86,7 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
     taking = writing & ~is_searching & ~vi_navigation_mode & ~vi_selection_mode
     bind("image", taking, lambda: _take_clipboard(state))
     bindings.add("up", filter=writing & ~is_searching)(lambda event: _up(state))
+    bindings.add("down", filter=writing & ~is_searching)(lambda event: _down(state))
     bind("newline", writing, lambda: editor.buffer.insert_text("\n"))
     bind("complete", writing, lambda: editor.complete(state.command_names()))
     bind("stash", writing & ~is_searching, lambda: _stash(state))
@@ -340,12 +344,32 @@ def _stash(state: ReplState) -> None:
 
 
 def _up(state: ReplState) -> None:
-    """Up: go up in the text, or back in the history; on an empty line take the newest queued one back."""
-    if state.editor.buffer.text or not state.queue.queued:
-        state.editor.buffer.auto_up()
-    else:
-        state.editor.put_back(state.queue.queued.pop().text)
+    """Up: go up by a row; from the first take the newest queued one back, else go back in the history.
+
+    A queued command stays where something is written: among its lines it would be words of a prompt.
+    """
+    buffer, queued = state.editor.buffer, state.queue.queued
+    if _moves_by_row(state, -1):
+        return
+    if queued and buffer.complete_state is None and not (buffer.text and queued[-1].is_command):
+        state.editor.put_back(queued.pop().text)
         state.refresh()
+    else:
+        buffer.auto_up()
+
+
+def _down(state: ReplState) -> None:
+    """Down: go down by a row, from the last one forward in the history."""
+    if not _moves_by_row(state, 1):
+        state.editor.buffer.auto_down()
+
+
+def _moves_by_row(state: ReplState, by: Literal[-1, 1]) -> bool:
+    """Move by a row within what is written; False at its edge, and where completions are moved through."""
+    control = get_app().layout.current_control
+    if not isinstance(control, BufferControl) or control.buffer.complete_state is not None:
+        return False
+    return move_by_row(control, state.terminal.size().columns, by)
 
 
 def _print_question(state: ReplState) -> None:

@@ -95,6 +95,29 @@ def test_lines_typed_during_a_turn_wait_are_shown_and_follow_in_order(terminal):
     assert order == sorted(order)
 
 
+def test_up_and_down_move_by_rows_before_they_leave_what_is_written(tmp_path):
+    rows = "❯ say one two three fo\n  ur five six seven ei\n  ght nine ten\n"
+    up, down = "\x1b[A", "\x1b[B"
+    with PtyTerminal(tmp_path, (22, 24)) as terminal:
+        terminal.sees("23%").type("say before\r").logged("before").type(rows[2:-1].replace("\n  ", ""))
+        terminal.sees(rows).type(f"{up * 3}").sees("❯ say before\n").type(down).sees(rows)
+        terminal.type(f"{up}1").sees("1seven e\n").type(f"{up}2").sees("t2hree f\n").type(f"{down}3{down}4\r")
+        terminal.logged("prompt 'say one two t2hree four five six 13seven eight nine ten4'")
+
+
+def test_rows_of_wide_characters_and_short_ones_keep_the_column(tmp_path):
+    up, down = "\x1b[A", "\x1b[B"
+    with PtyTerminal(tmp_path, (22, 24)) as terminal:
+        text = f"{'日本' * 6}\nx\n{'a' * 15}"
+        terminal.sees("23%").type(f"{text}{up * 3}1{down * 3}2\r")
+        terminal.logged("prompt '日本日本日本日1本日本日本\\nx\\naaaaaaaaaaaaaaa2'")
+
+
+def test_up_takes_a_queued_line_back_before_what_is_written(terminal):
+    terminal.type("wait\r").sees("Ctrl-C to interrupt").type("say frist\r").sees("1 queued").type("and more")
+    terminal.sees("❯ and more\n").type("\x1b[A").misses("queued").sees("❯ say frist\n  and more\n")
+
+
 def test_up_takes_a_queued_line_back_for_editing(terminal):
     terminal.type("wait\r").sees("Ctrl-C to interrupt").type("say frist\r").sees("1 queued").type("\x1b[A")
     terminal.misses("queued").type("\x15say fixed\r").sees("1 queued").open_gate().logged(
@@ -134,7 +157,7 @@ def test_esc_esc_on_an_empty_line_rewinds_and_on_text_clears(terminal):
 
 def test_shift_tab_cycles_the_permission_mode(terminal):
     terminal.type("\x1b[Z").sees("accepts edits").type("\x1b[Z").sees("denies what is not").type("\x1b[Z")
-    terminal.sees("asks first")
+    terminal.sees("23%")
 
 
 def test_ctrl_o_shows_whole_outputs(terminal):
