@@ -36,6 +36,7 @@ class SpawnResult:
     stops: bool = False  # the person wants the calling turn to end too
     whole: str = ""  # the whole text, for people
     left: str = ""  # one line about the commands that it left running
+    said: tuple[tuple[str, str], ...] = ()  # the person to its calls: (which one, words)
 
 
 def report_text(ended: SpawnResult) -> str:

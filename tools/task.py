@@ -6,6 +6,7 @@ from pydantic import Field
 
 from tools.parameters import Arguments
 from tools.spawning import SpawnRequest, SpawnResult, report_text, spawn_figures
+from transcripts.facts import about_said
 
 from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
@@ -49,7 +50,7 @@ def task_result(ended: SpawnResult) -> ToolResult:
         report_text(ended),
         error=bool(ended.error) and not ended.text,
         human={"text": ended.whole or ended.text if ended.session else "", "note": spawn_figures(ended)},
-        about={"session": ended.session},
+        about={"session": ended.session, **about_said(*ended.said)},
         ends_turn=ended.stops,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,15 @@ from agent.loop.turn import run_turn
 from agent.session.environment_context import environment_context
 from agent.session.repository import copy_for_agent
 from agent.session.session import Session, text_of_reply
+from compact.clearing import call_label
 from compact.prices import Spending
 from compact.tokens import TokenCounter
 from tools.files.text_encoding import pluralize
 from tools.processes.jobs import BackgroundJob, command_runner
 from tools.spawning import SpawnRequest, SpawnResult
+from transcripts.entries import Exchange
 from transcripts.facts import Fact, Reply, Result, User
+from transcripts.fold import Folded
 from transcripts.load import read_record
 from transcripts.messages import Block, TextBlock, Usage
 from transcripts.record_errors import StoreError
@@ -219,7 +222,15 @@ class NestedRun:
             stops=agent.stops,
             whole=whole,
             left=f"in the background goes on, started by it: {left}" if left else "",
+            said=tuple(_said_to(self.session.folded, agent.label, self.since)),
         )
+
+
+def _said_to(folded: Folded, label: str, since: int) -> Iterator[tuple[str, str]]:
+    """(call, words) of what the person said to the calls of an agent after fact `since`."""
+    for exchange in (entry for entry in folded.entries if isinstance(entry, Exchange) and entry.seq > since):
+        for index, result in exchange.results.items():
+            yield from ((f"{label}: {call_label(exchange.uses[index])}", words) for _, words in result.said)
 
 
 def undelivered_reports(session: Session, home: Path, counter: TokenCounter) -> list[str]:
