@@ -70,7 +70,7 @@ class GrepArguments(SearchArguments):
         if kind and not known.get("glob"):
             known["glob"] = _TYPE_GLOBS.get(str(kind), f"*.{kind}")
         if str(given.get("multiline")).lower() == "true":
-            known["pattern"] = f"(?s:{known.get('pattern', '')})"
+            known["pattern"] = f"(?s){known.get('pattern', '')}"
         return {"context": max(around, key=_as_number), **known} if around else known
 
 

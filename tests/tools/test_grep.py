@@ -101,6 +101,36 @@ def test_a_pattern_may_span_lines_and_look_around(searched: BashSession) -> None
     assert found(searched, "-needle|-x|needle", path="café.txt") == ["café.txt"]
 
 
+def test_the_ways_of_ripgrep_to_write_a_pattern_are_known(project: BashSession) -> None:
+    hide_ripgrep(project)
+    (project.folder / "w.txt").write_text("Needles\nneedle\nna\u00efve caf\u00e9\na[0]\n", encoding="utf-8")
+    lines = {  # and the line that they find
+        2: r"(?i)NEEDLE$ x(?i)Y|NEEDLE$ (?x)needle$#(end \<needle$ ^[[:alpha:]]{6}$ (?<w>needle)$"
+        r" ^[^[:upper:][:space:]]{6}$ ^\p{Ll}{6}$ ^[\p{Lu}\p{Ll}]{6}$ \u{6e}eedle$ n(?-i)eedle$",
+        3: r"na\x{ef}ve na[\x{e9}-\x{ef}]ve (?:n(?i)A.VE|X).caf\x{e9} (?:n(?i)X|A.VE|e).c [^\PL[:ascii:]]",
+        4: r"[[] \]\s*\z [[:punct:]]0 \PL$ [\P{L}]\pN",
+    }
+    for number, patterns in lines.items():
+        for pattern in patterns.split():
+            for multiline in (False, True)[: 1 + ("(?" in pattern)]:
+                shown = found(project, pattern, path="w.txt", output_mode="content", multiline=multiline)
+                assert [line[:8] for line in shown] == [f"w.txt:{number}:"], (pattern, shown)
+
+
+@pytest.mark.parametrize("pattern", [r"\p{Greek}", "[a&&b]", "[a[b-d]]", "[[:^upper:]]", "[a--b]"])
+def test_what_only_ripgrep_knows_is_said_where_it_is_not_there(project: BashSession, pattern: str) -> None:
+    hide_ripgrep(project)
+    with pytest.raises(ToolError, match="is for ripgrep alone, which is not installed"):
+        found(project, pattern)
+
+
+def test_a_stray_byte_does_not_hide_the_letters_around_it(searched: BashSession) -> None:
+    word = "\u043f\u0440\u0438\u0432\u0435\u0442"
+    (searched.folder / "w.txt").write_bytes(f"{word}\n".encode() + b"\xff need\n")
+    for pattern, line in (("[\u0430-\u044f]+", f"1:{word}"), ("need", "2:\ufffd need")):
+        assert found(searched, pattern, path="w.txt", output_mode="content") == [f"w.txt:{line}"]
+
+
 def test_what_is_not_found_says_where_was_looked(searched: BashSession) -> None:
     assert found(searched, "nowhere", glob="*.py") == ["No matches found in 1 file."]
     assert "No file fits *.rs" in found(searched, "x", glob="*.rs")[0]
@@ -260,7 +290,7 @@ def test_other_names_of_options_are_understood_or_named() -> None:
     assert read(**{"-A": 2, "-B": "10"}).context == 10
     assert read(**{"-i": "true"}).ignore_case and read(ignore_case=True).ignore_case
     assert read(type="rust").glob == "*.rs" and read(type="go", glob="x*").glob == "x*"
-    assert (read(include="*.c").glob, read(multiline=True).pattern) == ("*.c", "(?s:x)")
+    assert (read(include="*.c").glob, read(multiline=True).pattern) == ("*.c", "(?s)x")
     with pytest.raises(ToolError, match=r"Its parameters are: pattern \(required\), .* -i, context"):
         read(kind="py")
 

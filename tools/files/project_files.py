@@ -19,6 +19,7 @@ from pathlib import Path
 from tools.truncate import is_plain
 from transcripts.disk import opened_fd
 
+from .regex_search import NAMED_SETS
 from .text_encoding import word_set
 
 MAX_LISTED_FILES = 50_000
@@ -38,11 +39,6 @@ _SET_MEMBER = r"(?>\[:[^\]]{0,30}:\]|(?:\\.|[^\\\]])(?:-(?:\\.|[^\\\]]))?)"  # `
 _GLOB_PART = re.compile(  # stars, a set of characters, `?`, or one character, maybe behind a backslash
     rf"(?s:(\*+)|\[([!^]?)(\](?:-(?:\\.|[^\\\]]))?(?:{_SET_MEMBER})*|(?:{_SET_MEMBER})+)\]|(\?)|\\(.)|(.))"
 )
-_NAMED_SETS = {
-    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": r"\ \t", "cntrl": r"\x00-\x1f\x7f", "digit": "0-9",
-    "graph": "!-~", "lower": "a-z", "print": r"\ -~", "punct": r"!-/:-@\[-`{-~", "space": r"\s",
-    "upper": "A-Z", "xdigit": "0-9A-Fa-f",
-}  # fmt: skip
 _NOTHING = "(?!)"  # fits no name
 
 
@@ -213,9 +209,9 @@ def _char_set(negated: bool, members: str) -> str:
     kinds = ""
     for found in re.finditer(r"(?s:\[:([^\]]{0,30}):\]|(\\?.)(?:-(\\?.))?)", members):
         name, first, last = found[1], (found[2] or "")[-1:], (found[3] or "")[-1:]
-        if name is not None and name not in _NAMED_SETS:
+        if name is not None and name not in NAMED_SETS:
             return _NOTHING
-        kinds += _NAMED_SETS[name] if name else re.escape(first)
+        kinds += NAMED_SETS[name] if name else re.escape(first)
         if first < last:  # of a range that runs backwards git takes the first alone
             kinds += f"-{re.escape(last)}"
     return f"[{'^' if negated else ''}{kinds}]"

@@ -274,7 +274,7 @@ def _python(request: SearchRequest, names: str) -> list[str]:
     }
     flags = "".join(flag for flag, is_set in wanted.items() if is_set)
     script = str(Path(__file__).with_name("regex_search.py"))
-    argv = [sys.executable, "-I", "-S", "-X", "utf8", script]
+    argv = [sys.executable, "-I", "-S", "-W", "ignore", "-X", "utf8", script]
     return [*argv, names, request.pattern, flags, str(request.context)]
 
 
