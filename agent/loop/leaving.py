@@ -13,6 +13,7 @@ from agent.permissions.rule_syntax import OPENING, REACHING, Rule, parse_rules
 from agent.permissions.rules import may_leave
 from agent.ports import Deny, PermissionQuestion
 from tools.network.network_hosts import host_name
+from tools.sandbox.guarded_paths import steers_git, worktree_places
 from tools.sandbox.wall import LeaveDecision, WallProfile, WallRefusal, short_path
 
 from .call_permission import ParsedCall, grant_always
@@ -23,14 +24,19 @@ WHY = "It ran in part: yes runs it again"
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What the wall would let through: to "write" or "read" the path `target`, or to "reach" the host."""
+    """What the wall would let through: to "write" or "read" the path `target`, or to "reach" the host.
+
+    `parts` are paths in the target, where it is only those.
+    """
 
     action: str
     target: str
+    parts: tuple[str, ...] = ()
 
     def shown(self, folder: str) -> str:
         """In a few words, for a person who works in the project `folder`."""
-        return f"{self.action} {short_path(self.target, folder)}"
+        parts = ", ".join(part.removeprefix(f"{self.target}/") for part in self.parts)
+        return f"{self.action} {short_path(self.target, folder)}{f' ({parts})' if parts else ''}"
 
 
 @dataclass(slots=True)
@@ -112,7 +118,7 @@ class Leaving:
         store = self.context.permissions
         shown = passage.shown(str(self.context.tool_context.folder))
         try:
-            store.let_through(passage.action, passage.target)
+            store.let_through(passage.action, *(passage.parts or (passage.target,)))
         except (AgentError, OSError) as error:
             self.emit(Notice(f"{shown}: for this session only, as it cannot be kept: {error}", "warning"))
         else:
@@ -135,8 +141,9 @@ def opening_rule(line: str) -> Rule | None:
 def passage_for(refusal: WallRefusal, profile: WallProfile, home: Path) -> Passage | None:
     """What would have to be let through so that this is not refused again; None where that is too much.
 
-    To write a file its folder is needed. Never let through are a home, what lies directly below the root, our
-    records, and files that grant rights later.
+    To write a file its folder is needed, for a commit in a worktree what commits write of the repository.
+    Never let through are a home, what lies directly below the root, our records, and files that grant rights
+    later.
     """
     target = Path(refusal.target)
     if refusal.action == "reach":
@@ -146,6 +153,12 @@ def passage_for(refusal: WallRefusal, profile: WallProfile, home: Path) -> Passa
     if refusal.action == "read":
         place = next((place for place in profile.hidden if target.is_relative_to(place)), None)
         return None if place is None or _is_too_much(place, home) else Passage("read", str(place))
+    if steers_git(str(target)):
+        return None
+    parts = worktree_places(str(profile.folder))
+    if any(target.is_relative_to(part) for part in parts):
+        shared = str(Path(parts[0]).parent)
+        return None if _is_too_much(Path(shared), home) else Passage("write", shared, tuple(parts))
     there = next(place for place in (target, *target.parents) if place.exists())
     folder = there if there.is_dir() else there.parent
     place = there if _is_too_much(folder, home) else folder

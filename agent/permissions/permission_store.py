@@ -84,14 +84,14 @@ class PermissionStore:
         deny = tuple(each for each in self.rules.deny if each is not rule)
         self.rules = replace(self.rules, allow=allow, deny=deny)
 
-    def let_through(self, action: str, place: str) -> None:
-        """Let walled commands "write" or "read" a place, permanently in this project.
+    def let_through(self, action: str, *places: str) -> None:
+        """Let walled commands "write" or "read" places, permanently in this project.
 
         Raises as `store_rule`, after letting it through for this session.
         """
-        self.sandbox = with_entries(self.sandbox, {action: (place,)})
+        self.sandbox = with_entries(self.sandbox, {action: places})
         if self.path is not None:
-            change_places(self.path, action, add=(place,))
+            change_places(self.path, action, add=places)
 
     def close_again(self, place: str) -> bool:
         """Let a place through no longer; whether it was let through. Raises as `store_rule`."""

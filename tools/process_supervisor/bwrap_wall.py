@@ -21,6 +21,8 @@ from .walled_mounts import (
     MAX_SHARED_BYTES,
     MAX_TEMPORARY_BYTES,
     inside,
+    shown_places,
+    usual_variables,
     ways_to,
 )
 
@@ -46,7 +48,7 @@ def exec_bwrap(profile: dict[str, Any], end: socket.socket, writer: int, hello: 
     secret = os.path.join(profile["private"], _SECRET_FILE)
     if not os.path.exists(secret):
         os.close(os.open(secret, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
-    environ = {"TMPDIR": "/tmp", **private_caches(profile["caches"], [])}
+    environ = {**usual_variables(profile), **private_caches(profile["caches"], [])}
     given = json.dumps({"hello": hello, "proxy": profile["proxy"], "environ": environ})
     python = [
         sys.executable,
@@ -94,8 +96,10 @@ def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
     needed = (profile["private"], _PACKAGE)
     shown = [word for place in needed for word in ("--ro-bind", place, place)]
     places = sorted({profile["scratch"], profile["folder"], *profile["writable"]})
-    for place in filter(os.path.exists, places):
-        shown += [project if place == profile["folder"] else "--bind", place, place]
+    as_they_are = shown_places(profile)
+    for place in filter(os.path.exists, sorted({*places, *as_they_are})):
+        bind = "--ro-bind" if place in as_they_are else "--bind"
+        shown += [project if place == profile["folder"] else bind, place, place]
     if profile["proxy"]:
         shown += ["--ro-bind", profile["proxy"], profile["proxy"]]
     hidden = [path for path in profile["hidden"] if os.path.lexists(path)]

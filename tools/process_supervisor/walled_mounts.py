@@ -58,11 +58,17 @@ def build_tree(profile: dict[str, Any]) -> dict[str, str]:
     _mount_devices(devices)
     _mount_proc()
     os.chdir("/")
-    return {"TMPDIR": "/tmp", **private_caches(profile["caches"], [*profile["views"]])}
+    return {**usual_variables(profile), **private_caches(profile["caches"], [*profile["views"]])}
+
+
+def usual_variables(profile: dict[str, Any]) -> dict[str, str]:
+    """What commands are told of the tree; git would not look for its folder beyond the project's mount."""
+    found = {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"} if profile["shown"] else {}
+    return {"TMPDIR": "/tmp", **found}
 
 
 def _take_places(profile: dict[str, Any]) -> dict[str, int]:
-    """The project, what else is writable and our private folder, as they are now."""
+    """The project, what else is writable, git folders to be shown and our private folder, as they are now."""
     folder, private = profile["folder"], profile["private"]
     paths = {folder, profile["scratch"], *profile["writable"]}
     if "/" in paths:
@@ -70,9 +76,19 @@ def _take_places(profile: dict[str, Any]) -> dict[str, int]:
     places = {path: clone_mount(path) for path in paths if os.path.isdir(path) or os.path.isfile(path)}
     places[private] = clone_mount(private, recursive=False)  # without the stage, which is mounted in it
     set_mount(places[private], READ_ONLY)
+    for path in shown_places(profile):
+        places[path] = clone_mount(path)
+        set_mount(places[path], READ_ONLY)
     if not profile["project_writable"]:
         set_mount(places[folder], READ_ONLY)
     return places
+
+
+def shown_places(profile: dict[str, Any]) -> list[str]:
+    """The git folders to be shown as they are, but for those in what is writable."""
+    writable = [profile["folder"], *profile["writable"]]
+    shown = [path for path in profile["shown"] if os.path.isdir(path)]
+    return [path for path in shown if not any(inside(path, place) for place in writable)]
 
 
 def _make_shells(paths: list[str], places: Iterable[str]) -> dict[str, str]:

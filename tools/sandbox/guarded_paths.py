@@ -168,6 +168,28 @@ def git_folders(folder: str) -> tuple[str, str, str] | None:
     return (own, shared, os.path.realpath(top)) if whole else None
 
 
+def worktree_places(folder: str) -> list[str]:
+    """What a commit in a worktree writes outside of it: of the git folder that it shares only what holds no
+    program and no settings. None where the folder is in no worktree.
+    """
+    own, shared, _ = git_folders(folder) or ("", "", "")
+    if not own.startswith(f"{shared}/worktrees/"):
+        return []
+    parts = (os.path.join(shared, name) for name in ("objects", "refs", "logs"))
+    return [*(path for path in parts if os.path.isdir(path) and os.path.realpath(path) == path), own]
+
+
+def steers_git(path: str) -> bool:
+    """Whether git goes by a file of this path, which need not be there, or by the one that it locks."""
+    path = path.removesuffix(".lock")
+    for place in map(str, Path(path).parents):
+        name = os.path.relpath(path, place)
+        steering = any(name == each or name.startswith(f"{each}/") for each in _GIT_STEERING)
+        if steering and (_is_git_folder(place) or os.path.exists(os.path.join(place, "commondir"))):
+            return True
+    return False
+
+
 def _line_of(path: str) -> str:
     text = os.fsdecode(beginning(path)).strip()
     return "" if "\0" in text else text

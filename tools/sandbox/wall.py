@@ -33,6 +33,7 @@ class WallProfile:
     """What walled commands of a session may touch. All paths are real; those that do not exist are left out.
 
     folder         the project
+    shown          git folders of its repository, as they are, where commands had a private layer otherwise
     writable       besides the project and the private TMPDIR: what the person allowed
     read_only      within what is writable: hooks, configuration, whatever runs or grants rights later
     hidden         not to be read either: secrets, other homes
@@ -43,6 +44,7 @@ class WallProfile:
     """
 
     folder: Path
+    shown: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     read_only: tuple[Path, ...] = ()
     hidden: tuple[Path, ...] = ()

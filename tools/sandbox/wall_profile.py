@@ -13,7 +13,7 @@ from pathlib import Path
 
 from transcripts.record_files import RECORD_FOLDERS
 
-from .guarded_paths import guarded_elsewhere, guarded_in_project, secrets_of_home
+from .guarded_paths import git_folders, guarded_elsewhere, guarded_in_project, secrets_of_home
 from .wall import WallProfile
 
 _SYSTEM_SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers.d")
@@ -33,6 +33,7 @@ _CACHE_FOLDERS = [
     ".pub-cache",
     ".local/share/pnpm",
 ]
+_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # in which commands have a layer of their own
 # In /run where all programs of the system are found through it: NixOS, Guix.
 _SYSTEM_PROGRAMS = ("current-system", "booted-system", "opengl-driver", "wrappers")
 _FOLDERS_OF_HOMES = ("home", "homes", "Users", "users")
@@ -60,14 +61,31 @@ def wall_profile(
     named = (environ.get(name, "") for name in ("XDG_CACHE_HOME", "CARGO_HOME", "GOPATH"))
     caches += [path for path in named if path and not Path(path).is_relative_to(folder)]
     records = {folder / name for name in RECORD_FOLDERS} | ({outputs} if outputs else set())
+    layered = _real(caches)
     return WallProfile(
         folder=folder,
+        shown=_git_below(folder, (*_TEMPORARY, *layered), _real(hidden)),
         writable=tuple(written),
         read_only=tuple(map(Path, dict.fromkeys([*fixed, *_guarded_in(written)]))),
         hidden=_real(hidden),
         records=tuple(sorted(path for path in records if path.is_dir())),
-        caches=_real(caches),
+        caches=layered,
         cache_layers=own[1] / "cache_layers" / project_key(folder),
+    )
+
+
+def _git_below(folder: Path, layered: Iterable[Path], hidden: Sequence[Path]) -> tuple[Path, ...]:
+    """The git folders of a project's repository that lie where commands write to layers of their own.
+
+    What a file `.git` names does not show what is hidden.
+    """
+    found = {Path(path) for path in (git_folders(str(folder)) or ())[:2]}
+    return tuple(
+        path
+        for path in sorted(found)
+        if not path.is_relative_to(folder)
+        and any(path.is_relative_to(place) for place in layered)
+        and not any(path.is_relative_to(place) or place.is_relative_to(path) for place in hidden)
     )
 
 

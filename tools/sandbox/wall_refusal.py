@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from .guarded_paths import git_folders
 from .wall import WallProfile, WallRefusal
 
 MAX_SCANNED_CHARS = 64_000  # of an output, from its end
@@ -33,6 +34,7 @@ _REFUSED = re.compile(
 )
 _MOVED = re.compile(r"cross-device|busy|EXDEV|EBUSY|error (?:18|16)\)", re.IGNORECASE)
 _REDIRECTION = re.compile(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # a shell about its own `>`
+_PATHLESS_OF_GIT = re.compile(r"\berror: unable to create temporary file:")
 _QUOTED_NAME = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^\u2019\n]+)\u2019")
 _BARE = re.compile(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
 _PLACE_ON_THE_WEB = re.compile(r"\b(?!unix|file)[a-z][a-z\d+.-]*://[^\s'\"]*", re.IGNORECASE)  # none of files
@@ -107,8 +109,10 @@ def forbidden_action(profile: WallProfile, path: Path, private: Path | None = No
     if _is_within(path, profile.read_only):
         return "write"
     own = (profile.folder,) if profile.project_writable else ()
-    writable = (*own, *profile.writable, *profile.caches, *([private] if private else []))
-    return None if _is_within(path, (*writable, *_KERNEL_PLACES)) else "write"
+    if _is_within(path, (*own, *profile.writable)):
+        return None
+    layers = (*profile.caches, *([private] if private else []), *_KERNEL_PLACES)
+    return None if _is_within(path, layers) and not _is_within(path, profile.shown) else "write"
 
 
 def _is_within(path: Path, places: Sequence[Path]) -> bool:
@@ -118,7 +122,7 @@ def _is_within(path: Path, places: Sequence[Path]) -> bool:
 def _refused_path(run: WalledRun, lines: Sequence[str]) -> WallRefusal | None:
     found = [at for at, line in enumerate(lines) if _REFUSED.search(line)]
     for at in found[:MAX_MESSAGES]:
-        for name in _named_paths(lines, at):
+        for name in (*_objects_of_git(lines[at], run.cwd), *_named_paths(lines, at)):
             path = _real_path(name, run.cwd)
             action = _refused_action(run, path, lines[at]) if path is not None else None
             if path is not None and action is not None:
@@ -129,6 +133,12 @@ def _refused_path(run: WalledRun, lines: Sequence[str]) -> WallRefusal | None:
                 folder = str(run.profile.folder)
                 return WallRefusal("read" if action == "read" else "write", str(path), program, folder)
     return None
+
+
+def _objects_of_git(message: str, cwd: Path) -> list[str]:
+    """Where git could not write, in a message of it that names no path."""
+    found = git_folders(os.path.realpath(cwd)) if _PATHLESS_OF_GIT.search(message) else None
+    return [f"{found[1]}/objects"] if found is not None else []
 
 
 def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:

@@ -37,6 +37,7 @@ from tools.bash import TOOL
 from tools.processes.jobs import CommandRunner, command_runner
 from tools.registry import definitions
 from tools.sandbox.wall import WallLevel
+from tools.sandbox.wall_profile import wall_profile
 from transcripts.facts import Result
 
 from .world import World, world
@@ -293,6 +294,70 @@ def test_in_what_else_may_be_written_nothing_that_steers_programs_is_changed(
     assert "evil" not in (other / ".git/worktrees/tree/commondir").read_text()
     assert "two\none" in shell.texts
     assert f"[look at {other}/.git/info/attributes: " in shell.texts
+
+
+@pytest.fixture
+def worktree(tmp_path: Path) -> WalledWorld:
+    """A project that is a worktree of the repository `main` beside it."""
+    shell = WalledWorld(tmp_path.resolve() / "project")
+    shutil.rmtree(shell.folder)
+    main = repository(shell.folder.parent / "main")
+    subprocess.run(["git", "-C", main, "worktree", "add", "-q", shell.folder], check=True)
+    return shell
+
+
+def test_what_a_commit_in_a_worktree_needs_is_let_through_by_one_answer(worktree: WalledWorld) -> None:
+    """No more than that: what steers the other checkouts of the repository stays as it is."""
+    git = worktree.folder.parent / "main/.git"
+    names = ("config", "HEAD", "worktrees/project/commondir")
+    kept = {name: (git / name).read_bytes() for name in names}
+    commit = "echo {0} >f && git add f && git commit -qm {0} && git log --format=%s"
+    steer = f"echo evil >{git}/hooks/pre-commit; git config core.fsmonitor evil"
+    others = "HEAD info/attributes config.worktree commondir worktrees/x worktrees/project/commondir"
+    plant = f"for f in {others}; do echo x >{git}/$f; done"
+    lines = [commit.format("two"), commit.format("three"), steer, plant]
+    worktree.run([*lines, "echo x >.git"], Allow("through"), *[Deny()] * 3)
+    questions = worktree.world.approver.questions
+    assert questions[0].through == f"write {git} (objects, refs, logs, worktrees/project)"
+    assert "three\ntwo\none" in worktree.texts
+    assert [question.through for question in questions[1:]] == ["", f"write {git}", ""]
+    assert {name: (git / name).read_bytes() for name in names} == kept
+    assert not any((git / name).exists() for name in ("hooks/pre-commit", "info/attributes", "commondir"))
+    assert (worktree.folder / ".git").read_text() == f"gitdir: {git}/worktrees/project\n"
+
+
+def test_git_s_refusal_that_names_no_path_is_asked_about_too(worktree: WalledWorld) -> None:
+    """The worktree's own folder was let through alone, as older versions offered it."""
+    git = worktree.folder.parent / "main/.git"
+    worktree.sandbox = SandboxSettings(write=(f"{git}/worktrees/project",))
+    worktree.run(["echo two >f && git add f && git commit -qm two && git log --format=%s"], Allow("through"))
+    assert worktree.asked == [f"walled off: write {git}/objects (git)"]
+    assert "two\none" in worktree.texts
+
+
+def test_what_a_package_commits_to_a_repository_for_temporary_files_is_not_lost(tmp_path: Path) -> None:
+    """/tmp is private in the wall, but for the git folder that the project belongs to."""
+    shell = WalledWorld(tmp_path.resolve() / "main" / "package")
+    shutil.rmtree(shell.folder / ".git")
+    main = repository(tmp_path.resolve() / "main")
+    shell.run(["git commit -qm two --allow-empty && git log --format=%s"], Allow("through"))
+    assert shell.asked == [f"walled off: write {main}/.git/index.lock (git)"]
+    assert "two\none" in shell.texts
+    assert (main / ".git/COMMIT_EDITMSG").read_text() == "two\n"
+
+
+def test_a_checkout_that_names_a_secret_as_its_git_folder_does_not_show_it(tmp_path: Path) -> None:
+    """Neither where it lies below /tmp."""
+    shell = WalledWorld(tmp_path.resolve() / "project")
+    secret = repository(tmp_path.resolve() / "home/.ssh")
+    wall = {"HOME": str(secret.parent)}
+    profile = wall_profile(shell.folder, secret.parent, wall)
+    shutil.rmtree(shell.folder / ".git")
+    for shown in (secret, shell.folder.parent / "main"):
+        git = shown / ".git" if shown == secret else repository(shown) / ".git"
+        (shell.folder / ".git").write_text(f"gitdir: {git}\n")
+        profile = wall_profile(shell.folder, secret.parent, wall)
+        assert profile.shown == (() if shown == secret else (git,))
 
 
 def test_a_host_that_the_proxy_refused_is_asked_about_and_kept_as_a_rule(shell: WalledWorld) -> None:
