@@ -35,9 +35,11 @@ def _use(folder: Path) -> None:
     with suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.utime(folder)
-        for other in folder.parent.iterdir():
-            if other != folder and time.time() - other.stat().st_mtime > MAX_UNUSED_S:
-                shutil.rmtree(other, onerror=_open_and_retry)
+        oldest = time.time() - MAX_UNUSED_S
+        with os.scandir(folder.parent) as layers:  # of every project of a month
+            unused = [each.path for each in layers if each.stat(follow_symlinks=False).st_mtime < oldest]
+        for path in unused:
+            shutil.rmtree(path, onerror=_open_and_retry)
 
 
 def _remove_dead_folders(place: Path) -> None:

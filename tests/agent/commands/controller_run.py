@@ -93,7 +93,7 @@ def run_controller(folder: Path, work: Callable[[ControllerRun], Awaitable[None]
     home = folder / "home"
     window = options.pop("window", 200_000)
     faults, verified = options.pop("faults", ()), options.pop("verified", True)
-    environ = {"PATH": "/usr/bin:/bin", **options.pop("environ", {})}
+    environ = {"PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(home / "state"), **options.pop("environ", {})}
     binds = None if "model" in options else True
     configured = options.pop("configured", {})
     cache, hooks = options.pop("cache", "5m"), options.pop("hooks", None)

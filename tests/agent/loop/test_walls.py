@@ -94,8 +94,8 @@ class WalledWorld:
         context.tools = {"bash": TOOL}
         context.settings = replace(context.settings, tools=definitions([TOOL]))
         context.tool_context.journals = self.folder.parent / "state" / "journals"
-        home = {"PATH": os.environ["PATH"], "HOME": str(real_home())}
-        context.tool_context.environ = home | self.environ
+        places = {"HOME": str(real_home()), "XDG_STATE_HOME": str(self.folder.parent / "state")}
+        context.tool_context.environ = {"PATH": os.environ["PATH"], **places, **self.environ}
         store = context.permissions = self.store
         context.checkpoints = Checkpoints(
             self.folder, "test", lambda: session.folded.last_seq, self.checkpoint_limits
