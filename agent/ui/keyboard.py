@@ -25,11 +25,13 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 from .terminal_text import escape_strict
 
 PASTE_TIMEOUT_S = 1.0  # without a byte: the paste counts as over
-_ANSWER_START = "\x1b]"
+# What terminals answer (OSC, DCS and APC), which is no key.
+_ANSWER_START = re.compile(r"\x1b(?:[]P_]|\Z)")
+_ANSWER_HEAD = r"\x1b(?:\]\d+;|P[>!01][|$+]|_G)[^\x00-\x1f\x7f]{0,200}"
+_ANSWER = re.compile(rf"{_ANSWER_HEAD}(?:\x07|\x1b\\)", re.ASCII)
+_BEGUN_ANSWER = re.compile(rf"\x1b(?:\]\d*|P[>!01]?|_)?|{_ANSWER_HEAD}\x1b?", re.ASCII)
 _HEX = "([0-9a-fA-F]+)"
-_GROUND = re.compile(f"11;rgba?:{_HEX}/{_HEX}/{_HEX}(?:/{_HEX})?(?:\x07|\x1b\\\\)")
-_BEGUN_GROUND = re.compile("1?|11;?[rgba:0-9a-fA-F/\x1b]*")
-MAX_GROUND_CHARS = 40  # of what tells a background
+_GROUND = re.compile(f"\x1b]11;rgba?:{_HEX}/{_HEX}/{_HEX}(?:/{_HEX})?(?:\x07|\x1b\\\\)")
 PASTE_START, PASTE_END = "\x1b[200~", "\x1b[201~"
 ESCAPE_KEY = "\x1b[27u"  # unlike ESC alone, it makes no other key of what follows
 # What the terminal says of its focus comes as keys that no keyboard has.
@@ -203,7 +205,10 @@ def _with_enter(typed: str) -> str:
 
 
 class GroundParser:
-    """Takes what the terminal says of its background (OSC 11) out of what is typed."""
+    """Takes what the terminal answers out of what is typed; what it says of its background (OSC 11) is noted.
+
+    The rest was asked by a program that is no more. The BEL at its end would be the key of an editor.
+    """
 
     def __init__(self, inner: PasteParser, note_ground: Callable[[bool], None]) -> None:
         self._inner = inner
@@ -214,22 +219,26 @@ class GroundParser:
     def feed(self, data: str) -> None:
         if not self._begun:
             self._begun, data = True, _with_enter(data)
-        text, self._held = self._held + data, ""
-        if _ANSWER_START not in text or self._inner.pasting:
-            self._inner.feed(text)
-            return
-        before, _, rest = text.partition(_ANSWER_START)
-        if before:
-            self._inner.feed(before)
-        if found := _GROUND.match(rest):
+        text, self._held, at = self._held + data, "", 0
+        while not self._inner.pasting and (begun := _ANSWER_START.search(text, at)):
+            if begun.start() > at:
+                self._inner.feed(text[at : begun.start()])
+                at = begun.start()
+            elif found := _ANSWER.match(text, at):
+                self._note_answer(found[0])
+                at = found.end()
+            elif _BEGUN_ANSWER.fullmatch(text, at):
+                self._held = text[at:]
+                return
+            else:
+                self._inner.feed(begun[0])
+                at += len(begun[0])
+        self._inner.feed(text[at:])
+
+    def _note_answer(self, answer: str) -> None:
+        if found := _GROUND.match(answer):
             red, green, blue = (int(part[:2].ljust(2, part[0]), 16) for part in found.groups()[:3])
             self._note_ground(299 * red + 587 * green + 114 * blue > 128_000)
-            if left := rest[found.end() :]:
-                self.feed(left)
-        elif len(rest) < MAX_GROUND_CHARS and _BEGUN_GROUND.fullmatch(rest):
-            self._held = _ANSWER_START + rest
-        else:
-            self._inner.feed(_ANSWER_START + rest)
 
     def flush(self) -> None:
         held, self._held = self._held, ""

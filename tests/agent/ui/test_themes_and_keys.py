@@ -33,6 +33,27 @@ def test_what_the_terminal_says_of_its_background_is_no_typing() -> None:
     assert grounds == [True, False]
 
 
+def test_what_the_terminal_answers_to_others_is_no_typing() -> None:
+    typed = Typed()
+    parser = GroundParser(typed, lambda is_light: None)  # type: ignore[arg-type]
+    answers = "\x1b]4;1;rgb:11/22/33\x07", "\x1bP>|xterm(388)\x1b\\", "\x1bP1$r0m\x1b\\", "\x1b_Gi=1;OK\x1b\\"
+    for answer in answers:
+        for cut in range(1, len(answer)):
+            parser.feed(f"<{answer[:cut]}")
+            parser.feed(f"{answer[cut:]}>{answer}")
+    for key in ("\x1bP", "\x1b_", "\x1b", "\x1bPa\x1b\\", "\x1b]0;" + "x" * 300, "\x1b]1;a\rb"):
+        parser.feed(key)
+        parser.flush()
+    keys = "\x1bP|\x1b_|\x1b|\x1bPa\x1b\\|\x1b]0;" + "x" * 300 + "|\x1b]1;a\rb|"
+    assert typed.text == "<>" * sum(len(answer) - 1 for answer in answers) + keys
+
+
+def test_what_looks_like_an_answer_within_a_paste_stays(tmp_path: Path) -> None:
+    with PtyTerminal(tmp_path) as terminal:
+        terminal.ready().type("a\x1b]4;1;x\x07\x1b[200~b\x1b]4;1;y\x07c\x1b[201~d").type("\r")
+        terminal.logged(r"prompt 'ab\x1b]4;1;y\x07cd'")
+
+
 def grounds_of(terminal: PtyTerminal) -> set[str]:
     return {cell.bg for row in terminal.screen.buffer.values() for cell in row.values()}
 
