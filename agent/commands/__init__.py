@@ -122,7 +122,8 @@ COMMANDS: tuple[Command, ...] = (
             "without one, choose from a list. It holds from the next request on.",
             ("thinking",), "bare", at_screen=True),
     Command("memory", "project_commands.show_memory",
-            "Show the memory files and the tokens of each. They are those that this session began with.",
+            "Show the memory files, what they import, and the tokens of each. They are those that this "
+            "session began with.",
             (), "always"),
     Command("diff", "project_commands.show_diff",
             "Show what this session changed in the project. With a path, show all lines of what it "

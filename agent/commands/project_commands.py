@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from agent.app.controller import Controller
+from agent.app.permission_loading import home_of
 from agent.checkpoints.differences import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
 from agent.formatting import format_duration, shorten, with_keys
@@ -17,6 +18,7 @@ from agent.session.system_prompt import (
     is_cut,
     memory_of,
     memory_paths,
+    passed_over,
     read_memory,
     system_prompt,
 )
@@ -66,6 +68,11 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
         cut = f"  (cut: its first {MAX_MEMORY_CHARS:,} characters)" if is_cut(text) else ""
         lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {path}{cut}{note}")
     lines += [f"     not read  {path}  (made since)" for path in now if path not in used]
+    home = home_of(controller.setup.environ)
+    for other in passed_over(folder, home, {**used, **now}):
+        own = other.parent == home / ".claude"
+        instead = f"{user_dir / MEMORY_NAMES[0]} is" if own else "@ and its path imports it"
+        lines.append(f"     not read  {other}  (a file of Claude Code; {instead})")
     if not lines:
         names, places = " or ".join(MEMORY_NAMES), f"{folder} or {user_dir}"
         return Notice(f"no memory file: put {names} in {places}, or let /init write one")

@@ -1,19 +1,22 @@
 """The system prompt: identity, use of the tools, safety, then the memory files. Stable for a session.
 
 Nothing that changes belongs here (date, folder, git): that goes into the first user message, so that the
-prompt cache holds. Memory files are AGENTS.md, else CLAUDE.md: the user's own, then the project's.
+prompt cache holds. Memory files are AGENTS.md, else CLAUDE.md: the user's own, then the project's, each with
+the files that it imports (`@path`) and without its HTML comments.
 """
 
 from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from agent.checkpoints.snapshot import SKIPPED_FOLDERS
 from tools.files.resolve_path import is_inside
 from tools.sandbox.guarded_names import MEMORY_NAMES, is_protected
-from tools.truncate import count_invisible, printable
+from tools.truncate import count_invisible, is_plain, printable
 from transcripts.disk import opened_regular, trusted_owners
 
 WAY_OF_WORKING = """\
@@ -70,6 +73,15 @@ TEXTS_WITHOUT_WALL = {WALL_TEXT: "", WALL_AND_RECORDS_TEXT: RECORDS_TEXT}
 MEMORY_HEAD = "Instructions of the user from "
 MAX_MEMORY_BYTES = 1_000_000  # read of one memory file
 MAX_MEMORY_CHARS = 60_000  # shown of one memory file; the prompt says how much is left out
+MAX_IMPORT_DEPTH = 5  # of files, one imported by the other, from a memory file on
+MAX_IMPORTS = 100  # that are looked up for one memory file
+_IMPORT = re.compile(r"(?<![^\s(])@((?:[^\s\\@]|\\ ){1,1000})")
+_AFTER_IMPORT = ".,;:!?)"  # what may follow an import in a sentence
+_CODE_OR_COMMENT = re.compile(r"^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})|(?P<span>`+)|<!--", re.MULTILINE)
+_FOREIGN_MEMORY = ("CLAUDE.local.md", ".claude/CLAUDE.md")
+# Of what others wrote: its instructions are not followed.
+_FOREIGN_FOLDERS = SKIPPED_FOLDERS | {"site-packages", "vendor"}
+_AWAY = "leads out of the project or to a secret"
 _CUT_NOTE = re.compile(r"^\[[\d,]+ more characters are left out; read the file for the rest\]$", re.MULTILINE)
 
 
@@ -82,17 +94,33 @@ def unread_memory(folder: Path, user_dir: Path) -> list[str]:
     """A line about each file with the name of a memory file that is not followed, or not shown whole."""
     candidates = list(_memory_candidates(folder, user_dir))
     ignored = [f"{path} {why}: it is not read" for path, why in candidates if why]
-    return ignored + [
-        f"{path} has more than {MAX_MEMORY_CHARS:,} characters: the model is shown those alone"
-        for path, text in read_memory([path for path, why in candidates if not why], user_dir)
-        if len(text) > MAX_MEMORY_CHARS
-    ]
+    for path, text, why in _with_imports([path for path, why in candidates if not why], user_dir):
+        if why:
+            ignored.append(f"{path} {why}: it is not read")
+        elif len(text) > MAX_MEMORY_CHARS:
+            ignored.append(
+                f"{path} has more than {MAX_MEMORY_CHARS:,} characters: the model is shown those alone"
+            )
+    return ignored
+
+
+def passed_over(folder: Path, home: Path, used: Iterable[str]) -> list[Path]:
+    """The memory files of Claude Code that are there, but for those `used` by their path or behind a link."""
+    paths = [home / ".claude" / MEMORY_NAMES[1]]
+    for place in reversed(repository_folders(folder)):
+        paths += [place / name for name in (*MEMORY_NAMES, *_FOREIGN_MEMORY)]
+    known = {Path(path).resolve() for path in used}
+    return [path for path in dict.fromkeys(paths) if path.is_file() and path.resolve() not in known]
 
 
 def _memory_candidates(folder: Path, user_dir: Path) -> Iterator[tuple[Path, str]]:
     """The memory files, of each place the first that can be used, and why those before it cannot."""
+    return _candidates_in((user_dir, *reversed(repository_folders(folder))), folder, user_dir)
+
+
+def _candidates_in(places: Iterable[Path], folder: Path, user_dir: Path | None) -> Iterator[tuple[Path, str]]:
     trusted = trusted_owners(folder)
-    for place in (user_dir, *reversed(repository_folders(folder))):
+    for place in places:
         for path in (place / name for name in MEMORY_NAMES):
             try:
                 found, link = path.stat(), path.lstat()
@@ -126,10 +154,15 @@ def system_prompt(
 
     `own` stands in the place of all but what the tools promise that are offered.
     """
-    files = (f"{MEMORY_HEAD}{path}:\n\n{_shown(text)}" for path, text in memory)
+    files = (memory_text(path, text) for path, text in memory)
     contracts = tool_contracts(tools)
     texts = (WAY_OF_WORKING, contracts, SAFETY_RULES) if own is None else (own, contracts)
     return ("\n\n".join(filter(None, texts)), *files, *([extra] if extra else []))
+
+
+def memory_text(path: Path, text: str, most: int = MAX_MEMORY_CHARS) -> str:
+    """A memory file as the model is shown it, at most so many characters of what it says."""
+    return f"{MEMORY_HEAD}{path}:\n\n{_shown(text, most)}"
 
 
 def with_command_text(system: Sequence[str], text: str) -> tuple[str, ...]:
@@ -149,12 +182,12 @@ def is_cut(text: str) -> bool:
     return _CUT_NOTE.search(text) is not None
 
 
-def _shown(text: str) -> str:
+def _shown(text: str, most: int) -> str:
     """A memory file as an editor would show it, with a note of what an editor would not show."""
-    shown = printable(text[:MAX_MEMORY_CHARS])
-    if (left := len(text) - MAX_MEMORY_CHARS) > 0:
+    shown = printable(text[:most])
+    if (left := len(text) - most) > 0:
         shown += f"\n[{left:,} more characters are left out; read the file for the rest]"
-    if hidden := count_invisible(text[:MAX_MEMORY_CHARS]):
+    if hidden := count_invisible(text[:most]):
         shown += f"\n[{hidden:,} invisible characters were taken out]"
     return shown.strip()
 
@@ -162,24 +195,138 @@ def _shown(text: str) -> str:
 def read_memory(paths: Sequence[Path], user_dir: Path) -> list[tuple[Path, str]]:
     """The memory files with their contents; one that cannot be read, or is empty, is skipped.
 
-    A project's files come with its checkout: a link there must not reveal other files or secrets.
+    A project's files come with its checkout: a link there must not reveal other files or secrets. What a
+    memory file imports follows it, under the real paths.
     """
-    found = []
+    return [(path, text) for path, text, why in _with_imports(paths, user_dir) if not why]
+
+
+def memory_below(folder: Path, path: Path, known: Iterable[str]) -> list[tuple[Path, str]]:
+    """The memory files of the folders between a project's and a file in it, the outermost first.
+
+    `folder` and `path` are real paths. Blocks on the disk and raises no OSError. None for what is not the
+    project's own work, and no import that is `known` by its path.
+    """
+    if not path.is_relative_to(folder) or not _FOREIGN_FOLDERS.isdisjoint(path.relative_to(folder).parts):
+        return []
+    places = reversed([place for place in path.parents if place != folder and place.is_relative_to(folder)])
+    with suppress(OSError):
+        found = [each for each, why in _candidates_in(places, folder, None) if not why]
+        return [(each, text) for each, text, why in _with_imports(found, None, known) if not why]
+    return []
+
+
+def _with_imports(
+    paths: Sequence[Path], user_dir: Path | None, known: Iterable[str] = ()
+) -> Iterator[tuple[Path, str, str]]:
+    """(path, text, why it is not read) of the memory files, each followed by what it imports."""
+    seen = {*map(Path, known), *(path.resolve() for path in paths)}
     for path in paths:
-        if path.parent != user_dir and _leads_away(path):
-            found.append((path, "[a link to another place or to a secret: it was not read]"))
-            continue
-        try:
-            with opened_regular(path) as file:
-                text = file.read(MAX_MEMORY_BYTES).decode("utf-8", "replace")
-        except OSError:
-            continue
-        if text.strip():
-            found.append((path, text))
-    return found
+        if path.parent != user_dir and _leads_away(path.resolve(), repository_folders(path.parent)[-1]):
+            yield path, "[a link to another place or to a secret: it was not read]", ""
+        elif found := _read_memory_file(path):
+            text, names = found
+            if text:
+                yield path, text, ""
+            yield from _imports(path, names, path.parent == user_dir, seen)
 
 
-def _leads_away(path: Path) -> bool:
-    """Whether a link leads out of the repository, or to a secret."""
-    real, top = path.resolve(), repository_folders(path.parent)[-1]
+def _imports(path: Path, names: Sequence[str], own: bool, seen: set[Path]) -> Iterator[tuple[Path, str, str]]:
+    """What a memory file imports, and what that does, as `_with_imports`; `own`: it is the user's own."""
+    top = path.parent if own else repository_folders(path.parent)[-1]
+    room, waiting = MAX_MEMORY_CHARS, [(path, name, 1) for name in reversed(names)]
+    for _ in range(MAX_IMPORTS):
+        if not waiting:
+            return
+        file, name, depth = waiting.pop()
+        target = _imported(file, name)
+        if target is None or target in seen:
+            continue
+        seen.add(target)
+        why, text = _why_not_imported(target, top, own, depth), ""
+        if not why and (found := _read_memory_file(target)):
+            text, further = found
+            if len(text) > room:
+                why = f"is too much: all that one file imports may have {MAX_MEMORY_CHARS:,} characters"
+            else:
+                room -= len(text)
+                waiting += [(target, each, depth + 1) for each in reversed(further)]
+        if text or why:
+            yield target, text, f"{why} (@{name} in {file})" if why else ""
+
+
+def _imported(file: Path, name: str) -> Path | None:
+    """The real path of the file that `@name` means; None where it means none: people write @ for more."""
+    for written in dict.fromkeys((name, name.rstrip(_AFTER_IMPORT))):
+        with suppress(OSError, ValueError, RuntimeError):
+            path = (file.parent / Path(written.replace("\\ ", " ")).expanduser()).resolve()
+            if not path.is_dir() and (path.exists() or written.endswith(".md")):
+                return path
+    return None
+
+
+def _why_not_imported(path: Path, top: Path, own: bool, depth: int) -> str:
+    """Why a file is not imported by a memory file that is the user's own, or of the repository `top`."""
+    real = top.resolve()
+    if own and (not is_inside(str(path), str(real)) or path.suffix != ".md"):  # our settings lie there, too
+        return f"is no .md file in {top}"
+    if not own and _leads_away(path, real):
+        return _AWAY
+    try:
+        found = path.stat()
+        if not own and found.st_uid not in trusted_owners(top):
+            return "belongs to another user"
+    except OSError as error:
+        return "is not there" if isinstance(error, FileNotFoundError) else "cannot be read"
+    if not stat.S_ISREG(found.st_mode) or not is_plain(str(path)):
+        return "is no regular file" if is_plain(str(path)) else "has no plain name"
+    return f"is imported over more than {MAX_IMPORT_DEPTH} files" if depth > MAX_IMPORT_DEPTH else ""
+
+
+def _read_memory_file(path: Path) -> tuple[str, list[str]] | None:
+    """The text without HTML comments, and what it imports; None where it cannot be read or is empty."""
+    try:
+        with opened_regular(path) as file:
+            text = file.read(MAX_MEMORY_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return None
+    return _text_and_imports(text) if text.strip() else None
+
+
+def _text_and_imports(text: str) -> tuple[str, list[str]]:
+    """A text without its HTML comments, and the names behind `@`; code stays whole and imports nothing."""
+    kept, prose, at = list[str](), list[str](), 0
+    while mark := _CODE_OR_COMMENT.search(text, at):
+        start, inner = mark.span()
+        is_comment = not mark["fence"] and not mark["span"]
+        end = _end_of(text, mark, inner)
+        if end < 0:
+            break
+        prose += (text[at:start], "`")
+        kept.append(text[at : start if is_comment else end])
+        if is_comment and text[start - 1 : start] in ("", "\n") and text.startswith("\n", end):
+            end += 1
+        at = end
+    kept.append(text[at:])
+    prose.append(text[at:])
+    names = [found[1] for found in _IMPORT.finditer("".join(prose))]
+    whole = "".join(kept)
+    return whole if whole.strip() else "", list(dict.fromkeys(names))[:MAX_IMPORTS]
+
+
+def _end_of(text: str, mark: re.Match[str], inner: int) -> int:
+    """Where the code or comment ends that begins with `mark`; -1 for a comment that never does."""
+    if mark["fence"]:
+        closing = re.compile(rf"^[ \t]*{mark['fence']}", re.MULTILINE).search(text, inner)
+        return closing.end() if closing else len(text)
+    if mark["span"]:
+        line_end = text.find("\n", inner)
+        end = text.find(mark["span"], inner, line_end if line_end >= 0 else len(text))
+        return end + len(mark["span"]) if end >= 0 else inner
+    end = text.find("-->", inner)
+    return end + len("-->") if end >= 0 else -1
+
+
+def _leads_away(real: Path, top: Path) -> bool:
+    """Whether a real path leads out of the repository, or to a secret."""
     return is_protected(str(real), "read") or not is_inside(str(real), str(top))

@@ -44,6 +44,24 @@ def test_memory_names_the_files_with_their_tokens_and_what_changed_since(tmp_pat
     run_controller(tmp_path, work)
 
 
+def test_memory_names_imports_and_what_claude_code_would_read(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "AGENTS.md").write_text("Use @rules.md", "utf-8")
+    for name in ("rules.md", "CLAUDE.md", "CLAUDE.local.md"):
+        (tmp_path / name).write_text("x", "utf-8")
+
+    async def work(run: ControllerRun) -> None:
+        text = await run.do("/memory")
+        assert f"tokens  {tmp_path / 'rules.md'}\n" in text
+        for name in ("CLAUDE.md", "CLAUDE.local.md"):
+            assert f"not read  {tmp_path / name}  (a file of Claude Code" in text
+        (tmp_path / "AGENTS.md").write_text("Use @rules.md and @CLAUDE.local.md", "utf-8")
+        text = await run.do("/clear", "/memory")
+        assert f"tokens  {tmp_path / 'CLAUDE.local.md'}\n" in text and text.count("not read") == 1
+
+    run_controller(tmp_path, work)
+
+
 def test_a_memory_file_that_is_cut_is_told_as_such(tmp_path: Path) -> None:
     (tmp_path / "CLAUDE.md").write_text("é" * (MAX_MEMORY_CHARS - 1), "utf-8")
     assert unread_memory(tmp_path, tmp_path / "none") == []
