@@ -196,6 +196,11 @@ class Services:
         """(name, summary) of commands, skills and prompts that people bring; resources have their @."""
         return [*self.skills.summaries(), *(self.mcp.summaries() if self.mcp is not None else ())]
 
+    def summaries_behind(self, own: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+        """The same behind our own; one of ours hides others of its name."""
+        names = {name for name, _ in own}
+        return (*own, *(each for each in self.summaries() if each[0] not in names))
+
     def told_tools(self, names: Iterable[str]) -> tuple[str, ...]:
         """The names of the tools as they are told: those that servers have stand beside `mcp`."""
         servers = self.mcp.servers if self.mcp is not None else ()

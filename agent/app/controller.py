@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from agent.events import Emit, Notice, TurnFinished, TurnStarted
 from agent.loop.context import ActiveSession, TurnContext
@@ -31,16 +31,15 @@ from transcripts.messages import Block, TextBlock, injected
 
 from .composition import make_services
 from .follow_ups import hook_refuses, run_with_follow_ups
-from .session_beginning import SessionBeginning, first_beginning, open_run
+from .session_beginning import SessionBeginning, first_beginning, greet
 from .session_factory import SessionFactory, end_session
 from .session_status import SessionStatus, window_state
-from .setup import RunSetup
-from .start_screen import greet
+from .setup import RunSetup, next_mode
+from .start_screen import Opening
 
 MENTIONS_MODULE = f"{__package__}.mentioned_files"  # 20 ms, for prompts that name files or call something
 BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
 LARGE_PROMPT_CHARS = 8_000  # from which on a prompt may cost so much that it is told
-CYCLED_MODES: tuple[Mode, ...] = ("manual", "acceptEdits", "plan")
 
 
 class CommandTable(Protocol):
@@ -64,13 +63,17 @@ class CommandTable(Protocol):
     async def unknown_command(self, controller: Controller, line: str) -> str:
         """What is said to a prompt of a script that looks like a command and is none; "" to any other."""
 
-    async def run_command(self, controller: Controller, line: str) -> None:
-        """Run a command line. What goes wrong is emitted, never raised."""
+    async def run_command(self, controller: Any, line: str) -> None:
+        """Run a command line, on a controller; where it needs no session, on an early driver as well.
+
+        What goes wrong is emitted, never raised.
+        """
 
 
 class Controller:
     """One conversation partner; implements ports.Driver. `chooser` is None where nobody can choose.
 
+    opening       what was begun without a controller; None: nothing
     after_prompt  what the person ran since the last prompt: texts that go before the next one
     own_commands  how many commands the person ran with `!`
     first_mode    the permission mode in which the first session begins
@@ -83,20 +86,19 @@ class Controller:
         approver: Approver,
         command_table: CommandTable,
         chooser: Chooser | None = None,
+        opening: Opening | None = None,
     ) -> None:
-        self.setup, self.chooser = setup, chooser
-        self.services = make_services(setup, emit, approver, chooser)
+        self.setup, self.chooser, self.command_table = setup, chooser, command_table
+        self.opening = opening or Opening(make_services(setup, emit, approver, chooser))
+        self.services = self.opening.services
         self.factory = SessionFactory(self.services)
         self.session: Session | None = None
         self.context: TurnContext | None = None
-        self.ended, self.own_commands = False, 0
+        self.ended, self.own_commands, self.first_mode = False, 0, setup.mode
         self.after_prompt: list[str] = []
         self.emit = self.services.emit
-        self.command_table = command_table
-        self._opened: asyncio.Task[bool] | None = None
         self._ready: asyncio.Task[None] | None = None
         self._beginning: SessionBeginning | None = None
-        self.first_mode = setup.mode
         self._status = SessionStatus(self.services)
 
     @property
@@ -108,8 +110,7 @@ class Controller:
 
     async def open(self) -> bool:
         """See ports.Driver."""
-        self._opened = self._opened or asyncio.ensure_future(open_run(self.services))
-        return await asyncio.shield(self._opened)
+        return await self.opening.over()
 
     async def ready(self) -> None:
         """See ports.Driver."""
@@ -191,7 +192,7 @@ class Controller:
 
     def commands(self) -> Sequence[tuple[str, str]]:
         """See ports.Driver."""
-        return joined_summaries(self.command_table.command_summaries(), self.services.summaries())
+        return self.services.summaries_behind(self.command_table.command_summaries())
 
     def cycle_mode(self) -> str:
         """See ports.Driver."""
@@ -207,8 +208,9 @@ class Controller:
 
     async def close(self) -> None:
         """See ports.Driver."""
-        for task in filter(None, (self._ready, self._opened)):
-            task.cancel()
+        if self._ready is not None:
+            self._ready.cancel()
+        self.opening.cancel()
         await self._end_session("other" if self.setup.options.headless else "prompt_input_exit")
         await self.services.close()
 
@@ -231,14 +233,6 @@ async def _first_session(controller: Controller) -> ActiveSession:
     return session, context
 
 
-def joined_summaries(
-    own: Sequence[tuple[str, str]], others: Sequence[tuple[str, str]]
-) -> Sequence[tuple[str, str]]:
-    """(name, summary) of all commands; one of ours hides others of its name."""
-    names = {name for name, _ in own}
-    return (*own, *(each for each in others if each[0] not in names))
-
-
 def cycle_mode(controller: Controller) -> Mode:
     """Go to the next permission mode, and return it; before there is a session, it begins in that."""
     context = controller.context
@@ -250,13 +244,6 @@ def cycle_mode(controller: Controller) -> Mode:
     else:
         context.permissions.set_mode(mode)
     return mode
-
-
-def next_mode(mode: Mode, setup: RunSetup) -> Mode:
-    """The permission mode after this one; bypassing is among them where the program was started for it."""
-    bypasses = setup.mode == "bypassPermissions" or setup.options.may_bypass
-    modes: tuple[Mode, ...] = (*CYCLED_MODES, "bypassPermissions") if bypasses else CYCLED_MODES
-    return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]
 
 
 async def _additions(

@@ -8,11 +8,13 @@ from functools import partial
 from typing import Any
 
 from agent.app.agent_start import give_skills
+from agent.errors import UsageError
 from agent.extensions.agents.agent_definitions import AGENTS_HEAD, REPORT_RULES, AgentDefinition
 from agent.extensions.mcp.mcp_presence import are_tools_of_servers, for_some_tools
 from agent.loop.agent_pool import MAX_AGENT_REQUESTS, Agent
-from agent.loop.context import TurnContext
+from agent.loop.context import CompactionState, TurnContext
 from agent.loop.unknown_tools import same_tool
+from agent.model_port import RequestSettings
 from agent.session.session import Session
 from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD
 from agent.session.system_prompt import MEMORY_HEAD, SAFETY_RULES, tool_contracts
@@ -22,10 +24,10 @@ from tools.registry import definitions
 from tools.spawning import SpawnRequest
 from transcripts.messages import Block
 
-from .agent_model import model_of_agent
 from .agent_rights import AgentApprover, AgentHooks, NarrowedPermissions, refused_to_agents
 from .composition import Services
-from .context_building import overheads, shows
+from .context_building import compaction_state, overheads, request_settings, require_price, shows
+from .options import EFFORTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,3 +161,30 @@ def _each(tools: Mapping[str, Tool], name: str) -> list[Tool]:
         return [tool for tool in tools.values() if tool.name.startswith(name[:-1])]
     found = same_tool(tools, name)
     return [] if found is None else [found]
+
+
+async def model_of_agent(
+    services: Services, context: TurnContext, definition: AgentDefinition | None
+) -> tuple[RequestSettings, CompactionState]:
+    """What the requests of an agent ask for, and what its compactions plan with.
+
+    The system prompt and the tools are still the session's. Raises ToolError where there is no such model.
+    """
+    settings, state = context.settings, context.compaction
+    selection = services.selection
+    if definition is not None and definition.model:
+        resolved = selection.model.catalog.resolve(definition.model)
+        if resolved != settings.model:
+            selection = selection.beside(resolved)
+            try:
+                await selection.choose(resolved)
+                require_price(services.setup, selection.facts)
+            except UsageError as error:
+                raise ToolError(f"The agent {definition.name} cannot work: {error}") from error
+            other = replace(services, selection=selection)
+            made = request_settings(other, None, context.permissions.rules)
+            settings = replace(made, system=settings.system, tools=settings.tools)
+            state = compaction_state(other, settings)
+    if definition is not None and definition.effort in EFFORTS and selection.facts.effort:
+        settings = replace(settings, effort=definition.effort)
+    return settings, replace(state, requested_focus=None, told="")

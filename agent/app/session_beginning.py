@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from agent.events import Emit
 from agent.loop.context import TurnContext
+from agent.loop.cost_preview import show_resumed
 from agent.ports import HookEvent
 from agent.session.environment_context import in_hook_tags
 from agent.session.session import Session
-from agent.session.system_prompt import unread_memory
 
 from .composition import Services
 from .session_factory import raise_wall
+from .setup import RunSetup
 from .start_screen import announce
 
 
@@ -52,22 +54,6 @@ class SessionBeginning:
                 self._context.tool_context.inbox.post(in_hook_tags(answer.words))
 
 
-async def open_run(services: Services) -> bool:
-    """Decide about what the project brings, tell of what to be warned, and announce a session that is new.
-
-    False where it is not, or is for nobody at a screen, or its model has no name before the server was asked.
-    """
-    await services.settle()
-    config, folder, options = services.setup.config, services.setup.folder, services.setup.options
-    for warning in (*config.warnings, *unread_memory(folder, config.user_dir)):
-        services.warn(warning)
-    model = services.selection.facts.id
-    if options.headless or options.resume is not None or not model:
-        return False
-    announce(services.setup, model, services.emit)
-    return True
-
-
 def first_beginning(services: Services, session: Session, context: TurnContext) -> SessionBeginning:
     """Begin the session that the program was started for."""
     options = services.setup.options
@@ -75,3 +61,11 @@ def first_beginning(services: Services, session: Session, context: TurnContext) 
     if options.headless:
         return SessionBeginning(session, context, source)
     return SessionBeginning(session, context, source, services.warn)
+
+
+def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -> None:
+    """Say what the session is: how it went so far, or that it is new."""
+    if session.folded.entries:
+        show_resumed(session, context, emit)
+    else:
+        announce(setup, context.settings.model, emit)

@@ -23,6 +23,7 @@ from transcripts.render_text import first_words, name_of
 
 from .composition import Services
 from .hooks import RunCommand, commands_within
+from .start_screen import starting_status
 
 STATUS_INTERVAL_S = 0.3  # at least, from one start of the command to the next
 STATUS_TIMEOUT_S = 1.0
@@ -44,11 +45,9 @@ class SessionStatus:
 
     def now(self, session: Session | None, context: TurnContext | None) -> Status:
         """See ports.Driver.status. The session may not have begun."""
-        setup = self._services.setup
         if session is None or context is None:
-            model, folder = self._services.selection.facts.id, str(setup.folder)
-            return Status(model, None, 0, "NORMAL", 0.0, setup.mode, "", folder, note="starting")
-        status = status_of(session, context, self._branch.name(setup.clock.monotonic()))
+            return starting_status(self._services)
+        status = status_of(session, context, self._branch.name(self._services.setup.clock.monotonic()))
         if self.on_change is None:
             return status
         if session is not self._of:

@@ -21,6 +21,8 @@ from transcripts.secret_forms import secret_values
 from .config import Config
 from .options import Options
 
+CYCLED_MODES: tuple[Mode, ...] = ("manual", "acceptEdits", "plan")
+
 
 @dataclass(frozen=True, slots=True)
 class RunSetup:
@@ -104,3 +106,10 @@ class RunSetup:
             return settings_from(values)
         except ValueError as error:
             raise ConfigError(str(error)) from error
+
+
+def next_mode(mode: Mode, setup: RunSetup) -> Mode:
+    """The permission mode after this one; bypassing is among them where the program was started for it."""
+    bypasses = setup.mode == "bypassPermissions" or setup.options.may_bypass
+    modes: tuple[Mode, ...] = (*CYCLED_MODES, "bypassPermissions") if bypasses else CYCLED_MODES
+    return modes[(modes.index(mode) + 1) % len(modes)] if mode in modes else modes[0]

@@ -2,32 +2,64 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from contextlib import suppress
 
 from agent.events import Emit, Notice
 from agent.formatting import shorten
-from agent.loop.context import TurnContext
-from agent.loop.cost_preview import show_resumed
+from agent.ports import Status
 from agent.session.environment_context import BranchWatch
-from agent.session.session import Session
+from agent.session.system_prompt import unread_memory
 from agent.version import __version__
 from tools.sandbox.wall import short_path
 from transcripts.listing import newest_summary
 from transcripts.render_text import format_age
 
+from .composition import Services
 from .setup import RunSetup
 
 MAX_LAST_TITLE_CHARS = 40  # of the last session
 HELP_HINT = "/help lists commands and keys"
 
 
-def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -> None:
-    """Say what the session is: how it went so far, or that it is new."""
-    if session.folded.entries:
-        show_resumed(session, context, emit)
-    else:
-        announce(setup, context.settings.model, emit)
+class Opening:
+    """The opening of a run, under way once it is waited for: see `open_run`."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self._task: asyncio.Task[bool] | None = None
+
+    async def over(self) -> bool:
+        """Wait for it; whether a new session was announced."""
+        self._task = self._task or asyncio.ensure_future(open_run(self.services))
+        return await asyncio.shield(self._task)
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+async def open_run(services: Services) -> bool:
+    """Decide about what the project brings, tell of what to be warned, and announce a session that is new.
+
+    False where it is not, or is for nobody at a screen, or its model has no name before the server was asked.
+    """
+    await services.settle()
+    config, folder, options = services.setup.config, services.setup.folder, services.setup.options
+    for warning in (*config.warnings, *unread_memory(folder, config.user_dir)):
+        services.warn(warning)
+    model = services.selection.facts.id
+    if options.headless or options.resume is not None or not model:
+        return False
+    announce(services.setup, model, services.emit)
+    return True
+
+
+def starting_status(services: Services) -> Status:
+    """What the status line says before there is a session."""
+    setup, model = services.setup, services.selection.facts.id
+    return Status(model, None, 0, "NORMAL", 0.0, setup.mode, "", str(setup.folder), note="starting")
 
 
 def announce(setup: RunSetup, model: str, emit: Emit) -> None:

@@ -28,7 +28,7 @@ from transcripts.spare_copy import told_of
 if TYPE_CHECKING:
     from agent.app.controller import Controller
     from agent.events import Emit
-    from agent.ports import Approver, Chooser
+    from agent.ports import Approver, Chooser, Driver
 
 # Loaded when they are chosen: the faces (110 ms with prompt_toolkit, 60 ms the others), what picks a session
 # (60 ms that a new one saves), the commands and all that a session takes (100 ms, after the first paint).
@@ -143,10 +143,11 @@ def _make_controller(
 
 async def _make_driver(
     setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
-) -> Controller:
-    """The same, for somebody who types while the modules are loaded."""
-    await asyncio.to_thread(import_module, COMMANDS_MODULE)
-    return _make_controller(setup, emit, approver, chooser)
+) -> Driver:
+    """What leads to one, for somebody who types while the modules are loaded."""
+    module = await asyncio.to_thread(import_module, COMMANDS_MODULE)
+    made: Driver = module.make_driver(setup, emit, approver, chooser)
+    return made
 
 
 class MaskedFormatter(logging.Formatter):

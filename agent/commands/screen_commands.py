@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from agent.app.controller import Controller
+from agent.app.early_driver import EarlyDriver
 from agent.app.options import EDITING_MODES, THEMES
 from agent.events import CommandOutput, Event, Notice, ScreenSetting
 from agent.extensions.skills.skill_presence import Skill, SkillCatalog
@@ -17,6 +18,9 @@ from agent.menus import question_menu
 
 from . import COMMANDS, Command, find_command, unknown
 from .setting_menus import theme_menu
+
+if TYPE_CHECKING:
+    from agent.app.controller import Controller
 
 SHORT_KEY_HELP = (
     "  {submit} sends, \\ and {submit} begins a new line, Up brings earlier prompts back",
@@ -51,7 +55,7 @@ KEY_HELP = (
 MAX_SUMMARY_CHARS = 75  # shown of a command or skill in a list
 
 
-async def show_help(controller: Controller, argument: str) -> Event | None:
+async def show_help(controller: Controller | EarlyDriver, argument: str) -> Event | None:
     """/help."""
     library, name = controller.services.skills, argument.removeprefix("/").lower()
     if (command := find_command(name)) is not None:
@@ -93,7 +97,7 @@ def _summary_lines(commands: Sequence[Command]) -> list[str]:
     return [f"  /{command.name:<{width}}  {command.summary}" for command in commands]
 
 
-async def leave(controller: Controller, argument: str) -> None:
+async def leave(controller: Controller | EarlyDriver, argument: str) -> None:
     """/exit."""
     controller.ended = True
 
@@ -121,7 +125,7 @@ def skill_help(skill: Skill) -> str:
     return "\n".join((f"{name}: a {skill.kind} of the {skill.origin}", *lines))
 
 
-async def set_theme(controller: Controller, argument: str) -> Event | None:
+async def set_theme(controller: Controller | EarlyDriver, argument: str) -> Event | None:
     """/theme."""
     if not argument and controller.chooser is not None:
         row = await controller.chooser.choose(theme_menu(controller.setup.config.theme))
@@ -138,7 +142,7 @@ async def set_theme(controller: Controller, argument: str) -> Event | None:
     return Notice(f'theme = "{argument}" in {path} keeps it')
 
 
-async def set_editing(controller: Controller, argument: str) -> Event | None:
+async def set_editing(controller: Controller | EarlyDriver, argument: str) -> Event | None:
     """/vim."""
     config = controller.setup.config
     other = "emacs" if config.editing == "vim" else "vim"
@@ -150,7 +154,7 @@ async def set_editing(controller: Controller, argument: str) -> Event | None:
     return ScreenSetting("editing", wanted)
 
 
-async def choose_editing(controller: Controller, value: str) -> Event | None:
+async def choose_editing(controller: Controller | EarlyDriver, value: str) -> Event | None:
     """Edit with the keys that are named; without a name, choose them."""
     if not value and controller.chooser is not None:
         menu = question_menu("The keys of which editor?", emacs="those of Emacs", vim="those of vim")

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from agent.app.config import Config, load_config
-from agent.app.controller import next_mode
 from agent.app.settings_schema import FileSettings
-from agent.app.setup import RunSetup
+from agent.app.setup import RunSetup, next_mode
 from agent.cli.arguments import Options
 from agent.commands.settings_commands import SECRET_SETTINGS
 from agent.errors import UsageError
