@@ -82,11 +82,26 @@ def test_no_questions(text: str) -> None:
 
 def test_hints_name_what_to_do() -> None:
     assert "stored credential" in str(hint("git push", "fatal: could not read Username for 'https://x'"))
-    assert "MAKEROOM_NAMESPACE=off" in str(
-        hint("sudo ls", "sudo: a terminal is required to read the password")
-    )
     assert "prints and ends" in str(hint("top", ""))
     notice = "Pseudo-terminal will not be allocated because stdin is not a terminal.\n"
     assert hint("ssh host", f"{notice}ssh: Could not resolve hostname host") is None
     assert hint("make", "error: no rule") is None
     assert hint("python3 script.py", "") is None
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "sudo: a terminal is required to read the password; either use the -S option",
+        "sudo: effective uid is not 0, is /usr/bin/sudo on a file system with the 'nosuid' option set?",
+        'sudo: The "no new privileges" flag is set, which prevents sudo from running as root.',
+        "Error opening terminal: unknown.",
+        "the input device is not a TTY",
+        "git@host: Permission denied (publickey).",
+    ],
+)
+def test_what_needs_a_terminal_is_for_the_person_in_another_one(output: str) -> None:
+    advice = str(hint("x", output))
+    assert "the person" in advice and "in another terminal" in advice
+    assert "`!`" not in advice and "ask the person" not in advice  # who may have typed it there
+    assert ("MAKEROOM_NAMESPACE=off" in advice) is ("uid" in output or "privileges" in output)

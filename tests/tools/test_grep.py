@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 
 from tools import glob, grep, read
 from tools.base import Access, Tool, ToolCall, ToolError, ToolResult, parse_arguments
+from tools.files import regex_search
 
 from .bash_session import BashSession, text
 
@@ -101,9 +103,11 @@ def test_a_pattern_may_span_lines_and_look_around(searched: BashSession) -> None
     assert found(searched, "-needle|-x|needle", path="café.txt") == ["café.txt"]
 
 
-def test_the_ways_of_ripgrep_to_write_a_pattern_are_known(project: BashSession) -> None:
-    hide_ripgrep(project)
-    (project.folder / "w.txt").write_text("Needles\nneedle\nna\u00efve caf\u00e9\na[0]\n", encoding="utf-8")
+def test_the_ways_of_ripgrep_to_write_a_pattern_are_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "w.txt").write_text("Needles\nneedle\nna\u00efve caf\u00e9\na[0]\n", encoding="utf-8")
+    (tmp_path / "names").write_bytes(os.fsencode(tmp_path / "w.txt") + b"\0")
     lines = {  # and the line that they find
         2: r"(?i)NEEDLE$ x(?i)Y|NEEDLE$ (?x)needle$#(end \<needle$ ^[[:alpha:]]{6}$ (?<w>needle)$"
         r" ^[^[:upper:][:space:]]{6}$ ^\p{Ll}{6}$ ^[\p{Lu}\p{Ll}]{6}$ \u{6e}eedle$ n(?-i)eedle$",
@@ -112,9 +116,16 @@ def test_the_ways_of_ripgrep_to_write_a_pattern_are_known(project: BashSession) 
     }
     for number, patterns in lines.items():
         for pattern in patterns.split():
-            for multiline in (False, True)[: 1 + ("(?" in pattern)]:
-                shown = found(project, pattern, path="w.txt", output_mode="content", multiline=multiline)
-                assert [line[:8] for line in shown] == [f"w.txt:{number}:"], (pattern, shown)
+            for flags in ("", "m"):
+                assert regex_search.main(str(tmp_path / "names"), pattern, flags, "0") == 0
+                shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+                assert [line["data"]["line_number"] for line in shown] == [number], (pattern, shown)
+
+
+def test_flags_within_a_pattern_may_span_lines(project: BashSession) -> None:
+    hide_ripgrep(project)
+    for pattern in ("(?i)OS.*DEF", "os.*(?i)DEF"):
+        assert found(project, pattern, multiline=True) == ["src/app.py"]
 
 
 @pytest.mark.parametrize("pattern", [r"\p{Greek}", "[a&&b]", "[a[b-d]]", "[[:^upper:]]", "[a--b]"])

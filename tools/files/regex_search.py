@@ -18,6 +18,7 @@ from pathlib import Path
 
 MAX_SEARCHED_BYTES = 64 * 1024 * 1024  # of one file; larger ones are passed over
 _WIDE_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_FAR_PLANES = 0x40000  # of Unicode, in which nobody writes
 _ONLY_RIPGREP = "{} is for ripgrep alone, which is not installed or does not take the rest of the pattern"
 NAMED_SETS = {  # of characters, within brackets
     "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\x00-\x7f", "blank": r"\ \t", "digit": "0-9",
@@ -98,11 +99,14 @@ def _translated(pattern: str) -> str:
 def _set(text: str) -> str:
     if operator := re.search("&&|--|~~", re.sub(_SET_PART, "", text)):
         raise ValueError(_ONLY_RIPGREP.format(f"{operator[0]} in a set of characters"))
-    return re.sub(f"(?s:{_SET_PART})", lambda found: _escape(found[0], within=True), text)
+    members = re.sub(rf"(?s:{_SET_PART}|[\[|])", lambda found: _escape(found[0], within=True), text[1:])
+    return f"[{members}"
 
 
 def _escape(text: str, within: bool = False) -> str:
     """What a part of the pattern with a backslash, or a named set, is in Python. `within` a set?"""
+    if text in ("[", "|"):  # of which Python warns
+        return f"\\{text}"
     if text.startswith("[:"):
         negated, name = text[2] == "^", text[2:-2].removeprefix("^")
         if negated or name not in NAMED_SETS:
@@ -121,11 +125,13 @@ def _characters(text: str) -> str:
     category = text[2:].strip("{}")
     negated = (text[1] == "P") != category.startswith("^")
     category = category.removeprefix("^")
-    categories = map(unicodedata.category, map(chr, range(sys.maxunicode + 1)))
+    categories = map(unicodedata.category, map(chr, range(_FAR_PLANES)))
     kinds = groupby(enumerate(categories), lambda each: each[1].startswith(category) != negated)
     runs = [[code for code, _ in run] for is_in, run in kinds if is_in]
-    if sum(map(len, runs)) in (0, sys.maxunicode + 1):
+    if sum(map(len, runs)) in (0, _FAR_PLANES):
         raise ValueError(_ONLY_RIPGREP.format(text))
+    if runs[-1][-1] == _FAR_PLANES - 1:
+        runs[-1].append(sys.maxunicode)
     return "".join(f"\\U{codes[0]:08x}-\\U{codes[-1]:08x}" for codes in runs)
 
 

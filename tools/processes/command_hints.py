@@ -39,24 +39,28 @@ _PROMPT = re.compile(
 )
 _MAX_PROMPT_CHARS = 400
 _SSH_NOTICE = "Pseudo-terminal will not be allocated because stdin is not a terminal."  # and it goes on
-_OUTPUT_HINTS = (  # a pattern, in any letter case, and what to do about it
+# A pattern, in any letter case, and what to do about it: true for the model and for a person who typed `!`.
+_OUTPUT_HINTS = (
     (
         r"Input is not from a terminal|must be run (?:in|from) a terminal|input device is not a TTY"
         r"|not a (?:tty|terminal)\b|Error opening terminal|no tty present",
-        "this program wants a terminal and commands have none: use batch options, or ask the person to "
-        "run it with `!` in front",
+        "this program wants a terminal, and commands have none here: it needs batch options, or the person "
+        "runs it in another terminal",
     ),
     (
-        r"sudo: (?:a terminal is required|a password is required|.{1,200} must be owned by uid 0"
-        r"|effective uid is not 0|The \"no new privileges\")",
-        "sudo cannot ask for a password here, and has no rights in a user namespace: ask the person to "
-        "run the command with `!` in front, or to start makeroom with MAKEROOM_NAMESPACE=off",
+        r"sudo: (?:a terminal is required|a password is required)",
+        "sudo cannot ask for a password here: only the person can run the command, in another terminal",
+    ),
+    (
+        r"sudo: (?:.{1,200} must be owned by uid 0|effective uid is not 0|The \"no new privileges\")",
+        "sudo has no rights in a user namespace: only the person can run the command, in another terminal, "
+        "or start makeroom with MAKEROOM_NAMESPACE=off",
     ),
     (
         r"could not read (?:Username|Password)|terminal prompts disabled|Host key verification failed"
         r"|Permission denied \(publickey",
-        "git and ssh cannot ask here: a stored credential, an SSH agent or a known host key is needed. "
-        "Tell the person which",
+        "git and ssh cannot ask here: a stored credential, an SSH agent or a known host key is needed, which "
+        "the person can set up in another terminal",
     ),
     (
         r"Aborting commit due to empty commit message",
