@@ -241,25 +241,26 @@ def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[st
     if human.get("silent") and not event.denied:
         return []
     inner = replace(ctx, columns=ctx.columns - len(BRANCH))
-    summary = _result_summary(event, human)
     if human.get("diff"):
+        summary = _result_summary(event, human)
         body = render_diff(str(human["diff"]), inner, MAX_RESULT_LINES if ctx.full else SHORT_DIFF_LINES)
         body = [*(inner.wrapped("dim", summary) if summary else ()), *body]
     else:
         body = _shortened(event.result, inner)
-        if not body and not summary:
-            summary = "no output"
+        summary = _result_summary(event, human, nothing="" if body else "no output")
         body += inner.wrapped("dim", summary) if summary else []
     return hang(body, ctx.paint("dim", BRANCH), " " * len(BRANCH))
 
 
-def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any]) -> str:
+def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any], nothing: str = "") -> str:
+    """How a call ended and how long it took; `nothing` where there is no more to tell than that."""
     parts = [one_line(str(human["note"]))] if human.get("note") else []
     code = event.result.about.get("exit")
     if code and f"exit {code}" not in "".join(parts):
         parts.append(f"exit {code}")
     if event.denied and not _text_for_people(event.result):
         parts.append("not allowed")
+    parts = parts or [nothing] * bool(nothing)
     if event.seconds >= MIN_TOLD_SECONDS:
         parts.append(format_duration(event.seconds))
     return ", ".join(parts)

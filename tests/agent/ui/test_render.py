@@ -199,6 +199,15 @@ def test_what_was_looked_at_is_shown_where_outputs_are_whole() -> None:
     assert render_event(again, replace(ctx, full=True)) == "● read  a.py  3 lines"
 
 
+@pytest.mark.parametrize(
+    ("seconds", "about", "told"),
+    [(0.1, {}, "no output"), (3.0, {}, "no output, 3.0 s"), (3.0, {"exit": 2}, "exit 2, 3.0 s")],
+)
+def test_a_call_without_output_says_so_also_where_its_time_is_told(seconds, about, told) -> None:
+    ran = events.ToolCallFinished(1, 0, "bash", "true", Result(2, 0.0, 1, 0, (), about=about), seconds, False)
+    assert render_event(ran, RenderContext(40, Theme(False, False))).split("\n")[1] == f"  ⎿  {told}"
+
+
 def test_tables_of_commands_have_the_tabs_of_terminals() -> None:
     ctx, listing = RenderContext(40, Theme(False, False)), "12.0K\tb\n日本語日\tc\n"
     ran = events.ToolCallFinished(1, 0, "bash", "du", Result(2, 0.0, 1, 0, (TextBlock(listing),)), 0.1, False)
