@@ -914,12 +914,12 @@ def test_the_next_step_of_a_reply_that_acts_is_no_promise(sentence):
     assert list(commitments(sentence, acts=True)) == []
 
 
-@pytest.mark.timeout(20)  # a pattern that goes back takes minutes
+@pytest.mark.timeout(10)  # a pattern that goes back takes half a minute and more
 @pytest.mark.parametrize(
     "piece",
     ["a", "[a", "a ", "a, ", "and ", "1. ", "- ", "“", "no ", "- (", "```\n", "\n", "a\n", "I will ", "。"],
 )
 def test_no_text_takes_long(piece):
-    text = piece * (100_000 // len(piece))
+    text = piece * (50_000 // len(piece))
     weighed_sentences(text)
     list(commitments(text, acts=False))

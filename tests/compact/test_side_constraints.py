@@ -124,7 +124,7 @@ def test_they_stand_among_hundreds_of_short_prompts(sentences):
         ("Не трогай billing.", "Теперь можно снова трогать billing."),
     ],
 )
-@pytest.mark.parametrize("window", [32_000, 200_000])
+@pytest.mark.parametrize("window", [32_000, pytest.param(200_000, marks=pytest.mark.sweep)])
 def test_a_rule_is_never_shown_without_what_took_it_back(rule, taken_back, window):
     world = World(window=window, judged=False, overhead=2_000)
     for at in range(60):

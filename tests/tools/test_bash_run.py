@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.sampling import sampled
 from tools.base import ToolError
 from tools.bash import BashArguments, required_access
 from tools.processes.command_progress import ProgressThrottle
@@ -31,7 +32,7 @@ FLOODS = {
 }
 
 
-@pytest.mark.parametrize("command", FLOODS.values(), ids=FLOODS)
+@pytest.mark.parametrize("command", sampled(FLOODS.values(), 3), ids=FLOODS)
 def test_a_flood_is_stopped_at_the_limit_and_memory_stays_small(tmp_path: Path, command: str) -> None:
     argv = [sys.executable, str(BASH_PROCESS), str(tmp_path), "namespace", "60000", command]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=2 * GUARD_S, check=True)

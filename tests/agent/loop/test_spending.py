@@ -79,7 +79,7 @@ def a_hundred_calls(w: World) -> None:
     asyncio.run(whole())
 
 
-@pytest.mark.parametrize("drops", [False, True])
+@pytest.mark.parametrize("drops", [True, pytest.param(False, marks=pytest.mark.sweep)])
 def test_the_cost_is_the_server_s_over_a_hundred_calls(tmp_path: Path, drops: bool) -> None:
     with world([answer] * 140, tmp_path, window=1_000_000) as w:
         w.context.settings = replace(w.context.settings, thinking=False)

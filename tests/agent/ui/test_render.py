@@ -27,6 +27,7 @@ from agent.ui.render import (
     render_prompt,
 )
 from agent.ui.terminal_text import RenderContext, Theme
+from tests.sampling import sampled
 from tools.base import Access
 from transcripts.facts import Result, StoredOutput
 from transcripts.messages import TextBlock
@@ -35,8 +36,16 @@ from .text_samples import DIFF, SAMPLES, WIDTHS, too_wide, without_sgr
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-@pytest.mark.parametrize("theme", [Theme(), Theme(False)], ids=["colour", "plain"])
-def test_nothing_is_wider_than_the_screen(columns, theme):
+def test_nothing_is_wider_than_the_screen(columns):
+    check_widths(columns, Theme())
+
+
+@pytest.mark.parametrize("columns", sampled(WIDTHS, 4))
+def test_nothing_without_colour_is_wider_than_the_screen(columns):
+    check_widths(columns, Theme(False))
+
+
+def check_widths(columns, theme):
     for full in (False, True):
         ctx = RenderContext(columns, theme, full)
         for sample in SAMPLES:
