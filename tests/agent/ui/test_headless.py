@@ -32,10 +32,10 @@ def here(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Run:
     return partial(run_here, tmp_path, capfd)
 
 
-def pipe_with(text: str) -> int:
+def pipe_with(text: str | bytes) -> int:
     """The reading end of a pipe that holds a text and then ends."""
     reading, writing = os.pipe()
-    os.write(writing, text.encode())
+    os.write(writing, text.encode() if isinstance(text, str) else text)
     os.close(writing)
     return reading
 
@@ -82,6 +82,25 @@ def test_the_prompt_comes_from_words_from_standard_input_or_from_both(here: Run)
         here(server, "words alone")
         said = [request["messages"][0]["content"][-1]["text"] for request in server.requests]
     assert said == ["from a pipe", "words\n\n<stdin>\nand a pipe\n</stdin>", "words alone"]
+
+
+def test_standard_input_is_read_as_a_file_in_its_encoding_is_and_that_is_told(here: Run) -> None:
+    told = {
+        "na\u00efve caf\u00e9".encode("cp1252"): "warning: standard input is read as cp1252, a guess\n",
+        "na\u00efve caf\u00e9".encode("utf-16"): "",
+        b"\xef\xbb\xbfna\xc3\xafve caf\xc3\xa9": "",
+        b"na\xc3\xafve \xff caf\xc3\xa9": "warning: not UTF-8 in standard input: 1 byte\n",
+        b"\0na\xc3\xafve\0caf\xc3\xa9": "",
+        b"\0na\xc3\xafve\xff\0caf\xc3\xa9": "warning: bytes of standard input, which is no text, are lost\n",
+    }
+    with Server(ScriptedModel(["ok"] * len(told))) as server:
+        for data, line in told.items():
+            assert here(server, stdin=pipe_with(data)).stderr == line
+        said = [request["messages"][0]["content"][-1]["text"] for request in server.requests]
+    assert [text.replace("\ufffd", "").replace("  ", " ").strip("\0") for text in said] == [
+        *["na\u00efve caf\u00e9"] * 4,
+        *["na\u00efve\0caf\u00e9"] * 2,
+    ]
 
 
 def test_an_inherited_pipe_that_says_nothing_does_not_hang(here: Run) -> None:
