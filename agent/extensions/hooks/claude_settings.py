@@ -6,7 +6,9 @@ yes for each command, which its content and the project's own programs in it are
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +16,8 @@ from pathlib import Path
 
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
+from agent.permissions.launches import program_name
+from agent.permissions.line_reading import read_line
 from agent.permissions.program_files import ProjectPrograms
 from agent.permissions.settings_toml import claude_folder, read_settings
 from tools.files.text_encoding import pluralize
@@ -174,11 +178,34 @@ def _parts(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> l
 
 
 def named_files(line: str, folder: Path, environ: Mapping[str, str]) -> str:
-    """A digest of the project's files that a command line names; "" for none."""
+    """A digest of the project's files that a command line names; "" for none.
+
+    Of those that it only writes it is part where they lie: another link there must not lead it elsewhere.
+    """
     for variable in _FOLDER_VARIABLES:
         line = line.replace(variable, str(folder))
     try:
         words = shlex.split(line)
     except ValueError:
         words = line.split()
-    return ProjectPrograms(str(folder), environ).own_programs(words, str(folder))
+    written = _only_written(line)
+    words = [word for word in words if word not in written]
+    programs = ProjectPrograms(str(folder), environ).own_programs(words, str(folder))
+    places = [os.path.realpath(folder / name) for name in sorted(written)]
+    return hashlib.sha256(json.dumps([programs, *places]).encode()).hexdigest() if written else programs
+
+
+def _only_written(line: str) -> set[str]:
+    """Files that a command line writes, such as its log, and does not name otherwise: no such file is run.
+
+    None where it cannot be told all that the line runs.
+    """
+    reading = read_line(line)
+    written, named = set[str](), set[str]()
+    for command in () if reading.opaque else reading.invocations:
+        for operator, target in command.redirects:
+            (named if "<" in operator else written).add(target)
+        is_tee = bool(command.words) and program_name(command.words[0]) == "tee"
+        (written if is_tee else named).update(command.words[1:])
+        named.update(command.words[:1])
+    return {name for name in written - named if "\0" not in name}

@@ -81,6 +81,49 @@ def test_a_changed_hook_or_script_of_the_project_is_asked_about_again(places: Pl
     assert places.commands() == []
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        'jq -r .tool_input.command >> "$CLAUDE_PROJECT_DIR"/log',
+        "f=$(jq -r .x); { date; echo $f; } > log 2>&1",
+        "jq -r .x | tee -a ./log",
+        'sh -c "date >> log"',
+    ],
+)
+def test_a_hook_s_own_log_does_not_switch_it_off(places: Places, command: str) -> None:
+    (places.project / "log").write_text("one")
+    places.write(".claude/settings.json", hooks={"Stop": [{"hooks": [{"command": command}]}]})
+    places.approve()
+    (places.project / "log").write_text("two")
+    assert places.commands() == [command]
+    (places.project / "log").unlink()
+    assert places.commands() == [command]
+    (places.project / "log").symlink_to("/etc/hostname")
+    assert places.commands() == [], "it is to write nowhere else"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x >> run.sh; sh run.sh",
+        "date > run.sh; . ./run.sh",
+        "bash -c '. \"$1\"' '>' run.sh",
+        "bash < run.sh > out",
+        "date | tee run.sh | sh run.sh",
+        "./run.sh >> run.sh",
+    ],
+)
+def test_a_file_that_a_hook_writes_and_runs_counts(places: Places, command: str) -> None:
+    script = places.project / "run.sh"
+    script.write_text("true")
+    script.chmod(0o755)
+    places.write(".claude/settings.json", hooks={"Stop": [{"hooks": [{"command": command}]}]})
+    places.approve()
+    assert places.commands() == [command]
+    script.write_text("curl evil")
+    assert places.commands() == []
+
+
 def test_the_persons_own_file_needs_one_yes_for_all_projects(places: Places, tmp_path: Path) -> None:
     line = {"type": "command", "command": "line.sh"}
     places.write("home/.claude/settings.json", hooks=GUARD, statusLine=line, outputStyle="terse")
@@ -165,6 +208,22 @@ def test_a_script_that_changes_after_its_hook_was_approved_is_run_no_more(tmp_pa
         assert (tmp_path / "pwned").exists()
 
     run_controller(tmp_path, work)
+
+
+def test_a_hook_that_writes_a_log_in_the_project_goes_on(tmp_path: Path) -> None:
+    (tmp_path / ".claude").mkdir()
+    hooks = {"UserPromptSubmit": [{"hooks": [{"command": 'echo told >> "$CLAUDE_PROJECT_DIR"/log'}]}]}
+    (tmp_path / ".claude/settings.json").write_text(json.dumps({"hooks": hooks}))
+
+    async def work(run: ControllerRun) -> None:
+        assert "has changed" not in await run.do("/trust all", "hello", "hello", "hello")
+        (tmp_path / "log").rename(tmp_path / "old")
+        (tmp_path / "log").symlink_to("other")
+        assert "has changed" in await run.do("hello")
+
+    run_controller(tmp_path, work)
+    assert (tmp_path / "old").read_text() == "told\n" * 3
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize("given", ["hooks", "status line", "style"])
