@@ -15,7 +15,7 @@ import pytest
 
 from tools.base import ToolCall, ToolError, parse_arguments
 from tools.files.atomic_write import WriteRequest, atomic_write
-from tools.files.resolve_path import _expanded, canonical_path
+from tools.files.resolve_path import canonical_path, expanded_path
 from tools.files.safe_open import safe_open
 from tools.sandbox.guarded_names import is_protected
 
@@ -104,7 +104,7 @@ def test_a_tilde_is_expanded_once_and_the_rest_is_literal(files: FileSession):
     assert files.judge("read", "a/~/f").target == f"{files.folder}/a/~/f"
     assert files.judge("read", "$HOME/f").target == f"{files.folder}/$HOME/f"
     assert files.judge("read", "~nobody-of-that-name/f").target == f"{files.folder}/~nobody-of-that-name/f"
-    assert _expanded("~root/f") == str(Path("~root/f").expanduser()) != "~root/f"
+    assert expanded_path("~root/f") == str(Path("~root/f").expanduser()) != "~root/f"
     given = parse_arguments(TOOLS["read"], {"file_path": "~/f"})
     assert TOOLS["read"].title(given) == str(Path("~/f").expanduser())
 
