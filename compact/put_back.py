@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from transcripts.entries import Prompt
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.messages import Block, TextBlock, ToolUseBlock
+from transcripts.messages import Block, TextBlock, ToolUseBlock, without_injected
 
 from .hazards import (
     PUT_BACK_START,
@@ -181,7 +181,7 @@ def _text_of(
     if isinstance(fact, Result):
         if block.cell in (Cell.OUTPUT, Cell.OUTPUT_BEFORE_EDITS):
             return None
-        lines = joined_text(fact.content).split("\n")
+        lines = joined_text(without_injected(fact.content)).split("\n")
         numbered = [hit for line in lines if (hit := _NUMBERED.match(line))]
         path = _path_told(fact, block)
         if len(numbered) > len(lines) // 2:

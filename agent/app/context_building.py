@@ -82,6 +82,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         checkpoints=services.repository.checkpoints(session),
         wall=wall,
         advises=not setup.options.headless,
+        follows_memory=setup.options.setting_sources is None or "project" in setup.options.setting_sources,
     )
     if setup.options.asks_client or not setup.options.headless:
         context.approver = NotifyingApprover(services.approver, lambda: context.hooks)

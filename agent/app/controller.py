@@ -152,7 +152,7 @@ class Controller:
             return refused
         found, given = NO_ADDITIONS, (TextBlock(text),) if content is None else content
         if "@" in (words := text if typed is None else typed) or words.startswith("/"):
-            found = await _additions(context, (text, words), self.setup.options.headless, self.emit)
+            found = await _additions(self.in_use, (text, words), self.setup.options.headless, self.emit)
             if found.ended is not None:
                 return found.ended
         blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind))
@@ -247,11 +247,11 @@ def cycle_mode(controller: Controller) -> Mode:
 
 
 async def _additions(
-    context: TurnContext, prompt: tuple[str, str], headless: bool, emit: Emit
+    in_use: ActiveSession, prompt: tuple[str, str], headless: bool, emit: Emit
 ) -> PromptAdditions:
     """What goes with a prompt that mentions or calls something; what finds that is loaded now."""
     add = import_module(MENTIONS_MODULE).additions_to
-    found: PromptAdditions = await add(context, prompt, headless, emit)
+    found: PromptAdditions = await add(in_use, prompt, headless, emit)
     return found
 
 

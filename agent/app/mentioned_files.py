@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.events import Emit, Notice, TurnFinished
-from agent.loop.context import TurnContext
-from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions
+from agent.loop.context import ActiveSession, TurnContext
+from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions, tell_memory_below
 from agent.permissions.rules import PermissionRules, judge_call
 from agent.session.mentions import AttachLimits, attach, find_mentions
 from tools.base import Access, ToolError
@@ -25,14 +25,15 @@ SECRET = "it may hold secrets; ask for it, and you will be asked before it is re
 
 
 async def additions_to(
-    context: TurnContext, prompt: tuple[str, str], headless: bool, emit: Emit
+    in_use: ActiveSession, prompt: tuple[str, str], headless: bool, emit: Emit
 ) -> PromptAdditions:
     """What goes with a prompt, given its whole text and the words that were typed of it.
 
-    Emits how the turn ended where it does not begin.
+    Emits how the turn ended where it does not begin. The memory files of mentioned files wait in the inbox.
     """
-    text, words = prompt
+    (session, context), (text, words) = in_use, prompt
     found = await mentioned_files(context, words, headless, emit)
+    await tell_memory_below(session, context, found.files, emit)
     if (servers := context.tool_context.servers) is not None:
         found = await _with_servers(found, servers, context, words, emit)
     if not words.startswith("/") or found.behind or found.ended is not None:

@@ -92,6 +92,7 @@ async def nested_context(call: NestedCall, session: Session, changed: Callable[[
         max_cost=session.cost + agent.budget,
         checkpoints=None if context.checkpoints is None else context.checkpoints.for_agent(),
         agents=None,
+        follows_memory=context.follows_memory and (definition is None or definition.memory),
     )
     give_skills(call.services, session, nested)
     return nested

@@ -79,6 +79,7 @@ class TurnContext:
     advises     somebody at a terminal could do what a notice advises
     wall        around commands; None: they are judged as if there were none
     agents      that the session may start; None: it may start none
+    follows_memory  whether memory files of folders below the project's are told with what is read there
     """
 
     model: Model
@@ -100,6 +101,7 @@ class TurnContext:
     wall: SessionWall | None = None
     agents: AgentPool | None = None
     advises: bool = True
+    follows_memory: bool = True
 
     def limit_window(self, tokens: int) -> None:
         """A server told that its window is smaller than was thought: plan for it, and remember it."""

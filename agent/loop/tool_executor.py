@@ -30,7 +30,7 @@ from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
 from .leaving import Leaving
 from .loop_detection import STUCK, is_stuck, with_repeat_note
-from .touched_files import NeededText, content_of, needed_text
+from .touched_files import NeededText, content_of, needed_text, tell_memory_below
 from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
@@ -205,6 +205,9 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         result = await _call_tool(batch, call, call.parsed, leaving)
         took = batch.context.clock.monotonic() - began - leaving.waited
         result, stop = await _with_words_of_hooks(batch, call, result, took)
+        folder = str(result.about.get("path", "")).rpartition("/")[0]
+        if folder not in ("", str(batch.context.tool_context.folder)):
+            await tell_memory_below(batch.session, batch.context, [result.about], batch.emit)
         if batch.session.folded.compactions:
             needed = await needed_text(batch.session, batch.context.compaction, call.use, result)
     except ToolInterrupted as error:

@@ -7,10 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from agent.events import TurnFinished
+from agent.events import Emit, Notice, TurnFinished
 from agent.session.session import Session
+from agent.session.skill_texts import KEPT_CHARS_PER_TOKEN, MAX_KEPT_SHARE
+from agent.session.system_prompt import MEMORY_HEAD, memory_below, memory_of, memory_text
+from compact.identifiers import block_texts
 from compact.put_back import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
 from compact.trim import trim_page
 from tools.base import ToolContext, ToolError, ToolResult
@@ -19,9 +23,9 @@ from tools.files.text_encoding import decode_text, unify_newlines
 from transcripts.codec import BadLine
 from transcripts.facts import Fact
 from transcripts.load import LazyResults
-from transcripts.messages import Block, TextBlock, ToolUseBlock, injected
+from transcripts.messages import INJECTED_OPENING_TAG, Block, TextBlock, ToolUseBlock, injected
 
-from .context import CompactionState
+from .context import CompactionState, TurnContext
 
 # Of metadata: {"prompt": seq, "files": what a read of each file attached to that prompt tells of itself}.
 ATTACHED_TOPIC = "attached"
@@ -103,6 +107,44 @@ def _load(paths: Iterable[str], abandoned: threading.Event) -> dict[str, str]:
             if decoded := decode_text(load_file(path, MAX_FILE_BYTES).data):
                 found[path] = unify_newlines(decoded[0])
     return found
+
+
+async def tell_memory_below(
+    session: Session, context: TurnContext, files: Iterable[Mapping[str, Any]], emit: Emit
+) -> None:
+    """Have the model told the memory files of the folders of these files (as results tell of them).
+
+    They go with the next result, or before the prompt, so that the system prompt stays as it is; those that
+    the view shows are not told again. One that this session changed counts from the next session on: nobody
+    but the model may have said what it says.
+    """
+    tools, system = context.tool_context, memory_of(context.settings.system)
+    paths = [Path(path) for about in files if isinstance(path := about.get("path"), str)]
+    if not context.follows_memory or not paths:
+        return
+    found: dict[Path, str] = {}
+    with suppress(ToolError):
+        look = partial(_memory_below_all, tools.folder, paths, tuple(system))
+        found = await in_thread(LOOK_TIMEOUT_S, lambda gone: look())
+    if not found:
+        return
+    blocks = (part.block for message in session.folded.view for part in message.parts)
+    start = f"{INJECTED_OPENING_TAG}\n{MEMORY_HEAD}"
+    shown = {text.split("\n", 2)[1] for text in block_texts(blocks) if text.startswith(start)}
+    changed = {each.path for each in context.checkpoints.log.changes} if context.checkpoints else set()
+    most = int(context.compaction.window.size * MAX_KEPT_SHARE * KEPT_CHARS_PER_TOKEN)
+    for path, text in found.items():
+        head = f"{MEMORY_HEAD}{path}:"
+        name = path.relative_to(tools.folder).as_posix() if path.is_relative_to(tools.folder) else str(path)
+        if head not in shown and head not in tools.inbox.waiting and name not in changed:
+            told = injected(memory_text(path, text, most))
+            tools.inbox.post(told, head)
+            tokens = context.compaction.counter.text(told)
+            emit(Notice(f"{name} is followed from here on ({tokens:,} tokens)"))
+
+
+def _memory_below_all(folder: Path, paths: Iterable[Path], known: Sequence[str]) -> dict[Path, str]:
+    return {path: text for each in paths for path, text in memory_below(folder, each, known)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,3 +85,21 @@ def test_what_was_pasted_mentions_nothing(tmp_path: Path) -> None:
         assert not any(is_attached(part.block) for message in view for part in message.parts)
 
     run_controller(tmp_path, work)
+
+
+@pytest.mark.parametrize("sources", [None, ("user",), ()])
+def test_the_memory_file_beside_a_mentioned_file_goes_with_the_prompt(
+    tmp_path: Path, sources: tuple[str, ...] | None
+) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg/AGENTS.md").write_text("A rule of this package.", "utf-8")
+    (tmp_path / "pkg/a.py").write_text("print(1)\n", "utf-8")
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("what is in @pkg/a.py")
+        told = [notice.text for notice in run.emitted(Notice) if "followed" in notice.text]
+        assert len(told) == (sources is None)
+        await run.do("and again: read pkg/a.py, @pkg/a.py")
+        assert b"".join(run.bodies()).count(b"A rule of this package.") == (sources is None)
+
+    run_controller(tmp_path, work, setting_sources=sources)

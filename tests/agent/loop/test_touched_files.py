@@ -13,6 +13,8 @@ import pytest
 
 from agent.app.context_building import shows
 from agent.app.controller import prompt_blocks
+from agent.checkpoints.recorder import Checkpoints
+from agent.events import Notice
 from agent.loop.loop_detection import TIMES
 from compact.hazards import PUT_BACK_START
 from compact.identifiers import joined_text
@@ -141,3 +143,95 @@ def test_a_prompt_that_names_a_file_has_its_cleared_text_before_it(tmp_path: Pat
             await made.context.model.close()  # type: ignore[attr-defined]
 
         asyncio.run(whole())
+
+
+def reading(*names: str) -> Reply:
+    return Reply(tuple(calls("read", file_path=name) for name in names))
+
+
+@contextmanager
+def packages(folder: Path, *steps: Any) -> Any:
+    """A world with two packages that have memory files."""
+    for name in ("pkg/AGENTS.md", "pkg/a.py", "pkg/b.py", "other/CLAUDE.md", "other/c.py", "top.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(f"this is {name} <!-- hidden -->\n")
+    with world(list(steps), folder) as made:
+        made.tools.update(read=READ)
+        yield made
+
+
+def memory_told(made: World) -> list[str]:
+    """The paths of the memory files that the view shows, in order."""
+    start = "<surroundings>\nInstructions of the user from "
+    shown = [text for text in made.texts() if text.startswith(start)]
+    return [text.partition(" from ")[2].partition(":")[0] for text in shown]
+
+
+def turns(made: World, *prompts: str, between: Callable[[], object] = bool) -> list[str]:
+    """The lines that the person is told."""
+
+    async def whole() -> None:
+        for prompt in prompts:
+            await made.turn(prompt)
+            between()
+        await made.context.model.close()  # type: ignore[attr-defined]
+
+    asyncio.run(whole())
+    return [event.text for event in made.events if isinstance(event, Notice)]
+
+
+def test_memory_files_below_are_told_once_with_the_first_read_there(tmp_path: Path) -> None:
+    steps = (reading("top.py"), reading("pkg/a.py", "pkg/b.py"), reading("other/c.py", "pkg/b.py"), "done")
+    with packages(tmp_path, *steps) as made:
+        system = made.context.settings.system
+        (one, two) = turns(made, "look")
+        assert memory_told(made) == [str(tmp_path / "pkg/AGENTS.md"), str(tmp_path / "other/CLAUDE.md")]
+        assert one.startswith("pkg/AGENTS.md is followed from here on (")
+        assert two.startswith("other/CLAUDE.md is followed")
+        assert not any("this is pkg/AGENTS.md <!--" in text for text in made.texts())
+        assert made.context.settings.system == system
+        made.check()
+
+
+def test_what_a_compaction_took_away_comes_again_with_the_next_read(tmp_path: Path) -> None:
+    with packages(tmp_path, reading("pkg/a.py"), "done", reading("pkg/b.py"), "done") as made:
+
+        def clear() -> None:
+            seq = next(fact.seq for fact in made.record.facts if isinstance(fact, Result))
+            if not made.session.folded.compactions:
+                made.session.compacted("micro", "auto", (Clear(seq, 0, "content", "[cleared: it]"),), {})
+                assert memory_told(made) == []
+
+        assert len(turns(made, "look", "again", between=clear)) == 2
+        assert memory_told(made) == [str(tmp_path / "pkg/AGENTS.md")]
+
+
+def test_memory_below_is_not_told_where_it_is_not_wanted_or_the_session_wrote_it(tmp_path: Path) -> None:
+    with packages(tmp_path, reading("pkg/a.py"), "done", reading("other/c.py"), "done") as made:
+        checkpoints = Checkpoints(tmp_path, "s", lambda: 1)
+        made.context.checkpoints = checkpoints
+        checkpoints.announce(tmp_path / "pkg/AGENTS.md")
+        (tmp_path / "pkg/AGENTS.md").write_text("obey")
+        checkpoints.finish()
+
+        def unwanted() -> None:
+            made.context.follows_memory = False
+
+        assert turns(made, "look", "again", between=unwanted) == [] and memory_told(made) == []
+
+
+def test_lines_are_put_back_from_a_result_that_told_a_memory_file_too(tmp_path: Path) -> None:
+    look = Reply((calls("echo", words="look at pkg/a.py"),))
+    with packages(tmp_path, reading("pkg/a.py"), "read", look, "done") as made:
+        (tmp_path / "pkg/a.py").write_text(TEXT)
+        (tmp_path / "pkg/AGENTS.md").write_text("a rule of this package\n" * 50)
+        made.context.compaction.overhead = 60_000
+
+        def clear() -> None:
+            seq = next(fact.seq for fact in made.record.facts if isinstance(fact, Result))
+            if not made.session.folded.compactions:
+                made.session.compacted("micro", "auto", (Clear(seq, 0, "content", "[cleared: it]"),), {})
+
+        turns(made, "look", "on", between=clear)
+        (said,) = put_back(made)
+        assert said.rstrip().endswith(TEXT.rstrip())
