@@ -16,8 +16,11 @@ ROOT = Path(__file__).resolve().parents[2]
         ("agent.replay.command", {"anthropic", "prompt_toolkit", "rich", "pydantic"}),
         ("agent.cli.sessions_command", {"anthropic", "prompt_toolkit", "rich", "pydantic", "markdown_it"}),
         ("agent.ui.headless", {"anthropic", "prompt_toolkit", "rich", "markdown_it"}),
-        ("agent.ui.repl", {"anthropic", "rich", "pydantic", "tiktoken", "markdown_it"}),
-        ("agent.ui.repl", {"agent.permissions.rules", "agent.permissions.program_names"}),
+        (
+            "agent.ui.repl",
+            {"anthropic", "rich", "pydantic", "tiktoken", "markdown_it"}
+            | {"agent.permissions.rules", "agent.permissions.program_names"},
+        ),
     ],
 )
 def test_nothing_heavy_comes_along_with(module: str, heavy: set[str]) -> None:

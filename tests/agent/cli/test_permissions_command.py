@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 class Checker:
-    """A project and a home of its own; `check` runs the command in the project."""
+    """A project and a home of its own; `check` runs the command in the project, within this process."""
 
     def __init__(self, folder: Path) -> None:
         self.project, self.home = folder / "project", folder / "home"
@@ -26,13 +27,22 @@ class Checker:
         self.home.mkdir()
 
     def run(self, text: str | bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
-        environ = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
-        environ |= {"HOME": str(self.home), "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
-        argv = [sys.executable, "-m", "agent", "permissions", *words]
         data = text if isinstance(text, bytes) else text.encode()
-        return subprocess.run(
-            argv, input=data, cwd=self.project, env=environ, capture_output=True, timeout=60
-        )
+        out = TextIOWrapper(BytesIO(), "ascii", write_through=True)
+        err = TextIOWrapper(BytesIO(), "ascii", "backslashreplace", write_through=True)
+        with pytest.MonkeyPatch.context() as patch:
+            for name in os.environ.keys() - {"PATH", "TMPDIR"}:
+                patch.delenv(name)
+            patch.setenv("HOME", str(self.home))
+            patch.chdir(self.project)
+            patch.setattr("sys.stdin", TextIOWrapper(BytesIO(data)))
+            patch.setattr("sys.stdout", out)
+            patch.setattr("sys.stderr", err)
+            try:
+                code = main(list(words))
+            except SystemExit as end:  # as argparse leaves
+                code = int(end.code or 0)
+        return subprocess.CompletedProcess(words, code, out.buffer.getvalue(), err.buffer.getvalue())
 
     def check(self, text: str | bytes, *words: str) -> list[dict[str, Any]]:
         done = self.run(text, "check", *words)
