@@ -363,11 +363,11 @@ def _kind_and_weight(sentence: str, acts: bool) -> tuple[CommitmentKind | None, 
             return kind, LASTING if found[2] else HEADING
     if weight := _promise_weight(sentence, acts):
         return "promise", weight
-    reason = _has("reason", sentence)
-    if _has("given_up", sentence) or _pattern("gives_up").match(_unmarked(sentence)):
-        return "rejected", WISH + reason
-    decides = _has("decided", sentence) or _pattern("decides").match(_unmarked(sentence))
-    return ("decision", WISH + reason) if decides else (None, 0)
+    unmarked = _unmarked(sentence)
+    rejected = _has("given_up", sentence) or _pattern("gives_up").match(unmarked)
+    if rejected or _has("decided", sentence) or _pattern("decides").match(unmarked):
+        return "rejected" if rejected else "decision", WISH + _has("reason", sentence)
+    return None, 0
 
 
 @cache
@@ -382,12 +382,12 @@ def _promise_weight(sentence: str, acts: bool) -> int:
         return 0
     if _has("vows", sentence):
         return LASTING
-    untouched = _has("untouched", sentence)
-    lasting = untouched or _has("lasting", sentence) or _has("bound", sentence) or _has("held", sentence)
+    lasting = (_has(kind, sentence) for kind in ("untouched", "lasting", "bound", "held"))  # where it matters
     if _has("own_future", sentence):
-        return LASTING if lasting else 0 if acts or _has("next_step", sentence) else REQUEST
+        return LASTING if any(lasting) else 0 if acts or _has("next_step", sentence) else REQUEST
     if _pattern("forswears").match(_unmarked(sentence)) or (acts and _has("for_good", sentence)):
         return REQUEST
+    untouched = _has("untouched", sentence)
     if acts or sentence.startswith("|"):
         return REQUEST if untouched and (_has("lasting", sentence) or _has("denied", sentence)) else 0
     if _pattern("agrees").match(sentence) is not None:
@@ -397,4 +397,4 @@ def _promise_weight(sentence: str, acts: bool) -> int:
         return 0
     if untouched or _has("binding", sentence):
         return REQUEST if own else WISH
-    return FACT if lasting or _has("will", sentence) else 0
+    return FACT if _has("will", sentence) or any(lasting) else 0

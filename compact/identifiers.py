@@ -22,6 +22,7 @@ OLD_TEXT_ARGUMENTS = ("old_string", "oldText", "old_str", "old_text")  # what an
 MIN_LINE_CHARS = 4  # of a line that tells where it came from: not a bracket alone
 MIN_PATH_CHARS = 6
 _OUTSIDE = re.compile(r"^(?:/|\.\./)+")  # where a path begins elsewhere than in the current folder
+_NAME_RUN = re.compile(r"[\w./@+~-]{2,}", re.ASCII)  # what the names below are made of
 _CANDIDATE = re.compile(
     # Bounded, possessive and begun once in a run: else a long unbroken one, such as base64, takes quadratic
     # time. No file system takes a part of a path of more than 255 characters.
@@ -31,8 +32,8 @@ _CANDIDATE = re.compile(
       | \b[0-9a-f]{7,40}\b""",
     re.VERBOSE | re.ASCII,
 )
-_COMPOUND = re.compile(r"(?<![\w./@+~-])[A-Za-z_]\w{0,255}+(?:[.-]\w{1,255}+){1,20}(?![\w/-])", re.ASCII)
-MIN_COMPOUND_CHARS = 6
+_COMPOUND = re.compile(r"[A-Za-z_]\w{0,255}+(?:[.-]\w{1,255}+){1,20}(?![\w/-])", re.ASCII)
+MIN_UNDOTTED_CHARS = 6  # without dots and slashes
 _CASE_CHANGE_OR_UNDERSCORE = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
 _HEX_ID = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,40}")
 _LETTER = re.compile(r"[A-Za-z]")
@@ -45,20 +46,41 @@ def names(text: str) -> set[str]:
 
 def name_counts(text: str) -> Counter[str]:
     """Every path and identifier in a text, with the number of its occurrences."""
-    found = Counter(name.rstrip("/.@+-") for name in _CANDIDATE.findall(text))
-    return Counter({name: times for name, times in found.items() if _is_name(name)})
+    return _names_in(_runs(text))
 
 
 def whole_name_counts(text: str) -> Counter[str]:
     """As `name_counts`, with dotted and hyphenated names whole; parts count where they stand alone."""
-    found = name_counts(text)
-    compounds = Counter(name for name in _COMPOUND.findall(text) if len(name) >= MIN_COMPOUND_CHARS)
+    runs = _runs(text)
+    found, compounds = _names_in(runs), Counter[str]()
+    for run, times in runs.items():
+        if (hit := _COMPOUND.match(run)) is not None and len(hit[0]) >= MIN_UNDOTTED_CHARS:
+            compounds[hit[0]] += times
     for name, times in compounds.items():
         for part in re.split(r"[.-]", name) if name not in found else ():
             if part in found:
                 found[part] -= times
         found[name] = max(times, found[name])
     return +found
+
+
+def _runs(text: str) -> dict[str, int]:
+    """The runs of characters of which names are made, with their numbers, without words and other short ones.
+
+    No name goes beyond its run, and most runs stand in a text more than once.
+    """
+    runs = Counter(_NAME_RUN.findall(text)).items()
+    long = ((run, n) for run, n in runs if len(run) >= MIN_UNDOTTED_CHARS or "." in run or "/" in run)
+    return {run: n for run, n in long if not (run.isalpha() and run[1:].islower())}
+
+
+def _names_in(runs: Mapping[str, int]) -> Counter[str]:
+    found: dict[str, int] = {}
+    for run, times in runs.items():
+        for candidate in _CANDIDATE.findall(run):
+            name = candidate.rstrip("/.@+-")
+            found[name] = found.get(name, 0) + times
+    return Counter({name: times for name, times in found.items() if _is_name(name)})
 
 
 def _is_name(name: str) -> bool:

@@ -263,7 +263,7 @@ def commitments_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: st
 
 def missing_names(ledger: Ledger, counter: TokenCounter, limit: int, text: str) -> str:
     """The most used and latest numbers and names that `text` lacks, in at most `limit` tokens."""
-    numbers = [number for number in _most_used(ledger)["numbers"] if number not in text]
+    numbers = [number for number in _used_numbers(ledger) if number not in text]
     # Lazy: names are searched for only as long as there is room for one more.
     rows = chain(numbers[:MAX_APPENDED_NUMBERS], _names_not_in(text, ledger))
     return ", ".join(_fitting("Names", rows, counter, limit)[0])
@@ -292,12 +292,16 @@ def coverage(ledger: Ledger, summary: str, kept: str) -> dict[str, list[int]]:
 
 def _most_used(ledger: Ledger) -> dict[str, list[str]]:
     """The paths, identifiers and numbers in most and latest use, which a summary should name."""
-    paths = _ranked({**ledger.names, **ledger.read, **ledger.changed})
+    paths, others = {**ledger.names, **ledger.read, **ledger.changed}, ledger.names.items()
     return {
-        "paths": [name for name in paths if _is_path(name)][:CHECKED_NAMES],
-        "identifiers": [name for name in _ranked(ledger.names) if not _is_path(name)][:CHECKED_NAMES],
-        "numbers": _ranked(ledger.numbers)[: CHECKED_NAMES // 2],
+        "paths": _ranked({name: score for name, score in paths.items() if _is_path(name)})[:CHECKED_NAMES],
+        "identifiers": _ranked({name: score for name, score in others if not _is_path(name)})[:CHECKED_NAMES],
+        "numbers": _used_numbers(ledger),
     }
+
+
+def _used_numbers(ledger: Ledger) -> list[str]:
+    return _ranked(ledger.numbers)[: CHECKED_NAMES // 2]
 
 
 def _is_path(name: str) -> bool:
@@ -305,7 +309,7 @@ def _is_path(name: str) -> bool:
 
 
 def _ranked(scores: Scores) -> list[str]:
-    return sorted(scores, key=lambda name: (-scores[name], name))
+    return sorted(sorted(scores), key=scores.__getitem__, reverse=True)  # of the same score by the alphabet
 
 
 def _without_parts(names: Iterable[str]) -> Iterator[str]:
@@ -322,14 +326,13 @@ def _names_not_in(text: str, ledger: Ledger) -> Iterator[str]:
     ranked = _ranked({**ledger.read, **ledger.changed, **ledger.names})
     if len(ranked) <= MANY_NAMES:
         return (name for name in ranked if name not in text)
-    mentioned = {name for word in set(_WORD_WITH_SIGNS.findall(text)) for name in _parts(word)}
+    mentioned = {word.strip(_EDGE) for word in set(_WORD_WITH_SIGNS.findall(text))}
+    mentioned.update([name for word in mentioned if _is_path(word) for name in _parts(word)])
     return (name for name in ranked if name not in mentioned and name.strip(_EDGE) not in mentioned)
 
 
 def _parts(word: str) -> Iterator[str]:
-    """The word, what it is compounded of, and if it is a path the ends of it."""
-    word = word.strip(_EDGE)
-    yield word
+    """What a word is compounded of, and if it is a path the ends of it."""
     yield from word.split(".")
     ends = word.split("/")
     for at in range(1, len(ends)):

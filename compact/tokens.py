@@ -93,6 +93,8 @@ class TokenCounter:
         if encoding is None:
             return _tokens_by_characters(text)
         step, size = ENCODED_AT_ONCE_CHARS, len(text)
+        if size <= step:
+            return len(encoding.encode_ordinary(text))
         if size <= MAX_COUNTED_CHARS:
             return sum(len(encoding.encode_ordinary(text[at : at + step])) for at in range(0, size, step))
         starts = range(0, size - step, (size - step) // (MAX_COUNTED_CHARS // step - 1))
