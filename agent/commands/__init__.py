@@ -159,7 +159,7 @@ COMMANDS: tuple[Command, ...] = (
             (), "bare", at_screen=True),
     Command("add-dir", "system_commands.add_folder",
             "Work in another folder as well, until the session ends. Takes its path; without one, lists "
-            "them.", (), "always", at_screen=True),
+            "them. What is changed there, `/diff` and `/rewind` do not know.", (), "always", at_screen=True),
     Command("publish", "system_commands.publish_port",
             "Reach what a command serves on a port within the wall. `PORT` has localhost:PORT of this "
             "machine lead there until the session ends, `PORT as OTHER` another port; `stop PORT` ends "

@@ -29,7 +29,7 @@ from tools.processes.command_hints import EDITOR_ADVICE
 from tools.processes.jobs import BackgroundJob, command_runner
 from tools.sandbox.guarded_names import MEMORY_NAMES
 
-from .rewind import NO_CHECKPOINTS, SO_FAR_SEEN, checkpoints_of
+from .rewind import NO_CHECKPOINTS, SO_FAR_SEEN, checkpoints_of, gaps_of
 from .setting_menus import mode_words
 
 INIT_PROMPT = """\
@@ -89,7 +89,7 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
     found = await asyncio.to_thread(differences, checkpoints)
     path = argument.removeprefix("./").rstrip("/")
     shown = [one for one in found if not path or f"{one.path}/".startswith(f"{path}/")]
-    gaps = [Notice(f"not covered: {gap}", "warning") for gap in checkpoints.uncovered()]
+    gaps = [Notice(f"not covered: {gap}", "warning") for gap in gaps_of(controller)]
     if not shown:
         where = f"at {path}" if path else "in the project"
         controller.emit(Notice(f"this session changed nothing {where}{SO_FAR_SEEN if gaps else ''}"))

@@ -87,6 +87,15 @@ def checkpoints_of(controller: Controller) -> Checkpoints | None:
     return controller.in_use[1].checkpoints
 
 
+def gaps_of(controller: Controller) -> list[str]:
+    """What /diff and /rewind do not know of in this session, one line each."""
+    checkpoints, added = checkpoints_of(controller), controller.in_use[1].tool_context.added
+    if checkpoints is None:
+        return []
+    folders = [f"the added folder {folder}: the checkpoints are of the project alone" for folder in added]
+    return [*checkpoints.uncovered(), *folders]
+
+
 async def _choose(controller: Controller, points: list[RewindPoint], chooser: Chooser) -> str | None:
     """What the user chooses in menus, in the words that could have been typed; None when cancelled."""
     row = await chooser.choose(_points_menu(controller, points))
@@ -94,7 +103,7 @@ async def _choose(controller: Controller, points: list[RewindPoint], chooser: Ch
         return None
     point = points[int(row.value) - 1]
     plan = await _plan(controller, point)
-    if plan or ((checkpoints := checkpoints_of(controller)) and checkpoints.uncovered()):
+    if plan or gaps_of(controller):
         controller.emit(_described_plan(controller, plan))
     scope = await chooser.choose(_scope_menu(point, plan))
     if scope is None or scope.value == "cancel":
@@ -146,7 +155,7 @@ async def _plan(controller: Controller, point: RewindPoint) -> list[RestoreStep]
 async def _restore_files(controller: Controller, plan: list[RestoreStep], with_changed: bool) -> Notice:
     checkpoints = checkpoints_of(controller)
     if checkpoints is None or not plan:
-        gaps = checkpoints.uncovered() if checkpoints else []
+        gaps = gaps_of(controller)
         for gap in gaps:
             controller.emit(Notice(f"not covered: {gap}", "warning"))
         return Notice("no file had to change" + (SO_FAR_SEEN if gaps else ""))
@@ -195,9 +204,8 @@ def _changed_files_menu(count: int) -> Menu:
 
 
 def _described_plan(controller: Controller, plan: list[RestoreStep]) -> CommandOutput:
-    checkpoints = checkpoints_of(controller)
     more = [f"... and {len(plan) - MAX_LISTED_STEPS} more"] if len(plan) > MAX_LISTED_STEPS else []
-    gaps = checkpoints.uncovered() if checkpoints else []
+    gaps = gaps_of(controller)
     steps = map(_step_line, plan[:MAX_LISTED_STEPS])
     return CommandOutput("\n".join([*steps, *more, *(f"not covered: {gap}" for gap in gaps)]))
 

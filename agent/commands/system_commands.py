@@ -70,7 +70,8 @@ async def add_folder(controller: Controller, argument: str) -> Event | None:
     tools.added = (*tools.added, path)
     context.permissions.sandbox = with_entries(context.permissions.sandbox, {"write": (str(path),)})
     tools.inbox.post(f"The user added the folder {path}: you may read, edit and run things there too.")
-    return Notice(f"{path} is worked in too, until this session ends")
+    alone = "; /diff and /rewind know nothing of what is changed there" if context.checkpoints else ""
+    return Notice(f"{path} is worked in too, until this session ends{alone}")
 
 
 def _change(wall: SessionWall, verb: str, rest: str = "") -> str:

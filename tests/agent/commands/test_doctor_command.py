@@ -37,7 +37,11 @@ def test_another_folder_can_be_worked_in(tmp_path: Path) -> None:
 
     async def work(run: ControllerRun) -> None:
         assert "no such folder" in await run.do("/add-dir ../nothing")
-        assert f"{other} is worked in too" in await run.do("/add-dir ../other")
+        assert f"added folder {other}" not in await run.do("help", "/diff")
+        said = await run.do("/add-dir ../other")
+        assert f"{other} is worked in too" in said and "/diff and /rewind know nothing" in said
+        for line in ("/diff", "/rewind 1 files yes"):
+            assert f"not covered: the added folder {other}" in await run.do(line), line
         assert "already" in await run.do("/add-dir ../other")
         (listed,) = run.emitted(CommandOutput) if await run.do("/add-dir") else []
         assert listed.text.split("\n") == [str(tmp_path / "project"), str(other)]
