@@ -28,6 +28,8 @@ _UNCUT_CHARS = 30_000  # up to which an output is shown whole, as Claude Code do
 _UNCUT_VARIABLE = "BASH_MAX_OUTPUT_LENGTH"  # by which people of Claude Code set it
 _MOST_UNCUT_CHARS = 150_000
 _HEAD_SHARE, _TAIL_SHARE = 2 / 15, 5 / 6  # of a longer one: with the notes it stays below that many
+_MAX_FOUND_CHARS = 500  # of a line that is found; a longer one is cut around what was sought
+_FOUND_LEAD_CHARS = 100  # shown before that
 
 
 def shown_chars(environ: Mapping[str, str]) -> tuple[int, tuple[int, int]]:
@@ -46,6 +48,16 @@ def cut_at_lines(head: str, tail: str) -> tuple[str, str]:
     if 0 <= at <= len(tail) // 4:
         tail = tail[at + 1 :]
     return head, tail
+
+
+def cut_around(line: str, start: int) -> str:
+    """What is shown of a line in which something stands at `start`, and how much is left out."""
+    if len(line) <= _MAX_FOUND_CHARS:
+        return line
+    first = start - _FOUND_LEAD_CHARS if start > _MAX_FOUND_CHARS - _FOUND_LEAD_CHARS else 0
+    last = first + _MAX_FOUND_CHARS
+    after = f"…[+{len(line) - last:,} chars]" if last < len(line) else ""
+    return f"{f'[{first:,} chars]…' if first else ''}{line[first:last]}{after}"
 
 
 def last_lines(text: str, most: int) -> str:

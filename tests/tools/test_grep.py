@@ -176,6 +176,19 @@ def test_the_end_of_a_line_is_before_cr_lf_too(searched: BashSession) -> None:
     assert found(searched, r"1\r$", path="src/deep/util.ts") == ["src/deep/util.ts"]
 
 
+def test_lines_that_a_cr_alone_ends_are_counted_as_read_counts_them(searched: BashSession) -> None:
+    (searched.folder / "log.txt").write_bytes(b"10%\r20%\rdone\nneedle one\r\na\rb\rneedle two\r")
+    (searched.folder / "mac.txt").write_bytes(b"a\rneedle\rb\rneedle\r")
+    told = text(do(searched, read.TOOL, file_path="log.txt")).splitlines()
+    assert (told[3], told[6]) == ("4\tneedle one", "7\tneedle two")
+    shown = found(searched, "needle", glob="{log,mac}.txt", output_mode="content")
+    places = ["log.txt:4:needle one", "log.txt:7:needle two", "mac.txt:2:needle", "mac.txt:4:needle"]
+    assert shown == places
+    assert found(searched, "needle", path="mac.txt", output_mode="content", context=1)[2] == "mac.txt-3-b"
+    assert found(searched, "needle", glob="{log,mac}.txt", output_mode="count") == ["log.txt:2", "mac.txt:2"]
+    assert found(searched, r"b\rneedle", path="mac.txt", output_mode="content")[0] == "mac.txt:1:a"
+
+
 def test_what_misleads_in_a_pattern_is_told(project: BashSession) -> None:
     assert r"\| stands for the character itself" in found(project, r"needle\|run")[1]
     assert globbed(project, "src") == ["src is a folder; src/** has its files."]

@@ -13,7 +13,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +26,8 @@ from .resolve_path import one_line_path, suggestions
 FILE_TIMEOUT_S = 10.0  # a file system that takes longer to answer is given up
 MAX_WHOLE_BYTES = 64 * 1024 * 1024  # of a file that is read whole, hashed and edited
 _READ_BYTES = 1024 * 1024
+_MAX_CR_BYTES = 16 * 1024 * 1024  # looked through for line ends
+_MAX_CR_FILES = 500
 _FILE_HEAD_BYTES = 64 * 1024  # in which a binary file has a NUL
 _GLOB_CHARS = frozenset("*?")
 TEMPORARY_FOLDERS = ("/tmp/", "/var/tmp/")
@@ -184,6 +186,21 @@ def begins_binary(path: str) -> bool:
     except (OSError, ToolError):
         return False
     return b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
+def with_lone_cr(folder: str, sizes: Mapping[str, int]) -> list[str]:
+    """Those of some files (name below a folder, size) with lines that a CR alone ends, as `read` counts them.
+
+    As many are looked into as is quick, texts of bytes alone.
+    """
+    found, room = list[str](), _MAX_CR_BYTES
+    for name in [name for name, size in sizes.items() if 0 < size < _MAX_CR_BYTES][:_MAX_CR_FILES]:
+        with suppress(OSError, ToolError):
+            data = load_file(f"{folder}/{name}", room).data
+            if b"\0" not in data and data.count(b"\r") > data.count(b"\r\n"):
+                found.append(name)
+            room -= len(data)
+    return found
 
 
 def _too_large(path: str, size: int, max_bytes: int) -> ToolError:

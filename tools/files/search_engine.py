@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,12 @@ from tools.base import ToolContext, ToolError
 from tools.processes.command_socket import CommandHandle, SupervisorLost
 from tools.processes.env_filter import filter_environment
 from tools.processes.jobs import DRAIN_LIMIT_S, CommandRunner, command_runner
+from tools.truncate import cut_around
 from transcripts.disk import make_private_folders
 from transcripts.record_files import RECORD_FOLDERS
 
 from .resolve_path import canonical_path, is_inside
-from .safe_open import MAX_WHOLE_BYTES, begins_binary, load_file
+from .safe_open import MAX_WHOLE_BYTES, begins_binary, load_file, with_lone_cr
 
 SEARCH_LIMIT_S = 20.0
 OTHER_ENCODING = "windows-1252"  # of old files, in which letters of a pattern are other bytes than in UTF-8
@@ -36,8 +38,6 @@ _MIN_LARGE_BYTES = 1024 * 1024  # of a file that is looked into before it is sea
 MAX_SEARCH_BYTES = 8 * 1024 * 1024  # of lines that a search keeps; what was found by then is shown
 MAX_FOUND_LINE_BYTES = 16 * 1024 * 1024  # of the JSON of one line up to the end of its first match
 _LINE_COST_BYTES = 150  # of memory for a line besides its text
-_MAX_SHOWN_CHARS = 500  # of a line; a longer one is cut around its first match
-_LEAD_CHARS = 100  # shown before the match in a line that is cut
 _KEPT_HEAD_BYTES = 32_768  # of a line that is too long: with the path, in base64 at worst
 _KEPT_TAIL_BYTES = 128  # as long as what is sought in the JSON at most
 # Within a text of JSON each quote has a backslash before it, so that these are found outside of texts alone.
@@ -56,6 +56,7 @@ class SearchRequest:
     first_only  no more than the first match of each file
     counting    only how many lines of each file match
     encoding    of files without a byte order mark; "" for UTF-8
+    lone_cr     a CR alone ends a line, too: copies are searched
     """
 
     pattern: str
@@ -66,6 +67,7 @@ class SearchRequest:
     first_only: bool = False
     counting: bool = False
     encoding: str = ""
+    lone_cr: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,15 @@ async def search_files(
         for other in _in_other_encodings(context, request, sizes):
             if not (output.message or output.stopped):
                 output = _joined(output, await _run(context, other, ripgrep, limit_s))
-    output = await _run(context, request, None, limit_s) if output.message else output
+    if output.message:
+        ripgrep, output = None, await _run(context, request, None, limit_s)
+    by_line = not (request.first_only or output.stopped or "\\r" in request.pattern)
+    found = {name: sizes.get(name, 0) for name in output.lines or output.counts} if by_line else {}
+    if names := await asyncio.to_thread(with_lone_cr, request.folder, found):
+        with suppress(ToolError):  # a file is gone by now
+            more = await _run(context, replace(request, names=names, lone_cr=True), ripgrep, limit_s)
+            lines, counts = {**output.lines, **more.lines}, {**output.counts, **more.counts}
+            output = output if more.stopped else replace(output, lines=lines, counts=counts)
     if request.counting:
         output = await asyncio.to_thread(_without_binary_counts, output, request.folder)
     return replace(output, skipped=skipped)
@@ -183,12 +193,12 @@ async def _run(
     try:
         supervisor = await runner.supervisor()
         place = supervisor.private
-        if in_records := _is_record(context, request.folder):
+        if copied := request.lone_cr or _is_record(context, request.folder):
             place = context.journals  # walled commands do not see what is copied there
             make_private_folders(place)
         with tempfile.TemporaryDirectory(dir=place, prefix="search-") as own:
             names = str(Path(own, "names"))
-            folder = await asyncio.to_thread(_prepare, request, Path(own), in_records)
+            folder = await asyncio.to_thread(_prepare, request, Path(own), copied)
             argv = _python(request, names) if ripgrep is None else _ripgrep(request, names, ripgrep)
             environ = {**filter_environment(context.environ), "PATH": _safe_path(context)}
             reader, full = _FoundReader(request.counting), asyncio.get_running_loop().create_future()
@@ -210,20 +220,20 @@ def _is_record(context: ToolContext, folder: str) -> bool:
     return any(is_inside(folder, str(each)) for each in records)
 
 
-def _prepare(request: SearchRequest, own: Path, in_records: bool) -> str:
+def _prepare(request: SearchRequest, own: Path, copied: bool) -> str:
     """Write the list `own`/names; the folder to search. Commands do not see our records: they get a copy.
 
     Raises ToolError where that would be too large, OSError.
     """
     (own / "names").write_bytes(b"".join(os.fsencode(each) + b"\0" for each in request.names))
-    if not in_records:
+    if not copied:
         return request.folder
     room = MAX_WHOLE_BYTES
     for name in request.names:
         copy = own / "copies" / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         data = load_file(f"{request.folder}/{name}", room).data
-        copy.write_bytes(data)
+        copy.write_bytes(re.sub(rb"\r\n?", b"\n", data) if request.lone_cr else data)
         room -= len(data)
     return str(own / "copies")
 
@@ -378,17 +388,7 @@ def _found_lines(about: Mapping[str, Any]) -> Iterator[FoundLine]:
         start = len(text.encode("utf-8", "surrogateescape")[:start].decode("utf-8", "replace"))
     for at, line in enumerate(text.split("\n")):
         begin = 0 if start and at else start
-        yield FoundLine(about["line_number"] + at, _shortened(line.removesuffix("\r"), begin or 0), begin)
-
-
-def _shortened(line: str, start: int) -> str:
-    """What is shown of a line whose match begins at `start`, and how much is left out."""
-    if len(line) <= _MAX_SHOWN_CHARS:
-        return line
-    first = start - _LEAD_CHARS if start > _MAX_SHOWN_CHARS - _LEAD_CHARS else 0
-    last = first + _MAX_SHOWN_CHARS
-    after = f"…[+{len(line) - last:,} chars]" if last < len(line) else ""
-    return f"{f'[{first:,} chars]…' if first else ''}{line[first:last]}{after}"
+        yield FoundLine(about["line_number"] + at, cut_around(line.removesuffix("\r"), begin or 0), begin)
 
 
 def _text(value: Mapping[str, str]) -> str:
