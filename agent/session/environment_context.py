@@ -160,14 +160,24 @@ def surroundings_told(entry: Entry) -> list[str]:
 
 
 def branch(folder: Path) -> str:
-    """The branch that is checked out, or a description of what there is instead."""
-    for place in [folder, *folder.parents]:
-        git = place / ".git"
+    """The branch that is checked out, with where that is, or a description of what there is instead."""
+    place = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
+    if place is None:
+        return "no repository"
+    git, where = place / ".git", f"repository at {_name(place)}"
+    try:
         if git.is_file():
-            return f"a worktree or submodule at {_name(place)}"
-        if git.is_dir():
-            return _head(git, place)
-    return "no repository"
+            where = f"worktree or submodule at {_name(place)}"
+            leads_to = read_regular(git, MAX_HEAD_BYTES).decode("utf-8", "surrogateescape")
+            git = place / leads_to.removeprefix("gitdir:").strip()
+        text = read_regular(git / "HEAD", MAX_HEAD_BYTES).decode("utf-8", "replace").strip()
+    except (OSError, ValueError):  # a NUL in what the file names
+        text = ""
+    if not text:
+        return f"a {where}"
+    named = text.startswith("ref:")
+    name = _name(text.removeprefix("ref: refs/heads/")) if named else f"detached at {_name(text[:12])}"
+    return f"{name} ({where})"
 
 
 class BranchWatch:
@@ -182,24 +192,9 @@ class BranchWatch:
         """The name at the moment `now`, in seconds of a monotonic clock; "" where there is none."""
         if now - self._looked_at >= BRANCH_INTERVAL_S:
             self._looked_at = now
-            places = (self._folder, *self._folder.parents)
-            root = next((place for place in places if (place / ".git").is_dir()), None)
-            head = _head(root / ".git", root) if root is not None else ""
+            head = branch(self._folder)
             self._name = head.partition(" (")[0] if " (" in head else ""
         return self._name
-
-
-def _head(git: Path, place: Path) -> str:
-    where = f"repository at {_name(place)}"
-    try:
-        text = read_regular(git / "HEAD", MAX_HEAD_BYTES).decode("utf-8", "replace").strip()
-    except OSError:
-        text = ""
-    if not text:
-        return f"a {where}"
-    branch = text.startswith("ref:")
-    name = _name(text.removeprefix("ref: refs/heads/")) if branch else f"detached at {_name(text[:12])}"
-    return f"{name} ({where})"
 
 
 def _name(text: str | Path) -> str:
