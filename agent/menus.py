@@ -71,16 +71,22 @@ def session_line(summary: SessionSummary, masks: SecretMasks, depth: int = 0) ->
     title = masks.all(f"[{name}] {summary.first_prompt}" if name else summary.first_prompt)
     prompts = pluralize(summary.prompts, "prompt")
     head = f"{summary.sid}  {format_timestamp(summary.last_active)}  {prompts:>11}  {_size(summary.size):>8}"
-    return f"{head}  {'  └ ' * depth}{shorten(title, MAX_SESSION_TITLE_CHARS)}"
+    fork = f"(fork of {masks.all(summary.fork_of)}) " if summary.fork_of else ""
+    return f"{head}  {'  └ ' * depth}{fork}{shorten(title, MAX_SESSION_TITLE_CHARS)}"
 
 
 def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks) -> Menu:
     """The sessions to choose from; values are ids. `now` in seconds since the epoch."""
+
+    def facts(one: SessionSummary) -> tuple[str, ...]:
+        found = (format_age(one.last_active, now), pluralize(one.prompts, "prompt"), _size(one.size), one.sid)
+        return (*found, f"fork of {masks.all(one.fork_of)}") if one.fork_of else found
+
     rows = tuple(
         MenuRow(
             one.sid,
             masks.all(one.name or one.first_prompt)[:MAX_SEARCHED_PROMPT_CHARS],
-            (format_age(one.last_active, now), pluralize(one.prompts, "prompt"), _size(one.size), one.sid),
+            facts(one),
             masks.all(one.first_prompt)[:MAX_SEARCHED_PROMPT_CHARS],
         )
         for one in summaries

@@ -27,6 +27,7 @@ MAX_HEAD_LINES, MAX_HEAD_BYTES = 12, 1 << 21  # read of the beginning, to find t
 MAX_LISTING_BYTES = 64 << 20  # read whole in one listing
 MAX_START_BYTES = 4 << 20  # of the newest file, read whole at every start: 10 ms
 MAX_CLOCK_SKEW_S = 300.0  # by which the clocks of machines that share a folder may differ
+FORK_TOPIC = "fork"  # of metadata: {"of": the session that a copy was made of}
 _KIND_BYTES = 200  # the kind of a line stands within its first bytes
 _USER_KIND, _METADATA_KIND = b'"kind":"user"', b'"kind":"noted"'
 
@@ -42,6 +43,7 @@ class SessionSummary:
     name         on one line; nested ones have none: the copy that an agent works in holds its session's
     parent       the session that started it as a nested one, None where a person did
     agent        what that one called it: "explore #2"
+    fork_of      the session that it is a copy of, "" where it is none
     """
 
     sid: str
@@ -54,6 +56,7 @@ class SessionSummary:
     folder: str
     parent: str | None = None
     agent: str = ""
+    fork_of: str = ""
 
 
 def record_files(project: Path) -> list[tuple[Path, os.stat_result]]:
@@ -160,6 +163,7 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
         return None
     nested = opened is not None and opened.parent is not None
     notes = sorted((fact for fact in facts if isinstance(fact, Metadata)), key=lambda fact: fact.seq)
+    forks = [note.about.get("of") for note in notes if note.topic == FORK_TOPIC]
     prompts = {fact.seq: fact for fact in facts if isinstance(fact, User) and fact.source == "user"}
     return SessionSummary(
         sid=path.stem,
@@ -172,6 +176,7 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
         folder=opened.folder if opened else str(path.parent.parent),
         parent=opened.parent if opened else None,
         agent=agent_label(opened) if opened else "",
+        fork_of=str(forks[-1]) if forks and not nested else "",
     )
 
 

@@ -24,7 +24,7 @@ from transcripts.disk import read_regular
 from transcripts.facts import Fact, Opened
 from transcripts.fold import fold
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
-from transcripts.listing import SessionSummary, find_session, newest_session, recorded_sessions
+from transcripts.listing import FORK_TOPIC, SessionSummary, find_session, newest_session, recorded_sessions
 from transcripts.load import LazyResults, LoadedRecord, fetch_everything, read_record
 from transcripts.masking import SecretMasks
 from transcripts.originals import Originals
@@ -111,6 +111,7 @@ class SessionRepository:
                 copy_log(self.project, original, session.sid)
         except OSError as error:
             self.tell(f"the copy cannot take files back to before it was made: {error}")
+        session.add_metadata(FORK_TOPIC, {"of": original})
         if name := name_of(session.folded.metadata):
             session.add_metadata("name", {"name": self.copy_name(name)})
         return session

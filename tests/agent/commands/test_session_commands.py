@@ -36,6 +36,24 @@ def test_a_fork_leaves_the_original_as_it_was(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
+def test_lists_tell_which_session_a_fork_is_a_copy_of(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("help")
+        sids = [run.controller.in_use[0].sid]
+        for _ in range(2):
+            await run.do("/fork", "help")
+            sids.append(run.controller.in_use[0].sid)
+        lines = (await run.do("/sessions")).splitlines()
+        told = {line.split()[0]: line.partition("(fork of ")[2].partition(")")[0] for line in lines}
+        assert told == {sids[0]: "", sids[1]: sids[0], sids[2]: sids[1]}
+        run.controller.chooser = chooser = ScriptedChooser("")
+        await run.do("/resume")
+        rows = {row.value: row.facts[4:] for row in chooser.menus[0].rows}
+        assert rows == {sids[0]: (), sids[1]: (f"fork of {sids[0]}",)}
+
+    run_controller(tmp_path, work)
+
+
 def test_a_name_that_another_session_has_is_refused_with_its_id(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("help", "/rename Blue")
