@@ -80,7 +80,7 @@ def test_complaint_04_an_interrupted_compaction_leaves_every_byte(tmp_path: Path
 def test_complaint_10_every_user_message_is_there_byte_for_byte_after_many_compactions(
     tmp_path: Path,
 ) -> None:
-    files(tmp_path, 12)
+    files(tmp_path, 6)
     words = [f"remember point {n}: the {n}th door, “quoted” — and\ttabs  stay" for n in range(5)]
 
     async def work(run: ControllerRun) -> None:

@@ -329,10 +329,9 @@ def test_a_strict_server_would_take_every_dumped_request_and_charge_it_alike(tmp
     from tests.strict_api.prompt_cache import CacheTerms, PromptCache
     from tests.strict_api.request_checks import violations
 
+    row = "a line that is four times as long, with a number at the end, which is"
     long = tmp_path / "long.jsonl"
-    long.write_text(
-        "\n".join(json.dumps(message) for message in messages(106)).replace("line", "a line twice as long of")
-    )
+    long.write_text("\n".join(map(json.dumps, messages(54))).replace("line", row))
     folder = tmp_path / "dump"
     assert main([str(long), "--dump", str(folder), "--json"]) == 0
     told = {result["policy"]: result for result in json.loads(capsys.readouterr().out)["results"]}
