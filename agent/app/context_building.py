@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -27,7 +28,13 @@ from agent.ports import HookEvent, Hooks
 from agent.session.environment_context import post_planning
 from agent.session.session import Session
 from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD, skills_section
-from agent.session.system_prompt import MEMORY_HEAD, memory_paths, read_memory, system_prompt
+from agent.session.system_prompt import (
+    MAX_MEMORY_CHARS,
+    MEMORY_HEAD,
+    memory_paths,
+    read_memory,
+    system_prompt,
+)
 from compact.hazards import pages_referred_to
 from compact.prices import PriceList
 from compact.report import LAYERS_TOLD
@@ -50,6 +57,8 @@ from .options import NO_EFFORT
 from .permission_loading import home_of, permission_store
 from .setup import RunSetup
 from .web_tools import serves_web_tools, web_tools
+
+MAX_QUIET_MEMORY_SHARE = 0.05  # of the window, above which the size of the memory files is told
 
 
 def build_context(services: Services, session: Session) -> TurnContext:
@@ -196,6 +205,7 @@ def _new_system_prompt(services: Services) -> tuple[str, ...]:
     if options.setting_sources is not None:
         paths = [path for path in paths if _source_of(path, user_dir) in options.setting_sources]
     memory = read_memory(paths, user_dir)
+    _warn_of_size(services, memory)
     texts = system_prompt(memory, services.tools, options.append_system_prompt, options.system_prompt)
     if SKILL_TOOL in services.tools:
         section = skills_section(services.skills.for_model(), services.window, services.counter.text)
@@ -204,6 +214,12 @@ def _new_system_prompt(services: Services) -> tuple[str, ...]:
         texts = (*texts, agents)
     style = _style(services)
     return tuple(map(setup.masks.text, (*texts, style) if style else texts))
+
+
+def _warn_of_size(services: Services, memory: Sequence[tuple[Path, str]]) -> None:
+    tokens = sum(services.counter.text(text[:MAX_MEMORY_CHARS]) for _, text in memory)
+    if (share := tokens / services.window) > MAX_QUIET_MEMORY_SHARE:
+        services.warn(f"memory files take {tokens:,} tokens, {share:.0%} of the window: see /memory")
 
 
 def _style(services: Services) -> str:

@@ -62,6 +62,15 @@ def test_memory_names_imports_and_what_claude_code_would_read(tmp_path: Path) ->
     run_controller(tmp_path, work)
 
 
+def test_memory_files_that_take_much_of_the_window_are_told(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        for words, told in ((900, False), (1_100, True)):
+            (tmp_path / "AGENTS.md").write_text("tabs " * words, "utf-8")
+            assert ("of the window: see /memory" in await run.do("/clear")) == told, words
+
+    run_controller(tmp_path, work, window=20_000)
+
+
 def test_a_memory_file_that_is_cut_is_told_as_such(tmp_path: Path) -> None:
     (tmp_path / "CLAUDE.md").write_text("é" * (MAX_MEMORY_CHARS - 1), "utf-8")
     assert unread_memory(tmp_path, tmp_path / "none") == []
