@@ -59,14 +59,20 @@ def command_hooks(
     about_session: Callable[[], Mapping[str, Any]],
     tell: Callable[[str], None],
 ) -> AskedHooks:
-    """The hooks of `entries`, which are commands that `run_command` runs."""
+    """The hooks of `entries`, which are commands that `run_command` runs.
+
+    What the wall refuses to one again and again is told whole once.
+    """
+    refused = set[tuple[str, str]]()
 
     async def ask(entry: HookEntry, told: dict[str, Any]) -> HookAnswer:
         end = await run_command(entry.run, json.dumps(told, default=str))
         err = end.err
         if end.refusal is not None and end.code != VETO_EXIT_CODE:
-            remedy = f"the rule {Rule(OPENING, entry.run)} in your settings lets it out"
-            err = f"{end.refusal}; {remedy}\n{err}"
+            known = (entry.run, str(end.refusal))
+            remedy = f"; the rule {Rule(OPENING, entry.run)} in your settings lets it out\n{err}"
+            err = f"{end.refusal}, as before" if known in refused else f"{end.refusal}{remedy}"
+            refused.add(known)
         if end.cut and end.out.lstrip().startswith("{"):
             raise HookFailed(f"answered with more JSON than {len(end.out)} characters")
         return answer_of_end(entry, end.code, end.out, err)

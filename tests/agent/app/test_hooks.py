@@ -241,6 +241,19 @@ def test_a_hook_that_the_wall_refused_something_is_told_with_the_rule_that_lets_
     assert (outside / "log").exists()
 
 
+def test_what_the_wall_refuses_a_hook_again_is_told_in_few_words(
+    session: WalledSession, wall: SessionWall, outside: Path
+) -> None:
+    told: list[str] = []
+    table = read_hooks({"Stop": [{"hooks": [{"type": "command", "command": f"touch {outside}/log"}]}]})
+    hooks = command_hooks(table.entries, commands_within(wall), dict, told.append)
+    for _ in range(3):
+        session.runner.run(hooks.run(HookEvent.STOP, {"answer": "done", "again": False}))
+    first, *others = told
+    assert "in your settings lets it out" in first
+    assert len(others) == 2 and all(line.endswith("/log (touch), as before") for line in others)
+
+
 def test_where_there_is_no_wall_or_the_mode_has_none_hooks_run_open(
     session: WalledSession, wall: SessionWall, outside: Path
 ) -> None:
