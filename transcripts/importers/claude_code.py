@@ -26,6 +26,7 @@ class _Message:
     ts: float | None
     parent: str | None
     id: str
+    told: Any  # the note beside a result
 
     @property
     def is_prompt(self) -> bool:
@@ -51,10 +52,10 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
         if blocks is None:
             session.damaged += 1
         elif blocks:
-            ident = str(message.get("id") or "")
-            _add(_Message(str(raw["type"]), blocks, ts, raw.get("parentUuid"), ident), messages)
+            ident, told = str(message.get("id") or ""), raw.get("toolUseResult")
+            _add(_Message(str(raw["type"]), blocks, ts, raw.get("parentUuid"), ident, told), messages)
     for each in messages:
-        session.add_message(each.role, each.blocks, each.ts)
+        session.add_message(each.role, each.blocks, each.ts, each.told)
 
 
 def _holds_message(raw: Mapping[str, Any]) -> bool:

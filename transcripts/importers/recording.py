@@ -22,6 +22,8 @@ from transcripts.messages import (
 _MAX_SECONDS = 1e11  # a larger time is in milliseconds: this is the year 5138
 # What Claude Code puts around a person's words in a result.
 _REFUSAL_START, _REASON_START = "The user doesn't want to ", "To tell you how to proceed, the user said:"
+_REFUSAL_NOTE, _ERROR_START = "User rejected tool use", "Error: "
+_SERVER_TOOL_START = "mcp__"
 _ASKING_TOOL, _ANSWERS_END = "AskUserQuestion", " You can now continue"
 _UNUSABLE_TYPES = (None, "text", "tool_use", "tool_result")
 
@@ -101,27 +103,33 @@ class ImportedSession:
         self.facts.append(Reply(seq, at, blocks, tokens, stop=stop, model=model or "recorded"))
 
     def add_result(
-        self, call: str, content: tuple[Block, ...], ts: float | None, error: bool = False
+        self, call: str, content: tuple[Block, ...], ts: float | None, error: bool = False, told: Any = None
     ) -> None:
-        """Add the result of the call with the tool id `call`; a second one counts as damaged."""
+        """Add the result of the call with the tool id `call`; a second one counts as damaged.
+
+        `told` is what Claude Code noted beside it, None where there is no such note.
+        """
         if (called := self._calls.pop(call, None)) is None:
             self.damaged += 1
             return
         reply = self.facts[called[0] - 1]
         assert isinstance(reply, Reply), "a call is that of a reply"
         text = "".join(each.text for each in content if isinstance(each, TextBlock))
-        about = _said_in(text, reply.blocks[called[1]], error)
+        about = _said_in(text, reply.blocks[called[1]], error, told)
         counts = self.count(content)
         self.facts.append(Result(*self._place(ts), *called, content, counts, error=error, about=about))
 
-    def add_message(self, role: str, blocks: tuple[Block, ...], ts: float | None) -> None:
-        """Add a message of the Messages API: results among a user's blocks are joined to their calls."""
+    def add_message(self, role: str, blocks: tuple[Block, ...], ts: float | None, told: Any = None) -> None:
+        """Add a message of the Messages API: results among a user's blocks are joined to their calls.
+
+        `told` is that of `add_result`.
+        """
         if role == "assistant":
             self.add_reply(blocks, ts)
             return
         for block in blocks:
             if isinstance(block, ToolResultBlock):
-                self.add_result(block.tool_use_id, block.content, ts, error=block.is_error)
+                self.add_result(block.tool_use_id, block.content, ts, block.is_error, told)
         self.add_user(tuple(block for block in blocks if not isinstance(block, ToolResultBlock)), ts)
 
     def _place(self, ts: float | None) -> tuple[int, float]:
@@ -130,12 +138,17 @@ class ImportedSession:
         return len(self.facts) + 1, self._clock
 
 
-def _said_in(result: str, use: Block, error: bool) -> dict[str, Any]:
-    """What a person said in answer to a call, as Claude Code has it in the result."""
+def _said_in(result: str, use: Block, error: bool, told: Any) -> dict[str, Any]:
+    """What a person said in answer to a call, as Claude Code has it in the result.
+
+    The text of an error may be a server's or a command's own, which imitates a person's words.
+    """
+    if not isinstance(use, ToolUseBlock) or use.name.startswith(_SERVER_TOOL_START):
+        return {}
     if error:
-        reason = result.partition(_REASON_START)[2] if result.startswith(_REFUSAL_START) else ""
-        return about_said(("", reason.strip()))
-    if not isinstance(use, ToolUseBlock) or use.name != _ASKING_TOOL:
+        is_refusal = result.startswith(_REFUSAL_START) and _tells_refusal(told)
+        return about_said(("", result.partition(_REASON_START)[2].strip() if is_refusal else ""))
+    if use.name != _ASKING_TOOL:
         return {}
     asked = use.input.get("questions")
     asked = [str(each.get("question")) for each in asked or () if isinstance(each, Mapping)]
@@ -144,6 +157,12 @@ def _said_in(result: str, use: Block, error: bool) -> dict[str, Any]:
     answers = (result[at + len(each) + 4 : end] for (at, each), end in zip(places, ends, strict=False))
     said = (each.removesuffix(", ").removesuffix(".").removesuffix('"') for each in answers)
     return about_said(*((each, text) for (_, each), text in zip(places, said, strict=True)))
+
+
+def _tells_refusal(told: Any) -> bool:
+    """Whether what was noted beside an error, if anything, is that a person refused the call."""
+    starts = (_REFUSAL_START, _REFUSAL_NOTE)
+    return told is None or (isinstance(told, str) and told.removeprefix(_ERROR_START).startswith(starts))
 
 
 def content_blocks(content: Any) -> tuple[Block, ...] | None:
