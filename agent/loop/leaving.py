@@ -117,6 +117,9 @@ class Leaving:
             return self._keep(Rule(REACHING, passage.target))
         store = self.context.permissions
         shown = passage.shown(str(self.context.tool_context.folder))
+        for part in passage.parts:
+            with suppress(OSError):
+                Path(part).mkdir(exist_ok=True)  # what is not there yet cannot be let through
         try:
             store.let_through(passage.action, *(passage.parts or (passage.target,)))
         except (AgentError, OSError) as error:

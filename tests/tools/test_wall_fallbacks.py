@@ -115,6 +115,24 @@ def test_where_only_bwrap_may_make_namespaces_it_builds_the_wall(project: Path) 
     assert (project / ".transcripts/s.jsonl").read_text() == "record"
 
 
+@pytest.mark.skipif(not BWRAP, reason="bwrap is not installed, or may make no namespaces either")
+def test_links_among_what_is_guarded_leave_the_wall_of_bwrap_whole(project: Path) -> None:
+    """To nowhere, from the root, and out of the project."""
+    (project / "rules.md").write_text("rules\n")
+    (project / "settings").mkdir()
+    links = {"CLAUDE.md": "nowhere", ".env.local": "gone", ".envrc": "/etc/hostname"}
+    links |= {"AGENTS.md": f"{project}/rules.md", ".vscode": f"{project}/settings"}
+    links |= {".git/config.worktree": "nowhere", ".git/info": f"{project}/settings"}
+    for name, target in links.items():
+        (project / name).symlink_to(target)
+    lines = ["echo evil >>AGENTS.md", "echo evil >.vscode/tasks.json", "echo x >f && cat f"]
+    (level, _), told = session(project, "apparmor", *lines)
+    assert level == "namespaces"
+    assert ["Read-only file system" in output for output, _ in told] == [True, True, False]
+    assert told[-1] == ("x\n", 0)
+    assert (project / "rules.md").read_text() == "rules\n"
+
+
 @pytest.mark.sweep
 @pytest.mark.skipif(not BWRAP, reason="bwrap is not installed, or may make no namespaces either")
 @pytest.mark.parametrize("who", ["root", "ordinary"])

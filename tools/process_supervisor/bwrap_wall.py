@@ -102,19 +102,26 @@ def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
         shown += [project if place == profile["folder"] else bind, place, place]
     if profile["proxy"]:
         shown += ["--ro-bind", profile["proxy"], profile["proxy"]]
-    hidden = [path for path in profile["hidden"] if os.path.lexists(path)]
+    hidden = [path for path in profile["hidden"] if os.path.exists(path)]
     around = [path for path in hidden if any(inside(place, path) for place in (*places, *needed))]
     arguments += _masks(around, "0755", secret) + shown
     read_only = [path for path in profile["read_only"] if os.path.lexists(path)]
-    for way in ways_to(read_only, [profile["folder"], *profile["writable"]]):
+    writable = [profile["folder"], *profile["writable"]]
+    for way in _real_in(writable, ways_to(read_only, writable)):
         bind = project if inside(way, profile["folder"]) else "--bind"
         arguments += [bind, way, way]  # a mount cannot be moved away with what is protected in it
-    for path in read_only:
+    for path in _real_in(writable, read_only):  # elsewhere it is read-only as it is
         arguments += ["--ro-bind", path, path]
     arguments += _masks([path for path in hidden if path not in around], "0000", secret)
     arguments += _masks([path for path in profile["records"] if os.path.isdir(path)], "0555", secret)
     arguments += [word for path in around for word in ("--remount-ro", path)]
     return [*arguments, "--chdir", "/"]
+
+
+def _real_in(places: list[str], paths: list[str]) -> list[str]:
+    """Where the paths lead to, if that is there and in the places: bwrap itself follows no absolute link."""
+    found = sorted({os.path.realpath(path) for path in paths if os.path.exists(path)})
+    return [path for path in found if any(inside(path, place) for place in places)]
 
 
 def _masks(paths: list[str], mode: str, secret: str) -> list[str]:

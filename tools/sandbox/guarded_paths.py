@@ -170,13 +170,16 @@ def git_folders(folder: str) -> tuple[str, str, str] | None:
 
 def worktree_places(folder: str) -> list[str]:
     """What a commit in a worktree writes outside of it: of the git folder that it shares only what holds no
-    program and no settings. None where the folder is in no worktree.
+    program and no settings. None where the folder is in no worktree. `logs` need not be there: git makes it
+    at the first commit in a worktree of a bare repository.
     """
     own, shared, _ = git_folders(folder) or ("", "", "")
     if not own.startswith(f"{shared}/worktrees/"):
         return []
-    parts = (os.path.join(shared, name) for name in ("objects", "refs", "logs"))
-    return [*(path for path in parts if os.path.isdir(path) and os.path.realpath(path) == path), own]
+    parts = [path for name in ("objects", "refs") if os.path.isdir(path := os.path.join(shared, name))]
+    if os.path.isdir(logs := os.path.join(shared, "logs")) or not os.path.lexists(logs):
+        parts.append(logs)
+    return [*(path for path in parts if os.path.realpath(path) == path), own]
 
 
 def steers_git(path: str) -> bool:

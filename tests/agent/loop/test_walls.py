@@ -326,6 +326,20 @@ def test_what_a_commit_in_a_worktree_needs_is_let_through_by_one_answer(worktree
     assert (worktree.folder / ".git").read_text() == f"gitdir: {git}/worktrees/project\n"
 
 
+def test_one_answer_suffices_in_a_worktree_of_a_bare_repository(tmp_path: Path) -> None:
+    """Which has no logs before the first commit there."""
+    shell = WalledWorld(tmp_path.resolve() / "project")
+    shutil.rmtree(shell.folder)
+    bare = tmp_path.resolve() / "bare"
+    subprocess.run(["git", "clone", "-q", "--bare", repository(tmp_path / "main"), bare], check=True)
+    subprocess.run(["git", "-C", bare, "worktree", "add", "-q", shell.folder], check=True)
+    shell.run(["git commit -qm two --allow-empty && git log --format=%s"], Allow("through"))
+    (question,) = shell.world.approver.questions
+    assert question.through == f"write {bare} (objects, refs, logs, worktrees/project)"
+    assert "two\none" in shell.texts
+    assert (bare / "logs/refs/heads/project").exists()
+
+
 def test_git_s_refusal_that_names_no_path_is_asked_about_too(worktree: WalledWorld) -> None:
     """The worktree's own folder was let through alone, as older versions offered it."""
     git = worktree.folder.parent / "main/.git"
