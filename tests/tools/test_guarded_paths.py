@@ -135,6 +135,34 @@ def test_another_folder_that_may_be_written_is_guarded_as_a_project(repository: 
     assert str(repository / ".env") not in guarded, "a secret there is everybody's who may write there"
 
 
+def test_the_file_that_leads_a_checkout_in_the_project_to_its_repository_is_guarded(repository: Path) -> None:
+    git(repository, "worktree", "add", "-q", "wt/one")
+    assert {"lib/.git", "wt/one/.git"} <= found(repository)[0]
+
+
+def test_repositories_within_a_project_are_guarded_as_its_own(project: Path) -> None:
+    for name in ("api", "team/web"):
+        (project / name).mkdir(parents=True)
+        git(project / name, "init", "-q")
+    git(project, "init", "-q", "--bare", "bare")
+    (project / "linked").mkdir()
+    (project / "linked/.git").symlink_to("../bare")
+    steering = {f"{name}/.git/{each}" for name in ("api", "team/web") for each in ("hooks", "config")}
+    assert {*steering, "bare/hooks", "bare/config"} == found(project)[0]
+    assert {str(project / path) for path in steering} <= set(guarded_elsewhere(str(project)))
+
+
+def test_no_number_of_folders_keeps_submodules_from_being_guarded(repository: Path) -> None:
+    for number in range(300):
+        (repository / f".git/worktrees/d{number}").mkdir()
+    (repository / ".git/modules/HEAD").touch()
+    assert {".git/modules/lib/hooks", ".git/worktrees/tree/commondir"} <= found(repository)[0]
+    for number in range(600):
+        (repository / f".git/modules/d{number}").mkdir()
+        (repository / f".git/worktrees/e{number}").mkdir()
+    assert {".git/modules", ".git/worktrees"} <= found(repository)[0], "as a whole where they are too many"
+
+
 def test_the_file_that_leads_a_worktree_to_its_repository_is_guarded(repository: Path) -> None:
     tree = repository.parent / "tree"
     git(repository, "config", "core.hooksPath", ".hooks")

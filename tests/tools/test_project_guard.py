@@ -257,7 +257,8 @@ def test_what_else_may_be_written_is_watched_as_well(project: Path) -> None:
         await guard.end()
         assert (other / ".git/config").read_text() == before
         assert not (other / ".git/hooks/post-commit").exists()
-        new, changed, made = guard.take_reports()
+        planted, new, changed, made = guard.take_reports()
+        assert planted.startswith("[look at src/.git: ")
         assert f"changed {other}/.git/config: put back" in changed
         assert f"made {other}/.git/hooks/post-commit: removed" in made
         assert new.startswith(f"[look at {other}/.claude: ")

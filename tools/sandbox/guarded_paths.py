@@ -36,7 +36,7 @@ from .guarded_names import (
 _MAX_DEPTH = 3  # of folders below a project's root
 _MAX_FOLDERS = 200  # of a project that are listed
 _MAX_NAMES = 2_000  # of one folder
-_MAX_GIT_FOLDERS = 200  # of submodules and worktrees
+_MAX_GIT_FOLDERS = 500  # of submodules, and of worktrees
 _PASSED_OVER = word_set(
     "node_modules .venv venv env target build dist out vendor __pycache__ .tox .nox .mypy_cache .ruff_cache"
     " .pytest_cache .gradle .next .nuxt .cache site-packages coverage .eggs .bundle pods deriveddata"
@@ -66,6 +66,7 @@ _INCLUDED_PATH = re.compile(
 )
 # Of a git folder: what names or is a program, or leads git to another configuration.
 _GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
+_OF_GIT_FOLDERS = word_set("objects refs logs hooks info branches lfs rebase-merge rebase-apply")
 # Of a home, beside the folders in SECRET_FOLDERS.
 _HOME_SECRETS = [
     ".netrc",
@@ -131,7 +132,9 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
         fixed += [path for path in named if path.startswith(f"{folder}/") and os.path.lexists(path)]
     for entry, below_config in _entries_near_root(folder):
         name = plain_name(entry.name)
-        if (
+        if name == ".git":
+            fixed += _steering_of_nested(entry.path, folder)
+        elif (
             name in _SECRET
             or ENV_FILE.fullmatch(name)
             or (name in _MAYBE_SECRET and _holds_token(entry.path))
@@ -238,6 +241,15 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     return []
 
 
+def _steering_of_nested(git: str, project: str) -> list[str]:
+    """What steers git in a checkout within a project. Of a link what it leads to, in the project: a mount
+    on a link would keep all of that from changes.
+    """
+    real = os.path.realpath(git)
+    nested = os.path.dirname(git) != project and (real == git or real.startswith(f"{project}/"))
+    return git_steering(real) if nested else []
+
+
 def git_steering(git: str) -> list[str]:
     """What steers git in a repository's folder, and in those of its submodules and worktrees.
 
@@ -245,20 +257,29 @@ def git_steering(git: str) -> list[str]:
     """
     if not os.path.isdir(git):
         return [git] if os.path.lexists(git) else []
-    found = [os.path.join(git, name) for name in _GIT_STEERING]
-    waiting = [os.path.join(git, name) for name in ("modules", "worktrees")]
-    for _ in range(_MAX_GIT_FOLDERS):
-        if not waiting:
-            break
-        place = waiting.pop()
-        names = {entry.name for entry in _entries(place)}
-        if "HEAD" in names:
-            found += [os.path.join(place, name) for name in _GIT_STEERING]
-            waiting += [os.path.join(place, name) for name in ("modules", "worktrees")]
-        else:  # a submodule's name may hold slashes
-            waiting += [os.path.join(place, name) for name in names]
+    places, found = [git], []
+    for top in (os.path.join(git, "modules"), os.path.join(git, "worktrees")):
+        parts = list(islice(_parts_below(top), _MAX_GIT_FOLDERS + 1))
+        if len(parts) > _MAX_GIT_FOLDERS:
+            found.append(top)  # none is left out: all are guarded as a whole
+        else:
+            places += [part for part in parts if os.path.lexists(os.path.join(part, "HEAD"))]
+    found += [os.path.join(place, name) for place in places for name in _GIT_STEERING]
     found += _named_in_configuration(git, os.path.dirname(git))
     return [path for path in found if os.path.lexists(path)]
+
+
+def _parts_below(top: str) -> Iterator[str]:
+    """The folders of submodules or worktrees, and those on the way to them: a submodule's name may hold
+    slashes, and anybody can make a file HEAD on that way.
+    """
+    waiting = [top]
+    for place in waiting:
+        yield place
+        passed_over = _OF_GIT_FOLDERS if os.path.lexists(os.path.join(place, "HEAD")) else ()
+        with suppress(OSError), os.scandir(place) as entries:
+            folders = (entry for entry in entries if entry.is_dir(follow_symlinks=False))
+            waiting += (entry.path for entry in folders if entry.name not in passed_over)
 
 
 def _named_in_configuration(git: str, project: str) -> list[str]:
