@@ -61,6 +61,7 @@ class Situation:
     ] = ()  # those of this pass that stay if a summary follows, and that it is asked on
     focus: str = ""  # what an automatic summary has to pay attention to
     vetoed: bool = False  # a hook forbade the automatic summary, and the ledger in its place
+    cold: bool = False  # the next request finds nothing in the cache, whatever the record tells
     worked_out: WorkedOut = field(default_factory=lambda: WorkedOut(), compare=False)
     view: View = field(init=False, compare=False)  # the conversation as the model sees it
     slope: float = field(init=False, compare=False)  # the model's tokens for each token of our count
@@ -82,7 +83,9 @@ class Situation:
     @property
     def cache_is_cold(self) -> bool:
         """Whether the cache holds nothing of the conversation now, so that a rewrite costs nothing more."""
-        return self.folded.last_request is not None and self.cache_used < self.now - self.settings.cache_ttl_s
+        if self.folded.last_request is None:
+            return False
+        return self.cold or self.cache_used < self.now - self.settings.cache_ttl_s
 
     def scaled(self, raw: int) -> int:
         """The model's tokens for `raw` tokens of our count."""

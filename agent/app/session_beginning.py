@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from agent.events import Emit
+from agent.loop.compaction import tokens_when_cold
 from agent.loop.context import TurnContext
 from agent.loop.cost_preview import show_resumed
 from agent.ports import HookEvent
@@ -66,6 +67,6 @@ def first_beginning(services: Services, session: Session, context: TurnContext) 
 def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -> None:
     """Say what the session is: how it went so far, or that it is new."""
     if session.folded.entries:
-        show_resumed(session, context, emit)
+        show_resumed(session, context, emit, tokens_when_cold)
     else:
         announce(setup, context.settings.model, emit)

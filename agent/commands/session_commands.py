@@ -14,6 +14,7 @@ from pathlib import Path
 from agent.app.controller import Controller
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
 from agent.formatting import shorten
+from agent.loop.compaction import tokens_when_cold
 from agent.loop.cost_preview import show_resumed
 from agent.menus import in_use_menu, session_line, session_menu
 from agent.session.conversation_text import conversation_text
@@ -83,7 +84,7 @@ async def resume_session(controller: Controller, argument: str) -> Event | None:
         if row is None or row.value != "fork":
             return None
         await controller.use(*controller.factory.fork_of(error.sid), source="fork")
-    show_resumed(*controller.in_use, controller.emit)
+    show_resumed(*controller.in_use, controller.emit, tokens_when_cold)
     return None
 
 

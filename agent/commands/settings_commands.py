@@ -17,6 +17,7 @@ from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.hooks.claude_settings import HOOK_KINDS
 from agent.formatting import shorten, with_keys
+from agent.loop.compaction import tokens_when_cold
 from agent.loop.cost_preview import OTHER_MODEL, tell_cold_cost
 from agent.permissions.explanation import explanation
 from agent.permissions.modes import MODES
@@ -110,7 +111,7 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
         size = f"window {facts.window:,} tokens, output up to {facts.max_output:,}"
         return CommandOutput(f"{facts.id}: {size}\n{lines}\n/model ID       any other")
     await controller.factory.change_model(session, context, argument)
-    tell_cold_cost(session, context, controller.emit, OTHER_MODEL)
+    tell_cold_cost(session, context, controller.emit, OTHER_MODEL, cold=tokens_when_cold)
     changed = Notice(f"the model is now {context.settings.model}")
     if selection.facts.known:
         return changed

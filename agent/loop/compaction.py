@@ -101,6 +101,14 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
         tell_cold_cost(session, context, emit, why_cold(session, context), less)
 
 
+def tokens_when_cold(session: Session, context: TurnContext) -> int:
+    """The tokens of the next prompt if the cache holds nothing of it: what is free then is cleared first."""
+    planned = _advance(plan(replace(situation_of(session, context), cold=True), "auto"))
+    if isinstance(planned, CompactionPlan) and planned.proposals:
+        return int(planned.proposals[-1].report["after"])
+    return prompt_tokens(session, context)
+
+
 async def _fit_what_is_counted(session: Session, context: TurnContext, emit: Emit) -> None:
     """Make room before a request that the service counts as too long, and not after it was refused."""
     state = context.compaction

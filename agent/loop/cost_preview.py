@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agent.events import Emit, Notice
 from agent.session.session import Session
@@ -16,17 +16,18 @@ from transcripts.tool_kinds import same_tools
 from .context import MIN_TOLD_DOLLARS, TurnContext
 from .model_call import prompt_tokens
 
+TokensWhenCold = Callable[[Session, TurnContext], int]
 LESS_BEFORE = "/compact first makes that less, /clear starts anew"
 NO_LESS = "/clear starts anew"
 OTHER_MODEL = "another model has a cache of its own"
 LESS_NOW = "an interrupt and /compact make that less"
 
 
-def show_resumed(session: Session, context: TurnContext, emit: Emit) -> None:
+def show_resumed(session: Session, context: TurnContext, emit: Emit, cold: TokensWhenCold) -> None:
     """The end of a session that is gone on with, and what going on costs where its cache is of no use."""
     show_replayed(session, context.tools, emit, context.compaction.settings.policy)
     if why := why_cold(session, context):
-        tell_cold_cost(session, context, emit, why)
+        tell_cold_cost(session, context, emit, why, cold=cold)
 
 
 def why_cold(session: Session, context: TurnContext) -> str:
@@ -43,15 +44,24 @@ def why_cold(session: Session, context: TurnContext) -> str:
 
 
 def tell_cold_cost(
-    session: Session, context: TurnContext, emit: Emit, why: str, less: str = LESS_BEFORE
+    session: Session,
+    context: TurnContext,
+    emit: Emit,
+    why: str,
+    less: str = LESS_BEFORE,
+    cold: TokensWhenCold = prompt_tokens,
 ) -> None:
-    """Tell what a request costs that finds little in the cache, unless that is little; `less`: what to do."""
+    """Tell what a request costs that finds little in the cache, unless that is little; `less`: what to do.
+
+    `cold` gives the size of the next prompt where the cache holds nothing of it.
+    """
     asked = session.folded.last_request
     if not session.folded.entries or asked is None:
         return
     context.compaction.billed = asked.seq
-    tokens, prices = prompt_tokens(session, context), context.compaction.prices
-    anew = max(0, tokens - _cached_tokens(session, context))
+    cached, prices = _cached_tokens(session, context), context.compaction.prices
+    tokens = prompt_tokens(session, context) if cached else cold(session, context)
+    anew = max(0, tokens - cached)
     dollars = _dollars(anew, tokens - anew, prices, cached=bool(context.settings.cache))
     if _dollars(anew, 0, prices, cached=bool(context.settings.cache)) >= MIN_TOLD_DOLLARS:
         which = "the next" if less == LESS_BEFORE else "this"

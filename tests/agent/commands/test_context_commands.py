@@ -327,7 +327,7 @@ def test_a_resumed_session_knows_the_texts_that_left_the_context_before(tmp_path
         assert session.deferred
         words = (TextBlock("change task_0_7 in src/part_0.py"),)
         before, *_ = await prompt_blocks(session, run.controller.in_use[1], [], words)
-        assert f"{PUT_BACK_START} part_0.py" in joined_text([before])
+        assert f"{PUT_BACK_START} src/part_0.py" in joined_text([before])
         await run.do(READ_ALL, "/compact")
         shown = joined_text([part.block for part in session.folded.view[0].parts])
         assert re.search(r"^Names: .*\btask_\d", shown, re.MULTILINE)

@@ -386,7 +386,8 @@ def test_another_model_is_billed_before_anything_is_sent(tmp_path: Path) -> None
 
     async def work(run: ControllerRun) -> None:
         assert "~$" not in await run.do("/model claude-opus-5-5"), "there is nothing to be written anew yet"
-        await run.do(READ_ALL)
+        said = "The parser stays small, and its names are those of the standard. " * 1_500
+        await run.do(f"remember:\n{said}", READ_ALL)
         told = await run.do("/model claude-sonnet-5-5")
         tokens, dollars = re.search(r"writes ([\d,]+) tokens anew, ~\$([\d.]+)", told).groups()
         await run.do("how many files are there?")
