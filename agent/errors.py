@@ -142,3 +142,8 @@ class ModelNotFound(RequestRejected):
     def __init__(self, text: str, listed: Sequence[str] = ()) -> None:
         super().__init__(text)
         self.listed = listed
+
+
+def program_changed(error: ImportError) -> str:
+    """What is told where a part of the program, which is loaded when it is first used, cannot be loaded."""
+    return f"makeroom changed on disk since it started ({error}): leave, and go on with makeroom -c"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from agent.app.early_driver import CONTROLLER_MODULE, EarlyDriver
 from agent.app.setup import RunSetup
-from agent.errors import AgentError
+from agent.errors import AgentError, program_changed
 from agent.events import Emit, Event, Notice
 from agent.formatting import is_command
 from agent.ports import Approver, Chooser
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 class Command:
     """`name` is typed after the slash; `aliases` are names that other agents use for it.
 
-    `function` is "module.function" within this package, called with the controller and what is behind the
-    name; it returns the last event, or None. The first sentence of `help` is the summary.
+    `function` is "module.function" within this package, or a function of this module. It is called with the
+    controller and what is behind the name, and returns the last event, or None.
+    The first sentence of `help` is the summary.
     `during_turn` tells whether it may run while a turn runs: always, or only without arguments ("bare"),
     when it changes nothing then. `at_screen` tells that it is of use only to somebody at a screen,
     `needs_session` that it has to wait until there is a session. `options` are those that it takes among its
@@ -59,10 +60,15 @@ class Command:
 
 
 def _function(name: str) -> Callable[..., Any]:
-    """The function of that name within a module of this package, which is imported now."""
-    module, _, function = name.partition(".")
-    found: Callable[..., Any] = getattr(import_module(f"{__name__}.{module}"), function)
+    """The function of that name within this package; its module is imported now."""
+    module, _, function = f"{__name__}.{name}".rpartition(".")
+    found: Callable[..., Any] = getattr(import_module(module), function)
     return found
+
+
+async def leave(controller: Controller | EarlyDriver, argument: str) -> None:
+    """/exit. It lies here so that there is always a way out, whatever became of the files of the others."""
+    controller.ended = True
 
 
 _NO_LOGIN = "the key comes from ANTHROPIC_API_KEY; /doctor looks for what is missing"
@@ -215,7 +221,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("clear", "session_commands.new_session",
             "Start a new conversation. The old one stays on disk, and its id is shown.",
             ("new", "reset"), at_screen=True),
-    Command("exit", "screen_commands.leave",
+    Command("exit", "leave",
             "Leave. The session can be continued with --continue.",
             ("quit", "q"), "always", at_screen=True, needs_session=False),
 )
@@ -278,7 +284,11 @@ def use_without_screen(line: str) -> Literal["words", "run", "refuse"]:
 
 async def run_command(controller: Controller | EarlyDriver, line: str) -> None:
     """Run one command line, `/name argument` or `!command`. Errors are told, never raised."""
-    if (event := await _run(controller, line)) is not None:
+    try:
+        event = await _run(controller, line)
+    except ImportError as error:
+        event = Notice(program_changed(error), "error")
+    if event is not None:
         controller.emit(event)
 
 

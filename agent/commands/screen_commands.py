@@ -1,4 +1,4 @@
-"""The commands that need no session: /help, /exit, and /theme and /vim, which tell the face.
+"""The commands that need no session: /help, and /theme and /vim, which tell the face.
 
 What they import is loaded when the prompt is painted, or soon after.
 """
@@ -95,11 +95,6 @@ def section_commands(name: str) -> list[Command]:
 def _summary_lines(commands: Sequence[Command]) -> list[str]:
     width = max(len(command.name) for command in commands)
     return [f"  /{command.name:<{width}}  {command.summary}" for command in commands]
-
-
-async def leave(controller: Controller | EarlyDriver, argument: str) -> None:
-    """/exit."""
-    controller.ended = True
 
 
 def typed_lines(library: SkillCatalog) -> list[str]:

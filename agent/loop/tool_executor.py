@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from agent.errors import ModelError
+from agent.errors import ModelError, program_changed
 from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.formatting import shorten
 from agent.permissions.rules import only_reads
@@ -265,6 +265,8 @@ async def _call_tool(
     except OSError as error:
         log.warning("tool %s failed", call.name, exc_info=True)
         return text_result(f"{call.name} failed: {error}", error=True)
+    except ImportError as error:
+        return text_result(f"{call.name} failed: {program_changed(error)}", error=True)
     except Exception as error:
         log.exception("tool %s raised", call.name)
         fault = f"{call.name} failed inside: {error!r}. This is a fault of the tool, not of the call."

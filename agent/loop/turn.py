@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from agent.errors import ModelError, PromptTooLong
+from agent.errors import ModelError, PromptTooLong, program_changed
 from agent.events import Emit, Notice, TurnFinished
 from agent.session.session import Session, calls_of, text_of_reply
 from tools.files.text_encoding import pluralize
@@ -49,6 +49,8 @@ async def run_turn(session: Session, context: TurnContext, emit: Emit) -> TurnFi
         finished = TurnFinished("failed", progress.replies, str(error), error.code)
     except TurnStopped as stop:
         finished = TurnFinished(stop.reason, progress.replies, stop.error)
+    except ImportError as error:
+        finished = TurnFinished("failed", progress.replies, program_changed(error), 1)
     except asyncio.CancelledError:
         finished = TurnFinished("interrupted", progress.replies, "interrupted", 130)
         raise

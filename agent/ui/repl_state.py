@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from agent.app.setup import RunSetup
+from agent.errors import program_changed
 from agent.formatting import is_command
 from agent.ports import Driver
 
@@ -267,6 +268,8 @@ async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None
 async def _run_guarded(state: ReplState, driver: Driver, item: QueuedInput) -> None:
     try:
         await (_run_command if item.is_command else _run_prompt)(state, driver, item)
+    except ImportError as error:
+        state.view.notice(program_changed(error), "error")
     except Exception as error:  # noqa: BLE001  border: the screen and the draft outlive a fault below
         frame = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"

@@ -41,15 +41,15 @@ def test_help_fits_a_small_window_and_leads_to_all_of_it(tmp_path: Path) -> None
 
 def test_a_command_that_is_in_no_section_of_the_help_is_in_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(find_command(name) for name in (*HELP_SECTIONS, "keys", "commands"))
-    new = Command("greet", "screen_commands.leave", "Greet.")
+    new = Command("greet", "leave", "Greet.")
     monkeypatch.setattr("agent.commands.screen_commands.COMMANDS", (*COMMANDS, new))
     assert [name for name in HELP_SECTIONS if new in section_commands(name)] == [list(HELP_SECTIONS)[-1]]
 
 
 def test_every_command_names_a_function() -> None:
     for each in COMMANDS:
-        module, function = each.function.split(".")
-        assert iscoroutinefunction(getattr(import_module(f"agent.commands.{module}"), function)), each.name
+        module, _, function = f"agent.commands.{each.function}".rpartition(".")
+        assert iscoroutinefunction(getattr(import_module(module), function)), each.name
 
 
 def test_a_mistyped_option_of_a_command_is_refused_and_nothing_is_done(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,22 @@ def test_the_end_of_a_background_command_is_told_in_the_same_turn_and_once(tmp_p
         assert news.startswith("[Background command b1 (echo up; exit 3) finished, exit code 3, after ")
         assert "Background command b1" in str(w.server.requests[1]["messages"][-1])
         w.check()
+
+
+def test_a_part_of_the_program_that_is_gone_ends_the_turn_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def load(*_: object) -> None:
+        import_module("agent.no_such_module")
+
+    told = "makeroom changed on disk since it started (No module named 'agent.no_such_module'): leave, and"
+    with world([Answer([calls("echo", words="x")]), "done"], tmp_path) as w:
+        w.replace_run("echo", load)
+        assert w.run() == TurnFinished("done", 2)
+        assert told in w.texts()[0]
+        monkeypatch.setattr("agent.loop.turn.compact_if_due", load)
+        ended = w.run()
+        assert ended.reason == "failed" and told in ended.error
 
 
 def test_thinking_is_sent_back_unchanged_through_many_calls(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 import os
 import shlex
+import shutil
 import signal
 from functools import partial
 
 import pytest
 
 from . import scripted_driver
-from .pty_terminal import PtyTerminal, forked_makeroom, makeroom, scripted
+from .pty_terminal import ROOT, PtyTerminal, forked_makeroom, makeroom, scripted
 
 
 def drafts(folder):
@@ -87,6 +88,21 @@ def test_a_line_that_was_sent_before_the_first_paint_is_sent(tmp_path, typed, sh
     with PtyTerminal(tmp_path, (100, 24), makeroom("--offline")) as terminal:
         terminal.type(typed).sees(shown, "❯").misses("starting")
         assert ("❯ one" in terminal.text) is ("one" in typed)
+
+
+def test_a_program_that_was_removed_while_it_runs_says_so_and_can_be_left(tmp_path):
+    installed, project = tmp_path / "installed", tmp_path / "project"
+    project.mkdir()
+    for name in ("agent", "compact", "tools", "transcripts"):
+        shutil.copytree(ROOT / name, installed / name, ignore=shutil.ignore_patterns("__pycache__"))
+    with PtyTerminal(project, (100, 24), makeroom("--offline"), PYTHONPATH=str(installed)) as terminal:
+        terminal.sees("❯", "asks first")
+        shutil.rmtree(installed / "agent/commands")
+        told = "makeroom changed on disk since it started (No module named 'agent.commands."
+        terminal.type("/doctor\r").sees(told, "leave, and go on with makeroom -c")
+        terminal.type("!ls\r").sees("agent.commands.project_commands")
+        terminal.type("/exit\r")
+        assert terminal.ends() == 0
 
 
 def test_a_terminal_that_goes_away_ends_the_program(tmp_path):
