@@ -47,13 +47,44 @@ def test_keys_are_found_by_what_they_hold_but_not_those_that_tests_need(project:
     for name in ("deploy.key", "certs/a.pem", "tests/server.key", "certs/public.pem"):
         (project / name).parent.mkdir(exist_ok=True)
         (project / name).write_text("-----BEGIN PRIVATE KEY-----\n" if "public" not in name else "none")
-    _, secret = found(project, "secrets.yml", "test/store.p12", "templates/secrets.yaml", "a/store.p12")
-    assert secret == {"deploy.key", "certs/a.pem", "secrets.yml", "a/store.p12"}
+    others = ("a/client_secret_1.json", "a/.env.", "a/x.agekey", "a/my-credentials.toml")
+    _, secret = found(
+        project, "secrets.yml", "test/store.p12", "templates/secrets.yaml", "a/store.p12", *others
+    )
+    assert secret == {"deploy.key", "certs/a.pem", "secrets.yml", "a/store.p12", *others}
 
 
 def test_names_count_in_any_case_and_packages_of_others_do_not(project: Path) -> None:
     fixed, secret = found(project, "Agents.MD", ".VSCode/a", "node_modules/x/.env", ".venv/.env")
     assert (fixed, secret) == ({"Agents.MD", ".VSCode"}, set())
+
+
+def test_no_number_of_names_or_folders_opens_the_guard(project: Path) -> None:
+    for name in ("AGENTS.md", ".env.local", "pkg/AGENTS.md", "pkg/.env", "pkg/b/.env"):
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).touch()
+    before = found(project)
+    for number in range(2_500):
+        (project / f"data_{number}.csv").touch()
+        (project / f"a{number}").mkdir()
+    assert before == ({"AGENTS.md", "pkg/AGENTS.md"}, {".env.local", "pkg/.env", "pkg/b/.env"})
+    assert found(project) == before
+    for number in range(2_500):
+        (project / f"a{number}").rmdir()
+    assert "new/AGENTS.md" in found(project, "new/AGENTS.md")[0], "what is gone takes no room"
+
+
+def test_a_folder_is_looked_at_again_whenever_its_names_changed(project: Path) -> None:
+    long_ago = (1, 1)
+    assert found(project, "src/a.py") == (set(), set())
+    for name in ("src/.envrc", "src/.mcp.json", "src/deep/.vscode"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).touch()
+        os.utime(project / "src", long_ago)
+    assert found(project) == ({"src/.mcp.json", "src/deep/.vscode"}, {"src/.envrc"})
+    (project / "src/.mcp.json").rename(project / "src/b")
+    os.utime(project / "src", long_ago)
+    assert found(project) == ({"src/deep/.vscode"}, {"src/.envrc"})
 
 
 def test_our_records_are_judged_apart(project: Path) -> None:

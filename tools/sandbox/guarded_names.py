@@ -50,6 +50,7 @@ SECRET_FORM = re.compile(
 _MAYBE_KEY = re.compile(
     r".+\.(?:pem|key|p8)|.*(?:service[-_]?account|adminsdk|gcp|gcloud|google).*\.json", re.DOTALL
 )
+_SECRET_ENDINGS = word_set("p12 pfx ppk kdbx agekey json yaml yml toml pem key p8")  # of the two forms above
 _SAID_PUBLIC = re.compile(r"cert|chain|bundle|pub|(?<![a-z])(?:ca|crt|root|dh|dhparams?)(?![a-z])")
 # A key in text or in DER, and a file that is nothing but one long word.
 _HELD_KEY = re.compile(rb"BEGIN [A-Z0-9 ]*PRIVATE KEY|\A0[\x81\x82]|\A[!-~]{16,512}\s*\Z")
@@ -83,6 +84,14 @@ def holds_key(path: str) -> bool:
     if not _MAYBE_KEY.fullmatch(plain_name(path.rpartition("/")[2])):
         return False
     return _HELD_KEY.search(beginning(path)) is not None
+
+
+def may_hold_secret(name: str) -> bool:
+    """Whether it depends on what a file holds, or on this plain name alone, that it is secret."""
+    if name.startswith(".env"):
+        return ENV_FILE.fullmatch(name) is not None
+    ending = name.rpartition(".")[2]  # most names are done with here, of which there may be thousands
+    return ending in _SECRET_ENDINGS and any(form.fullmatch(name) for form in (SECRET_FORM, _MAYBE_KEY))
 
 
 def sounds_secret(name: str) -> bool:

@@ -5,14 +5,17 @@ it: what lies deeper is found by its name when a file tool touches it.
 """
 
 # A Path for each of thousands of names would take most of the time.
-# ruff: noqa: PTH110, PTH112, PTH113, PTH118, PTH120
+# ruff: noqa: PTH110, PTH112, PTH113, PTH116, PTH118, PTH120
 
 from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -30,12 +33,13 @@ from .guarded_names import (
     SECRET_FORM,
     beginning,
     holds_key,
+    may_hold_secret,
     plain_name,
 )
 
 _MAX_DEPTH = 3  # of folders below a project's root
-_MAX_FOLDERS = 200  # of a project that are listed
-_MAX_NAMES = 2_000  # of one folder
+_MAX_FOLDERS = 2_000  # of a project that are listed
+_SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have one time
 _MAX_GIT_FOLDERS = 500  # of submodules, and of worktrees
 _PASSED_OVER = word_set(
     "node_modules .venv venv env target build dist out vendor __pycache__ .tox .nox .mypy_cache .ruff_cache"
@@ -54,6 +58,7 @@ _FIXED = (GUARDED_FILES | GUARDED_FOLDERS | {name.lower() for name in MEMORY_NAM
 }
 # Programs need these for more than the tokens that may stand in them: they are secret only where one does.
 _MAYBE_SECRET = (".npmrc", ".yarnrc", ".yarnrc.yml", "pip.conf", ".pip/pip.conf", ".config/pip/pip.conf")
+_NAMED = _SECRET | _FIXED | {".git", *_MAYBE_SECRET}
 _HELD_TOKEN = re.compile(
     rb"(?:_auth\w*|_password|npmAuth\w+)[ \t]*[=:][ \t]*[\"']?(?!\$\{)[^\s\"']|://[^\s/:@$]+:[^\s/@$]+@",
     re.IGNORECASE,
@@ -130,19 +135,19 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
     if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):
         named = _named_in_configuration(*found[1:])  # of a worktree, or of a folder above
         fixed += [path for path in named if path.startswith(f"{folder}/") and os.path.lexists(path)]
-    for entry, below_config in _entries_near_root(folder):
-        name = plain_name(entry.name)
+    for place, found_name in _named_near_root(folder):
+        name, path = plain_name(found_name), os.path.join(place, found_name)
         if name == ".git":
-            fixed += _steering_of_nested(entry.path, folder)
+            fixed += _steering_of_nested(path, folder)
         elif (
             name in _SECRET
             or ENV_FILE.fullmatch(name)
-            or (name in _MAYBE_SECRET and _holds_token(entry.path))
-            or (_looks_secret(entry.path, name) and not _is_made_up(entry.path, folder))
+            or (name in _MAYBE_SECRET and _holds_token(path))
+            or (_looks_secret(path, name) and not _is_made_up(path, folder))
         ):
-            secret.append(entry.path)
-        elif name in _FIXED or (below_config and name in GUARDED_CONFIG_FOLDERS):
-            fixed.append(entry.path)
+            secret.append(path)
+        elif name in _FIXED or (place.endswith("/.config") and name in GUARDED_CONFIG_FOLDERS):
+            fixed.append(path)
     return fixed, secret
 
 
@@ -215,30 +220,62 @@ def _is_made_up(path: str, folder: str) -> bool:
     return not _WITH_MADE_UP_SECRETS.isdisjoint(above)
 
 
-def _entries_near_root(folder: str) -> Iterator[tuple[os.DirEntry[str], bool]]:
-    """(entry, whether it is in a folder `.config`) of the folders near the root, outer ones first."""
-    layer = [folder]
-    listed = 0
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """Of a folder the names that may be guarded, and the paths of the folders that are looked into as well.
+
+    stamp: of the folder, which no program can leave as it is when it makes, removes or renames an entry
+    """
+
+    stamp: tuple[int, ...]
+    named: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+@cache
+def _looked_at(project: str) -> dict[str, _Listing]:
+    """The folders of a project that were looked at, by their path: nothing made later takes their place."""
+    return {}
+
+
+def _named_near_root(project: str) -> Iterator[tuple[str, str]]:
+    """(folder, name) of what may be guarded in the folders near the root, outer ones first."""
+    known = _looked_at(project)
+    if len(known) >= _MAX_FOLDERS:
+        for gone in [path for path in known.copy() if not os.path.isdir(path)]:
+            known.pop(gone, None)
+    layer = [project]
     for _ in range(_MAX_DEPTH):
         below: list[str] = []
         for place in layer:
-            listed += 1
-            if listed > _MAX_FOLDERS:
-                return
-            in_config = place.endswith("/.config")
-            for entry in _entries(place):
-                yield entry, in_config
-                name = entry.name.lower()
-                hidden = name.startswith(".") and name != ".config"
-                if entry.is_dir(follow_symlinks=False) and not hidden and name not in _PASSED_OVER:
-                    below.append(entry.path)
+            if place not in known and len(known) >= _MAX_FOLDERS:
+                continue
+            with suppress(OSError):
+                listing = known[place] = _listing(place, known.get(place))
+                yield from ((place, name) for name in listing.named)
+                below += listing.folders
         layer = below
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    with suppress(OSError), os.scandir(folder) as entries:
-        return list(islice(entries, _MAX_NAMES))
-    return []
+def _listing(folder: str, known: _Listing | None) -> _Listing:
+    """All names are looked at, however many there are; again only when they may have changed."""
+    state = os.stat(folder)
+    stamp = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
+    if known is not None and known.stamp == stamp:
+        return known
+    settled = time.time_ns() - state.st_ctime_ns > _SETTLED_NS
+    named, folders = [], []
+    in_config = folder.endswith("/.config")
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = plain_name(entry.name)
+            fixed = name in _NAMED or (in_config and name in GUARDED_CONFIG_FOLDERS)
+            if fixed or may_hold_secret(name):
+                named.append(entry.name)
+            hidden = name.startswith(".") and name != ".config"
+            if not hidden and entry.is_dir(follow_symlinks=False) and name not in _PASSED_OVER:
+                folders.append(entry.path)
+    return _Listing(stamp if settled else (), tuple(sorted(named)), tuple(sorted(folders)))
 
 
 def _steering_of_nested(git: str, project: str) -> list[str]:
