@@ -53,6 +53,17 @@ def test_an_emptied_repository_is_put_back_whole(project: Path, packed: bool) ->
     assert state(project) == before
 
 
+@pytest.mark.parametrize("part", ["objects", "refs"])
+def test_a_folder_that_only_its_content_was_taken_from_is_put_back(project: Path, part: str) -> None:
+    """The folder itself may be a mount, which stays."""
+    before, backup = state(project), backup_of(project)
+    backup.keep()
+    for folder in (project / ".git" / part).iterdir():
+        shutil.rmtree(folder)
+    assert f"emptied .git: {part} were put back" in backup.restore()[0]
+    assert state(project) == before
+
+
 def test_what_changed_since_is_kept_as_it_was_last(project: Path) -> None:
     backup = backup_of(project)
     backup.keep()

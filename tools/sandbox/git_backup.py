@@ -21,7 +21,7 @@ from pathlib import Path
 from tools.files.safe_open import FOLDER_FLAGS, closing
 
 BY_WHOM = "a walled command, or somebody meanwhile,"  # of what is reported: who it was cannot be told
-_STATE_FILES = ("HEAD", "packed-refs", "index", "shallow")
+_STATE_FILES = ("HEAD", "packed-refs", "index", "shallow", "gitdir")
 _STATE_FOLDERS = ("refs", "reftable")
 _MAX_REFERENCES = 5_000  # loose ones, that are copied
 _MAX_COPIED_BYTES = 256 << 20  # of one file: the index of a very large project
@@ -34,16 +34,20 @@ Seen = tuple[int, int, int]  # of a file that was copied: inode, size, time of c
 
 @dataclass(slots=True)
 class GitBackup:
-    """Copies of the repository `git`, in the folder `kept` of our own, PROJECT-PID. Its functions block."""
+    """Copies of the git folder `git`, or of one of a worktree, in the folder `kept` of our own, PROJECT-PID.
+
+    It is `shown` as that to people. Its functions block.
+    """
 
     git: Path
     kept: Path
+    shown: str = ".git"
     _copied: dict[str, Seen] = field(default_factory=dict)  # by path from the repository
     _listed: dict[str, int] = field(default_factory=dict)  # folders of objects: their time of change
 
     def keep(self) -> None:
         """Bring the copies up to date; what cannot be copied is not kept."""
-        if not _is_repository(self.git):
+        if not _is_whole(self.git):
             return
         if not self._copied:
             self._drop_leftovers()
@@ -59,18 +63,18 @@ class GitBackup:
             self._link_objects()
 
     def restore(self) -> list[str]:
-        """Where the repository is none any more, put back what it misses; a line about it for people."""
-        if not self._copied or _is_repository(self.git):
+        """Where the repository was emptied, put back what it misses; a line about it for people."""
+        if not self._copied or _is_whole(self.git):
             return []
         with suppress(OSError), closing(os.open(self.git, FOLDER_FLAGS)) as top:
             back = [path for path in self._kept_paths() if self._put_back(top, path)]
-            for name in ("refs", "objects"):
+            for name in _needed_folders(self.git):
                 with suppress(FileExistsError):
                     os.mkdir(name, dir_fd=top)
             self._listed.clear()
             kinds = ", ".join(sorted({path.split("/")[0] for path in back}))
-            return [f"[{BY_WHOM} emptied .git: {kinds} were put back]"] if back else []
-        return [f"[{BY_WHOM} removed .git, which could not be put back]"]
+            return [f"[{BY_WHOM} emptied {self.shown}: {kinds} were put back]"] if back else []
+        return [f"[{BY_WHOM} removed {self.shown}, which could not be put back]"]
 
     def drop(self) -> None:
         """Remove the copies."""
@@ -148,9 +152,18 @@ class GitBackup:
         return True
 
 
-def _is_repository(git: Path) -> bool:
-    """As git itself judges it."""
-    return not git.is_symlink() and all((git / name).exists() for name in ("HEAD", "objects", "refs"))
+def _is_whole(git: Path) -> bool:
+    """Whether git takes it for a repository, and nothing that is never empty was emptied."""
+    if git.is_symlink() or not (git / "HEAD").exists():
+        return False
+    with suppress(OSError):
+        return all(os.listdir(git / name) for name in _needed_folders(git))
+    return False
+
+
+def _needed_folders(git: Path) -> tuple[str, ...]:
+    """Those of a repository; the folder of a worktree has none of its own."""
+    return () if git.parent.name == "worktrees" else ("objects", "refs")
 
 
 def _state_of(git: Path) -> list[str]:

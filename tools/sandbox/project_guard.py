@@ -58,18 +58,19 @@ class _Place:
 @dataclass(slots=True)
 class ProjectGuard:
     """Watches over the guarded files of `folder`, and of what else walled commands may write; what it put
-    aside is kept below `kept`.
+    aside is kept below `kept`, what could be lost of repositories below `copies`.
 
     `restores`: whether changed ones are put back. Where the wall itself keeps them, a change is somebody
-    else's. `backup` puts back a repository that was emptied. `reports` holds lines for the model and the
+    else's. A repository that was emptied is put back in any case. `reports` holds lines for the model and the
     person until somebody takes them.
     """
 
     folder: Path
     kept: Path
-    backup: GitBackup
+    copies: Path
     restores: bool = True
     reports: list[str] = field(default_factory=list)
+    _backups: dict[Path, GitBackup] = field(default_factory=dict)  # by git folder
     _before: dict[_Place, GuardedState] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)  # new places since then
     _running: int = 0  # walled commands
@@ -89,7 +90,7 @@ class ProjectGuard:
             places = [_Place(self.folder), *(_Place(path, f"{short_path(str(path))}/") for path in others)]
 
             def look() -> dict[_Place, GuardedState]:
-                self.backup.keep()
+                self._keep_repositories([place.path for place in places[1:]], first)
                 looked = [place for place in places if first or place not in known]
                 states = {place: place.state(known.get(place)) for place in looked}
                 return states if first else known | states
@@ -99,6 +100,22 @@ class ProjectGuard:
             self._before = await in_thread(FILE_TIMEOUT_S, lambda _: look())
             self._since = self._since or time.time()
             self._running += 1
+
+    def _keep_repositories(self, others: Iterable[Path], first: bool) -> None:
+        """Bring the copies of the project's repository up to date, and of those that these places are, hold,
+        or are parts of. Other copies are dropped where this is the `first` command that runs.
+        """
+        own, known = self.folder / ".git", self._backups
+        found = [own, *(git for path in others for git in (path, path / ".git", path.parent))]
+        wanted = dict.fromkeys(found if first else [*known, *found])
+        for git in known.keys() - wanted:
+            known[git].drop()
+        self._backups = {}
+        for git in wanted:
+            copies = self.copies / f"{project_key(git)}-{os.getpid()}"
+            shown = ".git" if git == own else short_path(str(git))
+            self._backups[git] = known.get(git) or GitBackup(git, copies, one_line_path(shown))
+            self._backups[git].keep()
 
     async def end(self) -> None:
         """To be awaited when a walled command is over, or could not be started."""
@@ -135,7 +152,8 @@ class ProjectGuard:
                 def look() -> list[str]:
                     there = [(place, state) for place, state in before if place.path.is_dir()]
                     found = (self._look_at(place, state) for place, state in there)
-                    return [*self.backup.restore(), *chain.from_iterable(found)]
+                    restored = (backup.restore() for backup in self._backups.values())
+                    return [*chain.from_iterable(restored), *chain.from_iterable(found)]
 
                 self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())
 
@@ -154,9 +172,14 @@ class ProjectGuard:
         )
 
     async def close(self) -> None:
-        """To be awaited when all commands were ended: the copies of the repository go."""
+        """To be awaited when all commands were ended: the copies of repositories go."""
         await self.settle()
-        await in_thread(FILE_TIMEOUT_S, lambda _: self.backup.drop())
+
+        def drop() -> None:
+            for backup in self._backups.values():
+                backup.drop()
+
+        await in_thread(FILE_TIMEOUT_S, lambda _: drop())
 
     def take_reports(self) -> list[str]:
         """The reports so far, which are forgotten here."""
@@ -166,8 +189,7 @@ class ProjectGuard:
 
 def project_guard(folder: Path, state: Path) -> ProjectGuard:
     """The guard of a project; what it keeps is in folders of `state`, our own."""
-    copies = state / "git_copies" / f"{project_key(folder)}-{os.getpid()}"
-    return ProjectGuard(folder, state / "put_aside", GitBackup(folder / ".git", copies))
+    return ProjectGuard(folder, state / "put_aside", state / "git_copies")
 
 
 def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:

@@ -340,6 +340,31 @@ def test_one_answer_suffices_in_a_worktree_of_a_bare_repository(tmp_path: Path) 
     assert (bare / "logs/refs/heads/project").exists()
 
 
+def test_a_repository_that_was_let_through_and_emptied_is_put_back(tmp_path: Path) -> None:
+    """Of the package's repository only the git folder was, of the other one all."""
+    shell = WalledWorld(tmp_path.resolve() / "main/package")
+    shutil.rmtree(shell.folder / ".git")
+    whole = [repository(tmp_path.resolve() / name) for name in ("main", "other")]
+    main, other = whole
+    shell.sandbox = SandboxSettings(write=(f"{main}/.git", str(other)))
+    shell.run([f"rm -rf {main}/.git/* {other}/.git/*; ls {other}/.git"])
+    for top in whole:
+        assert f"emptied {top}/.git: HEAD, " in shell.texts
+        done = subprocess.run(["git", "-C", top, "log", "--format=%s"], capture_output=True, text=True)
+        assert done.stdout == "one\n"
+
+
+def test_an_emptied_repository_of_a_worktree_is_put_back(worktree: WalledWorld) -> None:
+    """Of which only parts can be written."""
+    git = worktree.folder.parent / "main/.git"
+    wipe = f"rm -rf {git}/objects/* {git}/refs/* {git}/worktrees/project/*"
+    worktree.run(["git commit -qm two --allow-empty", f"{wipe}; ls {git}/objects"], Allow("through"))
+    assert f"emptied {git}: objects, refs were put back" in worktree.texts
+    assert f"emptied {git}/worktrees/project: HEAD, " in worktree.texts
+    look = ["git", "-C", worktree.folder, "log", "--format=%s"]
+    assert subprocess.run(look, capture_output=True, text=True).stdout == "two\none\n"
+
+
 def test_git_s_refusal_that_names_no_path_is_asked_about_too(worktree: WalledWorld) -> None:
     """The worktree's own folder was let through alone, as older versions offered it."""
     git = worktree.folder.parent / "main/.git"
