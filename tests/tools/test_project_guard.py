@@ -11,6 +11,8 @@ import pytest
 
 from tools.sandbox.project_guard import ProjectGuard, project_guard
 
+from .wall_session import git
+
 Act = Callable[[Path], object]
 
 
@@ -237,6 +239,56 @@ def test_a_file_too_large_to_be_kept_is_told(project: Path) -> None:
             line
             == "[a walled command, or somebody meanwhile, changed .git/hooks/large: too large to be put back]"
         )
+
+    run(main())
+
+
+def test_of_a_worktree_that_git_adds_only_what_is_another_than_the_projects_is_told(project: Path) -> None:
+    git(project, "init", "-q")
+    (project / "AGENTS.md").write_text("plain")
+    git(project, "add", "AGENTS.md")
+    git(project, "commit", "-qm", "one")
+    git(project, "branch", "-q", "other")
+
+    async def main() -> None:
+        for restores in (False, True):
+            guard, tree = guard_of(project), project / f"trees/{restores}"
+            guard.restores = restores
+            await guard.begin()
+            git(project, "worktree", "add", "-q", str(tree))
+            await guard.check()
+            assert guard.take_reports() == []
+            (tree / "AGENTS.md").write_text("evil")
+            own = project / f".git/worktrees/{restores}"
+            (own / "commondir").write_text(str(project.parent))
+            await guard.end()
+            told = [line.split(": ")[0] for line in guard.take_reports()]
+            assert set(told) == {
+                f"[look at .git/worktrees/{restores}/commondir",
+                f"[look at trees/{restores}/.git",
+                f"[look at trees/{restores}/AGENTS.md",
+            }
+            (own / "commondir").write_text("../..\n")
+
+    run(main())
+
+
+def test_no_made_up_worktree_leads_to_a_repository_unseen(project: Path) -> None:
+    git(project, "init", "-q")
+    evil = project / ".git/modules/worktrees/evil"
+
+    async def main() -> None:
+        guard = guard_of(project)
+        await guard.begin()
+        evil.mkdir(parents=True)
+        (evil / "HEAD").write_text("ref: refs/heads/main\n")
+        (evil / "commondir").write_text("../..\n")
+        (project / ".git/modules/config").write_text("[core]\nfsmonitor = evil\n")
+        (project / "src/.git").write_text(f"gitdir: {evil}\n")
+        await guard.end()
+        told = " ".join(guard.take_reports())
+        assert "evil/commondir: " in told
+        assert "look at src/.git: " in told
 
     run(main())
 

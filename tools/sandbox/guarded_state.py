@@ -55,10 +55,12 @@ class GuardedState:
     """The guarded entries of a project, by their path from its root; and the folders on the way to them.
 
     ways  path -> (device, inode)
+    root  the project's path
     """
 
     entries: Mapping[str, EntryState] = field(default_factory=dict)
     ways: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    root: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +93,15 @@ def guarded_state(
                 for way in _ways_to(path, ways):
                     state = os.stat(way, dir_fd=root, follow_symlinks=False)
                     ways[way] = (state.st_dev, state.st_ino)
-    return GuardedState(entries, ways)
+    return GuardedState(entries, ways, folder)
 
 
 def changes_since(before: GuardedState, now: GuardedState) -> list[GuardedChange]:
-    """What is different now, folders before what is in them."""
+    """What is different now, folders before what is in them; but for what `git worktree add` makes."""
     found = []
     guarded = set(before.entries)
-    for path in sorted(before.entries.keys() | now.entries.keys()):
+    paths = before.entries.keys() | now.entries.keys()
+    for path in sorted(paths - _made_with_worktrees(before, now)):
         old, new = before.entries.get(path), now.entries.get(path)
         if old is None:
             within = os.path.dirname(path) in guarded
@@ -109,6 +112,32 @@ def changes_since(before: GuardedState, now: GuardedState) -> list[GuardedChange
         elif not old.same(new):
             found.append(GuardedChange(path, "changed"))
     return found
+
+
+def _made_with_worktrees(before: GuardedState, now: GuardedState) -> set[str]:
+    """What is new with a worktree and steers nothing: the files that lead to a repository whose configuration
+    is guarded itself, and copies of what is guarded at the top of the project.
+    """
+    made, trees = set(), []
+    new = now.entries.keys() - before.entries.keys()
+    leading: set[bytes] = set()
+    for path in (path for path in new if path.endswith("/commondir")):
+        git = os.path.dirname(path)
+        shared, kind = os.path.split(os.path.dirname(git))
+        guarded = kind == "worktrees" and f"{shared}/config" in now.entries
+        if guarded and now.entries[path].data == b"../..\n":
+            made.add(path)
+            leading.add(os.fsencode(f"gitdir: {now.root}/{git}\n"))
+    for path in (path for path in new if path.endswith("/.git")):
+        if now.entries[path].data in leading:
+            made.add(path)
+            trees.append(path.removesuffix(".git"))
+    for tree in trees:
+        for path in (path for path in new if path.startswith(tree)):
+            original = before.entries.get(path.removeprefix(tree))
+            if original is not None and original.same(now.entries[path]):
+                made.add(path)
+    return made
 
 
 def _guarded_entries(folder: str, root: int, guarded: Collection[str]) -> Iterator[str]:
