@@ -7,6 +7,7 @@ the files that it imports (`@path`) and without its HTML comments.
 
 from __future__ import annotations
 
+import codecs
 import re
 import stat
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from agent.checkpoints.snapshot import SKIPPED_FOLDERS
 from tools.files.resolve_path import is_inside
+from tools.files.text_encoding import decode_text, mark_stray_bytes
 from tools.sandbox.guarded_names import MEMORY_NAMES, is_protected
 from tools.truncate import count_invisible, is_plain, printable
 from transcripts.disk import opened_regular, trusted_owners
@@ -82,6 +84,7 @@ _FOREIGN_MEMORY = ("CLAUDE.local.md", ".claude/CLAUDE.md")
 # Of what others wrote: its instructions are not followed.
 _FOREIGN_FOLDERS = SKIPPED_FOLDERS | {"site-packages", "vendor"}
 _AWAY = "leads out of the project or to a secret"
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # those of UTF-32 begin with them, or hold a NUL
 _CUT_NOTE = re.compile(r"^\[[\d,]+ more characters are left out; read the file for the rest\]$", re.MULTILINE)
 
 
@@ -224,10 +227,10 @@ def _with_imports(
     for path in paths:
         if path.parent != user_dir and _leads_away(path.resolve(), repository_folders(path.parent)[-1]):
             yield path, "[a link to another place or to a secret: it was not read]", ""
-        elif found := _read_memory_file(path):
-            text, names = found
-            if text:
-                yield path, text, ""
+        else:
+            text, names, why = _read_memory_file(path)
+            if text or why:
+                yield path, text, why
             yield from _imports(path, names, path.parent == user_dir, seen)
 
 
@@ -244,8 +247,8 @@ def _imports(path: Path, names: Sequence[str], own: bool, seen: set[Path]) -> It
             continue
         seen.add(target)
         why, text = _why_not_imported(target, top, own, depth), ""
-        if not why and (found := _read_memory_file(target)):
-            text, further = found
+        if not why:
+            text, further, why = _read_memory_file(target)
             if len(text) > room:
                 why = f"is too much: all that one file imports may have {MAX_MEMORY_CHARS:,} characters"
             else:
@@ -283,14 +286,23 @@ def _why_not_imported(path: Path, top: Path, own: bool, depth: int) -> str:
     return f"is imported over more than {MAX_IMPORT_DEPTH} files" if depth > MAX_IMPORT_DEPTH else ""
 
 
-def _read_memory_file(path: Path) -> tuple[str, list[str]] | None:
-    """The text without HTML comments, and what it imports; None where it cannot be read or is empty."""
+def _read_memory_file(path: Path) -> tuple[str, list[str], str]:
+    """The text without HTML comments, what it imports, and why it is not followed although it can be read.
+
+    No text where it cannot be read or is empty.
+    """
     try:
         with opened_regular(path) as file:
-            text = file.read(MAX_MEMORY_BYTES).decode("utf-8", "replace")
+            data = file.read(MAX_MEMORY_BYTES)
     except OSError:
-        return None
-    return _text_and_imports(text) if text.strip() else None
+        return "", [], ""
+    text = data.decode("utf-8-sig", "replace")
+    if "\0" in text or data.startswith(_UTF16_MARKS):
+        wide = decode_text(data)
+        if wide is None or "\0" in wide[0]:
+            return "", [], "is no text"
+        text = mark_stray_bytes(wide[0])
+    return *_text_and_imports(text), ""
 
 
 def _text_and_imports(text: str) -> tuple[str, list[str]]:

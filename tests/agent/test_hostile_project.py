@@ -127,6 +127,7 @@ def test_hidden_characters_in_a_memory_file_are_taken_out_and_counted(project: P
 
 def test_a_huge_memory_file_is_read_in_bounded_memory(project: Path) -> None:
     with (project / "AGENTS.md").open("wb") as file:
+        file.write(b"x" * 1_000_000)
         file.truncate(5 << 30)
     ((_, text),) = read_memory([project / "AGENTS.md"], project.parent)
     assert len(text) == 1_000_000

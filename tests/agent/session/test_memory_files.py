@@ -1,5 +1,6 @@
 """Memory files: what they import, what of them is not sent, and what an import may not reach."""
 
+import codecs
 import os
 from pathlib import Path
 
@@ -73,6 +74,28 @@ def test_an_import_reads_nothing_beyond_the_project_and_no_secret(project: Path)
     told = "\n".join(unread(project))
     assert told.count("leads out of the project or to a secret (@") == 3  # each real file once
     assert "pipe.md is no regular file" in told and "none.md is not there (@none.md in " in told
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-be", "utf-32", "utf-8-sig"])
+def test_a_memory_file_in_a_wide_encoding_is_read_as_text(project: Path, codec: str) -> None:
+    mark = codecs.BOM_UTF16_BE if codec == "utf-16-be" else b""
+    (project / "AGENTS.md").write_bytes(mark + "Use ж. @docs/a.md".encode(codec))
+    (project / "docs/a.md").write_bytes(mark + "規則".encode(codec))
+    assert read(project) == {"AGENTS.md": "Use ж. @docs/a.md", "docs/a.md": "規則"}
+    assert unread(project) == []
+
+
+def test_what_is_no_text_is_neither_imported_nor_followed_and_told(project: Path) -> None:
+    (project / "AGENTS.md").write_text("See @docs/logo.png and @docs/wide.md and @docs/a.md")
+    (project / "docs/logo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 9)
+    (project / "docs/wide.md").write_bytes(codecs.BOM_UTF16_LE + "a\0b".encode("utf-16-le"))
+    (project / "docs/a.md").write_text("a")
+    assert list(read(project)) == ["AGENTS.md", "docs/a.md"]
+    told = [f"{project}/docs/{name} is no text (@docs/{name} in " for name in ("logo.png", "wide.md")]
+    assert all(line.startswith(start) for line, start in zip(unread(project), told, strict=True))
+    (project / "AGENTS.md").write_bytes(b"\0" * 9 + b"@docs/a.md")
+    assert read(project) == {}
+    assert unread(project) == [f"{project}/AGENTS.md is no text: it is not read"]
 
 
 def test_the_users_own_file_imports_from_beside_it(project: Path) -> None:
