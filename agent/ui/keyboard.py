@@ -146,18 +146,18 @@ class PasteParser:
         """Whether a paste is under way."""
         return self._pasting
 
-    def feed(self, data: str) -> None:
+    def feed(self, data: str) -> str:
+        """Take what was read; returns what follows the end of a paste, which is still to be read."""
         if self._pasting:
-            if data:
-                self._collect(data)
-            return
+            return self._collect(data) if data else ""
         before, mark, rest = (self._held + data).partition(PASTE_START)
         begun = None if mark else _BEGUN_SEQUENCE.search(before)
         self._held = begun[0] if begun else ""
         self._inner.feed(_SEQUENCE.sub(self._known, before.removesuffix(self._held)))
         if mark:
             self._pieces, self._pasting = [""], True
-            self._collect(rest)
+            return self._collect(rest)
+        return ""
 
     def flush(self) -> None:
         """Called when no byte came for a moment: a pending escape is a key. A paste waits longer."""
@@ -174,7 +174,8 @@ class PasteParser:
         whole = _SEQUENCE.fullmatch(sent)
         return sent if whole is None or self._inner._get_match(sent) else ""
 
-    def _collect(self, data: str) -> None:
+    def _collect(self, data: str) -> str:
+        """Add to the paste; returns what follows its end."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -184,7 +185,7 @@ class PasteParser:
         self._pieces += [held[: -len(PASTE_END)], inside]
         if mark:
             self._inner.feed_key_callback(self._take_paste())
-            self.feed(rest)
+        return rest
 
     def _give_up(self) -> None:
         self._timer = None
@@ -219,21 +220,24 @@ class GroundParser:
     def feed(self, data: str) -> None:
         if not self._begun:
             self._begun, data = True, _with_enter(data)
-        text, self._held, at = self._held + data, "", 0
-        while not self._inner.pasting and (begun := _ANSWER_START.search(text, at)):
-            if begun.start() > at:
-                self._inner.feed(text[at : begun.start()])
-                at = begun.start()
-            elif found := _ANSWER.match(text, at):
+        text, self._held = self._held + data, ""
+        while text:
+            text = self._feed_first(text)
+
+    def _feed_first(self, text: str) -> str:
+        """Take an answer, or what is read before the next one; returns what is still to be read."""
+        begun = None if self._inner.pasting else _ANSWER_START.search(text)
+        if begun is None:
+            return self._inner.feed(text)
+        if begun.start() == 0:
+            if found := _ANSWER.match(text):
                 self._note_answer(found[0])
-                at = found.end()
-            elif _BEGUN_ANSWER.fullmatch(text, at):
-                self._held = text[at:]
-                return
-            else:
-                self._inner.feed(begun[0])
-                at += len(begun[0])
-        self._inner.feed(text[at:])
+                return text[found.end() :]
+            if _BEGUN_ANSWER.fullmatch(text):
+                self._held = text
+                return ""
+        end = begun.start() or begun.end()
+        return self._inner.feed(text[:end]) + text[end:]
 
     def _note_answer(self, answer: str) -> None:
         if found := _GROUND.match(answer):

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from agent.ui.keyboard import GroundParser
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding import KeyPress
+
+from agent.ui.keyboard import GroundParser, PasteParser
 from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom
 
 
@@ -14,8 +17,9 @@ class Typed:
     def __init__(self) -> None:
         self.text = ""
 
-    def feed(self, data: str) -> None:
+    def feed(self, data: str) -> str:
         self.text += data
+        return ""
 
     def flush(self) -> None:
         self.text += "|"
@@ -52,6 +56,19 @@ def test_what_looks_like_an_answer_within_a_paste_stays(tmp_path: Path) -> None:
     with PtyTerminal(tmp_path) as terminal:
         terminal.ready().type("a\x1b]4;1;x\x07\x1b[200~b\x1b]4;1;y\x07c\x1b[201~d").type("\r")
         terminal.logged(r"prompt 'ab\x1b]4;1;y\x07cd'")
+
+
+def test_an_answer_behind_a_paste_that_an_earlier_read_began_is_no_typing() -> None:
+    answer, keys, grounds = "\x1b]11;rgb:ffff/ffff/ffff\x07", list[KeyPress](), list[bool]()
+    parser = GroundParser(PasteParser(Vt100Parser(keys.append), keys.append), grounds.append)
+    text = f"a\x1b[200~b{answer}c\x1b[201~{answer}d\x1b[200~e\x1b[201~{answer}{answer}f"
+    for cut in range(len(text)):
+        for piece in (text[:cut], text[cut:]):
+            parser.feed(piece)
+        assert "".join(key.data for key in keys) == f"ab{answer}cdef", cut
+        assert grounds == [True] * 3
+        keys.clear()
+        grounds.clear()
 
 
 def grounds_of(terminal: PtyTerminal) -> set[str]:
