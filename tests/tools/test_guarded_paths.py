@@ -171,6 +171,18 @@ def test_the_file_that_leads_a_checkout_in_the_project_to_its_repository_is_guar
     assert {"lib/.git", "wt/one/.git"} <= found(repository)[0]
 
 
+def test_checkouts_are_found_where_a_project_is_not_searched(repository: Path) -> None:
+    git(repository, "submodule", "--quiet", "add", str(repository.parent / "library"), "vendor/a/b/lib")
+    git(repository, "worktree", "add", "-q", ".trees/one")
+    leading = {"vendor/a/b/lib/.git", ".trees/one/.git"}
+    assert leading <= found(repository)[0]
+    assert str(repository.parent / "tree/.git") not in guarded_in_project(str(repository))[0]
+    (repository / ".git/worktrees/one/gitdir").write_text("/elsewhere/.git\n")
+    assert leading <= found(repository)[0], "what was guarded once is not forgotten"
+    (repository / ".git/worktrees/one/gitdir").write_text(f"{repository}/.git\n")
+    assert ".git" not in found(repository)[0], "no file, but where commits are written"
+
+
 def test_repositories_within_a_project_are_guarded_as_its_own(project: Path) -> None:
     for name in ("api", "team/web"):
         (project / name).mkdir(parents=True)

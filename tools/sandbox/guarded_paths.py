@@ -69,6 +69,7 @@ _HOOKS_PATH = re.compile(
 _INCLUDED_PATH = re.compile(
     rb"^[ \t]*path[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])", re.IGNORECASE | re.MULTILINE
 )
+_WORKTREE = re.compile(rb"^[ \t]*worktree[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])", re.IGNORECASE | re.MULTILINE)
 # Of a git folder: what names or is a program, or leads git to another configuration.
 _GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 _OF_GIT_FOLDERS = word_set("objects refs logs hooks info branches lfs rebase-merge rebase-apply")
@@ -288,7 +289,8 @@ def _steering_of_nested(git: str, project: str) -> list[str]:
 
 
 def git_steering(git: str) -> list[str]:
-    """What steers git in a repository's folder, and in those of its submodules and worktrees.
+    """What steers git in a repository's folder, in those of its submodules and worktrees, and what leads
+    checkouts below it to them, however deep they are.
 
     A `.git` that is a file steers it by the folder that it names.
     """
@@ -302,8 +304,28 @@ def git_steering(git: str) -> list[str]:
         else:
             places += [part for part in parts if os.path.lexists(os.path.join(part, "HEAD"))]
     found += [os.path.join(place, name) for place in places for name in _GIT_STEERING]
-    found += _named_in_configuration(git, os.path.dirname(git))
+    project = os.path.dirname(git)
+    found += _named_in_configuration(git, project)
+    known = _checkouts(git)
+    known.update(path for path in map(_leading_to, places[1:]) if path.startswith(f"{project}/"))
+    files = filter(os.path.isfile, sorted(known.copy()))
+    found += (path for path in files if os.path.realpath(path) == path)
     return [path for path in found if os.path.lexists(path)]
+
+
+@cache
+def _checkouts(git: str) -> set[str]:
+    """The files `.git` that led to parts of a repository: what names them to it may be changed meanwhile."""
+    return set()
+
+
+def _leading_to(part: str) -> str:
+    """The file `.git` of the checkout that a submodule's or worktree's folder says to be of, or nothing."""
+    named = _line_of(os.path.join(part, "gitdir"))
+    if not named and (found := _WORKTREE.search(beginning(os.path.join(part, "config")))):
+        named = os.path.join(os.fsdecode(found[1]), ".git")
+    path = os.path.normpath(os.path.join(part, named))
+    return path if path.endswith("/.git") and "\0" not in path else ""
 
 
 def _parts_below(top: str) -> Iterator[str]:
