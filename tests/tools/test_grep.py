@@ -122,6 +122,16 @@ def test_the_ways_of_ripgrep_to_write_a_pattern_are_known(
                 assert [line["data"]["line_number"] for line in shown] == [number], (pattern, shown)
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("pattern", ["[" * 30_000, "[[:" * 20_000, "[[:alpha" * 9_000, "(?" + "a" * 60_000])
+def test_a_pattern_that_never_closes_is_read_in_little_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], pattern: str
+) -> None:
+    (tmp_path / "names").touch()
+    assert regex_search.main(str(tmp_path / "names"), pattern, "", "0") == 2
+    assert "regex parse error" in capsys.readouterr().out
+
+
 def test_flags_within_a_pattern_may_span_lines(project: BashSession) -> None:
     hide_ripgrep(project)
     for pattern in ("(?i)OS.*DEF", "os.*(?i)DEF"):

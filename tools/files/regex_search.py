@@ -31,9 +31,10 @@ _WORD_EDGES = {
 }  # fmt: skip
 _ESCAPE = r"\\[pPxuUb]\{[^{}]*\}|\\[pP][A-Za-z]|\\."
 _SET_PART = rf"{_ESCAPE}|\[:\^?[a-z]+:\]"
+# A set that is never closed goes on to the end: whatever it holds is not looked at again.
 _PATTERN_PART = re.compile(
-    rf"(?s:(?P<escape>{_ESCAPE})|(?P<set>\[\^?\]?(?:(?>{_SET_PART})|[^\\\]])*\])"
-    r"|\(\?(?P<flags>[A-Za-z]*-?[A-Za-z]+)\)|(?P<named>\(\?<(?=[A-Za-z_]))|.)"
+    rf"(?s:(?P<escape>{_ESCAPE})|(?P<set>\[\^?\]?(?:{_SET_PART}|[^\\\]])*+(?:\]|\\?\Z))"
+    r"|\(\?(?P<flags>[A-Za-z]++(?:-[A-Za-z]++)?|-[A-Za-z]++)\)|(?P<named>\(\?<(?=[A-Za-z_]))|.)"
 )
 
 
