@@ -31,8 +31,9 @@ _WORD_EDGES = {
 }  # fmt: skip
 _ESCAPE = r"\\[pPxuUb]\{[^{}]*\}|\\[pP][A-Za-z]|\\."
 _SET_PART = rf"{_ESCAPE}|\[:\^?[a-z]+:\]"
+# Compiled on first use: globs take NAMED_SETS from here when the program starts, and no pattern is read then.
 # A set that is never closed goes on to the end: whatever it holds is not looked at again.
-_PATTERN_PART = re.compile(
+_PATTERN_PART = (
     rf"(?s:(?P<escape>{_ESCAPE})|(?P<set>\[\^?\]?(?:{_SET_PART}|[^\\\]])*+(?:\]|\\?\Z))"
     r"|\(\?(?P<flags>[A-Za-z]++(?:-[A-Za-z]++)?|-[A-Za-z]++)\)|(?P<named>\(\?<(?=[A-Za-z_]))|.)"
 )
@@ -75,7 +76,7 @@ def _translated(pattern: str) -> str:
     if re.search(r"\(\?[A-Za-z]*x", pattern):  # brackets may be in comments
         return pattern
     parts, opened = list[str](), [""]  # the groups for flags, by the groups that they are in
-    for found in _PATTERN_PART.finditer(pattern):
+    for found in re.finditer(_PATTERN_PART, pattern):
         part = found[0]
         if found["escape"]:
             part = _escape(part)
