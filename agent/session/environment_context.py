@@ -18,6 +18,7 @@ from agent.formatting import shorten
 from compact.ledger import pins_of
 from compact.summary_record import COMMANDS_HEADING, PINS_HEADING
 from compact.uncompact import in_force
+from tools.files.project_files import git_folder
 from tools.inbox import Inbox
 from transcripts.disk import read_regular
 from transcripts.entries import Entry, Prompt
@@ -164,13 +165,10 @@ def branch(folder: Path) -> str:
     place = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
     if place is None:
         return "no repository"
-    git, where = place / ".git", f"repository at {_name(place)}"
+    kind = "worktree or submodule" if (place / ".git").is_file() else "repository"
+    where = f"{kind} at {_name(place)}"
     try:
-        if git.is_file():
-            where = f"worktree or submodule at {_name(place)}"
-            leads_to = read_regular(git, MAX_HEAD_BYTES).decode("utf-8", "surrogateescape")
-            git = place / leads_to.removeprefix("gitdir:").strip()
-        text = read_regular(git / "HEAD", MAX_HEAD_BYTES).decode("utf-8", "replace").strip()
+        text = read_regular(git_folder(place) / "HEAD", MAX_HEAD_BYTES).decode("utf-8", "replace").strip()
     except (OSError, ValueError):  # a NUL in what the file names
         text = ""
     if not text:

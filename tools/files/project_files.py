@@ -318,11 +318,14 @@ def _ignore_files_above(folder: Path) -> list[IgnoreFile]:
 
 def shared_git_folder(top: Path) -> Path:
     """Where the repository of a checkout keeps what all of its worktrees share; `top` is where .git lies."""
-    own = _small_text(top / ".git")
-    if own is None:
-        return top / ".git"
-    folder = top / own.removeprefix("gitdir:").strip()  # a worktree, or a submodule
-    return folder / (_small_text(folder / "commondir") or "").strip()
+    folder = git_folder(top)
+    return folder if folder == top / ".git" else folder / (_small_text(folder / "commondir") or "").strip()
+
+
+def git_folder(top: Path) -> Path:
+    """The git folder of a checkout: `.git`, or in a worktree or submodule the one that this file leads to."""
+    leads_to = _small_text(top / ".git")
+    return top / (".git" if leads_to is None else leads_to.removeprefix("gitdir:").strip())
 
 
 def _personal_patterns() -> Path:
