@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import time
-from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import nlargest
-from itertools import accumulate, chain, groupby, islice, takewhile
-from operator import itemgetter
+from itertools import chain
 from pathlib import Path
 from threading import Event, Thread
+from typing import BinaryIO
 
 from .codec import BadLine, decode_line
 from .disk import opened_unread
@@ -41,7 +39,7 @@ from .search_index import (
     opening_before,
     terms_like,
 )
-from .search_terms import QueryTerm, is_unspaced, query_terms
+from .search_terms import MIN_PREFIX_CHARS, Matcher, QueryTerm, Weights, query_terms
 from .session_lock import RECORDS_FOLDER
 from .stored_outputs import OUTPUTS_FOLDER
 
@@ -52,16 +50,11 @@ NEIGHBOUR_WEIGHTS = {0: 1.0, 1: 0.5, 2: 0.2}  # of a word that stands so many tu
 SESSION_WEIGHT = 0.15  # of how much the whole session is about the query
 CLOSENESS_WEIGHT = 0.5  # of how much of the query stands in one place
 BM25_K1, BM25_B = 1.2, 0.4  # each term counts once: what a long text holds more of is chance
-WINDOW_CHARS = 300  # what counts as one place
-MAX_MATCHES = 1_000  # of words in one text
-MIN_PLACED_CHARS = 3  # of a term by which a place in a text is found: shorter ones stand everywhere
-MIN_PREFIX_CHARS = 4  # of a word that nothing has, so that words which begin like it count
 MIN_SLIP_LIKENESS = 0.8  # of a word that nothing has and one that it is taken for
 SLIP_WEIGHT = 0.7  # of the word that one which nothing has is taken for
 SLICE_S = 0.2  # that the index is held for at once while it is brought up to date
 UPDATE_S = 2.0  # that a search spends on what was appended since the last one; the rest is not found yet
 
-Weights = Mapping[QueryTerm, float]
 Scores = Mapping[Place, float]
 
 
@@ -102,14 +95,15 @@ def search_records(
     if not terms or not sids:
         return SearchResult()
     try:
-        with open_index(home) as index:
+        with open_index(home) as index, ExitStack() as files:
             unread = index.update(sids, time.monotonic() + update_s)
             scores, weights = _rank(index, terms, sids)
-            best = _distinct(home, scores, sids, max(limit, MAX_READ_FACTS))
+            records = RecordLines(home, files)
+            best = _distinct(records, scores, sids, max(limit, MAX_READ_FACTS))
             scored = [(scores[place], place.sid, fact) for place, fact in best]
             judged = _judged(scored, weights, home / OUTPUTS_FOLDER, limit)
             at = {(place.sid, place.seq): place for place, _ in best}
-            results = [_with_origin(index, home, one, at[one.sid, one.fact.seq]) for one in judged]
+            results = [_with_origin(index, records, one, at[one.sid, one.fact.seq]) for one in judged]
     except IndexUnavailable:
         return _search_without_index(home, query, sids, limit)
     return SearchResult(tuple(results), unread)
@@ -176,6 +170,31 @@ def recorded_sids(home: Path) -> tuple[str, ...]:
 def record_path(home: Path, sid: str) -> Path:
     """The record of a session of the project."""
     return home / RECORDS_FOLDER / f"{sid}.jsonl"
+
+
+class RecordLines:
+    """Single lines of a project's records, each record opened once; `files` closes them."""
+
+    def __init__(self, home: Path, files: ExitStack) -> None:
+        self._home, self._files = home, files
+        self._open: dict[str, BinaryIO] = {}
+
+    def fact_at(self, place: Place | None) -> Fact | None:
+        """The fact that stands there; None where the record has changed meanwhile."""
+        if place is None:
+            return None
+        try:
+            file = self._open.get(place.sid) or self._opened(place.sid)
+            file.seek(place.at)
+            fact, _ = decode_line(file.readline(MAX_LINE_BYTES))
+        except (OSError, BadLine):
+            return None
+        return fact if fact.seq == place.seq else None
+
+    def _opened(self, sid: str) -> BinaryIO:
+        fd = self._files.enter_context(opened_unread(record_path(self._home, sid)))
+        self._open[sid] = self._files.enter_context(os.fdopen(fd, "rb", closefd=False))
+        return self._open[sid]
 
 
 def _rank(
@@ -274,25 +293,19 @@ def _session_scores(
     return scores
 
 
-def _distinct(home: Path, scores: Scores, sids: Sequence[str], most: int) -> list[tuple[Place, Fact]]:
+def _distinct(
+    records: RecordLines, scores: Scores, sids: Sequence[str], most: int
+) -> list[tuple[Place, Fact]]:
     """The facts that fit best; of one that a session and its copies share, that of the first of `sids`."""
     order, best = {sid: at for at, sid in enumerate(sids)}, list[tuple[Place, Fact]]()
-    for place in takewhile(lambda _: len(best) < most, sorted(scores, key=lambda each: -scores[each])):
-        for fact in _fact_at(home, place):
-            at = next((at for at, (_, known) in enumerate(best) if known == fact), len(best))
-            if at == len(best) or order[place.sid] < order[best[at][0].sid]:
-                best[at : at + 1] = [(place, fact)]
+    for place in sorted(scores, key=lambda each: -scores[each]):
+        if len(best) == most:
+            break
+        fact = records.fact_at(place)
+        at = next((at for at, (_, known) in enumerate(best) if known == fact), len(best))
+        if fact is not None and (at == len(best) or order[place.sid] < order[best[at][0].sid]):
+            best[at : at + 1] = [(place, fact)]
     return best
-
-
-def _fact_at(home: Path, place: Place) -> Iterator[Fact]:
-    """The fact that stands there; nothing where the record has changed meanwhile."""
-    path = record_path(home, place.sid)
-    with suppress(OSError, BadLine), opened_unread(path) as fd, os.fdopen(os.dup(fd), "rb") as file:
-        file.seek(place.at)
-        fact, _ = decode_line(file.readline(MAX_LINE_BYTES))
-        if fact.seq == place.seq:
-            yield fact
 
 
 def _judged(
@@ -309,72 +322,12 @@ def _judged(
     return nlargest(limit, judged, key=lambda one: (one.score, one.fact.ts, one.fact.seq))
 
 
-@dataclass(frozen=True, slots=True)
-class Matcher:
-    """Finds the terms of a query in a text by their stems, and how telling each is."""
-
-    pattern: re.Pattern[str]
-    weights: Mapping[str, float]  # of each stem, its parts joined
-
-    @classmethod
-    def of(cls, weights: Weights) -> Matcher:
-        placed = [term for term in weights if len(term.text) >= MIN_PLACED_CHARS or _stands_out(term.text)]
-        terms = placed or list(weights)
-        stems = {term.stem.replace("_", ""): weights[term] for term in terms}
-        literals = (r"[\W_]{0,3}".join(map(re.escape, term.stem.split("_"))) for term in terms)
-        # By their first characters, of which each is tried only where it stands; the longest first.
-        ordered = groupby(sorted(literals, key=lambda each: (each[0], -len(each))), itemgetter(0))
-        found = (f"{start}(?:{'|'.join(each[1:] for each in same)})" for start, same in ordered)
-        return cls(re.compile("|".join(found)), stems)
-
-    def matches(self, text: str) -> Iterator[tuple[int, str]]:
-        """(offset, stem) of each match, in order; of a short stem only where it is a whole word."""
-        folded = text.casefold()
-        ends = list(accumulate(len(char.casefold()) for char in text)) if len(folded) > len(text) else None
-        known: dict[str, tuple[str, bool]] = {}  # of a match: its stem, and whether it has to be a whole word
-        for match in islice(self.pattern.finditer(folded), MAX_MATCHES):
-            found, start = match[0], match.start()
-            if found not in known:
-                stem = "".join(filter(str.isalnum, found)) or found
-                known[found] = stem, len(stem) < MIN_PREFIX_CHARS and not _stands_out(stem)
-            stem, is_whole = known[found]
-            if is_whole:
-                end = match.end()
-                around = folded[max(0, start - 1) : start] + folded[end : end + 1]
-                if any(char.isalnum() and not is_unspaced(char) for char in around):
-                    continue
-            yield bisect_right(ends, start) if ends else start, stem
-
-    def closest(self, text: str) -> tuple[float, int]:
-        """The largest share of the query within WINDOW_CHARS, and where its most telling term stands."""
-        weights, inside = self.weights, dict.fromkeys(self.weights, 0)
-        best, total, span, first = 0.0, 0.0, (0, 0), 0
-        placed = list(self.matches(text))
-        for number, (at, stem) in enumerate(placed, 1):
-            while placed[first][0] < at - WINDOW_CHARS:
-                old, first = placed[first][1], first + 1
-                inside[old] -= 1
-                total -= 0.0 if inside[old] else weights[old]
-            if not inside[stem]:
-                total += weights[stem]
-                if total > best + 1e-9:
-                    best, span = total, (first, number)
-            inside[stem] += 1
-        start = max(placed[slice(*span)], key=lambda each: weights[each[1]], default=(0, ""))[0]
-        return best / (sum(weights.values()) or 1.0), start
-
-
-def _stands_out(text: str) -> bool:
-    """Whether it is found in a text however short it is: of a script without spaces, or a symbol."""
-    return not text.isascii() and (is_unspaced(text) or not text.isalnum())
-
-
-def _with_origin(index: SearchIndex, home: Path, one: Found, place: Place) -> Found:
+def _with_origin(index: SearchIndex, records: RecordLines, one: Found, place: Place) -> Found:
     """A result with the call that it answers, and with the folder that the session worked in then."""
     if not isinstance(one.fact, Result):
         return one
     origins = index.place_before(place, one.fact.of), opening_before(index, place)
-    reply, opened = (next(_fact_at(home, each), None) if each else None for each in origins)
+    reply, opened = map(records.fact_at, origins)
     return _with_call(one, reply, opened)
 
 

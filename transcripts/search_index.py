@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from unicodedata import normalize
 
 from .codec import BadLine, decode_line
 from .disk import make_private_folders, opened_fd, opened_unread
@@ -34,7 +35,7 @@ from .tool_kinds import RECALLED_KEY, tool_kind
 if TYPE_CHECKING:
     import sqlite3
 
-INDEX_VERSION = 6  # another number makes every index anew
+INDEX_VERSION = 7  # another number makes every index anew
 MAX_INDEXED_CHARS = 1_000_000  # of one fact
 BATCH_BYTES = 4 << 20  # of records that are read in one transaction
 MAX_CALL_DISTANCE = 200  # facts between a call and its result
@@ -82,7 +83,12 @@ def indexed_text(fact: Fact, outputs: Path) -> str:
     """What of a fact can be found: what was said, and the whole of an output that was stored beside it.
 
     Not what was recalled, nor the calls that asked for it: else every search would find the ones before it.
+    Its characters are composed, so that a word is found however its accents are written.
     """
+    return normalize("NFC", _told_text(fact, outputs))
+
+
+def _told_text(fact: Fact, outputs: Path) -> str:
     match fact:
         case User():
             return content_text(without_added(fact.blocks))

@@ -1,4 +1,5 @@
-"""Words as the search index holds them: parts of compound names, and the names themselves. Pure.
+"""Words as the search index holds them: parts of compound names, and the names themselves; where a query's
+words stand in a text. Pure.
 
 `resumeSession`, `max_tokens` and `agent/loop/turn.py` are found by each of their parts, and by the whole in
 any spelling that has the same parts. A word ends where its script changes (`使用Redis缓存`), and text that is
@@ -9,9 +10,13 @@ for. Endings of words are the index's own business (Porter's stemming).
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, groupby, islice, pairwise
+from operator import itemgetter
+from unicodedata import normalize
 
 MAX_TERM_CHARS = 40  # of one part; of what is longer, the beginning
 MAX_HASH_CHARS = 12  # of a hash: by so many digits it is known
@@ -20,6 +25,10 @@ MIN_ENCODED_CHARS = 16  # of data that is encoded
 MIN_PART_CHARS = 3  # of the parts of a name, on average: those of encoded data have fewer
 CACHED_WORDS = 1 << 16
 MAX_QUERY_TERMS = 32  # of a long query, the most telling ones
+WINDOW_CHARS = 300  # what counts as one place
+MAX_MATCHES = 1_000  # of words in one text
+MIN_PLACED_CHARS = 3  # of a term by which a place in a text is found: shorter ones stand everywhere
+MIN_PREFIX_CHARS = 4  # of a word that nothing has, so that words which begin like it count
 NAME_WEIGHT = 1.5  # of a whole compound name, beside its parts
 
 _SHOWN_LINE_NUMBER = re.compile(r"^ *\d{1,7}(?:\t|→)", re.MULTILINE)  # before the lines that `read` shows
@@ -87,7 +96,7 @@ def query_terms(query: str) -> tuple[QueryTerm, ...]:
     `word*` stands for every word that begins so.
     """
     found: dict[str, QueryTerm] = {}
-    for quoted, bare in _QUERY_PIECE.findall(query):
+    for quoted, bare in _QUERY_PIECE.findall(normalize("NFC", query)):
         piece = quoted or bare
         is_prefix = not quoted and piece.endswith("*")
         names = {name for match in _NAME.findall(piece) for name in _whole_names(match)}
@@ -182,3 +191,66 @@ def _shape(word: str) -> str:
     if word.isascii():
         return word
     return "".join("A" if char.isupper() else "0" if char.isdecimal() else "a" for char in word)
+
+
+Weights = Mapping[QueryTerm, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Matcher:
+    """Finds the terms of a query in a text by their stems, and how telling each is."""
+
+    pattern: re.Pattern[str]
+    weights: Mapping[str, float]  # of each stem, its parts joined
+
+    @classmethod
+    def of(cls, weights: Weights) -> Matcher:
+        placed = [term for term in weights if len(term.text) >= MIN_PLACED_CHARS or _stands_out(term.text)]
+        terms = placed or list(weights)
+        stems = {term.stem.replace("_", ""): weights[term] for term in terms}
+        literals = (r"[\W_]{0,3}".join(map(re.escape, term.stem.split("_"))) for term in terms)
+        # By their first characters, of which each is tried only where it stands; the longest first.
+        ordered = groupby(sorted(literals, key=lambda each: (each[0], -len(each))), itemgetter(0))
+        found = (f"{start}(?:{'|'.join(each[1:] for each in same)})" for start, same in ordered)
+        return cls(re.compile("|".join(found)), stems)
+
+    def matches(self, text: str) -> Iterator[tuple[int, str]]:
+        """(offset, stem) of each match, in order; of a short stem only where it is a whole word."""
+        folded = text.casefold()
+        ends = list(accumulate(len(char.casefold()) for char in text)) if len(folded) > len(text) else None
+        known: dict[str, tuple[str, bool]] = {}  # of a match: its stem, and whether it has to be a whole word
+        for match in islice(self.pattern.finditer(folded), MAX_MATCHES):
+            found, start = match[0], match.start()
+            if found not in known:
+                stem = "".join(filter(str.isalnum, found)) or found
+                known[found] = stem, len(stem) < MIN_PREFIX_CHARS and not _stands_out(stem)
+            stem, is_whole = known[found]
+            if is_whole:
+                end = match.end()
+                around = folded[max(0, start - 1) : start] + folded[end : end + 1]
+                if any(char.isalnum() and not is_unspaced(char) for char in around):
+                    continue
+            yield bisect_right(ends, start) if ends else start, stem
+
+    def closest(self, text: str) -> tuple[float, int]:
+        """The largest share of the query within WINDOW_CHARS, and where its most telling term stands."""
+        weights, inside = self.weights, dict.fromkeys(self.weights, 0)
+        best, total, span, first = 0.0, 0.0, (0, 0), 0
+        placed = list(self.matches(text))
+        for number, (at, stem) in enumerate(placed, 1):
+            while placed[first][0] < at - WINDOW_CHARS:
+                old, first = placed[first][1], first + 1
+                inside[old] -= 1
+                total -= 0.0 if inside[old] else weights[old]
+            if not inside[stem]:
+                total += weights[stem]
+                if total > best + 1e-9:
+                    best, span = total, (first, number)
+            inside[stem] += 1
+        start = max(placed[slice(*span)], key=lambda each: weights[each[1]], default=(0, ""))[0]
+        return best / (sum(weights.values()) or 1.0), start
+
+
+def _stands_out(text: str) -> bool:
+    """Whether it is found in a text however short it is: of a script without spaces, or a symbol."""
+    return not text.isascii() and (is_unspaced(text) or not text.isalnum())

@@ -11,6 +11,8 @@ from contextlib import closing
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 
@@ -100,6 +102,20 @@ WANTED = [
     *((1, query) for query in ("abstractsingletonpro", "parsehttp", "parsehttp*", "parseHttpReq", "strasse")),
     *((2, query) for query in (SAID[2], SAID[2][:8], SAID[2][:20].upper(), SAID[2][:40])),
 ]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+def test_accents_are_found_however_they_are_written(
+    tmp_path: Path, form: Literal["NFC", "NFD"], asked: Literal["NFC", "NFD"]
+) -> None:
+    text = "Der Zähler in übersicht.py zählt jeden Besuch, e-mail an Céline"
+    write(tmp_path, "s", User(1, NOON, (TextBlock(normalize(form, text)),)))
+    write(tmp_path, "s", User(2, NOON, (TextBlock("Ein anderer Satz: hler, ubersicht, ce, line."),)))
+    for word in ("Zähler", "übersicht", "Céline"):
+        hit = search_records(tmp_path, normalize(asked, word), ["s"], 1, 60).found[0]
+        assert (hit.fact.seq, hit.beside) == (1, False)
+        assert hit.text[hit.start :].startswith(word)
 
 
 @pytest.mark.parametrize("kept", ["index", "no index"])
