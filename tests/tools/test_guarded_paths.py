@@ -111,6 +111,36 @@ def test_settings_of_package_managers_are_secret_where_a_token_stands_in_them(
     assert secrets_of_home(str(project.parent)) == [str(project.parent / ".npmrc")] * is_secret
 
 
+def test_what_guarded_links_lead_to_is_guarded_with_the_links_on_the_way(project: Path) -> None:
+    """A folder that is linked in a guarded one is not: it may be all sources."""
+    git(project, "init", "-q")
+    put = ("scripts/hook.sh", "AGENTS.md", "src/a.py", "team/settings.json", ".github/x.yml", "wild")
+    found(project, *put)
+    for place, target in {
+        ".git/hooks/pre-commit": "../../tools/hook.sh",
+        "tools": "scripts",
+        "CLAUDE.md": "AGENTS.md",
+        ".github/src": "../src",
+        ".github/missing": "../missing.yml",
+        ".github/outside": "/etc/hostname",
+        ".vscode": "team",
+        "loop": "loop",
+        ".mcp.json": "loop",
+    }.items():
+        (project / place).symlink_to(target)
+    fixed, _ = found(project)
+    linked = {"tools", "scripts/hook.sh", "missing.yml", "team", "loop"}
+    named = {".git/hooks", ".git/config", "CLAUDE.md", "AGENTS.md", ".github", ".vscode", ".mcp.json"}
+    assert fixed == named | linked | {".git/hooks/pre-commit", ".github/missing", ".github/outside"}
+
+
+def test_a_worktree_s_file_that_is_a_hook_of_its_repository_is_guarded(repository: Path) -> None:
+    tree = repository.parent / "tree"
+    (repository / ".git/hooks/pre-commit").symlink_to(tree / "hook.sh")
+    assert found(tree, "hook.sh")[0] == {".git", "hook.sh"}
+    assert str(tree / "hook.sh") in guarded_elsewhere(str(tree))
+
+
 def test_git_is_steered_from_submodules_worktrees_and_what_its_configuration_names(project: Path) -> None:
     library = project.parent / "library"
     library.mkdir()
@@ -132,7 +162,7 @@ def test_git_is_steered_from_submodules_worktrees_and_what_its_configuration_nam
 def test_a_pipe_or_a_link_to_nowhere_holds_nothing_up(project: Path) -> None:
     os.mkfifo(project / ".npmrc")
     (project / "AGENTS.md").symlink_to("nowhere")
-    assert found(project) == ({".npmrc", "AGENTS.md"}, set())
+    assert found(project) == ({".npmrc", "AGENTS.md", "nowhere"}, set())
 
 
 @pytest.fixture

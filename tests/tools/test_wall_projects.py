@@ -111,6 +111,25 @@ def test_a_repository_is_worked_with_within_the_wall(walled: WalledSession) -> N
     assert walled.prints(work).split() == ["M", "a", "two", "one"]
 
 
+def test_guarded_links_and_what_they_lead_to_are_not_replaced_unseen(walled: WalledSession) -> None:
+    git(walled.folder, "init", "-q")
+    put(walled.folder, {"scripts/hook.sh": "hook", "AGENTS.md": "agents", "team/.vscode/tasks.json": "{}"})
+    (walled.folder / ".git/hooks/pre-commit").symlink_to("../../tools/hook.sh")
+    for name, target in {"tools": "scripts", "CLAUDE.md": "AGENTS.md"}.items():
+        (walled.folder / name).symlink_to(target)
+    walled.require_wall()
+    for line in (
+        "echo evil >scripts/hook.sh; rm tools CLAUDE.md; echo evil >CLAUDE.md; ln -sfn . tools",
+        "echo evil >x; mv x CLAUDE.md; mv tools t; echo evil >.git/hooks/pre-commit",
+    ):
+        walled.told(line)
+    assert (walled.folder / "tools").readlink() == Path("scripts")
+    assert (walled.folder / "CLAUDE.md").readlink() == Path("AGENTS.md")
+    assert (walled.folder / "scripts/hook.sh").read_text() == "hook"
+    (line,) = walled.told("mv team t; cp -r t team; echo evil >team/.vscode/tasks.json")[-1:]
+    assert "team/.vscode/tasks.json" in line or ("team" in line and "put back" in line)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("program", PROJECTS)
 def test_real_projects_are_built_and_tested_within_the_wall(walled: WalledSession, program: str) -> None:

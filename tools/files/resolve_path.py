@@ -5,7 +5,7 @@ act; safe_open.py then opens exactly that path and follows no link on the way.
 """
 
 # A Path would drop the dots and slashes that have to be judged.
-# ruff: noqa: PTH111, PTH112, PTH113, PTH115, PTH118, PTH120, PTH122
+# ruff: noqa: PTH111, PTH112, PTH113, PTH118, PTH122
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from time import monotonic
 from typing import Literal
 
 from tools.base import Access, ToolContext, ToolError
-from tools.sandbox.guarded_names import is_protected
+from tools.sandbox.guarded_names import MAX_LINKS, is_protected, links_on_way
 from tools.truncate import escaped
 
 from .project_files import list_project
 from .text_encoding import has_surrogate, word_set
 
 _MAX_PATH_BYTES = 4_095  # PATH_MAX of Linux without its NUL
-_MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
 _MAX_SIBLINGS = 5_000  # names of a folder among which a similar one is sought
 _MIN_NAME_LIKENESS = 0.7  # of names without their endings, as difflib counts
 _LOOK_LIMIT_S = 0.15  # for files of the same name elsewhere in the project; it keeps the screen waiting
@@ -126,31 +125,16 @@ def canonical_path(path: str) -> str:
 
     Raises ToolError for loops, and for the magic links of /proc, which stand for open files, not for paths.
     """
-    parts = path.split("/")[::-1]
-    done, links = "/", 0
-    while parts:
-        part = parts.pop()
-        if part in ("", ".", ".."):
-            done = os.path.dirname(done) if part == ".." else done
-            continue
-        step = os.path.join(done, part)
-        try:
-            link = os.readlink(step)
-        except OSError:
-            done = step
-            continue
-        links += 1
-        if links > _MAX_LINKS:
-            raise ToolError(f"{one_line_path(path)}: its links lead in a circle.\nGive another path.")
-        if _MAGIC_LINK.match(step):
-            raise ToolError(
-                f"{one_line_path(path)} is the open file of a process, not a file on disk.\n"
-                "Give the file's own path."
-            )
-        if link.startswith("/"):
-            done = "/"
-        parts.extend(link.split("/")[::-1])
-    return done
+    *links, real = links_on_way(path)
+    magic = next(filter(_MAGIC_LINK.match, links), None)
+    if magic is not None:
+        raise ToolError(
+            f"{one_line_path(path)} is the open file of a process, not a file on disk.\n"
+            "Give the file's own path."
+        )
+    if len(links) > MAX_LINKS:
+        raise ToolError(f"{one_line_path(path)}: its links lead in a circle.\nGive another path.")
+    return real
 
 
 def is_inside(path: str, folder: str) -> bool:

@@ -26,7 +26,7 @@ READ_ONLY, NO_SETUID, NO_DEVICES, NO_EXEC = 1, 2, 4, 8  # of mounts: MS_ and MOU
 BIND, RECURSIVE, PRIVATE, SLAVE = 0x1000, 0x4000, 1 << 18, 1 << 19
 # System calls that have one number on every architecture; the C library need not know them.
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
-_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE, _AT_NOFOLLOW = -100, 0x1000, 0x8000, 0x100
 _LIBRARY: list[Any] = []  # the C library, once it was needed
 _CAPABILITY_VERSION = 0x20080522  # linux/capability.h: two words of 32 bits each
 
@@ -54,9 +54,11 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
         raise OSError(error.errno, f"mount on {target}: {os.strerror(error.errno or 0)}") from None
 
 
-def clone_mount(path: str, recursive: bool = True) -> int:
-    """A descriptor of a copy of the mounts at and below a path, as they are now. Raises OSError."""
-    flags = 1 | os.O_CLOEXEC | (_AT_RECURSIVE if recursive else 0)
+def clone_mount(path: str, recursive: bool = True, follow: bool = True) -> int:
+    """A descriptor of a copy of the mounts at and below a path, as they are now; not to `follow` takes a link
+    itself. Raises OSError.
+    """
+    flags = 1 | os.O_CLOEXEC | (_AT_RECURSIVE if recursive else 0) | (0 if follow else _AT_NOFOLLOW)
     return call("syscall", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
 
 

@@ -135,6 +135,9 @@ def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
         if any(inside(real, place) for place in places):  # else it is read-only as it is
             with _where_it_is():
                 _protect(path)
+        if os.path.islink(path) and any(inside(path, place) for place in places):
+            with _where_it_is():
+                attach_mount(clone_mount(path, follow=False), path)  # so that nothing takes its place
     for path in hidden:
         with _where_it_is():
             mount("secret" if os.path.isdir(path) else "secret-file", path, None, BIND)

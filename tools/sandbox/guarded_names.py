@@ -1,5 +1,8 @@
 """Names of files that run later, grant rights or hold secrets: one table for file tools and the wall."""
 
+# A Path would drop the dots that have to be followed.
+# ruff: noqa: PTH115, PTH118, PTH120
+
 from __future__ import annotations
 
 import os
@@ -40,6 +43,61 @@ SECRET_FILES = word_set(
     " id_ed25519_sk .envrc .pgpass .my.cnf .mylogin.cnf .htpasswd .vault-token .s3cfg .boto"
     " .dockercfg .databrickscfg .dockerconfigjson application_default_credentials.json"
 )
+# Of a home, beside the folders in SECRET_FOLDERS.
+HOME_SECRETS = [
+    ".netrc",
+    ".git-credentials",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".vault-token",
+    ".s3cfg",
+    ".boto",
+    ".databrickscfg",
+    ".terraform.d",
+    ".azure",
+    ".oci",
+    ".password-store",
+    ".mozilla",
+    ".thunderbird",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+    ".node_repl_history",
+    ".config/makeroom",
+    ".config/gh",
+    ".config/hub",
+    ".config/glab-cli",
+    ".config/gcloud",
+    ".config/op",
+    ".config/rclone",
+    ".config/doctl",
+    ".config/heroku",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/Signal",
+    ".config/containers/auth.json",
+    ".config/composer/auth.json",
+    ".composer/auth.json",
+    ".local/share/keyrings",
+    ".local/share/fish/fish_history",
+    ".local/state/makeroom",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".gem/credentials",
+    ".cache/huggingface/token",
+    ".huggingface",
+    ".kaggle",
+    ".fly",
+    ".claude",
+    ".codex",
+    ".gemini",
+]
 # Stores of keys, and files that people name for what they hold.
 SECRET_FORM = re.compile(
     r".+\.(?:p12|pfx|ppk|kdbx|agekey)|(?:.+[-_.])?client_secrets?(?:[-_.].+)?\.json"
@@ -54,6 +112,7 @@ _SECRET_ENDINGS = word_set("p12 pfx ppk kdbx agekey json yaml yml toml pem key p
 _SAID_PUBLIC = re.compile(r"cert|chain|bundle|pub|(?<![a-z])(?:ca|crt|root|dh|dhparams?)(?![a-z])")
 # A key in text or in DER, and a file that is nothing but one long word.
 _HELD_KEY = re.compile(rb"BEGIN [A-Z0-9 ]*PRIVATE KEY|\A0[\x81\x82]|\A[!-~]{16,512}\s*\Z")
+MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
 _MAX_LOOKED_AT_BYTES = 64 * 1024
 
 
@@ -113,6 +172,28 @@ def beginning(path: str) -> bytes:
         return b""
     finally:
         os.close(opened)
+
+
+def links_on_way(path: str) -> list[str]:
+    """The links that an absolute path leads through, and last what it leads to: parts that do not exist are
+    taken as they are. At most MAX_LINKS and one more, as there are circles.
+    """
+    parts, found, done = path.split("/")[::-1], list[str](), "/"
+    while parts and len(found) <= MAX_LINKS:
+        part = parts.pop()
+        if part in ("", ".", ".."):
+            done = os.path.dirname(done) if part == ".." else done
+            continue
+        step = os.path.join(done, part)
+        try:
+            link = os.readlink(step)
+        except OSError:
+            done = step
+            continue
+        found.append(step)
+        done = "/" if link.startswith("/") else done
+        parts.extend(link.split("/")[::-1])
+    return [*found, done]
 
 
 def plain_name(name: str) -> str:

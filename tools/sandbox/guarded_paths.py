@@ -5,7 +5,7 @@ it: what lies deeper is found by its name when a file tool touches it.
 """
 
 # A Path for each of thousands of names would take most of the time.
-# ruff: noqa: PTH110, PTH112, PTH113, PTH116, PTH118, PTH120
+# ruff: noqa: PTH110, PTH112, PTH113, PTH114, PTH116, PTH118, PTH120
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from tools.files.text_encoding import word_set
@@ -27,12 +27,14 @@ from .guarded_names import (
     GUARDED_CONFIG_FOLDERS,
     GUARDED_FILES,
     GUARDED_FOLDERS,
+    HOME_SECRETS,
     MEMORY_NAMES,
     SECRET_FILES,
     SECRET_FOLDERS,
     SECRET_FORM,
     beginning,
     holds_key,
+    links_on_way,
     may_hold_secret,
     plain_name,
 )
@@ -40,6 +42,7 @@ from .guarded_names import (
 _MAX_DEPTH = 3  # of folders below a project's root
 _MAX_FOLDERS = 2_000  # of a project that are listed
 _SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have one time
+_MAX_ENTRIES = 2_000  # of guarded folders that are looked at for links
 _MAX_GIT_FOLDERS = 500  # of submodules, and of worktrees
 _PASSED_OVER = word_set(
     "node_modules .venv venv env target build dist out vendor __pycache__ .tox .nox .mypy_cache .ruff_cache"
@@ -73,69 +76,18 @@ _WORKTREE = re.compile(rb"^[ \t]*worktree[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])",
 # Of a git folder: what names or is a program, or leads git to another configuration.
 _GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 _OF_GIT_FOLDERS = word_set("objects refs logs hooks info branches lfs rebase-merge rebase-apply")
-# Of a home, beside the folders in SECRET_FOLDERS.
-_HOME_SECRETS = [
-    ".netrc",
-    ".git-credentials",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".vault-token",
-    ".s3cfg",
-    ".boto",
-    ".databrickscfg",
-    ".terraform.d",
-    ".azure",
-    ".oci",
-    ".password-store",
-    ".mozilla",
-    ".thunderbird",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".psql_history",
-    ".node_repl_history",
-    ".config/makeroom",
-    ".config/gh",
-    ".config/hub",
-    ".config/glab-cli",
-    ".config/gcloud",
-    ".config/op",
-    ".config/rclone",
-    ".config/doctl",
-    ".config/heroku",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".config/BraveSoftware",
-    ".config/Signal",
-    ".config/containers/auth.json",
-    ".config/composer/auth.json",
-    ".composer/auth.json",
-    ".local/share/keyrings",
-    ".local/share/fish/fish_history",
-    ".local/state/makeroom",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".m2/settings.xml",
-    ".m2/settings-security.xml",
-    ".gradle/gradle.properties",
-    ".gem/credentials",
-    ".cache/huggingface/token",
-    ".huggingface",
-    ".kaggle",
-    ".fly",
-    ".claude",
-    ".codex",
-    ".gemini",
-]
 
 
 def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
-    """(what may not be changed, what may not be read either) of what there is in a project now."""
+    """(what may not be changed, what may not be read either) of what there is in a project now.
+
+    What may not be changed is told with the links that lead to it, and with what links lead to.
+    """
     fixed, secret = git_steering(os.path.join(folder, ".git")), []
     if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):
         named = _named_in_configuration(*found[1:])  # of a worktree, or of a folder above
         fixed += [path for path in named if path.startswith(f"{folder}/") and os.path.lexists(path)]
+        fixed += _linked([os.path.join(found[1], "hooks")], folder)
     for place, found_name in _named_near_root(folder):
         name, path = plain_name(found_name), os.path.join(place, found_name)
         if name == ".git":
@@ -149,7 +101,7 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
             secret.append(path)
         elif name in _FIXED or (place.endswith("/.config") and name in GUARDED_CONFIG_FOLDERS):
             fixed.append(path)
-    return fixed, secret
+    return [*fixed, *_linked(fixed, folder)], secret
 
 
 def guarded_elsewhere(place: str) -> list[str]:
@@ -157,7 +109,28 @@ def guarded_elsewhere(place: str) -> list[str]:
     above = [place, *map(str, Path(place).parents)]
     git = next((path for path in reversed(above) if _is_git_folder(path)), None)
     steering = [path for path in git_steering(git) if path.startswith(f"{place}/")] if git else []
+    steering += _linked(steering, place)
     return steering if ".git" in place.split("/") else [*guarded_in_project(place)[0], *steering]
+
+
+def _linked(guarded: list[str], folder: str) -> list[str]:
+    """What the links among guarded paths, and those in guarded folders, lead to in the folder, and the links
+    on the way there. Of a link in a guarded folder only where it is to a file: whole folders of sources are
+    linked there too.
+    """
+    above = {path: os.path.realpath(path) for path in {os.path.dirname(path) for path in guarded}}
+    links = [path for path in guarded if os.path.islink(path) or above[here := os.path.dirname(path)] != here]
+    waiting, left = list(guarded), _MAX_ENTRIES
+    for place in waiting:
+        with suppress(OSError), os.scandir(place) as entries:
+            for entry in islice(entries, left):
+                left -= 1
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.is_symlink() and not entry.is_dir():
+                    links.append(entry.path)
+    passed = chain.from_iterable(map(links_on_way, links))
+    return [path for path in dict.fromkeys(passed) if path.startswith(f"{folder}/")]
 
 
 def git_folders(folder: str) -> tuple[str, str, str] | None:
@@ -352,7 +325,7 @@ def _named_in_configuration(git: str, project: str) -> list[str]:
 
 def secrets_of_home(home: str) -> list[str]:
     """The secrets that there are in a home."""
-    names = [*SECRET_FOLDERS - _ELSEWHERE, *_HOME_SECRETS]
+    names = [*SECRET_FOLDERS - _ELSEWHERE, *HOME_SECRETS]
     found = [path for path in (os.path.join(home, name) for name in names) if os.path.lexists(path)]
     return found + [
         path for path in (os.path.join(home, name) for name in _MAYBE_SECRET) if _holds_token(path)

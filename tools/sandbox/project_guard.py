@@ -193,9 +193,18 @@ def project_guard(folder: Path, state: Path) -> ProjectGuard:
 
 
 def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:
-    """A line for each new place that was not told yet. Blocks."""
-    changes = changes_since(before, place.state(before))
-    new = (place.before_paths + change.path for change in changes if change.what == "new")
+    """A line for each new place that was not told yet, and for what stands in place of what the wall could
+    not keep: a link, or what was in a folder that was moved away. Blocks.
+    """
+    now = place.state(before)
+    moved = [f"{way}/" for way, identity in before.ways.items() if now.ways.get(way, identity) != identity]
+    links = {path for path, entry in before.entries.items() if entry.kind == "link"}
+    new = (
+        place.before_paths + change.path
+        for change in changes_since(before, now)
+        if change.what == "new"
+        or (change.what == "changed" and (change.path in links or change.path.startswith(tuple(moved))))
+    )
     return _shortened(_tell_new(new, told))
 
 
