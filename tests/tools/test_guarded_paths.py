@@ -159,6 +159,23 @@ def test_git_is_steered_from_submodules_worktrees_and_what_its_configuration_nam
     assert not any("hostname" in path for path in fixed)
 
 
+def test_what_includes_and_configurations_of_worktrees_name_is_guarded(repository: Path) -> None:
+    git(repository, "config", "include.path", "../team/a.config")
+    git(repository, "config", "extensions.worktreeConfig", "true")
+    git(repository, "worktree", "add", "-q", "wt/one")
+    git(repository, "config", "--worktree", "core.hooksPath", ".hooks")
+    git(repository / "lib", "config", "core.hooksPath", "tools")
+    git(repository / "wt/one", "config", "--worktree", "include.path", str(repository / "own.config"))
+    names = (".hooks/x", "team.hooks/x", "wt/one/team.hooks/x", "lib/tools/x", "tools/x")
+    found(repository, *names, "own.config", "team/b.config")
+    (repository / "team/a.config").write_text("[include] path = b.config\n")
+    (repository / "team/b.config").write_text("[core] hooksPath = team.hooks\n[include]\npath = a.config\n")
+    fixed, _ = found(repository)
+    wanted = {"team/a.config", "team/b.config", "own.config", ".hooks", "team.hooks", "wt/one/team.hooks"}
+    assert {*wanted, "lib/tools"} <= fixed and "tools" not in fixed
+    assert "team.hooks" in {Path(path).name for path in guarded_in_project(str(repository / "wt/one"))[0]}
+
+
 def test_a_pipe_or_a_link_to_nowhere_holds_nothing_up(project: Path) -> None:
     os.mkfifo(project / ".npmrc")
     (project / "AGENTS.md").symlink_to("nowhere")

@@ -5,14 +5,14 @@ it: what lies deeper is found by its name when a file tool touches it.
 """
 
 # A Path for each of thousands of names would take most of the time.
-# ruff: noqa: PTH110, PTH112, PTH113, PTH114, PTH116, PTH118, PTH120
+# ruff: noqa: PTH110, PTH111, PTH112, PTH113, PTH114, PTH116, PTH118, PTH120
 
 from __future__ import annotations
 
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -43,6 +43,7 @@ _MAX_DEPTH = 3  # of folders below a project's root
 _MAX_FOLDERS = 2_000  # of a project that are listed
 _SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have one time
 _MAX_ENTRIES = 2_000  # of guarded folders that are looked at for links
+_MAX_CONFIGURATIONS = 50  # of one checkout
 _MAX_GIT_FOLDERS = 500  # of submodules, and of worktrees
 _PASSED_OVER = word_set(
     "node_modules .venv venv env target build dist out vendor __pycache__ .tox .nox .mypy_cache .ruff_cache"
@@ -66,13 +67,11 @@ _HELD_TOKEN = re.compile(
     rb"(?:_auth\w*|_password|npmAuth\w+)[ \t]*[=:][ \t]*[\"']?(?!\$\{)[^\s\"']|://[^\s/:@$]+:[^\s/@$]+@",
     re.IGNORECASE,
 )
-_HOOKS_PATH = re.compile(
-    rb"^[ \t]*hookspath[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])", re.IGNORECASE | re.MULTILINE
+_CONFIGURED = rb"(?:^|\])[ \t]*%b[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])"
+_HOOKS_PATH, _INCLUDED_PATH, _WORKTREE = (
+    re.compile(_CONFIGURED % name, re.IGNORECASE | re.MULTILINE)
+    for name in (b"hookspath", b"path", b"worktree")
 )
-_INCLUDED_PATH = re.compile(
-    rb"^[ \t]*path[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])", re.IGNORECASE | re.MULTILINE
-)
-_WORKTREE = re.compile(rb"^[ \t]*worktree[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])", re.IGNORECASE | re.MULTILINE)
 # Of a git folder: what names or is a program, or leads git to another configuration.
 _GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 _OF_GIT_FOLDERS = word_set("objects refs logs hooks info branches lfs rebase-merge rebase-apply")
@@ -85,7 +84,7 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
     """
     fixed, secret = git_steering(os.path.join(folder, ".git")), []
     if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):
-        named = _named_in_configuration(*found[1:])  # of a worktree, or of a folder above
+        named = _named_in_configuration(found[:2], found[2])  # of a worktree, or of a folder above
         fixed += [path for path in named if path.startswith(f"{folder}/") and os.path.lexists(path)]
         fixed += _linked([os.path.join(found[1], "hooks")], folder)
     for place, found_name in _named_near_root(folder):
@@ -277,13 +276,17 @@ def git_steering(git: str) -> list[str]:
         else:
             places += [part for part in parts if os.path.lexists(os.path.join(part, "HEAD"))]
     found += [os.path.join(place, name) for place in places for name in _GIT_STEERING]
-    project = os.path.dirname(git)
-    found += _named_in_configuration(git, project)
-    known = _checkouts(git)
-    known.update(path for path in map(_leading_to, places[1:]) if path.startswith(f"{project}/"))
+    project, known = os.path.dirname(git), _checkouts(git)
+    named = _named_in_configuration([git], project)
+    for part in places[1:]:
+        if (leading := _leading_to(part)).startswith(f"{project}/"):
+            known.add(leading)
+            own = part.startswith(f"{git}/modules/")
+            named += _named_in_configuration([part] if own else [part, git], os.path.dirname(leading))
+    found += (path for path in named if path.startswith(f"{project}/"))
     files = filter(os.path.isfile, sorted(known.copy()))
     found += (path for path in files if os.path.realpath(path) == path)
-    return [path for path in found if os.path.lexists(path)]
+    return [path for path in dict.fromkeys(found) if os.path.lexists(path)]
 
 
 @cache
@@ -314,13 +317,23 @@ def _parts_below(top: str) -> Iterator[str]:
             waiting += (entry.path for entry in folders if entry.name not in passed_over)
 
 
-def _named_in_configuration(git: str, project: str) -> list[str]:
-    """Folders of hooks and further configurations that a repository's configuration names, in its project."""
-    text = beginning(os.path.join(git, "config"))
-    named = [os.path.join(project, os.fsdecode(name)) for name in _HOOKS_PATH.findall(text)]
-    named += [os.path.join(git, os.fsdecode(name)) for name in _INCLUDED_PATH.findall(text)]
-    real = (os.path.normpath(path) for path in named if b"\0" not in os.fsencode(path))
-    return [path for path in real if path.startswith(f"{project}/") and path != git]
+def _named_in_configuration(gits: Iterable[str], checkout: str) -> list[str]:
+    """Folders of hooks of a checkout that configurations in git folders name, or those that they include; and
+    all these configurations.
+    """
+    files = [os.path.join(git, name) for git in gits for name in ("config", "config.worktree")]
+    hooks: list[str] = []
+    for file in files:
+        text = beginning(file)
+        hooks += (_named_path(name, checkout) for name in _HOOKS_PATH.findall(text))
+        included = (_named_path(name, os.path.dirname(file)) for name in _INCLUDED_PATH.findall(text))
+        new = (path for path in dict.fromkeys(included) if path not in files)
+        files += islice(new, max(0, _MAX_CONFIGURATIONS - len(files)))
+    return [*hooks, *files]
+
+
+def _named_path(name: bytes, beside: str) -> str:
+    return os.path.normpath(os.path.join(beside, os.path.expanduser(os.fsdecode(name).replace("\0", ""))))
 
 
 def secrets_of_home(home: str) -> list[str]:
