@@ -11,6 +11,7 @@ from prompt_toolkit.application.current import get_app
 from prompt_toolkit.filters import (
     Always,
     Condition,
+    Filter,
     FilterOrBool,
     has_selection,
     is_searching,
@@ -80,16 +81,27 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
         else:
             event.current_buffer.insert_text(" ".join(event.data.split()))
 
+    _add_row_keys(bindings, state, writing & ~is_searching)
     bind = partial(_bind, bindings, state)
     bind("editor", writing & ~is_searching, lambda: _open_editor(state))
     bind("submit", writing & ~is_searching, lambda: _enter(state))
     taking = writing & ~is_searching & ~vi_navigation_mode & ~vi_selection_mode
     bind("image", taking, lambda: _take_clipboard(state))
-    bindings.add("up", filter=writing & ~is_searching)(lambda event: _up(state))
-    bindings.add("down", filter=writing & ~is_searching)(lambda event: _down(state))
     bind("newline", writing, lambda: editor.buffer.insert_text("\n"))
     bind("complete", writing, lambda: editor.complete(state.command_names()))
     bind("stash", writing & ~is_searching, lambda: _stash(state))
+
+
+def _add_row_keys(bindings: KeyBindings, state: ReplState, writing: Filter) -> None:
+    """Keys that go up and down; vim's own j and k go by lines, and at the edge through the history."""
+    for up, down in (("up", "down"), ("c-p", "c-n")):
+        bindings.add(up, filter=writing)(lambda event: _up(state))
+        bindings.add(down, filter=writing)(lambda event: _down(state))
+    at_queue = Condition(lambda: bool(state.queue.queued) and state.editor.buffer.document.on_first_line)
+    bindings.add("k", filter=writing & vi_navigation_mode & at_queue)(lambda event: _back(state))
+    moving = writing & (vi_navigation_mode | vi_selection_mode)
+    bindings.add("g", "k", filter=moving)(lambda event: _moves_by_row(state, -1))
+    bindings.add("g", "j", filter=moving)(lambda event: _moves_by_row(state, 1))
 
 
 def _add_grapheme_keys(bindings: KeyBindings, state: ReplState) -> None:
@@ -344,13 +356,17 @@ def _stash(state: ReplState) -> None:
 
 
 def _up(state: ReplState) -> None:
-    """Up: go up by a row; from the first take the newest queued one back, else go back in the history.
+    """Up: go up by a row, from the first one back."""
+    if not _moves_by_row(state, -1):
+        _back(state)
+
+
+def _back(state: ReplState) -> None:
+    """Take the newest queued line back, else go back in the history.
 
     A queued command stays where something is written: among its lines it would be words of a prompt.
     """
     buffer, queued = state.editor.buffer, state.queue.queued
-    if _moves_by_row(state, -1):
-        return
     if queued and buffer.complete_state is None and not (buffer.text and queued[-1].is_command):
         state.editor.put_back(queued.pop().text)
         state.refresh()

@@ -95,9 +95,9 @@ def test_lines_typed_during_a_turn_wait_are_shown_and_follow_in_order(terminal):
     assert order == sorted(order)
 
 
-def test_up_and_down_move_by_rows_before_they_leave_what_is_written(tmp_path):
+@pytest.mark.parametrize(("up", "down"), [("\x1b[A", "\x1b[B"), ("\x10", "\x0e")])
+def test_up_and_down_move_by_rows_before_they_leave_what_is_written(tmp_path, up, down):
     rows = "❯ say one two three fo\n  ur five six seven ei\n  ght nine ten\n"
-    up, down = "\x1b[A", "\x1b[B"
     with PtyTerminal(tmp_path, (22, 24)) as terminal:
         terminal.sees("23%").type("say before\r").logged("before").type(rows[2:-1].replace("\n  ", ""))
         terminal.sees(rows).type(f"{up * 3}").sees("❯ say before\n").type(down).sees(rows)

@@ -1,5 +1,6 @@
 """Themes, what the terminal says of its background, and the keys of vim, on a real terminal."""
 
+import os
 from pathlib import Path
 
 from prompt_toolkit.input.vt100_parser import Vt100Parser
@@ -103,3 +104,13 @@ def test_esc_leaves_each_of_the_modes_of_vim(tmp_path: Path) -> None:
         terminal.type("d\x1b[27uwiX").sees("❯ E Xtwo three", "INSERT")
         terminal.type("\x1b").sees("NORMAL").type("d\x1b[C").sees("❯ E two three")
         terminal.type("\x1b").sees("Esc again clears").type("\x1b").misses("two three")
+
+
+def test_keys_of_vim_go_by_lines_or_rows_and_from_the_first_to_what_waits(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    with PtyTerminal(tmp_path, (60, 24), forked_makeroom("--offline")) as terminal:
+        terminal.sees("❯", "% of").type("/vim on\r").sees("INSERT").type("!cat gate\r").sees("running")
+        terminal.type("later\r").sees("1 queued").type(f"{'a' * 58}{'b' * 9}\x0ac\x1b").sees("NORMAL")
+        terminal.type("gkix\x1b").sees("\n  xbbb").type("gki1\x1b").sees("❯ 1aaa")
+        terminal.type("jix\x1b").sees("\n  xc").type("k").sees("1 queued").type("k")
+        terminal.sees("❯ later\n  1aaa").misses("queued").type("\x03").sees("Interrupted")
