@@ -138,7 +138,7 @@ def test_a_worktree_s_file_that_is_a_hook_of_its_repository_is_guarded(repositor
     tree = repository.parent / "tree"
     (repository / ".git/hooks/pre-commit").symlink_to(tree / "hook.sh")
     assert found(tree, "hook.sh")[0] == {".git", "hook.sh"}
-    assert str(tree / "hook.sh") in guarded_elsewhere(str(tree))
+    assert str(tree / "hook.sh") in guarded_elsewhere(str(tree))[0]
 
 
 def test_git_is_steered_from_submodules_worktrees_and_what_its_configuration_names(project: Path) -> None:
@@ -197,20 +197,20 @@ def repository(tmp_path: Path) -> Path:
 
 def test_what_steers_git_is_guarded_in_each_part_of_a_git_folder(repository: Path) -> None:
     git_folder = repository / ".git"
-    whole = guarded_elsewhere(str(git_folder))
+    whole, _ = guarded_elsewhere(str(git_folder))
     assert {str(git_folder / name) for name in ("hooks", "config", "modules/lib/hooks")} <= set(whole)
-    assert guarded_elsewhere(str(git_folder / "objects")) == []
+    assert guarded_elsewhere(str(git_folder / "objects")) == ([], [])
     own = git_folder / "worktrees/tree"
-    assert guarded_elsewhere(str(own)) == [str(own / "commondir")]
-    assert str(git_folder / "modules/lib/config") in guarded_elsewhere(str(git_folder / "modules"))
+    assert guarded_elsewhere(str(own)) == ([str(own / "commondir")], [])
+    assert str(git_folder / "modules/lib/config") in guarded_elsewhere(str(git_folder / "modules"))[0]
 
 
 def test_another_folder_that_may_be_written_is_guarded_as_a_project(repository: Path) -> None:
     (repository / ".claude").mkdir()
     (repository / ".env").write_text("")
-    guarded = guarded_elsewhere(str(repository))
+    guarded, secret = guarded_elsewhere(str(repository))
     assert {str(repository / name) for name in (".git/hooks", ".git/config", ".claude")} <= set(guarded)
-    assert str(repository / ".env") not in guarded, "a secret there is everybody's who may write there"
+    assert secret == [str(repository / ".env")]
 
 
 def test_the_file_that_leads_a_checkout_in_the_project_to_its_repository_is_guarded(repository: Path) -> None:
@@ -239,7 +239,7 @@ def test_repositories_within_a_project_are_guarded_as_its_own(project: Path) -> 
     (project / "linked/.git").symlink_to("../bare")
     steering = {f"{name}/.git/{each}" for name in ("api", "team/web") for each in ("hooks", "config")}
     assert {*steering, "bare/hooks", "bare/config"} == found(project)[0]
-    assert {str(project / path) for path in steering} <= set(guarded_elsewhere(str(project)))
+    assert {str(project / path) for path in steering} <= set(guarded_elsewhere(str(project))[0])
 
 
 def test_no_number_of_folders_keeps_submodules_from_being_guarded(repository: Path) -> None:

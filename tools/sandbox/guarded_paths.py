@@ -103,13 +103,13 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
     return [*fixed, *_linked(fixed, folder)], secret
 
 
-def guarded_elsewhere(place: str) -> list[str]:
-    """What may not be changed in another folder that may be written; in a git folder, what steers git."""
+def guarded_elsewhere(place: str) -> tuple[list[str], list[str]]:
+    """The same of another folder that may be written; in a git folder, only what steers git."""
     above = [place, *map(str, Path(place).parents)]
     git = next((path for path in reversed(above) if _is_git_folder(path)), None)
     steering = [path for path in git_steering(git) if path.startswith(f"{place}/")] if git else []
-    steering += _linked(steering, place)
-    return steering if ".git" in place.split("/") else [*guarded_in_project(place)[0], *steering]
+    fixed, secret = ([], []) if ".git" in place.split("/") else guarded_in_project(place)
+    return [*fixed, *steering, *_linked(steering, place)], secret
 
 
 def _linked(guarded: list[str], folder: str) -> list[str]:

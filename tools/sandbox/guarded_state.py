@@ -77,9 +77,9 @@ def guarded_state(
 ) -> GuardedState:
     """The guarded entries now. Content that has not changed since `before` is not read again. Blocks.
 
-    elsewhere: the folder is no project, but one that may be written too: what is secret in it is not guarded
+    elsewhere: the folder is no project, but one that may be written too
     """
-    guarded = [guarded_elsewhere(folder)] if elsewhere else guarded_in_project(folder)
+    guarded = guarded_elsewhere(folder) if elsewhere else guarded_in_project(folder)
     known = before.entries if before is not None else {}
     entries: dict[str, EntryState] = {}
     ways: dict[str, tuple[int, int]] = {}

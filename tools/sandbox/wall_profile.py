@@ -54,6 +54,9 @@ def wall_profile(
     made anew where that may have changed.
     """
     fixed, secret = guarded_in_project(str(folder))
+    for guarded in (guarded_elsewhere(str(place)) for place in written if place.is_dir()):
+        fixed += _not_named(guarded[0], written)
+        secret += _not_named(guarded[1], written)
     own = _own_folders(home, environ)
     hidden: list[str | Path] = [*secret, *secrets_of_home(str(home)), *_SYSTEM_SECRETS, *own]
     hidden += [*_services(), *_other_homes(home, environ), *_sockets(folder)]
@@ -66,7 +69,7 @@ def wall_profile(
         folder=folder,
         shown=_git_below(folder, (*_TEMPORARY, *layered), _real(hidden)),
         writable=tuple(written),
-        read_only=tuple(map(Path, dict.fromkeys([*fixed, *_guarded_in(written)]))),
+        read_only=tuple(map(Path, dict.fromkeys(fixed))),
         hidden=_real(hidden),
         records=tuple(sorted(path for path in records if path.is_dir())),
         caches=layered,
@@ -89,10 +92,9 @@ def _git_below(folder: Path, layered: Iterable[Path], hidden: Sequence[Path]) ->
     )
 
 
-def _guarded_in(written: Sequence[Path]) -> list[str]:
-    """What is guarded in the places that may be written, but for what the person let through by its name."""
-    found = (path for place in written if place.is_dir() for path in guarded_elsewhere(str(place)))
-    return [path for path in found if not any(place.is_relative_to(path) for place in written)]
+def _not_named(guarded: Iterable[str], written: Sequence[Path]) -> list[str]:
+    """What is guarded, but for what the person let through by its name."""
+    return [path for path in guarded if not any(place.is_relative_to(path) for place in written)]
 
 
 def project_key(folder: Path) -> str:

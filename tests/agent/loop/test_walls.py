@@ -296,6 +296,20 @@ def test_in_what_else_may_be_written_nothing_that_steers_programs_is_changed(
     assert f"[look at {other}/.git/info/attributes: " in shell.texts
 
 
+def test_secrets_of_another_folder_are_as_those_of_the_project(tmp_path: Path, outside: Path) -> None:
+    """But for one that the person let through itself."""
+    for name in (".env", "own/.env", "shown"):
+        (outside / name).parent.mkdir(exist_ok=True)
+        (outside / name).write_text(f"{name} is read")
+    places = (str(outside), str(outside / "own/.env"))
+    shell = WalledWorld(tmp_path.resolve() / "project", SandboxSettings(write=places))
+    shell.run([f"cat {outside}/.env {outside}/own/.env {outside}/shown"], Deny())
+    assert "own/.env is read" in shell.texts and "shown is read" in shell.texts
+    if shell.world.context.wall is not None and shell.world.context.wall.level == "namespaces":
+        assert ".env is read" not in shell.texts.replace("own/.env is read", "")
+        assert shell.asked == [f"walled off: read ~/{outside.name}/.env (cat)"]
+
+
 @pytest.fixture
 def worktree(tmp_path: Path) -> WalledWorld:
     """A project that is a worktree of the repository `main` beside it."""
