@@ -308,6 +308,20 @@ def test_what_runs_later_or_grants_rights_is_protected(files: FileSession, name:
     assert files.judge("write", name).protected
 
 
+def test_what_hooks_lead_to_and_what_git_is_told_of_is_protected(files: FileSession):
+    """As it is from walled commands; but memory files can be edited."""
+    files.put(".git/config", b"[core]\nhooksPath = hooks\n")
+    for name in (".git/hooks/pre-push", "scripts/hook.sh", "hooks/pre-push", "AGENTS.md"):
+        files.put(name, b"")
+    files.path(".git/hooks/pre-commit").symlink_to("../../scripts/hook.sh")
+    files.path("CLAUDE.md").symlink_to("AGENTS.md")
+    for name in (".git/hooks/pre-commit", "scripts/hook.sh", "hooks/pre-push", "hooks/new"):
+        assert files.judge("write", name).protected, name
+        assert not files.judge("read", name).protected, name
+    for name in ("CLAUDE.md", "AGENTS.md", "scripts/other.sh"):
+        assert not files.judge("write", name).protected, name
+
+
 def test_everyday_files_are_not_protected(files: FileSession):
     for name in ("src/a.py", ".gitignore", ".env.example", "github/x", "README.md", "tests/.hidden"):
         assert not files.judge("write", name).protected, name

@@ -5,7 +5,7 @@ act; safe_open.py then opens exactly that path and follows no link on the way.
 """
 
 # A Path would drop the dots and slashes that have to be judged.
-# ruff: noqa: PTH111, PTH112, PTH113, PTH118, PTH122
+# ruff: noqa: PTH111, PTH112, PTH113, PTH118, PTH119, PTH122
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from time import monotonic
 from typing import Literal
 
 from tools.base import Access, ToolContext, ToolError
-from tools.sandbox.guarded_names import MAX_LINKS, is_protected, links_on_way
+from tools.sandbox.guarded_names import MAX_LINKS, MEMORY_NAMES, is_protected, links_on_way
+from tools.sandbox.guarded_paths import guarded_in_project
 from tools.truncate import escaped
 
 from .project_files import list_project
@@ -151,10 +152,15 @@ def one_line_path(path: str | Path, folder: str | Path | None = None) -> str:
 
 
 def _is_guarded(path: str, context: ToolContext) -> bool:
-    """Whether the path is in the program's settings, state or outputs, or by a hard link a guarded file."""
+    """Whether the path is in the program's settings, state or outputs, is by any link a guarded file, or is
+    one of those that only the settings of git name.
+    """
     places = filter(None, map(context.environ.get, ("XDG_CONFIG_HOME", "XDG_STATE_HOME")))
     ours = [str(context.outputs), *(canonical_path(f"{place}/makeroom") for place in places)]
     if any(is_inside(path, folder) for folder in ours):
+        return True
+    fixed = chain.from_iterable(guarded_in_project(str(each))[0] for each in (context.folder, *context.added))
+    if any(is_inside(path, each) for each in fixed if os.path.basename(each) not in MEMORY_NAMES):
         return True
     try:
         found = os.lstat(path)
