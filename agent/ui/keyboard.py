@@ -24,6 +24,8 @@ from prompt_toolkit.layout.processors import Processor, Transformation, Transfor
 
 from .terminal_text import escape_strict
 
+ESCAPE_TIMEOUT_S = 0.05  # without a byte, after which an escape that came alone is the key
+BEGUN_TIMEOUT_S = 0.5  # after which a sequence that has begun is what was typed; a slow line may cut it
 PASTE_TIMEOUT_S = 1.0  # without a byte: the paste counts as over
 # What terminals answer (OSC, DCS and APC), which is no key.
 _ANSWER_START = re.compile(r"\x1b(?:[]P_]|\Z)")
@@ -43,9 +45,9 @@ _MORE_KEYS: dict[str, Keys] = {
     "\x1b[I": FOCUS_IN,
     "\x1b[O": FOCUS_OUT,
 }
-# A whole control sequence (CSI; with the odd ones of the Linux console and old mice), and the start of one.
+# A control sequence (CSI; with the odd ones of the Linux console and old mice); the start of one, or of SS3.
 _SEQUENCE = re.compile(r"\x1b\[(?:\[.|M...|[0-?]*[ -/]*[@-~])", re.DOTALL)
-_BEGUN_SEQUENCE = re.compile(r"\x1b(?:\[(?:\[|M.{0,2}|[0-?]*[ -/]*))?\Z", re.DOTALL)
+_BEGUN_SEQUENCE = re.compile(r"\x1b(?:O|\[(?:\[|M.{0,2}|[0-?]*[ -/]*))?\Z", re.DOTALL)
 # Keys by their codes: CSI-u `code:shifted:base;modifiers:event u`, and xterm's modifyOtherKeys.
 _CODED_KEY = re.compile(r"\x1b\[(\d+)(?::(\d*))?(?::(\d+))?(?:;(\d*)(?::(\d))?(?:;[\d:]*)?)?u", re.ASCII)
 _OTHER_KEY = re.compile(r"\x1b\[27;(\d+);(\d+)~", re.ASCII)
@@ -138,7 +140,7 @@ class PasteParser:
         self._deliver = deliver
         self._pieces: list[str] = []
         self._pasting = False
-        self._held = ""  # the start of what may be a sequence
+        self.held = ""  # the start of what may be a sequence
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -150,19 +152,19 @@ class PasteParser:
         """Take what was read; returns what follows the end of a paste, which is still to be read."""
         if self._pasting:
             return self._collect(data) if data else ""
-        before, mark, rest = (self._held + data).partition(PASTE_START)
+        before, mark, rest = (self.held + data).partition(PASTE_START)
         begun = None if mark else _BEGUN_SEQUENCE.search(before)
-        self._held = begun[0] if begun else ""
-        self._inner.feed(_SEQUENCE.sub(self._known, before.removesuffix(self._held)))
+        self.held = begun[0] if begun else ""
+        self._inner.feed(_SEQUENCE.sub(self._known, before.removesuffix(self.held)))
         if mark:
             self._pieces, self._pasting = [""], True
             return self._collect(rest)
         return ""
 
     def flush(self) -> None:
-        """Called when no byte came for a moment: a pending escape is a key. A paste waits longer."""
+        """Called when no byte came for some time: a pending escape is a key. A paste waits longer."""
         if not self._pasting:
-            held, self._held = self._held, ""
+            held, self.held = self.held, ""
             self._inner.feed(held)
             self._inner.flush()
         elif self._timer is None:
@@ -209,11 +211,15 @@ class GroundParser:
     """Takes what the terminal answers out of what is typed; what it says of its background (OSC 11) is noted.
 
     The rest was asked by a program that is no more. The BEL at its end would be the key of an editor.
+    `set_timeout` is told after how many seconds without a byte `flush` is to be called.
     """
 
-    def __init__(self, inner: PasteParser, note_ground: Callable[[bool], None]) -> None:
+    def __init__(
+        self, inner: PasteParser, note_ground: Callable[[bool], None], set_timeout: Callable[[float], None]
+    ) -> None:
         self._inner = inner
         self._note_ground = note_ground
+        self._set_timeout = set_timeout
         self._held = ""  # the start of what may be an answer
         self._begun = False
 
@@ -223,6 +229,8 @@ class GroundParser:
         text, self._held = self._held + data, ""
         while text:
             text = self._feed_first(text)
+        begun = len(self._held or self._inner.held) > 1
+        self._set_timeout(BEGUN_TIMEOUT_S if begun else ESCAPE_TIMEOUT_S)
 
     def _feed_first(self, text: str) -> str:
         """Take an answer, or what is read before the next one; returns what is still to be read."""
@@ -252,16 +260,20 @@ class GroundParser:
 
 
 def keyboard_input(
-    stdin: TextIO, deliver: Callable[[KeyPress], None], note_ground: Callable[[bool], None]
+    stdin: TextIO,
+    deliver: Callable[[KeyPress], None],
+    note_ground: Callable[[bool], None],
+    set_timeout: Callable[[float], None],
 ) -> Vt100Input:
     """The terminal's input, taught the keys above. `deliver` feeds a key when no read is going on.
 
-    `note_ground` is told whether the background is light, when the terminal says it.
+    `note_ground` is told whether the background is light, when the terminal says it; `set_timeout` after how
+    many seconds without a byte keys are to be flushed.
     """
     ANSI_SEQUENCES.update(_MORE_KEYS)
     source = Vt100Input(stdin)
     parser = PasteParser(source.vt100_parser, deliver)
-    source.vt100_parser = GroundParser(parser, note_ground)  # type: ignore[assignment]
+    source.vt100_parser = GroundParser(parser, note_ground, set_timeout)  # type: ignore[assignment]
     return source
 
 

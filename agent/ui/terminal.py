@@ -30,7 +30,7 @@ from agent.formatting import KEY_NAMES
 
 from .frame_renderer import FrameOutput, FrameRenderer
 from .frame_update import Frame
-from .keyboard import keyboard_input
+from .keyboard import ESCAPE_TIMEOUT_S, keyboard_input
 from .palettes import choose_palette
 from .terminal_text import (
     RenderContext,
@@ -46,7 +46,6 @@ VISUAL_MODES = {SelectionType.LINES: "VISUAL LINE", SelectionType.BLOCK: "VISUAL
 # between is cut, and no longer has the rows that it seems to have.
 SIZE_SETTLE_S = 0.3
 PRINT_INTERVAL_S = 0.02  # for which printing is gathered: at most 50 writes a second
-ESCAPE_TIMEOUT_S = 0.05  # after which an escape byte that came alone is the key
 SEQUENCE_TIMEOUT_S = 0.1  # after which the start of a key sequence is a key of its own
 CLOSE_TIMEOUT_S = 5.0  # that the work beside an application may take to end
 EXIT_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -169,7 +168,7 @@ class Terminal(LiveScreen):
         self.folder = str(Path.cwd()) if self.theme.links else ""
         output = FrameOutput(sys.stdout, self.size, term=os.environ.get("TERM"), enable_cpr=False)
         app: Application[int] = Application(
-            input=keyboard_input(sys.stdin, self._press, self._note_ground),
+            input=keyboard_input(sys.stdin, self._press, self._note_ground, self._set_timeout),
             output=output,
             erase_when_done=True,
             terminal_size_polling_interval=None,
@@ -269,6 +268,9 @@ class Terminal(LiveScreen):
     def _press(self, key: KeyPress) -> None:
         self.app.key_processor.feed(key)
         self.app.key_processor.process_keys()
+
+    def _set_timeout(self, seconds: float) -> None:
+        self.app.ttimeoutlen = seconds
 
     def _exit_with_fault(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()

@@ -131,6 +131,15 @@ def test_keys_that_come_as_codes_are_those_keys(terminal):
         terminal.type(keys).type("\x1b[13u").logged(f"prompt {text!r}")
 
 
+def test_keys_that_a_slow_line_cuts_are_those_keys(terminal):
+    terminal.type("ac").sees("❯ ac")
+    for pieces in (("\x1b[", "D"), ("b\x1bO", "C"), ("d\x1b]11;rgb:0/", "0/0\x07"), ("e\x1b[20", "0~f", END)):
+        for piece in pieces:
+            terminal.type(piece).drain(0.2)
+    assert sent(terminal) == "abcdef"
+    terminal.type("\x1b[").sees("❯ [\n", "Esc again rewinds").misses("Esc again").type("\x1bO").sees("❯ [O\n")
+
+
 def test_codes_of_keys_interrupt_and_leave(terminal):
     terminal.type("wait never\r").logged("prompt").sees("Ctrl-C to interrupt").type("\x1b[99;5u")
     terminal.sees("Interrupted", "❯ wait never\nclaude").type("\x1b[27;5;99~").sees("❯\nclaude")

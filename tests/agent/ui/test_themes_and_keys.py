@@ -13,7 +13,7 @@ from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom
 class Typed:
     """Stands where keys go on to: keeps what is typed."""
 
-    pasting = False
+    pasting, held = False, ""
 
     def __init__(self) -> None:
         self.text = ""
@@ -28,7 +28,7 @@ class Typed:
 
 def test_what_the_terminal_says_of_its_background_is_no_typing() -> None:
     typed, grounds = Typed(), []
-    parser = GroundParser(typed, grounds.append)  # type: ignore[arg-type]
+    parser = GroundParser(typed, grounds.append, [].append)  # type: ignore[arg-type]
     answers = "a\x1b]11;rgb:ffff/ffff/f0f0\x07b", "\x1b]11;rg", "b:1e1e/1e/1e1e\x1b\\c"
     for piece in (*answers, "\x1b]", "\x1b[A"):
         parser.feed(piece)
@@ -40,7 +40,7 @@ def test_what_the_terminal_says_of_its_background_is_no_typing() -> None:
 
 def test_what_the_terminal_answers_to_others_is_no_typing() -> None:
     typed = Typed()
-    parser = GroundParser(typed, lambda is_light: None)  # type: ignore[arg-type]
+    parser = GroundParser(typed, [].append, [].append)  # type: ignore[arg-type]
     answers = "\x1b]4;1;rgb:11/22/33\x07", "\x1bP>|xterm(388)\x1b\\", "\x1bP1$r0m\x1b\\", "\x1b_Gi=1;OK\x1b\\"
     for answer in answers:
         for cut in range(1, len(answer)):
@@ -61,7 +61,7 @@ def test_what_looks_like_an_answer_within_a_paste_stays(tmp_path: Path) -> None:
 
 def test_an_answer_behind_a_paste_that_an_earlier_read_began_is_no_typing() -> None:
     answer, keys, grounds = "\x1b]11;rgb:ffff/ffff/ffff\x07", list[KeyPress](), list[bool]()
-    parser = GroundParser(PasteParser(Vt100Parser(keys.append), keys.append), grounds.append)
+    parser = GroundParser(PasteParser(Vt100Parser(keys.append), keys.append), grounds.append, [].append)
     text = f"a\x1b[200~b{answer}c\x1b[201~{answer}d\x1b[200~e\x1b[201~{answer}{answer}f"
     for cut in range(len(text)):
         for piece in (text[:cut], text[cut:]):
