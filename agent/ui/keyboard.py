@@ -45,9 +45,11 @@ _MORE_KEYS: dict[str, Keys] = {
     "\x1b[I": FOCUS_IN,
     "\x1b[O": FOCUS_OUT,
 }
-# A control sequence (CSI; with the odd ones of the Linux console and old mice); the start of one, or of SS3.
-_SEQUENCE = re.compile(r"\x1b\[(?:\[.|M...|[0-?]*[ -/]*[@-~])", re.DOTALL)
+# A control sequence (CSI; with the odd ones of the Linux console and old mice) or a key of the keypad in
+# application mode (SS3), and the start of one.
+_SEQUENCE = re.compile(r"\x1b(?:\[(?:\[.|M...|[0-?]*[ -/]*[@-~])|O[j-yMX])", re.DOTALL)
 _BEGUN_SEQUENCE = re.compile(r"\x1b(?:O|\[(?:\[|M.{0,2}|[0-?]*[ -/]*))?\Z", re.DOTALL)
+_APPLICATION_KEYPAD = dict(zip("jklmnopqrstuvwxyMX", "*+,-./0123456789\r=", strict=True))
 # Keys by their codes: CSI-u `code:shifted:base;modifiers:event u`, and xterm's modifyOtherKeys.
 _CODED_KEY = re.compile(r"\x1b\[(\d+)(?::(\d*))?(?::(\d+))?(?:;(\d*)(?::(\d))?(?:;[\d:]*)?)?u", re.ASCII)
 _OTHER_KEY = re.compile(r"\x1b\[27;(\d+);(\d+)~", re.ASCII)
@@ -102,6 +104,8 @@ def _as_sent(found: re.Match[str]) -> str:
 
     A program that was killed leaves a terminal that sends codes for keys, or tells when they are released.
     """
+    if found[0].startswith("\x1bO"):
+        return _APPLICATION_KEYPAD[found[0][-1]]
     if named := _NAMED_KEY.fullmatch(found[0]):
         first, modifiers, event, final = named.groups()
         held = _held_keys(modifiers)

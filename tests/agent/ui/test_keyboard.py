@@ -114,6 +114,10 @@ def test_what_is_no_key_types_nothing(terminal):
 KEYS = {
     "a key as a character": ("\x1b[97u\x1b[98;2u\x1b[49:33;2u\x1b[228;129u", "aB!ä"),
     "the keypad": ("\x1b[57399u\x1b[57412;129u\x1b[57417uy", "0y-"),
+    "the keypad of applications": (
+        "".join(f"\x1bO{final}" for final in "pqrstuvwxyjklmnoX"),
+        "0123456789*+,-./=",
+    ),
     "a repeated key": ("\x1b[97;1:1u\x1b[97;1:2u\x1b[97;1:3u", "aa"),
     "Ctrl-A and the end": ("bc\x1b[97;5ua\x1b[57424ud", "abcd"),
     "Ctrl-A elsewhere": ("bc\x1b[27;5;97~a", "abc"),
@@ -129,6 +133,7 @@ KEYS = {
 def test_keys_that_come_as_codes_are_those_keys(terminal):
     for keys, text in KEYS.values():
         terminal.type(keys).type("\x1b[13u").logged(f"prompt {text!r}")
+    terminal.type("a\x1b\x1bOMb\x1bOM").logged(r"prompt 'a\nb'")
 
 
 def test_keys_that_a_slow_line_cuts_are_those_keys(terminal):
