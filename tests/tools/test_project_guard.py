@@ -227,6 +227,21 @@ def test_nothing_outside_is_written_through_a_link(project: Path) -> None:
     run(main())
 
 
+def test_samples_of_hooks_are_passed_over_until_they_run(project: Path) -> None:
+    """They are most of what there is in a git folder, and git does not run them."""
+
+    async def main() -> None:
+        (project / ".git/hooks/update.sample").write_text("#!/bin/sh\n")
+        guard = guard_of(project)
+        await guard.begin()
+        bash("cd .git/hooks; echo evil >>update.sample; cp update.sample update")(project)
+        await guard.end()
+        (line,) = guard.take_reports()
+        assert ".git/hooks/update: removed" in line
+
+    run(main())
+
+
 def test_a_file_too_large_to_be_kept_is_told(project: Path) -> None:
     async def main() -> None:
         guard = guard_of(project)

@@ -85,6 +85,7 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
     fixed, secret = git_steering(os.path.join(folder, ".git")), []
     if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):
         named = _named_in_configuration(found[:2], found[2])  # of a worktree, or of a folder above
+        named = [passed for path in named for passed in links_on_way(path)]
         fixed += [path for path in named if path.startswith(f"{folder}/") and os.path.lexists(path)]
         fixed += _linked([os.path.join(found[1], "hooks")], folder)
     for place, found_name in _named_near_root(folder):
@@ -117,8 +118,7 @@ def _linked(guarded: list[str], folder: str) -> list[str]:
     on the way there. Of a link in a guarded folder only where it is to a file: whole folders of sources are
     linked there too.
     """
-    above = {path: os.path.realpath(path) for path in {os.path.dirname(path) for path in guarded}}
-    links = [path for path in guarded if os.path.islink(path) or above[here := os.path.dirname(path)] != here]
+    links = [path for path in guarded if os.path.islink(path)]
     waiting, left = list(guarded), _MAX_ENTRIES
     for place in waiting:
         with suppress(OSError), os.scandir(place) as entries:
@@ -255,7 +255,7 @@ def _steering_of_nested(git: str, project: str) -> list[str]:
     """What steers git in a checkout within a project. Of a link what it leads to, in the project: a mount
     on a link would keep all of that from changes.
     """
-    real = os.path.realpath(git)
+    real = os.path.realpath(git) if os.path.islink(git) else git
     nested = os.path.dirname(git) != project and (real == git or real.startswith(f"{project}/"))
     return git_steering(real) if nested else []
 
@@ -269,13 +269,13 @@ def git_steering(git: str) -> list[str]:
     if not os.path.isdir(git):
         return [git] if os.path.lexists(git) else []
     places, found = [git], []
-    for top in (os.path.join(git, "modules"), os.path.join(git, "worktrees")):
+    for top in (f"{git}/modules", f"{git}/worktrees"):
         parts = list(islice(_parts_below(top), _MAX_GIT_FOLDERS + 1))
         if len(parts) > _MAX_GIT_FOLDERS:
             found.append(top)  # none is left out: all are guarded as a whole
         else:
             places += [part for part in parts if os.path.lexists(os.path.join(part, "HEAD"))]
-    found += [os.path.join(place, name) for place in places for name in _GIT_STEERING]
+    found += [f"{place}/{name}" for place in places for name in _GIT_STEERING]
     project, known = os.path.dirname(git), _checkouts(git)
     named = _named_in_configuration([git], project)
     for part in places[1:]:
@@ -283,6 +283,7 @@ def git_steering(git: str) -> list[str]:
             known.add(leading)
             own = part.startswith(f"{git}/modules/")
             named += _named_in_configuration([part] if own else [part, git], os.path.dirname(leading))
+    named = [passed for path in named for passed in links_on_way(path)]
     found += (path for path in named if path.startswith(f"{project}/"))
     files = filter(os.path.isfile, sorted(known.copy()))
     found += (path for path in files if os.path.realpath(path) == path)
@@ -319,17 +320,17 @@ def _parts_below(top: str) -> Iterator[str]:
 
 def _named_in_configuration(gits: Iterable[str], checkout: str) -> list[str]:
     """Folders of hooks of a checkout that configurations in git folders name, or those that they include; and
-    all these configurations.
+    these.
     """
-    files = [os.path.join(git, name) for git in gits for name in ("config", "config.worktree")]
-    hooks: list[str] = []
+    files = [f"{git}/{name}" for git in gits for name in ("config", "config.worktree")]
+    hooks, own = list[str](), len(files)
     for file in files:
         text = beginning(file)
         hooks += (_named_path(name, checkout) for name in _HOOKS_PATH.findall(text))
         included = (_named_path(name, os.path.dirname(file)) for name in _INCLUDED_PATH.findall(text))
         new = (path for path in dict.fromkeys(included) if path not in files)
         files += islice(new, max(0, _MAX_CONFIGURATIONS - len(files)))
-    return [*hooks, *files]
+    return [*hooks, *files[own:]]
 
 
 def _named_path(name: bytes, beside: str) -> str:

@@ -12,10 +12,10 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, groupby
 from typing import Literal
 
 from tools.files.safe_open import FOLDER_FLAGS, closing, safe_open
@@ -58,8 +58,8 @@ class GuardedState:
     root  the project's path
     """
 
-    entries: Mapping[str, EntryState] = field(default_factory=dict)
-    ways: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    entries: dict[str, EntryState] = field(default_factory=dict)
+    ways: dict[str, tuple[int, int]] = field(default_factory=dict)
     root: str = ""
 
 
@@ -80,20 +80,45 @@ def guarded_state(
     elsewhere: the folder is no project, but one that may be written too
     """
     guarded = guarded_elsewhere(folder) if elsewhere else guarded_in_project(folder)
+    layer = sorted(path.removeprefix(f"{folder}/") for path in {*chain(*guarded)})
+    state = GuardedState({}, {}, folder)
     known = before.entries if before is not None else {}
-    entries: dict[str, EntryState] = {}
-    ways: dict[str, tuple[int, int]] = {}
-    room = _MAX_STATE_BYTES
     with closing(os.open(folder, FOLDER_FLAGS)) as root:
-        for path in _guarded_entries(folder, root, {*chain(*guarded)}):
-            with suppress(OSError):
-                entry = _entry(root, path, known.get(path), room)
-                room -= len(entry.data or b"")
-                entries[path] = entry
-                for way in _ways_to(path, ways):
-                    state = os.stat(way, dir_fd=root, follow_symlinks=False)
-                    ways[way] = (state.st_dev, state.st_ino)
-    return GuardedState(entries, ways, folder)
+        for _ in range(_MAX_GUARDED_DEPTH):
+            left = _MAX_GUARDED_ENTRIES - len(state.entries)
+            layer = list(_look_at_layer(state, root, layer[: max(0, left)], known))
+    return state
+
+
+def _look_at_layer(
+    state: GuardedState, root: int, paths: Iterable[str], known: Mapping[str, EntryState]
+) -> Iterator[str]:
+    """Have the state hold the entries at these paths from the root, and give what is in those of them that
+    are folders. None of the folders on the way may be a link.
+    """
+    room = _MAX_STATE_BYTES - sum(len(entry.data or b"") for entry in state.entries.values())
+    for way, inside in groupby(paths, os.path.dirname):
+        with suppress(OSError), closing(safe_open(way or ".", FOLDER_FLAGS, base=root)) as above:
+            for path in inside:
+                with suppress(OSError):
+                    name = os.path.basename(path)
+                    entry = state.entries[path] = _entry(above, name, known.get(path), room)
+                    room -= len(entry.data or b"")
+                    if entry.kind == "folder":
+                        yield from (f"{path}/{each}" for each in _names_in(above, name))
+            for passed in _ways_to(way, state.ways):
+                found = os.stat(passed, dir_fd=root, follow_symlinks=False)
+                state.ways[passed] = (found.st_dev, found.st_ino)
+
+
+def _names_in(above: int, name: str) -> list[str]:
+    """What is in a folder of an open one, sorted; of hooks without the samples, which git does not run.
+
+    Raises OSError.
+    """
+    with closing(os.open(name, LISTED_FOLDER, dir_fd=above)) as here:
+        names = sorted(os.listdir(here))  # noqa: PTH208 - a descriptor
+    return [each for each in names if not each.endswith(".sample")] if name == "hooks" else names
 
 
 def changes_since(before: GuardedState, now: GuardedState) -> list[GuardedChange]:
@@ -140,46 +165,28 @@ def _made_with_worktrees(before: GuardedState, now: GuardedState) -> set[str]:
     return made
 
 
-def _guarded_entries(folder: str, root: int, guarded: Collection[str]) -> Iterator[str]:
-    """The paths of all guarded entries, from the project's root; of guarded folders, what is in them too."""
-    layer = sorted(os.path.relpath(path, folder) for path in guarded)
-    left = _MAX_GUARDED_ENTRIES
-    for _ in range(_MAX_GUARDED_DEPTH):
-        inner: list[str] = []
-        for path in layer[:left]:
-            yield path
-            with suppress(OSError), closing(safe_open(path, LISTED_FOLDER, base=root)) as here:
-                inner += [f"{path}/{name}" for name in sorted(os.listdir(here))]  # noqa: PTH208
-        left -= len(layer)
-        layer = inner
-        if not layer or left <= 0:
-            return
+def _ways_to(way: str, known: Mapping[str, object]) -> Iterator[str]:
+    while way and way not in known:
+        yield way
+        way = os.path.dirname(way)
 
 
-def _ways_to(path: str, known: Mapping[str, object]) -> Iterator[str]:
-    while path := os.path.dirname(path):
-        if path not in known:
-            yield path
-
-
-def _entry(root: int, path: str, known: EntryState | None, room: int) -> EntryState:
-    """The entry at a path from the root, none of whose folders may be a link. Raises OSError."""
-    name = os.path.basename(path)
-    with closing(safe_open(os.path.dirname(path) or ".", FOLDER_FLAGS, base=root)) as above:
-        state = os.stat(name, dir_fd=above, follow_symlinks=False)
-        if known is not None and known.settled and known.stamp == _stamp(state):
-            return known
-        settled = time.time_ns() - state.st_ctime_ns > _CLOCK_STEP_NS
-        kind, data = _kind_of(state.st_mode), None
-        if kind == "link":
-            data = os.fsencode(os.readlink(name, dir_fd=above))
-        elif kind == "file" and state.st_size <= min(_MAX_KEPT_BYTES, room):
-            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-            with closing(os.open(name, flags, dir_fd=above)) as descriptor:
-                state = os.fstat(descriptor)
-                data = os.read(descriptor, _MAX_KEPT_BYTES + 1)
-                if not stat.S_ISREG(state.st_mode) or len(data) != state.st_size:
-                    raise OSError(errno.EAGAIN, "it changes while it is read")
+def _entry(above: int, name: str, known: EntryState | None, room: int) -> EntryState:
+    """The entry of an open folder. Raises OSError."""
+    state = os.stat(name, dir_fd=above, follow_symlinks=False)
+    if known is not None and known.settled and known.stamp == _stamp(state):
+        return known
+    settled = time.time_ns() - state.st_ctime_ns > _CLOCK_STEP_NS
+    kind, data = _kind_of(state.st_mode), None
+    if kind == "link":
+        data = os.fsencode(os.readlink(name, dir_fd=above))
+    elif kind == "file" and state.st_size <= min(_MAX_KEPT_BYTES, room):
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        with closing(os.open(name, flags, dir_fd=above)) as descriptor:
+            state = os.fstat(descriptor)
+            data = os.read(descriptor, _MAX_KEPT_BYTES + 1)
+            if not stat.S_ISREG(state.st_mode) or len(data) != state.st_size:
+                raise OSError(errno.EAGAIN, "it changes while it is read")
     owner = (state.st_uid, state.st_gid)
     return EntryState(kind, stat.S_IMODE(state.st_mode), owner, _stamp(state), data, settled)
 
