@@ -67,6 +67,11 @@ def with_errors_told(action: Callable[[], int]) -> int:
         masks = SecretMasks(secret_values(os.environ))  # an error may quote a variable or an address
         sys.stderr.write(f"makeroom: {escaped(masks.all(str(error)))}\n")
         return error.code if isinstance(error, AgentError) else UsageError.code
+    except ImportError as error:  # of what is loaded when it is first used
+        sys.stderr.write(
+            f"makeroom: {escaped(str(error))}: it was replaced just now, or is not installed whole\n"
+        )
+        return 1
     except KeyboardInterrupt:
         return 130
 

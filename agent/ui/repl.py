@@ -23,6 +23,7 @@ from prompt_toolkit.application import Application
 
 from agent import events
 from agent.app.setup import RunSetup
+from agent.errors import program_changed
 from agent.formatting import shorten
 from agent.ports import Factory
 
@@ -93,7 +94,7 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
         state.queue.add(QueuedInput(prompt, prompt, prompt))
     with loading_behind_keys(state.terminal):
         if state.goes_on:  # then there is something to draw at once
-            await _load_drawing()
+            await _load_drawing(state)
         await asyncio.to_thread(import_module, f"{__package__}.transcript_view")
         driver = state.driver = await make_driver(partial(_emit, state), state.approval, state.picker)
         for _ in range(state.early_modes):
@@ -113,7 +114,7 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
             await driver.ready()  # what it raises ends the session, whatever is typed meanwhile
             state.tell_title()
             state.terminal.invalidate()  # the status is known now
-            await _load_drawing()
+            await _load_drawing(state)
         except BaseException:
             await _end(working)
             raise
@@ -173,10 +174,13 @@ def loading_behind_keys(terminal: Terminal) -> Iterator[None]:
         sys.setswitchinterval(usual)
 
 
-async def _load_drawing() -> None:
+async def _load_drawing(state: ReplState) -> None:
     """Import what draws answers, 120 ms with rich and pygments: not before the first paint."""
-    for module in ("markdown", "diff_drawing"):
-        await asyncio.to_thread(import_module, f"{__package__}.{module}")
+    try:
+        for module in ("markdown", "diff_drawing"):
+            await asyncio.to_thread(import_module, f"{__package__}.{module}")
+    except ImportError as error:
+        state.view.notice(program_changed(error), "error")
 
 
 def _offer_draft(state: ReplState) -> None:

@@ -90,11 +90,34 @@ def test_a_line_that_was_sent_before_the_first_paint_is_sent(tmp_path, typed, sh
         assert ("❯ one" in terminal.text) is ("one" in typed)
 
 
-def test_a_program_that_was_removed_while_it_runs_says_so_and_can_be_left(tmp_path):
-    installed, project = tmp_path / "installed", tmp_path / "project"
-    project.mkdir()
+@pytest.fixture
+def installed(tmp_path):
     for name in ("agent", "compact", "tools", "transcripts"):
-        shutil.copytree(ROOT / name, installed / name, ignore=shutil.ignore_patterns("__pycache__"))
+        copy = tmp_path / "installed" / name
+        shutil.copytree(ROOT / name, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "project").mkdir()
+    return tmp_path / "installed"
+
+
+def test_a_program_that_is_removed_while_it_starts_says_so_in_a_line(tmp_path, installed):
+    project, told = (
+        tmp_path / "project",
+        "makeroom changed on disk since it started (No module named 'agent.ui.",
+    )
+    (installed / "agent/ui/markdown.py").unlink()
+    with PtyTerminal(project, (100, 24), makeroom("--offline"), PYTHONPATH=str(installed)) as terminal:
+        terminal.sees(f"{told}markdown'): leave,", "asks first").type("/exit\r")
+        assert terminal.ends() == 0
+    (installed / "agent/ui/transcript_view.py").unlink()
+    with PtyTerminal(project, (100, 24), makeroom("--offline"), PYTHONPATH=str(installed)) as terminal:
+        assert terminal.ends() == 1
+        assert terminal.text.startswith(
+            "makeroom: No module named 'agent.ui.transcript_view': it was replaced"
+        )
+
+
+def test_a_program_that_was_removed_while_it_runs_says_so_and_can_be_left(tmp_path, installed):
+    project = tmp_path / "project"
     with PtyTerminal(project, (100, 24), makeroom("--offline"), PYTHONPATH=str(installed)) as terminal:
         terminal.sees("❯", "asks first")
         shutil.rmtree(installed / "agent/commands")
