@@ -159,6 +159,18 @@ def test_git_is_steered_from_submodules_worktrees_and_what_its_configuration_nam
     assert not any("hostname" in path for path in fixed)
 
 
+def test_a_project_whose_git_folder_is_a_link_is_guarded_as_others(project: Path) -> None:
+    git(project, "init", "-q", "--separate-git-dir", str(project.parent / "store"))
+    (project / ".git").unlink()
+    (project / ".git").symlink_to("../store")
+    git(project, "config", "core.hooksPath", ".hooks")
+    assert found(project, ".hooks/pre-commit")[0] == {".git", ".hooks"}
+    (project.parent / "store").rename(project / "store")
+    (project / ".git").unlink()
+    (project / ".git").symlink_to("store")
+    assert found(project)[0] == {".git", ".hooks", "store/hooks", "store/config"}
+
+
 def test_what_includes_and_configurations_of_worktrees_name_is_guarded(repository: Path) -> None:
     git(repository, "config", "include.path", "../team/a.config")
     git(repository, "config", "extensions.worktreeConfig", "true")
@@ -238,7 +250,7 @@ def test_repositories_within_a_project_are_guarded_as_its_own(project: Path) -> 
     (project / "linked").mkdir()
     (project / "linked/.git").symlink_to("../bare")
     steering = {f"{name}/.git/{each}" for name in ("api", "team/web") for each in ("hooks", "config")}
-    assert {*steering, "bare/hooks", "bare/config"} == found(project)[0]
+    assert {*steering, "bare/hooks", "bare/config", "linked/.git"} == found(project)[0]
     assert {str(project / path) for path in steering} <= set(guarded_elsewhere(str(project))[0])
 
 

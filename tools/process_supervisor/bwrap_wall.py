@@ -21,6 +21,7 @@ from .walled_mounts import (
     MAX_SHARED_BYTES,
     MAX_TEMPORARY_BYTES,
     inside,
+    kept_places,
     shown_places,
     usual_variables,
     ways_to,
@@ -110,7 +111,7 @@ def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
     for way in _real_in(writable, ways_to(read_only, writable)):
         bind = project if inside(way, profile["folder"]) else "--bind"
         arguments += [bind, way, way]  # a mount cannot be moved away with what is protected in it
-    for path in _real_in(writable, read_only):  # elsewhere it is read-only as it is
+    for path in filter(os.path.exists, kept_places(profile)):  # elsewhere it is read-only as it is
         arguments += ["--ro-bind", path, path]
     arguments += _masks([path for path in hidden if path not in around], "0000", secret)
     arguments += _masks([path for path in profile["records"] if os.path.isdir(path)], "0555", secret)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from .cache_layers import private_caches
@@ -130,14 +130,12 @@ def _mount_masks(profile: dict[str, Any], hidden: list[str]) -> None:
     places = [profile["folder"], *profile["writable"]]
     for path in ways_to(read_only, places):
         mount(path, path, None, BIND | RECURSIVE)
-    for path in read_only:
-        real = os.path.realpath(path)
-        if any(inside(real, place) for place in places):  # else it is read-only as it is
-            with _where_it_is():
-                _protect(path)
-        if os.path.islink(path) and any(inside(path, place) for place in places):
-            with _where_it_is():
-                attach_mount(clone_mount(path, follow=False), path)  # so that nothing takes its place
+    for path in kept_places(profile):
+        with _where_it_is():
+            _protect(path)
+    for path in filter(os.path.islink, read_only):
+        with suppress(OSError):  # else it is told when something took its place
+            attach_mount(clone_mount(path, follow=False), path)
     for path in hidden:
         with _where_it_is():
             mount("secret" if os.path.isdir(path) else "secret-file", path, None, BIND)
@@ -156,6 +154,13 @@ def ways_to(paths: list[str], places: list[str]) -> list[str]:
             if any(inside(path, place) for place in places):
                 ways.add(path)
     return sorted(ways)
+
+
+def kept_places(profile: dict[str, Any]) -> list[str]:
+    """What may not be changed in what is writable, but for links: what one leads to is named itself."""
+    places = [profile["folder"], *profile["writable"]]
+    found = (path for path in _existing(profile["read_only"]) if not os.path.islink(path))
+    return [path for path in found if any(inside(path, place) for place in places)]
 
 
 def _protect(path: str) -> None:

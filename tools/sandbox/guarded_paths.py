@@ -85,13 +85,12 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
     fixed, secret = git_steering(os.path.join(folder, ".git")), []
     if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):
         named = _named_in_configuration(found[:2], found[2])  # of a worktree, or of a folder above
-        named = [passed for path in named for passed in links_on_way(path)]
-        fixed += [path for path in named if path.startswith(f"{folder}/") and os.path.lexists(path)]
-        fixed += _linked([os.path.join(found[1], "hooks")], folder)
+        fixed += [each for path in named for each in links_on_way(path) if os.path.lexists(each)]
+        fixed += linked_in([os.path.join(found[1], "hooks")], folder)
     for place, found_name in _named_near_root(folder):
         name, path = plain_name(found_name), os.path.join(place, found_name)
         if name == ".git":
-            fixed += _steering_of_nested(path, folder)
+            fixed += git_steering(path) if place != folder else []
         elif (
             name in _SECRET
             or ENV_FILE.fullmatch(name)
@@ -101,7 +100,8 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
             secret.append(path)
         elif name in _FIXED or (place.endswith("/.config") and name in GUARDED_CONFIG_FOLDERS):
             fixed.append(path)
-    return [*fixed, *_linked(fixed, folder)], secret
+    fixed = [path for path in fixed if path.startswith(f"{folder}/")]
+    return [*fixed, *linked_in(fixed, folder)], secret
 
 
 def guarded_elsewhere(place: str) -> tuple[list[str], list[str]]:
@@ -110,15 +110,15 @@ def guarded_elsewhere(place: str) -> tuple[list[str], list[str]]:
     git = next((path for path in reversed(above) if _is_git_folder(path)), None)
     steering = [path for path in git_steering(git) if path.startswith(f"{place}/")] if git else []
     fixed, secret = ([], []) if ".git" in place.split("/") else guarded_in_project(place)
-    return [*fixed, *steering, *_linked(steering, place)], secret
+    return [*fixed, *steering, *linked_in(steering, place)], secret
 
 
-def _linked(guarded: list[str], folder: str) -> list[str]:
+def linked_in(guarded: list[str], folder: str) -> list[str]:
     """What the links among guarded paths, and those in guarded folders, lead to in the folder, and the links
     on the way there. Of a link in a guarded folder only where it is to a file: whole folders of sources are
-    linked there too.
+    linked there too. Of a git folder that a link leads to only parts are guarded.
     """
-    links = [path for path in guarded if os.path.islink(path)]
+    links = [path for path in guarded if os.path.islink(path) and not path.endswith("/.git")]
     waiting, left = list(guarded), _MAX_ENTRIES
     for place in waiting:
         with suppress(OSError), os.scandir(place) as entries:
@@ -251,21 +251,15 @@ def _listing(folder: str, known: _Listing | None) -> _Listing:
     return _Listing(stamp if settled else (), tuple(sorted(named)), tuple(sorted(folders)))
 
 
-def _steering_of_nested(git: str, project: str) -> list[str]:
-    """What steers git in a checkout within a project. Of a link what it leads to, in the project: a mount
-    on a link would keep all of that from changes.
-    """
-    real = os.path.realpath(git) if os.path.islink(git) else git
-    nested = os.path.dirname(git) != project and (real == git or real.startswith(f"{project}/"))
-    return git_steering(real) if nested else []
-
-
-def git_steering(git: str) -> list[str]:
+def git_steering(git: str, checkout: str = "") -> list[str]:
     """What steers git in a repository's folder, in those of its submodules and worktrees, and what leads
     checkouts below it to them, however deep they are.
 
-    A `.git` that is a file steers it by the folder that it names.
+    A `.git` that is a file steers it by the folder that it names, one that is a link by where it leads: it is
+    of the checkout that it lies in, as others are of the folder above them.
     """
+    if os.path.islink(git):
+        return [git, *git_steering(os.path.realpath(git), os.path.dirname(git))]
     if not os.path.isdir(git):
         return [git] if os.path.lexists(git) else []
     places, found = [git], []
@@ -276,7 +270,7 @@ def git_steering(git: str) -> list[str]:
         else:
             places += [part for part in parts if os.path.lexists(os.path.join(part, "HEAD"))]
     found += [f"{place}/{name}" for place in places for name in _GIT_STEERING]
-    project, known = os.path.dirname(git), _checkouts(git)
+    project, known = checkout or os.path.dirname(git), _checkouts(git)
     named = _named_in_configuration([git], project)
     for part in places[1:]:
         if (leading := _leading_to(part)).startswith(f"{project}/"):

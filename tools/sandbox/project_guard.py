@@ -196,16 +196,25 @@ def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:
     """A line for each new place that was not told yet, and for what stands in place of what the wall could
     not keep: a link, or what was in a folder that was moved away. Blocks.
     """
-    now = place.state(before)
-    moved = [f"{way}/" for way, identity in before.ways.items() if now.ways.get(way, identity) != identity]
-    links = {path for path, entry in before.entries.items() if entry.kind == "link"}
-    new = (
-        place.before_paths + change.path
-        for change in changes_since(before, now)
-        if change.what == "new"
-        or (change.what == "changed" and (change.path in links or change.path.startswith(tuple(moved))))
-    )
+    now, replaced = place.state(before), set(_replaced_ways(place, before))
+    below = tuple(f"{way}/" for way in replaced)
+    found = {way for way in replaced if (place.path / way).is_symlink()}
+    for change in changes_since(before, now):
+        path, old = change.path, before.entries.get(change.path)
+        lost = path.startswith(below) or (old is not None and old.kind == "link")
+        if change.what == "new" or (change.what == "changed" and lost):
+            found.add(path)
+    new = (place.before_paths + path for path in sorted(found))
     return _shortened(_tell_new(new, told))
+
+
+def _replaced_ways(place: _Place, before: GuardedState) -> Iterator[str]:
+    """The folders on the way to guarded files in whose place something else stands now."""
+    for way, identity in before.ways.items():
+        with suppress(OSError):
+            state = (place.path / way).lstat()
+            if (state.st_dev, state.st_ino) != identity:
+                yield way
 
 
 def _tell_new(paths: Iterable[str], told: set[str]) -> list[str]:

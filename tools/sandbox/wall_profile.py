@@ -13,7 +13,7 @@ from pathlib import Path
 
 from transcripts.record_files import RECORD_FOLDERS
 
-from .guarded_paths import git_folders, guarded_elsewhere, guarded_in_project, secrets_of_home
+from .guarded_paths import git_folders, guarded_elsewhere, guarded_in_project, linked_in, secrets_of_home
 from .wall import WallProfile
 
 _SYSTEM_SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers.d")
@@ -54,9 +54,10 @@ def wall_profile(
     made anew where that may have changed.
     """
     fixed, secret = guarded_in_project(str(folder))
-    for guarded in (guarded_elsewhere(str(place)) for place in written if place.is_dir()):
-        fixed += _not_named(guarded[0], written)
-        secret += _not_named(guarded[1], written)
+    for place in map(str, filter(Path.is_dir, written)):
+        others = guarded_elsewhere(place)
+        fixed += _not_named([*others[0], *linked_in(fixed, place)], written)
+        secret += _not_named(others[1], written)
     own = _own_folders(home, environ)
     hidden: list[str | Path] = [*secret, *secrets_of_home(str(home)), *_SYSTEM_SECRETS, *own]
     hidden += [*_services(), *_other_homes(home, environ), *_sockets(folder)]
