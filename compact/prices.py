@@ -138,8 +138,3 @@ class RewriteBill:
     def cold(self, prices: Prices) -> float:
         """Dollars of writing the whole prompt, once the cache has expired."""
         return prices.dollars((self.kept + self.rewritten) * prices.write)
-
-
-def pays(bill: RewriteBill, prices: Prices, calls: float) -> bool:
-    """Whether the change pays for itself within `calls` calls."""
-    return bill.freed > 0 and bill.freed * prices.read * calls >= bill.extra(prices)
