@@ -138,7 +138,8 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
     for name, times in whole_name_counts(text[:MAX_SEARCHED_RESULT_CHARS]).items():
         named[name] = named.get(name, 0.0) + SEEN_WEIGHT * (1 + log(times))
     account.uses.append(("names", at, named))
-    files = result.about.get(CHANGED_KEY, {}) if result is not None and kind != "writes" else {}
+    changed = result.about.get(CHANGED_KEY) if result is not None and kind != "writes" else None
+    files = changed if isinstance(changed, dict) else {}  # what a record holds is of any shape
     for path, how in files.items():
         weight = min(1.0, FULLY_WEIGHED_FILES / len(files))
         account.uses.append(("gone" if how == GONE else "changed", at, {path: weight}))
@@ -147,8 +148,9 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
         ended = f" -> {code}" if code is not None else " -> error" * failed
         account.commands.append(f"{' '.join(command.split())[:MAX_LISTED_COMMAND_CHARS]}{ended}")
     if failed and not (result is not None and result.said):  # what a person said stands among their words
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        account.errors.append(f"{use.name} {path}: {lines[-1] if lines else ''}"[:MAX_ERROR_CHARS])
+        lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+        told = lines[-1 if kind == "runs" else 0]  # a command's error ends its output, ours is said first
+        account.errors.append(f"{use.name} {path}: {told}"[:MAX_ERROR_CHARS])
 
 
 def _weight(calls: int) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 from .messages import Block, Usage, empty_mapping
 
 SAID_KEY = "said"  # of what a tool tells of a result, see `Result.said`
-CHANGED_KEY = "files"  # of the same, what a command changed: path in the project -> "changed", "new" or GONE
+CHANGED_KEY = "changed"  # of the same, what a command changed: path in the project -> "changed", "new", GONE
 GONE = "gone"
 
 

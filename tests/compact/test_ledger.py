@@ -34,7 +34,7 @@ def test_files_are_told_apart_by_what_the_tool_does():
 def test_what_failed_or_was_refused_changed_and_read_nothing_and_the_reason_is_no_error():
     world = started()
     world.call("edit", "File has not been read yet", error=True, file_path="a.py")
-    world.call("read", "no such file", error=True, file_path="b.py")
+    world.call("read", "no such file\nthe nearest:\n11\timport b", error=True, file_path="b.py")
     reply = world.reply(ToolUseBlock("t", "edit", {"file_path": "c.py"}))
     said = about_said(("", "No. Never edit c.py by hand. It is nice."))
     refused = world.result(reply, 0, "The user refused this call: No.", error=True, about=said)
@@ -50,7 +50,7 @@ def test_what_commands_changed_counts_and_what_they_removed_is_told_as_gone():
     def run(**files):
         reply = world.reply(ToolUseBlock(f"t{world.folded.last_seq}", "bash", {"command": "sh x"}))
         paths = {path.replace("_", "."): how for path, how in files.items()}
-        world.result(reply, 0, "", about={"exit": 0, "files": paths} if files else {"exit": 0})
+        world.result(reply, 0, "", about={"exit": 0, "changed": paths} if files else {"exit": 0})
 
     world.call("write", "ok", file_path="/p/made.py")
     world.call("write", "ok", file_path="/p/unmade.py")

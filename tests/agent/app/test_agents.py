@@ -149,7 +149,7 @@ def test_its_changes_are_taken_back_with_the_session_s_also_of_several_at_once(p
     prompts = [entry.seq for entry in run.session.folded.entries]
     assert all(prompts[0] < seq < prompts[-1] for seq in changes.values())
     results = [fact for fact in run.session.folded.facts if isinstance(fact, Result)]
-    assert set().union(*(result.about["files"] for result in results)) == changes.keys()
+    assert set().union(*(result.about["changed"] for result in results)) == changes.keys()
 
 
 def test_its_cost_is_the_session_s_at_once_and_after_a_resume(project: Path) -> None:

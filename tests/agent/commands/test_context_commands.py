@@ -13,6 +13,10 @@ from agent.session.environment_context import surroundings_told
 from compact.hazards import PUT_BACK_START
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
+from tests.strict_api.reply import Reply as Answer
+from tests.strict_api.reply import calls, says
+from tests.strict_api.scripted_model import ScriptedModel
+from tools import BUILTIN
 from transcripts.entries import Prompt
 from transcripts.facts import Compacted, Reply, Result
 from transcripts.messages import TextBlock
@@ -53,6 +57,39 @@ def test_after_an_undone_compaction_the_conversation_continues(tmp_path: Path) -
         await run.do("read src/part_3.py")
 
     run_controller(tmp_path, work)
+
+
+def test_what_every_tool_answers_can_be_compacted_again_and_again(tmp_path: Path) -> None:
+    """What a tool tells of a result is its own matter; a compaction takes no count for a table."""
+    files(tmp_path, 20)
+    page, names = str(tmp_path / "src" / "part_1.py"), [f"src/part_{number}.py" for number in range(20)]
+    question = {"question": "Go on?", "options": [{"label": "yes"}, {"label": "no"}]}
+    used = [
+        *(calls("read", file_path=name) for name in names),
+        calls("write", file_path="new.py", content="x = 1\n"),
+        calls("edit", file_path=page, old_string="nowhere", new_string="x"),
+        *(calls("grep", pattern="value 7", output_mode=mode) for mode in ("content", "count")),
+        *(calls(name, pattern="*_1*") for name in ("grep", "glob")),
+        calls("bash", command="echo more >> new.py; echo x > other; false"),
+        calls("bash", command="true", run_in_background=True),
+        calls("monitor", command="echo one; sleep 60"),
+        calls("todo", todos=[{"content": "go on", "status": "pending"}]),
+        calls("recall", query="value"),
+        calls("task", description="Look around", prompt="hello", agent="general"),
+        calls("ask_user", questions=[question]),
+        calls("exit_plan", plan="1. Go on"),
+        calls("compact"),
+        calls("nothing_like_it"),
+    ]
+    assert {each["name"] for each in used} >= {*BUILTIN}
+    respond = ScriptedModel([Answer(used[:20]), Answer(used[20:])], then=lambda _: Answer([says("done")]))
+
+    async def work(run: ControllerRun) -> None:
+        for line in ("work", "/compact", "and on", "/compact", "and on"):
+            await run.do(line)
+        assert any(made.layer == "summary" for made in run.controller.in_use[0].folded.compactions)
+
+    run_controller(tmp_path, work, respond=respond, permission_mode="bypassPermissions")
 
 
 def test_complaint_11_a_manual_compaction_starts_no_turn(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: Walled
     assert "one" in shell.texts and "[files: changed old; new d/b c new; gone away]" in shell.texts
     assert shell.notes[0].endswith("changed old, new d/b c new, gone away")
     (first, *_) = (fact for fact in shell.world.record.facts if isinstance(fact, Result))
-    assert first.about["files"] == {"old": "changed", "new": "new", "d/b c": "new", "away": "gone"}
+    assert first.about["changed"] == {"old": "changed", "new": "new", "d/b c": "new", "away": "gone"}
     assert (shell.folder / "new").read_text() == "a\n"
     assert shell.notes[1].endswith("new f1 f2 and 7 more files") and "f1" not in shell.texts
     assert (
