@@ -22,12 +22,12 @@ from agent.events import Emit, TurnFinished
 from agent.extensions.skills.output_styles import style_in_use
 from agent.permissions.rule_syntax import Rule
 from agent.ports import Approver, Deny, PermissionQuestion
-from tools.files.text_encoding import decode_text, mark_stray_bytes, pluralize
 from transcripts.entries import Exchange
 from transcripts.messages import Block
 from transcripts.record_errors import StoreError
 
 from .output_formats import RunOutput
+from .terminal_charset import stdin_text
 
 log = logging.getLogger(__name__)
 MAX_STDIN_BYTES = 10 * 1024 * 1024  # a prompt beyond that is a mistake
@@ -203,20 +203,7 @@ def _piped(has_prompt: bool) -> str:
     if len(data) > MAX_STDIN_BYTES:
         limit = f"{MAX_STDIN_BYTES // 1048576} MB"
         raise UsageError(f"standard input is over {limit}; put it in a file and name the file")
-    text, doubt = _text_of(data)
+    text, doubt, _ = stdin_text(data)
     if doubt:
         sys.stderr.write(f"warning: {doubt}\n")
     return text
-
-
-def _text_of(data: bytes) -> tuple[str, str]:
-    """What standard input says, in the encoding that a file of these bytes is read in; what is to be told."""
-    decoded = decode_text(data)
-    if decoded is None:
-        text = data.decode("utf-8", "replace")
-        lost = "" if text.encode() == data else "bytes of standard input, which is no text, are lost"
-        return text, lost
-    text, form = decoded
-    if form.strays:
-        return mark_stray_bytes(text), f"not UTF-8 in standard input: {pluralize(form.strays, 'byte')}"
-    return text, f"standard input is read as {form.codec}{', a guess' * form.guessed}" if form.told else ""

@@ -30,6 +30,7 @@ from .render import (
     retrying_message,
 )
 from .terminal import exit_on_signals, signal_handlers
+from .terminal_charset import stdin_lines
 from .terminal_text import RenderContext, Theme, at_terminal, escape_prose, one_line, title_line
 
 LINE_PROMPT = "> "
@@ -53,13 +54,9 @@ class LineReader:
         """Reads a stream of its own: the lock of sys.stdin would still be held when the interpreter ends."""
         schedule, put = self._loop.call_soon_threadsafe, self._queue.put_nowait
         with suppress(RuntimeError):  # the loop is closed: the session is over
-            with suppress(OSError):  # the terminal is gone
-                descriptor = sys.stdin.fileno()
-                with open(
-                    descriptor, encoding="utf-8", errors="replace", newline="\n", closefd=False
-                ) as stdin:
-                    for line in stdin:
-                        schedule(put, line.rstrip("\r\n"))
+            with suppress(OSError), open(sys.stdin.fileno(), "rb", closefd=False) as stdin:
+                for line in stdin_lines(stdin):  # until the end, or until the terminal is gone
+                    schedule(put, line.rstrip("\r\n"))
             schedule(put, None)
 
 

@@ -1,11 +1,19 @@
-"""Encode what a terminal is sent: UTF-8, or the charset of a locale that has another, with symbols it has."""
+"""Encode what a terminal is sent, in UTF-8 or the charset of a locale that has another, with symbols it has.
+
+Standard input is decoded as a file of its bytes is.
+"""
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
+import os
+import sys
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from io import BufferedReader, TextIOWrapper
 from unicodedata import normalize
+
+from tools.files.text_encoding import decode_text, mark_stray_bytes, pluralize
 
 from .terminal_text import cell_width
 
@@ -52,3 +60,41 @@ def _encoded(char: str, charset: str) -> bytes:
             if shown and len(shown) == width:
                 return shown
         return b"?" * width
+
+
+def stdin_text(data: bytes, told: str = "") -> tuple[str, str, str]:
+    """What standard input says, in the encoding that a file of these bytes is read in; what is to be told.
+
+    Third the encoding for what follows, where these bytes leave no doubt of one that is not UTF-8; else
+    `told`, which is that of what came before.
+    """
+    decoded = decode_text(data, told)
+    if decoded is None:
+        text = data.decode("utf-8", "replace")
+        lost = "" if text.encode() == data else "bytes of standard input, which is no text, are lost"
+        return text, lost, told
+    text, form = decoded
+    if form.strays:
+        return mark_stray_bytes(text), f"not UTF-8 in standard input: {pluralize(form.strays, 'byte')}", told
+    doubt = f"standard input is read as {form.codec}{', a guess' * form.guessed}" if form.told else ""
+    return text, doubt, told if form.guessed else form.told or told
+
+
+def stdin_lines(stdin: BufferedReader) -> Iterator[str]:
+    """The lines of standard input with their ends, each as soon as it is there; tells once how they are read.
+
+    What is typed at a terminal has the charset of its locale, where the bytes allow it.
+    """
+    typed, charset = stdin.isatty(), locale_charset(os.environ)
+    if not typed and stdin.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        yield from TextIOWrapper(stdin, "utf-16", "replace", newline="\n")
+        return
+    told = charset if typed and charset not in ("utf-8", "ascii") else ""
+    doubts = {""}
+    for line in stdin:
+        text, doubt, told = stdin_text(line, told)
+        about = doubt.partition(",")[0]
+        if not (typed or line.isascii() or about in doubts):
+            doubts.add(about)
+            sys.stderr.write(f"warning: {doubt}\n")
+        yield text

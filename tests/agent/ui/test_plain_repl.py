@@ -46,6 +46,25 @@ def test_line_mode_reads_a_pipe_to_its_end(tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("codec", "told"),
+    [("cp1252", "warning: standard input is read as cp1252, a guess\n"), ("utf-16", ""), ("utf-8-sig", "")],
+)
+def test_line_mode_reads_a_pipe_in_its_encoding_and_tells_it_once(tmp_path, codec, told):
+    lines = "say na\u00efve caf\u00e9\nplain\nsay d\u00e9j\u00e0 vu\n"
+    piped = {"input": lines.encode(codec), "capture_output": True, "timeout": 60, "check": True}
+    done = subprocess.run(scripted(tmp_path), **piped)
+    said = done.stdout.decode()
+    assert "na\u00efve caf\u00e9" in said
+    assert "d\u00e9j\u00e0 vu" in said
+    assert done.stderr.decode() == told
+
+
+def test_line_mode_takes_what_is_typed_in_the_charset_of_the_locale(tmp_path):
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path, "--plain"), LC_ALL="cs_CZ.ISO-8859-2") as terminal:
+        terminal.sees(">").type(b"say \xb9\n").logged("prompt 'say \u0161'")
+
+
 def test_line_by_line_a_number_chooses(tmp_path):
     with PtyTerminal(tmp_path, argv=scripted(tmp_path, "--plain")) as terminal:
         terminal.sees(">").type("pick fruits\r").sees("Which fruit?", "  2  no. 1  banana", "Which? (")
