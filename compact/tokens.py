@@ -206,7 +206,8 @@ class Calibration:
         return max(0, round(self.offset + self.slope * raw))
 
 
-def calibrate(measures: Sequence[tuple[int, int]]) -> Calibration:
+@lru_cache(8)  # asked several times for each request, and all pairs of measures are compared
+def calibrate(measures: tuple[tuple[int, int], ...]) -> Calibration:
     """The line through (our count, the usage's prompt tokens), robust against outliers (Theil-Sen)."""
     points = sorted((raw, actual) for raw, actual in measures if raw > 0 and actual > 0)
     if not points:

@@ -152,7 +152,7 @@ class Sizes:
     as_counted  the conversation before such edits, where they are only tried
     """
 
-    pairs: list[tuple[int, int]] = field(default_factory=list)
+    pairs: tuple[tuple[int, int], ...] = ()
     requests: list[RequestSize] = field(default_factory=list)
     edited: bool = False
     as_counted: Folded | None = None
@@ -164,7 +164,7 @@ class Sizes:
         """
         if not (isinstance(ours, int) and isinstance(actual, int)):
             return
-        self.pairs = [*self.pairs[1 - MAX_MEASUREMENTS :], (ours, actual)]
+        self.pairs = (*self.pairs[1 - MAX_MEASUREMENTS :], (ours, actual))
         if ours <= 0 or actual <= 0:
             return
         model, last = folded.opened.model if folded.opened else "", None

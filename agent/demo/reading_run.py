@@ -108,9 +108,10 @@ def find_progress(run: ReadingRun, past: Sequence[Step]) -> ReadingProgress:
         found.paths |= {number: path for number, path in enumerate(paths, int(start)) if run.owns(path)}
     for call in calls:
         start = re.search(r"'(\d+),\d+p;\$='$", call.command)
+        if start is None or call.failed or call.command != run.page(int(start[1])):
+            continue
         lines = [line.strip() for line in call.text.split("\n")]
-        owned = [line for line in lines if run.owns(line)]
-        if start and owned and not call.failed and call.command == run.page(int(start[1])):
+        if owned := [line for line in lines if run.owns(line)]:
             found.paths |= dict(enumerate(owned, int(start[1])))
             found.total = int(next((line for line in reversed(lines) if line.isdigit()), found.total))
     if not found.noted:  # everything up to the greatest path that is named or was read is done

@@ -149,11 +149,12 @@ REQUESTS = (
 
 def prose(seed: int, characters: int) -> str:
     """What people write around what they ask for: mostly description, one sentence in eight a request."""
-    rng, made = random.Random(seed), list[str]()
-    while sum(map(len, made)) < characters:
+    rng, made, long = random.Random(seed), list[str](), 0
+    while long < characters:
         obj = rng.choice(OBJECTS)
         plain = f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {obj} {rng.choice(ENDS)}."
         made.append(plain if rng.random() < 7 / 8 else rng.choice(REQUESTS).format(obj))
+        long += len(made[-1])
     return " ".join(made)
 
 

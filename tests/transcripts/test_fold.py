@@ -385,7 +385,7 @@ def test_requests_and_what_the_api_counted_are_measured_and_the_newest_64_kept()
     for seq in range(2, 200, 2):
         folded.apply(RequestSent(seq, 0.0, "turn", raw=seq))
         folded.apply(Reply(seq + 1, 0.0, (TextBlock("x"),), usage=Usage(input=seq + 5), asked=seq))
-    assert folded.sizes.pairs == [(seq, seq + 5) for seq in range(72, 200, 2)]
+    assert folded.sizes.pairs == tuple((seq, seq + 5) for seq in range(72, 200, 2))
     assert len(folded.sizes.pairs) == 64
 
 
@@ -397,8 +397,8 @@ def test_what_was_not_counted_by_the_api_is_no_measurement() -> None:
         Failed(3, 0.0, "request", "too long", {"raw": 100}),
         Failed(3, 0.0, "request", "too long", {"raw": 100, "actual": "many"}),
     ):
-        assert fold([HELLO, request, after]).sizes.pairs == []
-    assert fold([HELLO, request, Failed(3, 0.0, "x", "y", {"raw": 1, "actual": 2})]).sizes.pairs == [(1, 2)]
+        assert fold([HELLO, request, after]).sizes.pairs == ()
+    assert fold([HELLO, request, Failed(3, 0.0, "x", "y", {"raw": 1, "actual": 2})]).sizes.pairs == ((1, 2),)
 
 
 def test_a_fact_out_of_order_does_not_lower_the_last_seq() -> None:
