@@ -3,14 +3,13 @@
 import json
 import random
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, run_here
+from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, run_here, start_forked
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server, ServerOptions
@@ -25,14 +24,13 @@ FLAGS = ("--allowedTools", "bash", "--output-format", "json")
 
 
 def start(folder: Path, server: Server, *argv: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "agent", "-p", *FLAGS, *argv],
-        cwd=folder,
-        env=environment(folder, server),
+    return start_forked(
+        folder,
+        environment(folder, server),
+        *("-p", *FLAGS, *argv),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
     )
 
 

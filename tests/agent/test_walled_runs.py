@@ -14,7 +14,7 @@ from agent.app.setup import RunSetup
 from agent.cli.arguments import parse
 from agent.cli.launch import run
 from agent.errors import ConfigError
-from tests.agent.ui.headless_run import credentials, run_headless
+from tests.agent.ui.headless_run import credentials, run_here
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
@@ -29,19 +29,21 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path / "app"
 
 
-def done(folder: Path, *flags: str) -> tuple[int, dict[str, object], str]:
+def done(folder: Path, capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, object], str]:
     """(exit code, the result line, what the model was told) of a run that runs LINE."""
     model = ScriptedModel([Reply((calls("bash", command=LINE),)), "done"])
     with Server(model) as server:
-        ended = run_headless(folder, server, "go", "--output-format", "stream-json", *flags)
+        ended = run_here(folder, capfd, server, "go", "--output-format", "stream-json", *flags)
         assert list(server.refused) == []
     lines = [json.loads(line) for line in ended.stdout.splitlines()]
     told = [str(line["message"]["content"]) for line in lines if line["type"] == "user"]
     return ended.returncode, lines[-1], told[-1]
 
 
-def test_a_script_is_told_which_rule_would_let_the_line_out(repository: Path) -> None:
-    code, result, told = done(repository)
+def test_a_script_is_told_which_rule_would_let_the_line_out(
+    repository: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, result, told = done(repository, capfd)
     if "walled off" not in told:
         pytest.skip("there is no wall here")
     assert code == 0 and "nobody is there to ask" in told  # JSON has its own word for it

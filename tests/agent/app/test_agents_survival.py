@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from agent.session.session import Session
 from compact.tokens import load_counter
 from tests.agent.loop.world import Memory
-from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, run_here
+from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, run_here, start_forked
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.server import Server
@@ -39,10 +38,11 @@ def test_a_kill_leaves_whole_records_and_every_cost_that_was_paid(
     )
     with Server(model) as server:
         server.faults.add(Fault("stall", times=None, when=lambda body: len(body["messages"]) >= 5))
-        run = subprocess.Popen(
-            [sys.executable, "-m", "agent", "-p", "go"],
-            cwd=tmp_path,
-            env=environment(tmp_path, server, DISABLE_PROMPT_CACHING="1"),
+        run = start_forked(
+            tmp_path,
+            environment(tmp_path, server, DISABLE_PROMPT_CACHING="1"),
+            *("-p", "go"),
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -10,7 +10,6 @@ import random
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,7 +20,7 @@ from PIL import Image
 
 from agent.stream_protocol.client_channel import read_lines
 from tests.agent.model.chat_server import MODEL, ChatServer
-from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment
+from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, start_forked
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
@@ -33,14 +32,14 @@ class Process:
     """The program under a client of our own."""
 
     def __init__(self, folder: Path, server: Server | None, *flags: str, **environ: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "agent", *FLAGS, *flags],
-            cwd=folder,
-            env=environment(folder, server, **environ),
+        self._process = start_forked(
+            folder,
+            environment(folder, server, **environ),
+            *FLAGS,
+            *flags,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self.stdin, self._stdout = self._process.stdin, self._process.stdout

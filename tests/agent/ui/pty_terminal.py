@@ -12,19 +12,18 @@ import struct
 import sys
 import termios
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import pyte
 
 from agent.__main__ import main
-from agent.app import composition  # noqa: F401  forks need not import what a session takes
-from agent.ui import markdown  # noqa: F401  nor rich
+from agent.ui import markdown  # noqa: F401  forks need not import rich
 from tests.agent.ui import scripted_driver
+
+from .headless_run import run_forked
 
 ROOT = Path(__file__).resolve().parents[3]
 BEGIN_UPDATE, END_UPDATE = b"\x1b[?2026h", b"\x1b[?2026l"
@@ -83,7 +82,7 @@ class PtyTerminal:
             if argv is None:
                 argv = partial(scripted_driver.main, ["scripted_driver.py", str(folder)])
             if callable(argv):
-                _run_forked(argv, variables)
+                run_forked(argv, variables)
             os.execve(argv[0], list(argv), variables)
         self._resize_pty(*size)
         self.initial_modes = self.modes
@@ -236,23 +235,3 @@ class PtyTerminal:
 
     def _resize_pty(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-def _run_forked(program: Callable[[], int], environ: dict[str, str]) -> NoReturn:
-    """In the forked child: run the program, as if Python had started anew, and exit."""
-    code = 1
-    try:
-        os.environ.clear()
-        os.environ.update(environ)
-        warnings.simplefilter("ignore")
-        streams = [open(number, mode) for number, mode in ((0, "r"), (1, "w"), (2, "w"))]  # noqa: SIM115, PTH123
-        sys.stdin, sys.stdout, sys.stderr = streams
-        code = program()
-    except SystemExit as exit:
-        code = exit.code if isinstance(exit.code, int) else 1
-    except BaseException:  # noqa: BLE001  shown, as Python would
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)

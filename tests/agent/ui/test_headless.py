@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from tests.strict_api.reply import Reply, calls, says
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server, ServerOptions
 
-from .headless_run import RUN_DEADLINE_S, environment, run_headless, run_here
+from .headless_run import RUN_DEADLINE_S, environment, run_headless, run_here, start_forked
 
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]
@@ -51,12 +50,12 @@ def test_only_the_answer_is_on_standard_output(tmp_path: Path) -> None:
     assert "echo hi" in done.stderr
 
 
-def test_each_call_says_on_standard_error_why_it_was_denied(tmp_path: Path) -> None:
+def test_each_call_says_on_standard_error_why_it_was_denied(here: Run) -> None:
     lines = ["rm -rf ~", "ls nothing", "touch /opt/x 2>&1 | tail -1"]
     made = [calls("read", file_path="/etc/shadow"), *(calls("bash", command=line) for line in lines)]
     steps = [Reply([call]) for call in made]
     with Server(ScriptedModel([*steps, "the answer"])) as server:
-        done = run_headless(tmp_path, server, "go")
+        done = here(server, "go")
     read, removal, failed, walled = (line for line in done.stderr.splitlines() if line.startswith("● "))
     assert read.endswith("nobody is there to ask; --allowedTools 'read(/etc/shadow)' would allow it)")
     assert removal.endswith("rm -rf ~  (denied: it removes a home folder, and nobody is there to ask)")
@@ -309,14 +308,13 @@ def test_a_signal_ends_everything_and_still_writes_a_result(
     started = os.open(tmp_path / "started", os.O_RDONLY | os.O_NONBLOCK)
     command = calls("bash", command="echo > started; sleep 1000")
     with Server(ScriptedModel([Reply([command]), "never"])) as server:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "agent", "-p", "x", "--allowedTools", "bash", "--output-format", "json"],
-            cwd=tmp_path,
-            env=environment(tmp_path, server),
+        process = start_forked(
+            tmp_path,
+            environment(tmp_path, server),
+            *("-p", "x", "--allowedTools", "bash", "--output-format", "json"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            text=True,
         )
         assert select.select([started], [], [], RUN_DEADLINE_S)[0]
         process.send_signal(number)
