@@ -132,7 +132,7 @@ COMMANDS: tuple[Command, ...] = (
             ("thinking",), "bare", at_screen=True),
     Command("memory", "project_commands.show_memory",
             "Show the memory files, what they import, and the tokens of each. They are those that this "
-            "session began with.",
+            "session began with, and those told with files of folders below.",
             (), "always"),
     Command("diff", "project_commands.show_diff",
             "Show what this session changed in the project. With a path, show all lines of what it "

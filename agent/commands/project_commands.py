@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from agent.checkpoints.differences import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
 from agent.formatting import format_duration, shorten, with_keys
 from agent.loop.tool_executor import text_of
+from agent.loop.touched_files import memory_told_below
 from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
 from agent.session.system_prompt import (
     MAX_MEMORY_CHARS,
@@ -58,7 +60,7 @@ async def init_project(controller: Controller, argument: str) -> None:
 
 async def show_memory(controller: Controller, argument: str) -> Event | None:
     """/memory."""
-    _, context = controller.in_use
+    session, context = controller.in_use
     folder, user_dir = controller.setup.folder, controller.setup.config.user_dir
     used = memory_of(context.settings.system)
     now = memory_of(system_prompt(read_memory(memory_paths(folder, user_dir), user_dir), ()))
@@ -67,6 +69,9 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
         note = "  (gone since)" if path not in now else "" if now[path] == text else "  (changed since)"
         cut = f"  (cut: its first {MAX_MEMORY_CHARS:,} characters)" if is_cut(text) else ""
         lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {path}{cut}{note}")
+    for name, (text, file) in memory_told_below(session).items():
+        shown = os.path.relpath(file, folder) if file else "a prompt"
+        lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {name}  (read with {shown})")
     lines += [f"     not read  {path}  (made since)" for path in now if path not in used]
     home = home_of(controller.setup.environ)
     for other in passed_over(folder, home, {**used, **now}):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from tools.base import ToolContext, ToolError, ToolResult
 from tools.files.safe_open import in_thread, load_file, restore_seen
 from tools.files.text_encoding import decode_text, unify_newlines
 from transcripts.codec import BadLine
+from transcripts.entries import Exchange
 from transcripts.facts import Fact
 from transcripts.load import LazyResults
 from transcripts.messages import INJECTED_OPENING_TAG, Block, TextBlock, ToolUseBlock, injected
@@ -129,8 +130,7 @@ async def tell_memory_below(
     if not found:
         return
     blocks = (part.block for message in session.folded.view for part in message.parts)
-    start = f"{INJECTED_OPENING_TAG}\n{MEMORY_HEAD}"
-    shown = {text.split("\n", 2)[1] for text in block_texts(blocks) if text.startswith(start)}
+    shown = {text.split("\n", 2)[1] for text in _told_memory(blocks)}
     changed = {each.path for each in context.checkpoints.log.changes} if context.checkpoints else set()
     most = int(context.compaction.window.size * MAX_KEPT_SHARE * KEPT_CHARS_PER_TOKEN)
     for path, text in found.items():
@@ -141,6 +141,37 @@ async def tell_memory_below(
             tools.inbox.post(told, head)
             tokens = context.compaction.counter.text(told)
             emit(Notice(f"{name} is followed from here on ({tokens:,} tokens)"))
+
+
+def _told_memory(blocks: Iterable[Block]) -> Iterator[str]:
+    """The texts of memory files that stand beside what was read."""
+    start = f"{INJECTED_OPENING_TAG}\n{MEMORY_HEAD}"
+    return (text for text in block_texts(blocks) if text.startswith(start))
+
+
+def memory_told_below(session: Session) -> dict[str, tuple[str, str]]:
+    """The memory files of folders below that the session's model was told, by path: the newest text, and with
+    which file; "" where no file of its folder is known.
+    """
+    attached = {
+        note.about.get("prompt"): note.about
+        for note in session.folded.metadata
+        if note.topic == ATTACHED_TOPIC
+    }
+    told: dict[str, tuple[str, str]] = {}
+    for entry in session.folded.entries:
+        if isinstance(entry, Exchange):
+            results = entry.results.values()
+            blocks = [block for result in results for block in result.content]
+            files = [str(result.about.get("path") or "") for result in results]
+        else:
+            blocks = [*entry.fact.blocks]
+            files = [str(about.get("path") or "") for about in attached_files(attached.get(entry.seq, {}))]
+        for text in _told_memory(blocks):
+            path = text.split("\n", 2)[1].removeprefix(MEMORY_HEAD).removesuffix(":")
+            beside = (file for file in files if Path(file).is_relative_to(Path(path).parent))
+            told[path] = (text, next(beside, next(filter(None, files), "")))
+    return told
 
 
 def _memory_below_all(folder: Path, paths: Iterable[Path], known: Sequence[str]) -> dict[Path, str]:

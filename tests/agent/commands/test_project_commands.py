@@ -13,7 +13,7 @@ from tools.base import ToolCall, parse_arguments
 from tools.bash import run_bash
 from tools.processes.bash_run import CommandLimits
 
-from .controller_run import ControllerRun, run_controller
+from .controller_run import READ_ALL, ControllerRun, files, run_controller
 
 
 def test_init_asks_the_model_in_a_turn_of_its_own(tmp_path: Path) -> None:
@@ -58,6 +58,25 @@ def test_memory_names_imports_and_what_claude_code_would_read(tmp_path: Path) ->
         (tmp_path / "AGENTS.md").write_text("Use @rules.md and @CLAUDE.local.md", "utf-8")
         text = await run.do("/clear", "/memory")
         assert f"tokens  {tmp_path / 'CLAUDE.local.md'}\n" in text and text.count("not read") == 1
+
+    run_controller(tmp_path, work)
+
+
+def test_memory_names_the_files_of_folders_below_with_what_was_read_there(tmp_path: Path) -> None:
+    files(tmp_path, count=2, lines=2)
+    (tmp_path / "src/AGENTS.md").write_text("Rules of src; see @extra.md", "utf-8")
+    (tmp_path / "src/extra.md").write_text("More rules.", "utf-8")
+    (tmp_path / "lib").mkdir()
+    for name in ("AGENTS.md", "a.py"):
+        (tmp_path / "lib" / name).write_text("x = 1\n", "utf-8")
+
+    async def work(run: ControllerRun) -> None:
+        assert "no memory file" in await run.do("/memory")
+        text = await run.do(READ_ALL, "what is @lib/a.py", "/memory")
+        for name, file in (("src/AGENTS.md", "src/part_0.py"), ("lib/AGENTS.md", "lib/a.py")):
+            assert f"tokens  {tmp_path / name}  (read with {file})" in text
+        assert f"tokens  {tmp_path / 'src/extra.md'}  (read with src/part_" in text
+        assert "no memory file" in await run.do("/clear", "/memory")
 
     run_controller(tmp_path, work)
 
