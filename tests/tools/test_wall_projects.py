@@ -126,8 +126,12 @@ def test_guarded_links_and_what_they_lead_to_are_not_replaced_unseen(walled: Wal
     assert (walled.folder / "tools").readlink() == Path("scripts")
     assert (walled.folder / "CLAUDE.md").readlink() == Path("AGENTS.md")
     assert (walled.folder / "scripts/hook.sh").read_text() == "hook"
-    (line,) = walled.told("mv team t; cp -r t team; echo evil >team/.vscode/tasks.json")[-1:]
-    assert "team/.vscode/tasks.json" in line or ("team" in line and "put back" in line)
+    walled.told("echo b >scripts/other.sh")
+    assert (walled.folder / "scripts/other.sh").read_text() == "b\n", "what is linked is one file of it"
+    told = walled.told("mv team t; cp -r t team; echo evil >team/.vscode/tasks.json")
+    assert any("team/.vscode/tasks.json: " in line for line in told)
+    told = walled.told("rm -r team; mkdir -p build; mv t build/; ln -s build/t team")
+    assert any("team: " in line for line in told)
 
 
 @pytest.mark.sweep
