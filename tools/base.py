@@ -74,8 +74,8 @@ class Access:
     kind "read", "write": `target` is the canonical real path. "run": `target` is the command line.
     "network": `target` is the host name. "server": `target` is the name of a tool of an MCP server, which
     may do anything. "none": the call needs no permission; deny rules may name its `target`. `outside` marks a
-    path outside the project, `protected` one that is always asked about (see resolve_path.py). `cwd` is the
-    folder that a command would run in.
+    path outside the project, `protected` one that is always asked about (see resolve_path.py), `missing` one
+    that is to be read and is not there. `cwd` is the folder that a command would run in.
     """
 
     kind: Literal["read", "write", "run", "network", "server", "none"]
@@ -83,6 +83,7 @@ class Access:
     outside: bool = False
     protected: bool = False
     cwd: str = ""
+    missing: bool = False
 
 
 def no_access(arguments: Any, context: ToolContext) -> tuple[Access, ...]:

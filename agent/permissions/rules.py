@@ -120,7 +120,8 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
         tools = (tool, EDITING) if access.kind == "write" else (tool,)
         about = [rule for rule in rules.allow if any(map(rule.names, tools))]
         allowed = any(_allows(rule, access, rules) for rule in about)
-        return _judge_path(tool, access, rules.mode, allowed)
+        in_sight = access.missing and rules.wall and not rules.asks_walled  # a walled `ls` tells it unasked
+        return _judge_path(tool, access, rules.mode, allowed or in_sight)
     judge = _judge_look if rules.mode == "plan" else _judge_command
     verdict = judge(access, rules)
     if verdict.answer == "deny" or _ruin(access, rules):

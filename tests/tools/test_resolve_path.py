@@ -322,6 +322,17 @@ def test_what_hooks_lead_to_and_what_git_is_told_of_is_protected(files: FileSess
         assert not files.judge("write", name).protected, name
 
 
+def test_what_is_missing_outside_is_known_but_not_among_secrets(files: FileSession, outside: Path):
+    (outside / "there").touch()
+    for path in (outside / "a", outside / "there/a", outside / "a/b/c"):
+        assert files.judge("read", str(path)).missing, path
+    home = outside / "home"
+    files.context.environ = {"HOME": str(home)}
+    for name in ("there", "home/.ssh/a", "home/.config/gh/a", ".env"):
+        assert not files.judge("read", str(outside / name)).missing, name
+    assert not files.judge("write", str(outside / "a")).missing
+
+
 def test_everyday_files_are_not_protected(files: FileSession):
     for name in ("src/a.py", ".gitignore", ".env.example", "github/x", "README.md", "tests/.hidden"):
         assert not files.judge("write", name).protected, name

@@ -21,7 +21,7 @@ from time import monotonic
 from typing import Literal
 
 from tools.base import Access, ToolContext, ToolError
-from tools.sandbox.guarded_names import MAX_LINKS, MEMORY_NAMES, is_protected, links_on_way
+from tools.sandbox.guarded_names import HOME_SECRETS, MAX_LINKS, MEMORY_NAMES, is_protected, links_on_way
 from tools.sandbox.guarded_paths import guarded_in_project
 from tools.truncate import escaped
 
@@ -51,7 +51,22 @@ def file_access(path: str, use: Literal["read", "write"], context: ToolContext) 
     if use == "write" and is_inside(path, str(context.folder)):
         check_project(context)  # or it would be made anew, at a place that it was moved away from
     inside = any(is_inside(path, str(folder)) for folder in (context.folder, *context.added))
-    return Access(use, path, not inside, protected)
+    missing = use == "read" and not inside and not protected and _is_missing(path, context)
+    return Access(use, path, not inside, protected, missing=missing)
+
+
+def _is_missing(path: str, context: ToolContext) -> bool:
+    """Whether nothing is at a path, where that tells nothing of what is hidden from commands."""
+    home = context.environ.get("HOME") or str(Path.home())
+    if any(is_inside(path, canonical_path(f"{home}/{name}")) for name in HOME_SECRETS):
+        return False
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def check_project(context: ToolContext) -> None:

@@ -45,6 +45,15 @@ def test_reading_inside_is_free_and_everything_else_is_asked() -> None:
     assert judge_call("compact", [Access("none")], rules()).answer == "allow"
 
 
+def test_what_is_not_there_is_not_asked_about_where_a_command_can_look_unasked() -> None:
+    missing = [Access("read", "/etc/x", outside=True, missing=True)]
+    assert judge_call("read", missing, rules()).answer == "ask"
+    assert judge_call("read", missing, replace(rules(), wall=True)).answer == "allow"
+    assert judge_call("read", missing, replace(rules(), wall=True, asks_walled=True)).answer == "ask"
+    denying = replace(rules(), wall=True, deny=(Rule("read", "/etc/*"),))
+    assert judge_call("read", missing, denying).answer == "deny"
+
+
 def test_the_modes_are_chosen_by_these_names() -> None:
     assert PermissionRules().mode == "manual"
     assert MODES == ("manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
