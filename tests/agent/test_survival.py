@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, run_here, start_forked
+from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, run_here, start_makeroom
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server, ServerOptions
@@ -24,7 +24,7 @@ FLAGS = ("--allowedTools", "bash", "--output-format", "json")
 
 
 def start(folder: Path, server: Server, *argv: str) -> subprocess.Popen[str]:
-    return start_forked(
+    return start_makeroom(
         folder,
         environment(folder, server),
         *("-p", *FLAGS, *argv),

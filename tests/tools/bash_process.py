@@ -42,6 +42,12 @@ async def main(folder: Path, mode: str, timeout: int, commands: list[str]) -> No
     await command_runner(context).close()
 
 
-if __name__ == "__main__":
+def run(argv: list[str]) -> int:
+    """Run the commands of a command line."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
-    asyncio.run(main(Path(sys.argv[1]).resolve(), sys.argv[2], int(sys.argv[3]), sys.argv[4:]))
+    asyncio.run(main(Path(argv[0]).resolve(), argv[1], int(argv[2]), argv[3:]))
+    return 0
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])

@@ -10,16 +10,20 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.forked import start_forked
 from tools.base import ToolResult
 from tools.processes.jobs import command_runner
 
+from . import bash_process
 from .bash_session import GUARD_S, MODES, BashSession, survivors, text, wait_until
 
-BASH_PROCESS = Path(__file__).with_name("bash_process.py")
+BASH_PROCESS = bash_process.__file__
 OUR_NAMESPACE = str(Path("/proc/self/ns/pid").readlink()) if Path("/proc/self/ns/pid").exists() else ""
 # Nothing that signals all processes or forks for ever may run where the tests themselves live.
 ONLY_ENCLOSED = f'[ "$(readlink /proc/self/ns/pid)" != "{OUR_NAMESPACE}" ] || exit 99; '
@@ -51,10 +55,18 @@ def enclosed(tmp_path: Path) -> Iterator[BashSession]:
         shell.runner.close()
 
 
-def drive(folder: Path, mode: str, timeout: int, *commands: str, **more: object) -> "subprocess.Popen[str]":
+def drive(
+    folder: Path,
+    mode: str,
+    timeout: int,
+    command: str,
+    environ: dict[str, str] | None = None,
+    **streams: Any,
+) -> "subprocess.Popen[str]":
     """An agent in a process of its own; returns once it is ready."""
-    argv = [sys.executable, str(BASH_PROCESS), str(folder), mode, str(timeout), *commands]
-    agent = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, **more)  # type: ignore[call-overload]
+    program = partial(bash_process.run, [str(folder), mode, str(timeout), command])
+    agent = start_forked(program, folder, environ or dict(os.environ), stdout=subprocess.PIPE, **streams)
+    assert agent.stdout is not None
     ready = json.loads(agent.stdout.readline())
     if ready["ready"] != mode:
         agent.kill()
@@ -264,7 +276,7 @@ def test_when_memory_runs_out_the_command_dies_and_the_agent_lives(tmp_path: Pat
         enter,
         "-",
         sys.executable,
-        str(BASH_PROCESS),
+        BASH_PROCESS,
         str(tmp_path),
         "namespace",
         "20000",
@@ -343,7 +355,7 @@ def test_when_the_agent_is_killed_everything_goes_with_it(tmp_path: Path, mode: 
             folder.mkdir()
             os.mkfifo(folder / "held")
             environ = {**os.environ, "TEST_MARK": mark}
-            agent = drive(folder, mode, 60_000, hiding, env=environ, stderr=subprocess.DEVNULL)
+            agent = drive(folder, mode, 60_000, hiding, environ=environ, stderr=subprocess.DEVNULL)
             held = stack.enter_context((folder / "held").open("rb", buffering=0))
             assert held.read(3) == b"on\n"
             assert survivors(mark)

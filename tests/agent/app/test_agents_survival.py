@@ -10,7 +10,7 @@ import pytest
 from agent.session.session import Session
 from compact.tokens import load_counter
 from tests.agent.loop.world import Memory
-from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, run_here, start_forked
+from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, run_here, start_makeroom
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.server import Server
@@ -38,7 +38,7 @@ def test_a_kill_leaves_whole_records_and_every_cost_that_was_paid(
     )
     with Server(model) as server:
         server.faults.add(Fault("stall", times=None, when=lambda body: len(body["messages"]) >= 5))
-        run = start_forked(
+        run = start_makeroom(
             tmp_path,
             environment(tmp_path, server, DISABLE_PROMPT_CACHING="1"),
             *("-p", "go"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.cli.sessions_command import main
-from tests.agent.ui.headless_run import RUN_DEADLINE_S, start_forked
+from tests.agent.ui.headless_run import RUN_DEADLINE_S, start_makeroom
 from transcripts.codec import encode_fact
 from transcripts.facts import Metadata, Opened, Reply, Result, User
 from transcripts.messages import TextBlock, ToolUseBlock
@@ -134,7 +134,7 @@ def test_records_that_cannot_be_read_are_not_said_to_be_none(tmp_path: Path, wor
     (tmp_path / RECORDS_FOLDER).write_text("in the way\n")  # a folder without permissions is read by root
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "ANTHROPIC_API_KEY": "k"}
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    run = start_forked(tmp_path, environ, *words.split(), **streams)
+    run = start_makeroom(tmp_path, environ, *words.split(), **streams)
     _, told = run.communicate(timeout=RUN_DEADLINE_S)
     assert run.returncode == 2 and told.count("\n") == 1, told
     assert f"{RECORDS_FOLDER} cannot be read: Not a directory" in told

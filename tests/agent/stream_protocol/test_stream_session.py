@@ -20,7 +20,7 @@ from PIL import Image
 
 from agent.stream_protocol.client_channel import read_lines
 from tests.agent.model.chat_server import MODEL, ChatServer
-from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, start_forked
+from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, start_makeroom
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
@@ -32,7 +32,7 @@ class Process:
     """The program under a client of our own."""
 
     def __init__(self, folder: Path, server: Server | None, *flags: str, **environ: str) -> None:
-        self._process = start_forked(
+        self._process = start_makeroom(
             folder,
             environment(folder, server, **environ),
             *FLAGS,

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
-import traceback
-import warnings
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from agent.__main__ import main
 from agent.app import composition  # noqa: F401  forks need not import what a session takes
 from agent.ui import headless  # noqa: F401  nor what a run without a screen does
+from tests.forked import start_forked
 from tests.strict_api.server import Server
 
 ROOT = Path(__file__).parents[3]
@@ -87,41 +84,8 @@ def run_headless(
     )
 
 
-def start_forked(folder: Path, environ: dict[str, str], *argv: str, **streams: Any) -> subprocess.Popen[str]:
-    """Start the program in a fork of this process, which saves the imports; `streams` are as for Popen.
-
-    It is a process of its own, that is signalled, killed and waited for. How the interpreter begins and ends
-    with the program, and what /proc tells of its environment, is tested without a fork.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks with threads
-        return subprocess.Popen(
-            [sys.executable],  # which is never reached
-            cwd=folder,
-            text=True,
-            preexec_fn=partial(run_forked, partial(main, argv), environ),
-            **streams,
-        )
-
-
-def run_forked(program: Callable[[], int], environ: dict[str, str]) -> NoReturn:
-    """In a forked child: run the program, as if Python had started anew, and exit."""
-    code = 1
-    try:
-        os.closerange(3, 65_536)  # the servers of the tests, and the pipe on which Popen waits for exec
-        gc.freeze()  # or a collection would copy all that the tests have loaded
-        os.environ.clear()
-        os.environ.update(environ)
-        warnings.simplefilter("ignore")
-        streams = [open(number, mode) for number, mode in ((0, "r"), (1, "w"), (2, "w"))]  # noqa: SIM115, PTH123
-        sys.stdin, sys.stdout, sys.stderr = streams
-        sys.stderr.reconfigure(line_buffering=True)
-        code = program()
-    except SystemExit as exit:
-        code = exit.code if isinstance(exit.code, int) else 1
-    except BaseException:  # noqa: BLE001  shown, as Python would
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+def start_makeroom(
+    folder: Path, environ: dict[str, str], *argv: str, **streams: Any
+) -> subprocess.Popen[str]:
+    """Start the program in a fork of this process, which saves the imports; `streams` are as for Popen."""
+    return start_forked(partial(main, argv), folder, environ, **streams)

@@ -20,10 +20,10 @@ from pathlib import Path
 import pyte
 
 from agent.__main__ import main
-from agent.ui import markdown  # noqa: F401  forks need not import rich
+from agent.app import composition  # noqa: F401  forks need not import what a session takes
+from agent.ui import markdown  # noqa: F401  nor rich
 from tests.agent.ui import scripted_driver
-
-from .headless_run import run_forked
+from tests.forked import run_forked
 
 ROOT = Path(__file__).resolve().parents[3]
 BEGIN_UPDATE, END_UPDATE = b"\x1b[?2026h", b"\x1b[?2026l"

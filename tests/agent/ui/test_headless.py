@@ -19,7 +19,7 @@ from tests.strict_api.reply import Reply, calls, says
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server, ServerOptions
 
-from .headless_run import RUN_DEADLINE_S, environment, run_headless, run_here, start_forked
+from .headless_run import RUN_DEADLINE_S, environment, run_headless, run_here, start_makeroom
 
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]
@@ -308,7 +308,7 @@ def test_a_signal_ends_everything_and_still_writes_a_result(
     started = os.open(tmp_path / "started", os.O_RDONLY | os.O_NONBLOCK)
     command = calls("bash", command="echo > started; sleep 1000")
     with Server(ScriptedModel([Reply([command]), "never"])) as server:
-        process = start_forked(
+        process = start_makeroom(
             tmp_path,
             environment(tmp_path, server),
             *("-p", "x", "--allowedTools", "bash", "--output-format", "json"),
