@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.forked import start_forked
 from tools import edit, read, write
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
 
@@ -93,20 +96,26 @@ class FileSession:
         ]
 
 
-def child(code: str, folder: Path, user: int | None = None, **more: Any) -> str:
-    """Run code with a FileSession `files` in a process of its own, as another user if wanted; its output."""
+def child(code: str, folder: Path, user: int | None = None, environ: dict[str, str] | None = None) -> str:
+    """Run code with a FileSession `files` in a process of its own, as another user if wanted; its output.
+
+    Without an environment it is a fork of this one, which saves the imports.
+    """
     head = "import os, sys\nfrom pathlib import Path\nfrom tests.tools.file_session import *\n"
     if user is not None:  # not by exec: the interpreter may be in a folder that is closed to others
         head += f"os.setgroups([]); os.setgid({user}); os.setuid({user})\n"
-    head += "files = FileSession(Path(sys.argv[1]))\n"
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", head + code, str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        **more,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    head += f"files = FileSession(Path({str(folder)!r}))\n"
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    if environ is None:
+        process = start_forked(partial(_executed, head + code), ROOT, dict(os.environ), **pipes)
+    else:
+        argv = [sys.executable, "-B", "-c", head + code]
+        process = subprocess.Popen(argv, cwd=ROOT, env=environ, text=True, **pipes)
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, err
+    return out
+
+
+def _executed(code: str) -> int:
+    exec(code, {"__name__": "__main__"})
+    return 0

@@ -405,7 +405,7 @@ def test_a_quota_is_clear_and_leaves_the_old_content(files: FileSession, tmp_pat
         "files.do('read', file_path='f')\n"
         "print(files.refused('edit', file_path='f', old_string='old', new_string='n'))",
         files.folder,
-        env={**os.environ, "LD_PRELOAD": str(library)},
+        environ={**os.environ, "LD_PRELOAD": str(library)},
     )
     assert "quota is used up" in out
     assert files.path("f").read_bytes() == b"old\n"

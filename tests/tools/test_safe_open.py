@@ -167,6 +167,7 @@ assert "too large" in error and "bash" in error, error
 print(grown())
 """,
         files.folder,
+        environ=dict(os.environ),  # the memory of a fork begins with ours
     )
     assert float(out) / UNIT < 50
     os.truncate(path, 0)
@@ -191,6 +192,7 @@ files.do("read", file_path="f", offset=-1)
 print(grown())
 """,
             files.folder,
+            environ=dict(os.environ),
         )
     finally:
         files.path("f").unlink()
