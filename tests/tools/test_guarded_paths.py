@@ -159,6 +159,36 @@ def test_git_is_steered_from_submodules_worktrees_and_what_its_configuration_nam
     assert not any("hostname" in path for path in fixed)
 
 
+@pytest.mark.parametrize("how", ["2", "3", "4", "split", "sha256"])
+def test_repositories_in_the_index_are_guarded_wherever_they_are(project: Path, how: str) -> None:
+    """Also where the search does not go: with each status git does what they are configured to."""
+    form = ("--object-format", how) if how == "sha256" else ()
+    git(project, "init", "-q", *form)
+    names = ["vendor/x", ".hidden", "a/b/c/d/" + "long" * 40, "vendor/x/build/y"]
+    for name in names:
+        (project / name).mkdir(parents=True)
+        git(project / name, "init", "-q", *form)
+        git(project / name, "commit", "-qm", "one", "--allow-empty")
+    for number in range(40):
+        (project / f"a/file{number}").touch()
+    (project / "a/new").touch()
+    git(project, "add", "a/file0", *(f"a/file{number}" for number in range(40)))
+    git(project / "vendor/x", "add", "build/y")
+    if how == "3":
+        git(project, "add", "-N", "a/new")
+    elif how == "split":
+        git(project, "add", *names[:2])
+        git(project, "update-index", "--split-index")
+    elif how != "sha256":
+        git(project, "update-index", "--index-version", how)
+    git(project, "add", *names[:3])
+    (project / "link").symlink_to("vendor")
+    assert {f"{name}/.git/{each}" for name in names for each in ("hooks", "config")} <= found(project)[0]
+    assert not any(path.endswith(".git") for path in found(project)[0])
+    os.truncate(project / ".git/index", 300)
+    assert ".git/config" in found(project)[0]
+
+
 def test_a_project_whose_git_folder_is_a_link_is_guarded_as_others(project: Path) -> None:
     git(project, "init", "-q", "--separate-git-dir", str(project.parent / "store"))
     (project / ".git").unlink()

@@ -134,6 +134,17 @@ def test_guarded_links_and_what_they_lead_to_are_not_replaced_unseen(walled: Wal
     assert any("team: " in line for line in told)
 
 
+def test_a_repository_that_the_next_status_looks_into_is_told(walled: WalledSession) -> None:
+    git(walled.folder, "init", "-q")
+    walled.require_wall()
+    plant = (
+        "mkdir -p vendor/x; git init -q vendor/x; cd vendor/x; git config core.fsmonitor .git/evil; cd ../..;"
+        " git -C vendor/x -c user.name=a -c user.email=a@b commit -qm one --allow-empty"
+    )
+    assert walled.told(plant) == []
+    assert any("look at vendor/x/.git/config: " in line for line in walled.told("git add vendor/x"))
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("program", PROJECTS)
 def test_real_projects_are_built_and_tested_within_the_wall(walled: WalledSession, program: str) -> None:

@@ -9,6 +9,8 @@ import os
 import re
 import stat
 import unicodedata
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 from typing import Literal
 
@@ -112,6 +114,7 @@ _SECRET_ENDINGS = word_set("p12 pfx ppk kdbx agekey json yaml yml toml pem key p
 _SAID_PUBLIC = re.compile(r"cert|chain|bundle|pub|(?<![a-z])(?:ca|crt|root|dh|dhparams?)(?![a-z])")
 # A key in text or in DER, and a file that is nothing but one long word.
 _HELD_KEY = re.compile(rb"BEGIN [A-Z0-9 ]*PRIVATE KEY|\A0[\x81\x82]|\A[!-~]{16,512}\s*\Z")
+GITLINK = b"\0\0\xe0\0"  # the mode 0160000 in an index
 MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
 _MAX_LOOKED_AT_BYTES = 64 * 1024
 
@@ -160,18 +163,45 @@ def sounds_secret(name: str) -> bool:
     return by_name or (_MAYBE_KEY.fullmatch(found) is not None and not _SAID_PUBLIC.search(found))
 
 
-def beginning(path: str) -> bytes:
+def beginning(path: str, max_bytes: int = _MAX_LOOKED_AT_BYTES) -> bytes:
     """The first bytes of a file, as far as such files are looked into; nothing for what is no file."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
         return b""
     try:
-        return os.read(opened, _MAX_LOOKED_AT_BYTES) if stat.S_ISREG(os.fstat(opened).st_mode) else b""
+        return os.read(opened, max_bytes) if stat.S_ISREG(os.fstat(opened).st_mode) else b""
     except OSError:
         return b""
     finally:
         os.close(opened)
+
+
+def repositories_in_index(data: bytes, hash_bytes: int) -> Iterator[bytes]:
+    """The paths, from the checkout, of the other repositories that an index of git holds (as submodules).
+
+    The format is gitformat-index(5), versions 2 to 4. What is broken ends it.
+    """
+    if GITLINK not in data or data[:4] != b"DIRC":
+        return
+    version, count = (int.from_bytes(data[at : at + 4], "big") for at in (4, 8))
+    at, path = 12, b""
+    with suppress(ValueError, IndexError):
+        for _ in range(count):
+            flags = at + 40 + hash_bytes
+            start = flags + (4 if version > 2 and data[flags] & 0x40 else 2)
+            kept = 0
+            if version == 4:  # the path begins as the one before, but for so many bytes
+                cut = data[start] & 0x7F
+                while data[start] & 0x80:
+                    start += 1
+                    cut = ((cut + 1) << 7) | (data[start] & 0x7F)
+                start, kept = start + 1, max(0, len(path) - cut)
+            end = data.index(0, start)
+            path = path[:kept] + data[start:end]
+            if data[at + 24 : at + 28] == GITLINK:
+                yield path
+            at = end + 1 if version == 4 else at + ((end - at) // 8 + 1) * 8
 
 
 def links_on_way(path: str) -> list[str]:

@@ -37,6 +37,7 @@ from .guarded_names import (
     links_on_way,
     may_hold_secret,
     plain_name,
+    repositories_in_index,
 )
 
 _MAX_DEPTH = 3  # of folders below a project's root
@@ -44,6 +45,7 @@ _MAX_FOLDERS = 2_000  # of a project that are listed
 _SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have one time
 _MAX_ENTRIES = 2_000  # of guarded folders that are looked at for links
 _MAX_CONFIGURATIONS = 50  # of one checkout
+_MAX_HELD_BYTES = 256 << 20  # of an index
 _MAX_GIT_FOLDERS = 500  # of submodules, and of worktrees
 _PASSED_OVER = word_set(
     "node_modules .venv venv env target build dist out vendor __pycache__ .tox .nox .mypy_cache .ruff_cache"
@@ -72,6 +74,7 @@ _HOOKS_PATH, _INCLUDED_PATH, _WORKTREE = (
     re.compile(_CONFIGURED % name, re.IGNORECASE | re.MULTILINE)
     for name in (b"hookspath", b"path", b"worktree")
 )
+_LONG_HASHES = re.compile(rb"objectformat[ \t]*=[ \t]*\"?sha256", re.IGNORECASE)
 # Of a git folder: what names or is a program, or leads git to another configuration.
 _GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 _OF_GIT_FOLDERS = word_set("objects refs logs hooks info branches lfs rebase-merge rebase-apply")
@@ -251,15 +254,30 @@ def _listing(folder: str, known: _Listing | None) -> _Listing:
     return _Listing(stamp if settled else (), tuple(sorted(named)), tuple(sorted(folders)))
 
 
-def git_steering(git: str, checkout: str = "") -> list[str]:
+def git_steering(git: str) -> list[str]:
     """What steers git in a repository's folder, in those of its submodules and worktrees, and what leads
-    checkouts below it to them, however deep they are.
+    checkouts below it to them, however deep they are; and the same of the repositories in its index, as git
+    looks into them with each status.
+    """
+    waiting, found, known = [git], list[str](), {git}
+    for each in waiting:
+        for path in _steering_of(each):
+            if not path.endswith("/.git") or os.path.islink(path) or not os.path.isdir(path):
+                found.append(path)
+            elif path not in known:
+                known.add(path)
+                waiting.append(path)
+    return list(dict.fromkeys(found))
+
+
+def _steering_of(git: str, checkout: str = "") -> list[str]:
+    """Of one repository; of those in its index only the `.git`.
 
     A `.git` that is a file steers it by the folder that it names, one that is a link by where it leads: it is
     of the checkout that it lies in, as others are of the folder above them.
     """
     if os.path.islink(git):
-        return [git, *git_steering(os.path.realpath(git), os.path.dirname(git))]
+        return [git, *_steering_of(os.path.realpath(git), os.path.dirname(git))]
     if not os.path.isdir(git):
         return [git] if os.path.lexists(git) else []
     places, found = [git], []
@@ -271,17 +289,49 @@ def git_steering(git: str, checkout: str = "") -> list[str]:
             places += [part for part in parts if os.path.lexists(os.path.join(part, "HEAD"))]
     found += [f"{place}/{name}" for place in places for name in _GIT_STEERING]
     project, known = checkout or os.path.dirname(git), _checkouts(git)
-    named = _named_in_configuration([git], project)
+    named, held = _named_in_configuration([git], project), _held(git, git, project)
     for part in places[1:]:
         if (leading := _leading_to(part)).startswith(f"{project}/"):
             known.add(leading)
             own = part.startswith(f"{git}/modules/")
             named += _named_in_configuration([part] if own else [part, git], os.path.dirname(leading))
+            held += _held(part, part if own else git, os.path.dirname(leading))
     named = [passed for path in named for passed in links_on_way(path)]
     found += (path for path in named if path.startswith(f"{project}/"))
     files = filter(os.path.isfile, sorted(known.copy()))
     found += (path for path in files if os.path.realpath(path) == path)
-    return [path for path in dict.fromkeys(found) if os.path.lexists(path)]
+    return [path for path in dict.fromkeys([*found, *held]) if os.path.lexists(path)]
+
+
+@cache
+def _indexes() -> dict[str, tuple[tuple[int, ...], list[bytes]]]:
+    """By the folder of each: how it was when it was read, and the repositories that it holds."""
+    return {}
+
+
+def _held(place: str, git: str, checkout: str) -> list[str]:
+    """Where the `.git` of the repositories is that the index in a folder of a repository's holds."""
+    try:
+        state = os.stat(f"{place}/index")
+    except OSError:
+        return []
+    stamp = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    known = _indexes().get(place)
+    if known is None or known[0] != stamp:
+        settled = time.time_ns() - state.st_ctime_ns > _SETTLED_NS
+        known = _indexes()[place] = (stamp if settled else (), _repositories_in(place, git))
+    paths = (os.path.join(checkout, os.fsdecode(name)) for name in known[1])
+    return [f"{path}/.git" for path in paths if path != checkout and os.path.realpath(path) == path]
+
+
+def _repositories_in(place: str, git: str) -> list[bytes]:
+    """The repositories in an index, or in the files that it is split into."""
+    data = beginning(f"{place}/index", _MAX_HELD_BYTES)
+    parts = [data]
+    if b"link" in data:
+        parts += (beginning(str(path), _MAX_HELD_BYTES) for path in Path(place).glob("sharedindex.*"))
+    size = 32 if _LONG_HASHES.search(beginning(f"{git}/config")) else 20
+    return [name for part in parts for name in repositories_in_index(part, size)]
 
 
 @cache
