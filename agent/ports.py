@@ -164,6 +164,16 @@ class Hooks(Protocol):
     async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer: ...
 
 
+class WaitingPrompts(Protocol):
+    """Prompts that the user has written while a turn runs: they go with its next request."""
+
+    def take(self) -> tuple[str, str | None] | None:
+        """The next one as `Driver.prompt` takes it, which waits no longer; None: there is none."""
+
+    def give_back(self) -> None:
+        """The one that was taken last did not get into the conversation."""
+
+
 class ToolSource(Protocol):
     """Where tools come from: the built-in ones, a server, a folder. One value for each source of a run.
 
@@ -247,6 +257,9 @@ class Driver(Protocol):
 
     def watch_status(self, on_change: Callable[[], None]) -> None:
         """Have `on_change` called when `status` has something new that no event tells."""
+
+    def take_prompts_from(self, waiting: WaitingPrompts) -> None:
+        """Have prompts that wait there go with the requests of a turn that runs."""
 
     async def open(self) -> bool:
         """Returns when lines can be taken: what the project brings is decided.

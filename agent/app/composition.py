@@ -23,7 +23,7 @@ from agent.model.anthropic.clouds import cloud_of
 from agent.model.anthropic.request import FORMAT, beta_header, encode_request
 from agent.model.selection import ModelFactsCache, ModelSelection
 from agent.model_port import Model, ModelRequest
-from agent.ports import Approver, Chooser, ToolSource
+from agent.ports import Approver, Chooser, ToolSource, WaitingPrompts
 from agent.session.records_guard import RecordsGuard
 from agent.session.repository import SessionRepository
 from compact.tokens import TokenCounter, load_counter
@@ -109,8 +109,8 @@ TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 class Services:
     """What outlives a session within one run of the program. Made at once, warmed once the prompt stands.
 
-    `chooser` is None where nobody can choose; `approvals` are there once it is warm. `turn_ends` are called
-    once, when the turn ends.
+    `chooser` is None where nobody can choose, `waiting` where nobody writes while a turn runs; `approvals`
+    are there once it is warm. `turn_ends` are called once, when the turn ends.
     """
 
     setup: RunSetup
@@ -124,6 +124,7 @@ class Services:
     structured: StructuredOutput | None = None
     mcp: McpServers | None = None
     chooser: Chooser | None = None
+    waiting: WaitingPrompts | None = None
     approvals: Approvals = field(init=False)
     agents: Mapping[str, AgentDefinition] = field(default_factory=lambda: BUILTIN_AGENTS)
     approved: ApprovedSettings = field(default_factory=ApprovedSettings)

@@ -10,23 +10,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
-from agent.events import Emit, Notice, TurnFinished, TurnStarted
+from agent.events import Emit, Event, Notice, TurnFinished, TurnStarted
 from agent.loop.context import ActiveSession, TurnContext
 from agent.loop.cost_preview import tell_prompt_cost
 from agent.loop.model_call import prompt_tokens
 from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions, note_files, text_named
 from agent.loop.turn import run_turn
 from agent.permissions.modes import Mode
-from agent.ports import Approver, Chooser, Status
+from agent.ports import Approver, Chooser, Status, WaitingPrompts
 from agent.session.environment_context import environment_context, news_of_pins, news_of_surroundings
 from agent.session.session import Session, record_opening
 from compact.settings import WindowState
 from tools.base import ToolError
 from tools.processes.job_ports import new_listeners
 from tools.processes.jobs import command_runner
+from transcripts.facts import User
 from transcripts.messages import Block, TextBlock, injected
 
 from .composition import make_services
@@ -140,29 +142,17 @@ class Controller:
         """See ports.Driver. `content` are all blocks of the prompt, where it is more than the words."""
         await self.ready()
         session, context = self.in_use
-        if is_blocked(session, context):
+        if session.folded.entries and is_blocked(session, context):
             self.emit(blocked := TurnFinished("failed", 0, BLOCKED, 1))
             return blocked
         self.emit(TurnStarted(text))
-        earlier, self.after_prompt = self.after_prompt, []
         if self._beginning is not None:
             await asyncio.shield(self._beginning.over)
-        if context.hooks is not None and (refused := await hook_refuses(context.hooks, text, earlier)):
-            self.emit(refused)
-            return refused
-        found, given = NO_ADDITIONS, (TextBlock(text),) if content is None else content
-        if "@" in (words := text if typed is None else typed) or words.startswith("/"):
-            found = await _additions(self.in_use, (text, words), self.setup.options.headless, self.emit)
-            if found.ended is not None:
-                return found.ended
-        blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind))
-        if found.blocks or len(text) >= LARGE_PROMPT_CHARS:
-            await tell_prompt_cost(session, context, blocks, self.emit)
-        window, folder = context.compaction.window.size, str(self.setup.folder)
-        record_opening(session, context.settings, window, folder, self.emit)
-        user = session.user(blocks)
-        if found.files:
-            note_files(session, context.tool_context, user.seq, found.files)
+        user = await take_in(self, text, content, typed, self.emit)
+        if isinstance(user, TurnFinished):
+            return user
+        if (waiting := self.services.waiting) is not None:
+            context.between_requests = partial(take_waiting, self, waiting)
         try:
             form = self.services.structured
             if context.hooks is not None or form is not None:
@@ -175,6 +165,10 @@ class Controller:
             return end_interrupted(session, context, user.seq, self.setup.options.headless)
         finally:
             self.services.after_turn()
+
+    def take_prompts_from(self, waiting: WaitingPrompts) -> None:
+        """See ports.Driver."""
+        self.services.waiting = waiting
 
     async def command(self, line: str) -> bool:
         """See ports.Driver."""
@@ -246,6 +240,52 @@ def cycle_mode(controller: Controller) -> Mode:
     return mode
 
 
+async def take_in(
+    controller: Controller, text: str, content: Sequence[Block] | None, typed: str | None, emit: Emit
+) -> User | TurnFinished:
+    """Put a prompt into the conversation, with what it mentions.
+
+    Where it does not get in, the end of its turn is emitted and returned.
+    """
+    session, context = controller.in_use
+    earlier, controller.after_prompt = controller.after_prompt, []
+    if context.hooks is not None and (refused := await hook_refuses(context.hooks, text, earlier)):
+        emit(refused)
+        return refused
+    found, given = NO_ADDITIONS, (TextBlock(text),) if content is None else content
+    headless = controller.setup.options.headless
+    if "@" in (words := text if typed is None else typed) or words.startswith("/"):
+        found = await _additions(controller.in_use, (text, words), headless, emit)
+        if found.ended is not None:
+            return found.ended
+    blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind))
+    if found.blocks or len(text) >= LARGE_PROMPT_CHARS:
+        await tell_prompt_cost(session, context, blocks, emit)
+    window, folder = context.compaction.window.size, str(controller.setup.folder)
+    record_opening(session, context.settings, window, folder, emit)
+    user = session.user(blocks)
+    if found.files:
+        note_files(session, context.tool_context, user.seq, found.files)
+    return user
+
+
+async def take_waiting(controller: Controller, waiting: WaitingPrompts) -> None:
+    """Put the prompts that the person wrote meanwhile behind the results of the turn that runs."""
+
+    def emit(event: Event) -> None:
+        """The turn goes on, whatever becomes of the prompt."""
+        if isinstance(event, TurnFinished):
+            event = Notice(f"not sent: {event.error}", "warning")
+        controller.emit(event)
+
+    while (prompt := waiting.take()) is not None:
+        try:
+            await take_in(controller, prompt[0], None, prompt[1], emit)
+        except asyncio.CancelledError:
+            waiting.give_back()
+            raise
+
+
 async def _additions(
     in_use: ActiveSession, prompt: tuple[str, str], headless: bool, emit: Emit
 ) -> PromptAdditions:
@@ -305,7 +345,7 @@ async def tell_after_turn(context: TurnContext, emit: Emit, ports: bool) -> None
 
 def is_blocked(session: Session, context: TurnContext) -> bool:
     """Whether only /compact helps: the context is full and automatic compaction is off."""
-    if not session.folded.entries or context.compaction.settings.automatic:
+    if context.compaction.settings.automatic:
         return False
     state = window_state(context, prompt_tokens(session, context))
     return state in (WindowState.BLOCKING, WindowState.EXHAUSTED)

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from agent.events import Emit, TurnFinished
-from agent.ports import Approver, Chooser, Status
+from agent.ports import Approver, Chooser, Status, WaitingPrompts
 
 from .composition import make_services
 from .setup import RunSetup, next_mode
@@ -123,6 +123,10 @@ class EarlyDriver:
         self._on_change = on_change
         if self._made is not None:
             self._made.watch_status(on_change)
+
+    def take_prompts_from(self, waiting: WaitingPrompts) -> None:
+        """See ports.Driver."""
+        self.services.waiting = waiting
 
     async def close(self) -> None:
         """See ports.Driver."""

@@ -79,6 +79,7 @@ class TurnContext:
     advises     somebody at a terminal could do what a notice advises
     wall        around commands; None: they are judged as if there were none
     agents      that the session may start; None: it may start none
+    between_requests  awaited before a request that answers calls: what was said meanwhile goes with it
     follows_memory  whether memory files of folders below the project's are told with what is read there
     """
 
@@ -101,6 +102,7 @@ class TurnContext:
     wall: SessionWall | None = None
     agents: AgentPool | None = None
     advises: bool = True
+    between_requests: Callable[[], Awaitable[None]] | None = None
     follows_memory: bool = True
 
     def limit_window(self, tokens: int) -> None:

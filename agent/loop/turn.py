@@ -68,6 +68,8 @@ async def _run(session: Session, context: TurnContext, emit: Emit, progress: Pro
         if calls_of(reply) and reply.stop != "refusal":
             await run_tool_calls(session, context, emit, reply)
             progress.continuations = 0
+            if context.between_requests is not None:
+                await context.between_requests()
         elif (words := await _continuation(session, context, emit, reply)) is None:
             return _finished(reply, progress)
         else:

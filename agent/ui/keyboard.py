@@ -289,9 +289,14 @@ class PasteChips:
         self._images: dict[str, str] = {}  # chip -> what is told of its image
 
     def paste(self, text: str) -> str:
-        """What to insert for a paste: itself when it is small, else a chip."""
+        """What to insert for a paste: itself when it is small, else a chip.
+
+        Lines that begin as a command of the shell are a chip, by which they are told from those typed.
+        """
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        if len(text) <= MAX_INLINE_CHARS and text.count("\n") < MAX_INLINE_LINES:
+        lines = text.count("\n")
+        runs = lines > 0 and text.lstrip().startswith("!")
+        if len(text) <= MAX_INLINE_CHARS and lines < MAX_INLINE_LINES and not runs:
             return "".join(char for char in text if char not in self._texts)
         return self._new_chip(text)
 

@@ -100,6 +100,7 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
         for _ in range(state.early_modes):
             driver.cycle_mode()
         driver.watch_status(state.terminal.invalidate)
+        driver.take_prompts_from(state.queue)
         state.terminal.invalidate()
         if not await driver.open():
             await driver.ready()

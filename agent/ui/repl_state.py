@@ -48,7 +48,9 @@ class QueuedInput:
 
     @property
     def is_command(self) -> bool:
-        return is_command(self.expanded.strip()) or self.expanded.lstrip().startswith("!")
+        """Whether it begins as one. Several pasted lines are a prompt, whatever they begin with."""
+        typed = self.expanded if self.typed is None or "\n" not in self.expanded.strip() else self.typed
+        return is_command(self.expanded.strip()) or typed.lstrip().startswith("!")
 
 
 class InputQueue:
@@ -59,6 +61,7 @@ class InputQueue:
         self.queued: deque[QueuedInput] = deque()  # waiting, oldest first
         self._added = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._taken: QueuedInput | None = None  # the newest that went into a turn that was running
 
     @property
     def running(self) -> bool:
@@ -77,6 +80,20 @@ class InputQueue:
     def add_command(self, line: str) -> None:
         """Queue a command that a key stands for."""
         self.add(QueuedInput("", line, line))
+
+    def take(self) -> tuple[str, str | None] | None:
+        """See ports.WaitingPrompts. A command waits for the end of the turn, as does what is behind it."""
+        if not self.queued or self.queued[0].is_command:
+            return None
+        self._taken = self.queued.popleft()
+        self._state.view.print_prompt(self._taken.shown)
+        self._state.queue_changed()
+        return self._taken.expanded, self._taken.typed
+
+    def give_back(self) -> None:
+        """See ports.WaitingPrompts: into the input, as what was interrupted."""
+        if self._taken is not None:
+            self._state.editor.put_back(self._taken.text)
 
     def interrupt(self) -> bool:
         """Cancel what runs. False when nothing does."""

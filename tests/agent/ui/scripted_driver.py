@@ -24,7 +24,7 @@ from agent.app.setup import RunSetup  # noqa: E402
 from agent.errors import UsageError  # noqa: E402
 from agent.events import Emit, TurnFinished  # noqa: E402
 from agent.menus import Menu, MenuRow, question_menu  # noqa: E402
-from agent.ports import Approver, Chooser, Deny, PermissionQuestion, Status  # noqa: E402
+from agent.ports import Approver, Chooser, Deny, PermissionQuestion, Status, WaitingPrompts  # noqa: E402
 from agent.ui import approval, question_form  # noqa: E402
 from agent.ui.repl import run_repl  # noqa: E402
 from tools.base import Access  # noqa: E402
@@ -82,6 +82,19 @@ class ScriptedDriver:
         return Status(
             "claude-sonnet-5-5", self.tokens, 200_000, self.state, 0.1234, self.modes[0], "s42", "/w"
         )
+
+    def take_prompts_from(self, waiting: WaitingPrompts) -> None:
+        self.waiting = waiting
+
+    async def do_requests(self, _: str) -> None:
+        """Come to the next request, with which the prompts go that wait."""
+        while (prompt := self.waiting.take()) is not None:
+            self.note("taken", prompt[0])
+            if prompt[0] == "held":
+                try:
+                    await self.opened("never")
+                finally:
+                    self.waiting.give_back()
 
     async def open(self) -> bool:
         return True

@@ -95,6 +95,33 @@ def test_lines_typed_during_a_turn_wait_are_shown_and_follow_in_order(terminal):
     assert order == sorted(order)
 
 
+def test_prompts_go_with_the_next_request_of_the_turn_and_commands_wait_for_its_end(terminal):
+    terminal.type("say one;wait;requests;say two\r").sees("Ctrl-C to interrupt")
+    terminal.type("use tabs\r").sees("1 queued").type("!ls\r").sees("2 queued")
+    terminal.type("last\r").sees("3 queued")
+    terminal.open_gate().logged("prompt 'last'").misses("queued").sees("one", "❯ use tabs", "two", "ran ls")
+    done = ("taken 'use tabs'", "command '!ls'", "prompt 'last'")
+    assert [terminal.log.index(each) for each in done] == sorted(terminal.log.index(each) for each in done)
+    assert "taken 'last'" not in terminal.log
+    rows = terminal.everything
+    assert rows.index("\none") < rows.rindex("❯ use tabs") < rows.index("\ntwo") < rows.rindex("❯ !ls")
+
+
+def test_a_prompt_that_did_not_get_in_before_the_turn_was_stopped_comes_back(terminal):
+    terminal.type("say one;wait;requests\r").sees("Ctrl-C to interrupt").type("held\r").sees("1 queued")
+    terminal.open_gate().logged("taken 'held'").type("\x03").sees("Interrupted", "asks first")
+    terminal.sees("\n❯ held\n")
+
+
+@pytest.mark.parametrize("lines", [2, 40])
+def test_several_pasted_lines_are_a_prompt_whatever_they_begin_with(terminal, lines):
+    pasted = "!important rules" + "\ntouch ran" * (lines - 1)
+    terminal.type(f"\x1b[200~{pasted}\x1b[201~").sees(f"[paste 1: {lines} lines]")
+    terminal.type("\r").logged(f"prompt {pasted!r}")
+    terminal.type("\x1b[200~!ls\x1b[201~\r").logged("command '!ls'").type("!echo a\nb\r")
+    terminal.logged("command '!echo a\\nb'")
+
+
 @pytest.mark.parametrize(("up", "down"), [("\x1b[A", "\x1b[B"), ("\x10", "\x0e")])
 def test_up_and_down_move_by_rows_before_they_leave_what_is_written(tmp_path, up, down):
     rows = "❯ say one two three fo\n  ur five six seven ei\n  ght nine ten\n"
