@@ -98,7 +98,7 @@ def _places(source: SourceText, old: str, new: str, arguments: EditArguments, st
     if not places:
         reason = diagnose_mismatch(source.flat, old, new)
         since = "\nThe file changed on disk since you read it: read it again." if stale else ""
-        raise ToolError(f"String to replace not found in file.\nString: {quoted}\n{reason}{since}")
+        raise ToolError(f"String to replace not found in file.\n{reason}{since}\nString: {quoted}")
     lines = ", ".join(str(source.flat.count("\n", 0, at) + 1) for at in places[:_MAX_NAMED_MATCHES])
     if len(places) > _MAX_NAMED_MATCHES:
         lines += f" and {len(places) - _MAX_NAMED_MATCHES} more"

@@ -14,6 +14,7 @@ from typing import Any
 
 from agent import events
 from agent.formatting import format_count, format_duration, whole_percent
+from compact.put_back import is_put_back
 from tools.files.text_encoding import pluralize
 from transcripts.facts import Result
 from transcripts.messages import TextBlock
@@ -246,7 +247,7 @@ def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[st
         body = render_diff(str(human["diff"]), inner, MAX_RESULT_LINES if ctx.full else SHORT_DIFF_LINES)
         body = [*(inner.wrapped("dim", summary) if summary else ()), *body]
     else:
-        body = _shortened(event.result, inner)
+        body = _shortened(event, inner)
         summary = _result_summary(event, human, nothing="" if body else "no output")
         body += inner.wrapped("dim", summary) if summary else []
     return hang(body, ctx.paint("dim", BRANCH), " " * len(BRANCH))
@@ -266,27 +267,34 @@ def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any], no
     return ", ".join(parts)
 
 
-def _text_for_people(result: Result) -> str:
-    """The text that a result has for people, else what the model got."""
+def _text_for_people(result: Result, whole: bool = False) -> str:
+    """The text that a result has for people, else what the model got: of its own call, or the `whole`."""
     if "text" in result.human:
         return str(result.human["text"])
     if result.human.get("note") and not result.error:
         return ""
-    return "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
+    texts = (block for block in result.content if isinstance(block, TextBlock))
+    return "\n".join(block.text for block in texts if whole or not is_put_back(block))
 
 
-def _shortened(result: Result, ctx: RenderContext) -> list[str]:
+def _shortened(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
     """The last lines of an output, each on one row unless outputs are shown in full."""
-    text = _text_for_people(result)
+    result, text = event.result, _text_for_people(event.result, ctx.full)
     lines = escape_output(text).strip("\n").split("\n") if text.strip() else []
+    if lines and result.error and not ctx.full and (len(lines) == 1 or tool_kind(event.name) != "runs"):
+        return _reason(result, lines, ctx)
     shown = lines[-(MAX_RESULT_LINES if ctx.full else SHORT_RESULT_LINES) :]
-    role = "bad" if result.error and not ctx.full and len(shown) == 1 else "dim"
     rows = _left_out(result, len(lines), len(lines) - len(shown), ctx)
     if ctx.full:
-        return [*rows, *(row for line in shown for row in ctx.wrapped(role, line))]
-    if role == "bad":  # why it failed or did not run, which may stand at the end
-        return [*rows, *(ctx.paint(role, row) for row in wrap_short(shown[0], ctx.columns, MAX_REASON_ROWS))]
-    return [*rows, *(ctx.clipped(role, _closed_up(line, ctx.columns)) for line in shown)]
+        return [*rows, *(row for line in shown for row in ctx.wrapped("dim", line))]
+    return [*rows, *(ctx.clipped("dim", _closed_up(line, ctx.columns)) for line in shown)]
+
+
+def _reason(result: Result, lines: list[str], ctx: RenderContext) -> list[str]:
+    """Why a call failed or did not run: the first lines, of which the first may tell it at its end."""
+    first = [ctx.paint("bad", row) for row in wrap_short(lines[0], ctx.columns, MAX_REASON_ROWS)]
+    first += [ctx.clipped("dim", line) for line in lines[1:SHORT_RESULT_LINES]]
+    return first + _left_out(result, len(lines), len(lines[SHORT_RESULT_LINES:]), ctx, "below")
 
 
 def _closed_up(line: str, columns: int) -> str:
@@ -295,12 +303,12 @@ def _closed_up(line: str, columns: int) -> str:
     return line.replace(gap, gap[over:], 1) if 0 < over <= len(gap) - 2 else line
 
 
-def _left_out(result: Result, lines: int, hidden: int, ctx: RenderContext) -> list[str]:
-    """What is told above an output of which so many lines are hidden, and others may not have been kept."""
+def _left_out(result: Result, lines: int, hidden: int, ctx: RenderContext, at: str = "above") -> list[str]:
+    """What is told of an output of which so many lines are hidden, and others may not have been kept."""
     above, file = hidden + result.human.get("above", 0), result.human.get("file", "")
     if hidden and result.stored is not None:
         file = result.stored.path
-    told = [f"{pluralize(above, 'line')} above"] if above else []
+    told = [f"{pluralize(above, 'line')} {at}"] if above else []
     if ctx.full:
         told += [f"all of it is in {one_line(file)}"] if file else []
         return ctx.wrapped("dim", f"… {', '.join(told)}") if told else []

@@ -27,6 +27,7 @@ from agent.ui.render import (
     render_prompt,
 )
 from agent.ui.terminal_text import RenderContext, Theme
+from compact.hazards import PUT_BACK_START
 from tests.sampling import sampled
 from tools.base import Access
 from transcripts.facts import Result, StoredOutput
@@ -250,6 +251,20 @@ def test_above_an_output_stands_how_much_is_left_out_and_where_it_is(
     for full, told in ((False, short), (True, whole)):
         rows = render_event(called, replace(ctx, full=full)).split("\n")
         assert rows[1].removeprefix("  ⎿  ") == told and rows[-1].strip() == str(lines)
+
+
+def test_of_a_failed_call_the_reason_is_shown_and_not_what_was_put_back() -> None:
+    missed = "String to replace not found in file.\nOnly white space differs.\n" + "    a = 1\n" * 9
+    content = (TextBlock(missed), TextBlock(f"{PUT_BACK_START} a.py, lines 1-40]\n" + "b = 2\n" * 40))
+    failed = events.ToolCallFinished(1, 0, "edit", "a.py", Result(2, 0.0, 1, 0, content, error=True), 0.1)
+    ctx = RenderContext(80, Theme(False, False), has_keys=True)
+    assert render_event(failed, ctx).split("\n")[1:] == [
+        "  ⎿  String to replace not found in file.",
+        "     Only white space differs.",
+        *["         a = 1"] * 3,
+        "     … 6 lines below, Ctrl-O shows all",
+    ]
+    assert render_event(failed, replace(ctx, full=True)).count("b = 2") == 40
 
 
 @pytest.mark.parametrize("columns", [40, 79, 80, 100])
