@@ -159,6 +159,21 @@ def test_git_is_steered_from_submodules_worktrees_and_what_its_configuration_nam
     assert not any("hostname" in path for path in fixed)
 
 
+def test_hooks_that_the_person_s_own_configuration_names_are_guarded(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = project.parent / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[core]\n  hooksPath = .githooks\n[include]\n  path = more\n")
+    (home / "more").write_text("")
+    monkeypatch.setenv("HOME", str(home))
+    for checkout in (project, project / "api"):
+        checkout.mkdir(exist_ok=True)
+        git(checkout, "init", "-q")
+    names = {".githooks", "api/.githooks"}
+    assert {*names, ".git/config"} <= found(project, ".githooks/pre-commit", "api/.githooks/pre-push")[0]
+
+
 @pytest.mark.parametrize("how", ["2", "3", "4", "split", "sha256"])
 def test_repositories_in_the_index_are_guarded_wherever_they_are(project: Path, how: str) -> None:
     """Also where the search does not go: with each status git does what they are configured to."""

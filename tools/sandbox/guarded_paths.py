@@ -75,6 +75,7 @@ _HOOKS_PATH, _INCLUDED_PATH, _WORKTREE = (
     for name in (b"hookspath", b"path", b"worktree")
 )
 _LONG_HASHES = re.compile(rb"objectformat[ \t]*=[ \t]*\"?sha256", re.IGNORECASE)
+_OWN_CONFIGURATIONS = ("/etc/gitconfig", "~/.config/git/config", "~/.gitconfig")
 # Of a git folder: what names or is a program, or leads git to another configuration.
 _GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
 _OF_GIT_FOLDERS = word_set("objects refs logs hooks info branches lfs rebase-merge rebase-apply")
@@ -363,10 +364,11 @@ def _parts_below(top: str) -> Iterator[str]:
 
 
 def _named_in_configuration(gits: Iterable[str], checkout: str) -> list[str]:
-    """Folders of hooks of a checkout that configurations in git folders name, or those that they include; and
-    these.
+    """Folders of hooks of a checkout that configurations in git folders name, or the person's own, or those
+    that they include; and these.
     """
     files = [f"{git}/{name}" for git in gits for name in ("config", "config.worktree")]
+    files += map(os.path.expanduser, _OWN_CONFIGURATIONS)
     hooks, own = list[str](), len(files)
     for file in files:
         text = beginning(file)
