@@ -13,7 +13,7 @@ import sys
 import termios
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -65,6 +65,7 @@ class PtyTerminal:
         self.screen = pyte.HistoryScreen(*size, history=20_000, ratio=0.1)
         self._stream = pyte.ByteStream(self.screen)
         self._unshown = bytearray()  # of a synchronised update that has not come to its end
+        self._text: str | None = None  # of the screen as it is, once it was asked for
         variables = {
             "TERM": "xterm-256color",
             "HOME": str(folder),
@@ -160,6 +161,7 @@ class PtyTerminal:
 
     def resize(self, columns: int, rows: int) -> PtyTerminal:
         self.screen.resize(rows, columns)
+        self._text = None
         self._resize_pty(columns, rows)
         return self
 
@@ -187,15 +189,15 @@ class PtyTerminal:
     @property
     def text(self) -> str:
         """The screen, lines without their blank ends."""
-        return "\n".join(line.rstrip() for line in self.screen.display).rstrip()
+        if self._text is None:
+            rows = map(self.screen.buffer.__getitem__, range(self.screen.lines))
+            self._text = "\n".join(_row_text(row).rstrip() for row in rows).rstrip()
+        return self._text
 
     @property
     def everything(self) -> str:
         """What has scrolled away, and the screen."""
-        rows = [
-            "".join(row[x].data for x in range(len(row) and max(row) + 1)) for row in self.screen.history.top
-        ]
-        return "\n".join([*(row.rstrip() for row in rows), self.text])
+        return "\n".join([*(_row_text(row).rstrip() for row in self.screen.history.top), self.text])
 
     @property
     def log(self) -> str:
@@ -230,8 +232,14 @@ class PtyTerminal:
         self._unshown += data
         if self._unshown.count(BEGIN_UPDATE) == self._unshown.count(END_UPDATE):
             self._stream.feed(bytes(self._unshown))
+            self._text = None
             self._unshown.clear()
         return True
 
     def _resize_pty(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def _row_text(row: Mapping[int, pyte.screens.Char]) -> str:
+    """The text of a row of the screen; the second cell of a wide character is empty."""
+    return "".join(row[x].data for x in range(len(row) and max(row) + 1))
