@@ -25,7 +25,6 @@ _STATE_FILES = ("HEAD", "packed-refs", "index", "shallow", "gitdir")
 _STATE_FOLDERS = ("refs", "reftable")
 _MAX_REFERENCES = 5_000  # loose ones, that are copied
 _MAX_COPIED_BYTES = 256 << 20  # of one file: the index of a very large project
-_MAX_LINKED = 20_000  # objects at once: 0.2 s
 _LOOSE_FOLDER = re.compile(r"[0-9a-f]{2}")
 _OBJECT = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?|pack-[0-9a-f]{40,64}\.\w+|multi-pack-index")
 
@@ -36,12 +35,14 @@ Seen = tuple[int, int, int]  # of a file that was copied: inode, size, time of c
 class GitBackup:
     """Copies of the git folder `git`, or of one of a worktree, in the folder `kept` of our own, PROJECT-PID.
 
-    It is `shown` as that to people. Its functions block.
+    It is `shown` as that to people. `max_links` bounds the objects that are linked at once: 10 µs each. Its
+    functions block.
     """
 
     git: Path
     kept: Path
     shown: str = ".git"
+    max_links: int = 20_000
     _copied: dict[str, Seen] = field(default_factory=dict)  # by path from the repository
     _listed: dict[str, int] = field(default_factory=dict)  # folders of objects: their time of change
 
@@ -106,7 +107,7 @@ class GitBackup:
 
     def _link_objects(self) -> None:
         """Link objects that are new. Raises OSError where the copies lie on another file system."""
-        top, left = self.git / "objects", _MAX_LINKED
+        top, left = self.git / "objects", self.max_links
         for name in ("pack", *filter(_LOOSE_FOLDER.fullmatch, os.listdir(top))):
             changed = os.lstat(top / name).st_mtime_ns
             if changed == self._listed.get(name):

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 
 from tools.files.resolve_path import one_line_path
@@ -39,6 +39,8 @@ from .wall import short_path
 from .wall_profile import project_key
 
 _MAX_REPORTS = 20  # told one by one
+_MAX_REPOSITORIES = 10  # in a project, that copies are kept of: 1 ms each for a command
+_MAX_LINKED = 20_000  # objects of the project's repository at once: 0.2 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +92,12 @@ class ProjectGuard:
             places = [_Place(self.folder), *(_Place(path, f"{short_path(str(path))}/") for path in others)]
 
             def look() -> dict[_Place, GuardedState]:
-                self._keep_repositories([place.path for place in places[1:]], first)
                 looked = [place for place in places if first or place not in known]
                 states = {place: place.state(known.get(place)) for place in looked}
-                return states if first else known | states
+                states = states if first else known | states
+                within = islice(_repositories_in(states[places[0]]), _MAX_REPOSITORIES)
+                self._keep_repositories([place.path for place in places[1:]], [*within], first)
+                return states
 
             if first:
                 self._told.clear()
@@ -101,20 +105,22 @@ class ProjectGuard:
             self._since = self._since or time.time()
             self._running += 1
 
-    def _keep_repositories(self, others: Iterable[Path], first: bool) -> None:
-        """Bring the copies of the project's repository up to date, and of those that these places are, hold,
-        or are parts of. Other copies are dropped where this is the `first` command that runs.
+    def _keep_repositories(self, others: Iterable[Path], within: Iterable[Path], first: bool) -> None:
+        """Bring the copies of the project's repository up to date, of those `within`, and of those that the
+        other places are, hold, or are parts of. Other copies are dropped where this is the `first` command
+        that runs.
         """
         own, known = self.folder / ".git", self._backups
-        found = [own, *(git for path in others for git in (path, path / ".git", path.parent))]
+        found = [own, *within, *(git for path in others for git in (path, path / ".git", path.parent))]
         wanted = dict.fromkeys(found if first else [*known, *found])
         for git in known.keys() - wanted:
             known[git].drop()
         self._backups = {}
         for git in wanted:
             copies = self.copies / f"{project_key(git)}-{os.getpid()}"
-            shown = ".git" if git == own else short_path(str(git))
-            self._backups[git] = known.get(git) or GitBackup(git, copies, one_line_path(shown))
+            shown = one_line_path(short_path(str(git), str(self.folder)))
+            links = _MAX_LINKED if git == own else _MAX_LINKED // 10
+            self._backups[git] = known.get(git) or GitBackup(git, copies, shown, links)
             self._backups[git].keep()
 
     async def end(self) -> None:
@@ -190,6 +196,14 @@ class ProjectGuard:
 def project_guard(folder: Path, state: Path) -> ProjectGuard:
     """The guard of a project; what it keeps is in folders of `state`, our own."""
     return ProjectGuard(folder, state / "put_aside", state / "git_copies")
+
+
+def _repositories_in(state: GuardedState) -> Iterator[Path]:
+    """The git folders of submodules and of checkouts in a project."""
+    for path in state.entries:
+        git = Path(state.root, os.path.dirname(path))
+        if path.endswith("/config") and (git / "HEAD").exists() and (git / "objects").is_dir():
+            yield git
 
 
 def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:

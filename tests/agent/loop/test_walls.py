@@ -368,6 +368,20 @@ def test_a_repository_that_was_let_through_and_emptied_is_put_back(tmp_path: Pat
         assert done.stdout == "one\n"
 
 
+def test_emptied_repositories_within_the_project_are_put_back(tmp_path: Path) -> None:
+    """A submodule's, and that of a checkout beside it."""
+    shell = WalledWorld(tmp_path.resolve() / "project")
+    add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", repository(tmp_path / "lib")]
+    subprocess.run(["git", "-C", shell.folder, *add, "lib"], check=True, capture_output=True)
+    repository(shell.folder / "api")
+    shell.run(["rm -rf .git/modules/lib/* api; echo a >api/new"])
+    for git in (".git/modules/lib", "api/.git"):
+        assert f"emptied {git}: HEAD, " in shell.texts
+    for checkout in ("lib", "api"):
+        look = ["git", "-C", shell.folder / checkout, "log", "--format=%s"]
+        assert subprocess.run(look, capture_output=True, text=True).stdout == "one\n"
+
+
 def test_an_emptied_repository_of_a_worktree_is_put_back(worktree: WalledWorld) -> None:
     """Of which only parts can be written."""
     git = worktree.folder.parent / "main/.git"
