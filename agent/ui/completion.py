@@ -21,6 +21,7 @@ from tools.truncate import is_plain
 from .terminal_text import one_line
 
 log = logging.getLogger(__name__)
+ALIAS_START = "same as /"  # of the summary of another name of a command
 MAX_OFFERED_FILES = 50  # after an @
 MAX_OFFERED_PATHS = 200  # of one folder, on Tab
 MAX_INDEX_AGE_S = 10.0  # after which the files are listed anew
@@ -133,6 +134,11 @@ class FileIndex:
         self._listed_at = self._monotonic()
 
 
+def alias_of(summary: str) -> str:
+    """The command that a summary says another name of; "" for that of a command itself."""
+    return summary.removeprefix(ALIAS_START) if summary.startswith(ALIAS_START) else ""
+
+
 class CompletionSource(Completer):
     """Completes commands, mentioned files and paths; `commands` gives (name, summary) pairs."""
 
@@ -148,7 +154,7 @@ class CompletionSource(Completer):
         rows = (row for row in self._commands() if not row[0].startswith("@"))
         summaries = {name.removeprefix("/"): summary for name, summary in rows}
         if before == "/":  # all but the other names of a command
-            names = [name for name, summary in summaries.items() if not summary.startswith("same as /")]
+            names = [name for name, summary in summaries.items() if not alias_of(summary)]
         else:
             names = rank(before[1:], summaries)
         for name in names:

@@ -26,7 +26,7 @@ from agent.formatting import is_command
 from tools.files.text_encoding import pluralize
 from transcripts.disk import append_line, make_private_folders, opened_regular
 
-from .completion import rank
+from .completion import alias_of, rank
 from .keyboard import PasteChips, Pastes
 
 EXIT_WORDS = frozenset({"exit", "quit", ":q"})
@@ -176,18 +176,23 @@ class InputEditor:
         self.buffer.cancel_completion()
         return True
 
-    def accept_menu(self, names: Sequence[str]) -> bool:
-        """Enter: take a marked file (True: nothing is sent yet), complete a command that was begun."""
+    def accept_menu(self, commands: Sequence[tuple[str, str]]) -> bool:
+        """Enter: take a marked file, complete a command that was begun. True: nothing is sent yet.
+
+        Of the `commands`, (name, summary), one that was begun is sent at once where no other begins so.
+        """
         state = self.buffer.complete_state
         marked = state.current_completion if state else None
         text = self.buffer.text
         self.buffer.complete_state = None
         if marked is not None and not marked.text.startswith("/"):
             return True
-        if is_command(text) and " " not in text and text[1:] not in names:
-            fitting = [name for name in rank(text[1:], names) if name.startswith(text[1:])]
+        summaries = {name.removeprefix("/"): summary for name, summary in commands}
+        if is_command(text) and " " not in text and text[1:] not in summaries:
+            fitting = [name for name in rank(text[1:], summaries) if name.startswith(text[1:])]
             if fitting:
                 self._replace(f"/{fitting[0]}")
+            return len({alias_of(summaries[name]) or name for name in fitting}) > 1
         return False
 
     def newline_after_backslash(self) -> bool:

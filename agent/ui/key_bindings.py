@@ -242,7 +242,7 @@ def _hint_at_answers(state: ReplState) -> None:
 def _enter(state: ReplState) -> None:
     """Enter: end a line with a backslash, take a completion, else send what is written, or queue it."""
     editor = state.editor
-    if editor.newline_after_backslash() or editor.accept_menu(state.command_names()):
+    if editor.newline_after_backslash() or editor.accept_menu(state.commands()):
         return
     expanded = editor.text
     if not expanded.strip():

@@ -291,12 +291,12 @@ class PasteChips:
     def paste(self, text: str) -> str:
         """What to insert for a paste: itself when it is small, else a chip.
 
-        Lines that begin as a command of the shell are a chip, by which they are told from those typed.
+        Lines that begin as a command does are a chip, by which they are told from those that were typed.
         """
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         lines = text.count("\n")
-        runs = lines > 0 and text.lstrip().startswith("!")
-        if len(text) <= MAX_INLINE_CHARS and lines < MAX_INLINE_LINES and not runs:
+        is_chip = "\n" in text.strip() and text.lstrip().startswith(("!", "/"))
+        if len(text) <= MAX_INLINE_CHARS and lines < MAX_INLINE_LINES and not is_chip:
             return "".join(char for char in text if char not in self._texts)
         return self._new_chip(text)
 

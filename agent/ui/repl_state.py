@@ -48,9 +48,8 @@ class QueuedInput:
 
     @property
     def is_command(self) -> bool:
-        """Whether it begins as one. Several pasted lines are a prompt, whatever they begin with."""
-        typed = self.expanded if self.typed is None or "\n" not in self.expanded.strip() else self.typed
-        return is_command(self.expanded.strip()) or typed.lstrip().startswith("!")
+        """Whether it begins as one. What a chip stands for does not count: a paste is a prompt."""
+        return is_command(self.shown.strip()) or self.shown.lstrip().startswith("!")
 
 
 class InputQueue:

@@ -113,9 +113,9 @@ def test_a_prompt_that_did_not_get_in_before_the_turn_was_stopped_comes_back(ter
     terminal.sees("\n❯ held\n")
 
 
-@pytest.mark.parametrize("lines", [2, 40])
-def test_several_pasted_lines_are_a_prompt_whatever_they_begin_with(terminal, lines):
-    pasted = "!important rules" + "\ntouch ran" * (lines - 1)
+@pytest.mark.parametrize(("lines", "first"), [(2, "!be it"), (40, "!x"), (2, "/clear it"), (40, "/init")])
+def test_several_pasted_lines_are_a_prompt_whatever_they_begin_with(terminal, lines, first):
+    pasted = first + "\ntouch ran" * (lines - 1)
     terminal.type(f"\x1b[200~{pasted}\x1b[201~").sees(f"[paste 1: {lines} lines]")
     terminal.type("\r").logged(f"prompt {pasted!r}")
     terminal.type("\x1b[200~!ls\x1b[201~\r").logged("command '!ls'").type("!echo a\nb\r")
@@ -214,6 +214,12 @@ def test_a_long_menu_tells_that_there_is_more(terminal):
 def test_the_menu_completes_with_tab_and_runs_with_enter(terminal):
     terminal.type("/co").sees("/compact", "/context", "Make room in the context now").type("\x1b[B\x1b[B\t")
     terminal.sees("❯ /context").type("\x15/cont\r").logged("command '/context'").sees("Context  39k of 200k")
+
+
+def test_enter_completes_what_several_commands_begin_with_and_runs_none(terminal):
+    terminal.type("/co\r").sees("❯ /compact\n").type("\r").logged("command '/compact'")
+    terminal.type("/tok\r").logged("command '/tokens'")
+    assert terminal.log.count("command") == 2
 
 
 def test_esc_closes_the_menu_and_keeps_the_text(terminal):

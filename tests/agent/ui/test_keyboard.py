@@ -98,7 +98,7 @@ def test_marks_and_characters_cut_by_reads_are_put_together(terminal):
 
 
 def test_a_paste_that_looks_like_a_command_or_keys_is_text(terminal):
-    terminal.type(START + b"/exit\r\x03\x04" + END).sees("❯ /exit")
+    terminal.type(START + b"/exit\r\x03\x04" + END).sees("❯ [paste 1: 2 lines]")
     assert sent(terminal) == "/exit\n\x03\x04"
 
 
