@@ -8,7 +8,7 @@ in, the joining of implementations in composition.py.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -28,7 +28,7 @@ from compact.settings import WindowState
 from tools.base import ToolError
 from tools.processes.job_ports import new_listeners
 from tools.processes.jobs import command_runner
-from transcripts.facts import User
+from transcripts.facts import Reply, Result, User
 from transcripts.messages import Block, TextBlock, injected
 
 from .composition import make_services
@@ -312,7 +312,7 @@ async def prompt_blocks(
     if session.folded.metadata:
         before += news_of_pins(session.folded)
     # What has a tag of its own (the words of hooks) keeps that; other news is not the person's words either.
-    waiting = tools.inbox.take() if tools.inbox.waiting else ()
+    waiting = tools.inbox.take(session.folded.last_seq + 1) if tools.inbox.waiting else ()
     news = (text if text.startswith("<") else injected(text) for text in waiting)
     before += [text for text in news if text not in before]
     if session.folded.compactions:
@@ -327,10 +327,17 @@ def end_interrupted(session: Session, context: TurnContext, prompt: int, headles
     if context.agents is not None:
         context.agents.interrupt()
     if session.folded.entries[-1].seq == prompt and not headless:
-        session.rewound(prompt, {"why": "interrupted before any answer"})
+        rewind_to(session, context, prompt, {"why": "interrupted before any answer"})
     if (task := asyncio.current_task()) is not None:
         task.uncancel()
     return TurnFinished("interrupted", 0, "interrupted", 130)
+
+
+def rewind_to(session: Session, context: TurnContext, prompt: int, about: Mapping[str, Any]) -> None:
+    """Take a prompt and all behind it out of the conversation; news that came with that is told again."""
+    session.rewound(prompt, about)
+    told = (fact.seq for fact in reversed(session.folded.facts) if isinstance(fact, User | Reply | Result))
+    context.tool_context.inbox.rewound(next(told, 0))
 
 
 async def tell_after_turn(context: TurnContext, emit: Emit, ports: bool) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from agent.app.controller import Controller
+from agent.app.controller import Controller, rewind_to
 from agent.checkpoints.change_log import changed_files_since
 from agent.checkpoints.file_restore import Action, RestoreStep, count_steps, plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
@@ -138,9 +138,9 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
         controller.emit(await _restore_files(controller, plan, "theirs" in words))
     if scope == "files":
         return None
-    session, _ = controller.in_use
+    session, context = controller.in_use
     load_deferred(session)
-    session.rewound(point.seq, {"prompt": point.text[:200]})
+    rewind_to(session, context, point.seq, {"prompt": point.text[:200]})
     title = shorten(point.title, MAX_TOLD_PROMPT_CHARS)
     controller.emit(Notice(f"the conversation is as it was before: '{title}'"))
     return PromptRestored(point.text)

@@ -161,7 +161,7 @@ class AgentPool:
             report = report_text(await self._run(agent, request))
         except ToolError as error:
             report = str(error)
-        self.inbox.post(late_report(agent.label, agent.task, report), agent.label)
+        self.inbox.post(late_report(agent.label, agent.task, report), agent.label, agent.place[0])
         self.notify(f"{agent.label} has ended; its report goes with the next request")
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -169,7 +169,8 @@ class AgentPool:
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or error is not None:
             why = "the person interrupted it" if error is None else f"a fault within: {error!r}"
-            self.inbox.post(late_report(agent.label, agent.task, f"(none: {why})"), agent.label)
+            report = late_report(agent.label, agent.task, f"(none: {why})")
+            self.inbox.post(report, agent.label, agent.place[0])
 
     def _new(self, request: SpawnRequest) -> Agent:
         number = 1 + self._started()

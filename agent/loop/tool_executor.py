@@ -338,7 +338,7 @@ def _finish(
         content = content_of(batch.session, batch.context.compaction, call.use, result)
     content = with_repeat_note(batch.session.folded, call.use, content)
     if tools.inbox.waiting:
-        content = (*content, *map(TextBlock, tools.inbox.take()))
+        content = (*content, *map(TextBlock, tools.inbox.take(batch.session.folded.last_seq + 1)))
     fact = batch.session.result(
         batch.reply,
         call.index,

@@ -138,7 +138,7 @@ async def tell_memory_below(
         name = path.relative_to(tools.folder).as_posix() if path.is_relative_to(tools.folder) else str(path)
         if head not in shown and head not in tools.inbox.waiting and name not in changed:
             told = injected(memory_text(path, text, most))
-            tools.inbox.post(told, head)
+            tools.inbox.post(told, head, session.folded.last_seq + 1)  # with the file that is read now
             tokens = context.compaction.counter.text(told)
             emit(Notice(f"{name} is followed from here on ({tokens:,} tokens)"))
 

@@ -41,3 +41,20 @@ def test_an_inbox_that_nobody_reads_any_more_gives_all_to_its_heir() -> None:
     child.withdraw("b2")
     assert heir.take() == ["own", "before", "unkeyed", "after"]
     assert child.take() == []
+
+
+def test_what_a_rewind_took_out_is_told_again_unless_that_is_over_or_there_is_newer_news() -> None:
+    inbox = Inbox()
+    inbox.post("b1 ended", "b1")
+    assert inbox.take(3) == ["b1 ended"]
+    inbox.post("plan on", "plan")
+    inbox.post("server up", "mcp")
+    inbox.post("a report", "explore #1", since=8)
+    inbox.post("a late report", "explore #2", since=9)
+    assert len(inbox.take(10)) == 4
+    inbox.post("plan over", "plan")
+    inbox.rewound(10)
+    assert inbox.waiting == {"plan": "plan over"}
+    inbox.rewound(8)
+    inbox.rewound(8)
+    assert inbox.take(9) == ["server up", "a report", "plan over"]

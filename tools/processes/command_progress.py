@@ -59,6 +59,7 @@ class LineNews:
         self._unfinished = ""
         self._untold: list[str] = []
         self._count = 0  # of the lines since something was told
+        self._number = 0  # of the news that waits
 
     def take(self, data: bytes) -> None:
         """Take output as it comes."""
@@ -75,14 +76,17 @@ class LineNews:
         shown = [line for line in (printable(line).strip() for line in lines) if line]
         if not shown:
             return
-        key = f"monitor {self._job}"
-        if key not in self._inbox.waiting:
-            self._untold, self._count = [], 0
+        if self._key not in self._inbox.waiting:  # a key of its own, so that each can be told again
+            self._untold, self._count, self._number = [], 0, self._number + 1
         self._count += len(shown)
         self._untold += (self._mask(line)[:_MAX_TOLD_LINE_CHARS] for line in shown[-MAX_LINE_NEWS_CHARS:])
         while sum(len(line) + 1 for line in self._untold) > MAX_LINE_NEWS_CHARS - len(self._head()):
             del self._untold[0]
-        self._inbox.post("\n".join([self._head(), *self._untold]), key)
+        self._inbox.post("\n".join([self._head(), *self._untold]), self._key)
+
+    @property
+    def _key(self) -> str:
+        return f"monitor {self._job} {self._number}"
 
     def _head(self) -> str:
         left_out = self._count - len(self._untold)

@@ -85,6 +85,31 @@ def test_a_report_that_was_not_told_is_told_after_a_resume(tmp_path: Path) -> No
     run_controller(tmp_path, work, respond=held(respond, "look", over))
 
 
+def test_a_report_whose_prompt_leaves_the_conversation_is_told_with_the_next_one(tmp_path: Path) -> None:
+    beside = Reply([task("look", "explore", run_in_background=True)])
+    over = Event()
+    more = {word: ["well"] for word in ("first", "stopped", "second", "third", "last")}
+    respond = parts(go=[beside, "it looks"], look=["It is Title."], **more)
+    stall = Fault("stall", when=lambda body: "stopped" in str(body["messages"][-1]))
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("first", "go")
+        over.set()
+        await until(run, lambda pool: not pool.running)
+        turn = asyncio.ensure_future(run.controller.prompt("stopped"))
+        while "stopped" not in str(run.server.requests[-1]["messages"][-1]):
+            await asyncio.sleep(0.001)
+        turn.cancel()
+        assert (await turn).reason == "interrupted"
+        await run.do("second", "/rewind 3 conversation", "third")
+        for body in run.server.requests[-3:]:
+            assert "explore #1 that you started in the background" in str(body["messages"][-1])
+        await run.do("/rewind 2 conversation", "last")
+        assert "explore #1" not in str(run.server.requests[-1])  # the model knows of no such agent any more
+
+    run_controller(tmp_path, work, respond=held(respond, "look", over), faults=(stall,), verified=False)
+
+
 def test_the_question_of_an_agent_in_the_background_waits_for_the_person(tmp_path: Path) -> None:
     write = Reply([calls("write", file_path="new.txt", content="x")])
     beside = Reply([task("work", run_in_background=True)])
@@ -121,6 +146,6 @@ def test_agents_in_the_background_end_when_they_are_stopped_a_turn_is_or_the_ses
         turn.cancel()
         assert (await turn).reason == "interrupted"
         await until(run, lambda pool: not pool.running)
-        assert len(run.controller.in_use[1].tool_context.inbox.waiting) == 1
+        assert len(run.controller.in_use[1].tool_context.inbox.waiting) == 2  # of the first as well
 
     run_controller(tmp_path, work, respond=respond, faults=(held, held_turn), verified=False)
