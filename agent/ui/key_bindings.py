@@ -30,6 +30,7 @@ from .approval import full_question
 from .input_drawing import move_by_row
 from .input_editor import EXIT_WORDS, delete_grapheme, move_by_grapheme
 from .keyboard import FOCUS_IN, FOCUS_OUT
+from .keymap import base_bindings
 from .picker import add_picker_keys
 from .question_form import SURE_S, add_form_keys
 from .repl_state import QueuedInput, ReplState, find_images
@@ -55,7 +56,7 @@ _EDITING_KEYS = (
 
 def build_key_bindings(state: ReplState) -> KeyBindings:
     """All keys of a session at the screen."""
-    bindings = KeyBindings()
+    bindings = base_bindings()
     _add_editing_keys(bindings, state)
     _add_grapheme_keys(bindings, state)
     _add_session_keys(bindings, state)

@@ -7,12 +7,15 @@ Each entry names an action, or a slash command in quotes, and takes a key or a l
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.filters import emacs_selection_mode, shift_selection_mode
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 
 MAX_KEYMAP_BYTES = 64 * 1024
 KeySequence = tuple[str, ...]  # as prompt_toolkit names keys
@@ -39,6 +42,8 @@ _ALT = ("alt", "meta", "option")
 _KEY_NAMES = {
     "esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup", "pgdown": "pagedown", "space": " ",
 }  # fmt: skip
+# Keys that mean nothing; prompt_toolkit would type what terminals send for them.
+_IDLE_KEY = re.compile(r"s-escape|c-\d|c-f\d+|[cs]-page.+|c-s-(?!left|right|home|end).+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,21 @@ def _entries(path: Path, troubles: list[str]) -> Iterator[tuple[str, Any]]:
         yield from tomllib.loads(text).items()
     except (OSError, ValueError) as error:
         troubles.append(f"{path}: {error}; the usual keys are in force")
+
+
+def base_bindings() -> KeyBindings:
+    """What every other binding goes before: idle keys do nothing, a letter after Ctrl-Space is still text."""
+    bindings = KeyBindings()
+    for key in Keys:
+        if _IDLE_KEY.fullmatch(key.value):
+            bindings.add(key)(lambda event: None)
+
+    @bindings.add(Keys.Any, filter=emacs_selection_mode & ~shift_selection_mode)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.exit_selection()
+        event.current_buffer.insert_text(event.data * event.arg)
+
+    return bindings
 
 
 def key_sequence(text: str) -> KeySequence:
