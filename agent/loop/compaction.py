@@ -21,7 +21,7 @@ from agent.session.repository import load_deferred
 from agent.session.session import Session
 from agent.session.skill_texts import injected_instructions, kept_instructions, skills_in_use
 from compact.identifiers import block_texts
-from compact.pipeline import REACTIVE_RUNGS, plan
+from compact.pipeline import MIN_SHOWN_COST_USD, REACTIVE_RUNGS, plan
 from compact.plan import (
     CompactionPlan,
     Flow,
@@ -196,10 +196,14 @@ async def _plan(
         if answer.veto is not None or answer.words:
             flow = plan(replace(situation, vetoed=answer.veto is not None, focus=answer.words), trigger)
             step = _advance(flow)
+    cost = session.cost
     while isinstance(step, SummaryRequest):
         reply = await call_summarizer(session, context, step, emit)
         session.charge(reply.usage, context.summary_model)
         step = _advance(flow, reply)
+    paid = session.cost - cost
+    if trigger == "manual" and not step.proposals and paid >= MIN_SHOWN_COST_USD:
+        step = replace(step, note=f"{step.note}; to ask for it cost ${paid:.2f}")
     if answer.veto is not None:
         reason = f"a hook said no: {answer.veto}"
         return replace(step, failures=((HookEvent.PRE_COMPACT, reason), *step.failures), note=reason)

@@ -28,7 +28,7 @@ from compact.settings import (
 from compact.summary_prompt import SummaryFailed, request_summary
 from compact.summary_record import FoldLimits, ledger_before, summary_in
 from compact.uncompact import exemptions, in_force
-from transcripts.facts import Edit, Reply, User
+from transcripts.facts import Edit, Fold, Reply, User
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock
 
@@ -42,7 +42,9 @@ ATTEMPTS = (
 RIGHT_AFTER_CALLS = 5  # since the newest compaction
 SHORT_TAIL_TOKENS = 2_000  # by our count
 ALL_RECENT = "nothing to do: all of the conversation is recent, and that is kept word for word"
+ALL_RECORD = "nothing to do: what is not recent is a record already"
 TOO_LITTLE = "a summary would free less than a tenth, so nothing was done"
+FREED_TOO_LITTLE = "the summary would have freed less than a tenth and was not used"
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
@@ -115,9 +117,22 @@ def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> 
         return CompactionPlan(note=f"{few}; a summary pays from {least:,} on ([compact] min_compact_size)")
     if fold_history(situation, FoldLimits(trigger)) is None and not _has_to_shrink(situation, trigger):
         return CompactionPlan(note=ALL_RECENT)
+    if not _has_to_shrink(situation, trigger) and (reason := _frees_too_little(situation, trigger)):
+        return CompactionPlan(note=reason)
     if trigger == "tool" and (reason := _does_not_pay(situation)):
         return CompactionPlan(note=reason)
     return (yield from summarize(situation, trigger, focus))
+
+
+def _frees_too_little(situation: Situation, trigger: Trigger) -> str:
+    """Why no summary can free enough, "" if one may: it carries over what an earlier one told."""
+    proposal = _fold_with(situation, trigger, earlier_summary(situation))
+    if proposal is None:
+        return TOO_LITTLE
+    fold = next(edit for edit in proposal.edits if isinstance(edit, Fold))
+    earlier = situation.folded.edits.covering(fold.first)
+    is_record = earlier is not None and fold.last <= earlier.last
+    return ALL_RECORD if is_record and situation.tokens < situation.trigger_tokens else ""
 
 
 def _does_not_pay(situation: Situation) -> str:
@@ -158,7 +173,7 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
             planned = _without_model(situation, trigger, TOO_LITTLE)
         # Unasked that is nobody's trouble yet: only the server knows whether the request is too long.
         return CompactionPlan() if trigger == "auto" and not planned.proposals else planned
-    reason = TOO_LITTLE
+    reason = FREED_TOO_LITTLE
     try:
         summary = yield from request_summary(situation, focus)
         if (proposal := _fold_with(situation, trigger, summary)) is not None:

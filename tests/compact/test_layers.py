@@ -329,6 +329,32 @@ def test_a_failed_answer_leaves_the_history_and_too_little_is_not_asked_for():
     assert world.questions == []
 
 
+def test_what_is_a_record_already_is_not_summarised_again_on_request():
+    world = World(window=40_000, overhead=4_000, judged=False)
+    for at in range(8):
+        world.user(f"go on with {at}")
+        world.call("read", f"line {at} of it\n" * 700, file_path=f"src/f{at}.py")
+        world.reply("done " * 100)
+    assert world.compact("manual").proposals and len(world.questions) == 1
+    world.user("and now?")
+    world.reply("words " * 30)
+    assert world.plan("manual").note == "nothing to do: what is not recent is a record already"
+    assert world.plan("tool").proposals == () and len(world.questions) == 1
+    for _ in range(4):
+        world.reply("words " * 900)
+    assert world.plan("manual").proposals and len(world.questions) == 2
+
+
+def test_a_summary_that_frees_too_little_is_told_to_be_of_no_use():
+    world = World(window=40_000, overhead=4_000, judged=False)
+    world.user("begin")
+    for _ in range(12):
+        world.reply("words " * 500)
+    plan = world.plan("manual", answered(f"<summary>{'long ' * 6_900}</summary>"))
+    assert plan.note.endswith("the summary would have freed less than a tenth and was not used")
+    assert plan.proposals == () and len(world.questions) == 1
+
+
 def test_the_report_of_a_summary_tells_what_it_covers_and_its_tokens():
     world = full()
     (made,) = world.plan("manual", answered("<summary>four words of text</summary>")).proposals

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from agent.session.environment_context import surroundings_told
 from compact.hazards import PUT_BACK_START
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
+from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
 from tests.strict_api.scripted_model import ScriptedModel
@@ -45,6 +47,23 @@ def test_compact_says_what_it_would_do_then_does_it_and_can_be_undone(tmp_path: 
         assert run.bodies() == before
 
     run_controller(tmp_path, work)
+
+
+def test_what_a_summary_of_no_use_cost_is_told(tmp_path: Path) -> None:
+    files(tmp_path, 20)
+
+    def respond(body: dict[str, Any]) -> Any:
+        if "Do not call any tool" in str(body["messages"][-1]):
+            return Answer([calls("read", file_path="x")], usage={"output_tokens": 50_000})
+        return demo_reply(body)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do(READ_ALL)
+        before = run.controller.in_use[0].cost
+        said, paid = await run.do("/compact"), run.controller.in_use[0].cost - before
+        assert paid > 0.5 and said.endswith(f"called a tool; to ask for it cost ${paid:.2f}")
+
+    run_controller(tmp_path, work, respond=respond)
 
 
 def test_after_an_undone_compaction_the_conversation_continues(tmp_path: Path) -> None:
