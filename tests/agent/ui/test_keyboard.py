@@ -126,8 +126,8 @@ KEYS = {
     "Alt-B": ("one wo\x1b[98;3ut", "one two"),
     "Backspace and Delete": ("abx\x1b[127uy\x1b[D\x1b[3;1:1~", "ab"),
     "Shift-Enter": ("a\x1b[13;2u\x1b[13;2:3ub\x1b[27;2;13~c", "a\nb\nc"),
-    "keys without a meaning": ("a\x1b[5;5~\x1b[5;2~\x1b[1;5P\x1b[1;6Ab", "ab"),
-    "letters at a mark": ("a\x00bc", "abc"),
+    "keys without a meaning": ("idle\x1b[5;5~\x1b[5;2~\x1b[1;5P\x1b[1;6A!", "idle!"),
+    "letters at a mark": ("mark\x00ed", "marked"),
     "unknown Linux console": ("a\x1b[[Zb", "ab"),
 }
 
