@@ -40,7 +40,8 @@ def give_agents(services: Services, session: Session, context: TurnContext) -> N
     tools.spawn = _spawning(services, pool)
     notes = (note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC)
     if any(about.get("background") for about in notes):
-        for report in runner().undelivered_reports(session, services.repository.home, services.counter):
+        home = services.repository.home
+        for report in runner().undelivered_reports(session, home, services.counter, pool.notify):
             tools.inbox.post(report)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
 from agent.session.environment_context import environment_context
 from agent.session.repository import copy_for_agent
-from agent.session.session import Session, text_of_reply
+from agent.session.session import Session, calls_of, text_of_reply
 from compact.clearing import call_label
 from compact.prices import Spending
 from compact.tokens import TokenCounter
@@ -233,8 +233,13 @@ def _said_to(folded: Folded, label: str, since: int) -> Iterator[tuple[str, str]
             yield from ((f"{label}: {call_label(exchange.uses[index])}", words) for _, words in result.said)
 
 
-def undelivered_reports(session: Session, home: Path, counter: TokenCounter) -> list[str]:
-    """The reports of agents in the background that ended, with the program or before, without being told."""
+def undelivered_reports(
+    session: Session, home: Path, counter: TokenCounter, tell: Callable[[str], None]
+) -> list[str]:
+    """The reports of agents in the background that ended, with the program or before, without being told.
+
+    `tell` takes a line for the person about each that came to none.
+    """
     notes = [note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC]
     told = _told_text(session)
     reports = []
@@ -247,11 +252,21 @@ def undelivered_reports(session: Session, home: Path, counter: TokenCounter) -> 
         except StoreError as error:
             reports.append(late_report(label, str(about.get("task")), f"(none: {error})"))
             continue
-        _, whole = _last_text(facts, int(about.get("since") or 0))
-        text, sid = shortened_report(whole, counter), about.get("session")
-        report = f"{text}\n[it ended with an earlier run of the program; its session is {sid}]"
+        since, how = int(about.get("since") or 0), "it ended with an earlier run of the program"
+        text = shortened_report(_last_text(facts, since)[1], counter)
+        if not _has_reported(facts, since):
+            how = "it was cut off there, with an earlier run of the program"
+            text = f"(none: it was cut off before it could report{'; it said last:' if text else ''})\n{text}"
+            tell(f"{label} ({about.get('task')}) was cut off with an earlier run, before it could report")
+        report = f"{text.rstrip()}\n[{how}; its session is {about.get('session')}]"
         reports.append(late_report(label, str(about.get("task")), report))
     return reports
+
+
+def _has_reported(facts: Sequence[Fact], since: int) -> bool:
+    """Whether the newest reply after the fact `since` is the last of its turn."""
+    newest = next((fact for fact in reversed(facts) if isinstance(fact, Reply) and fact.seq > since), None)
+    return newest is not None and newest.complete and not calls_of(newest)
 
 
 def _told_text(session: Session) -> str:

@@ -9,7 +9,7 @@ from agent.loop.agent_pool import AgentPool
 from agent.loop.compaction import live_state
 from tests.agent.app.agent_session import held, parts, task
 from tests.strict_api.faults import Fault
-from tests.strict_api.reply import Reply, calls
+from tests.strict_api.reply import Reply, calls, says
 
 from .controller_run import ControllerRun, run_controller
 
@@ -108,6 +108,25 @@ def test_a_report_whose_prompt_leaves_the_conversation_is_told_with_the_next_one
         assert "explore #1" not in str(run.server.requests[-1])  # the model knows of no such agent any more
 
     run_controller(tmp_path, work, respond=held(respond, "look", over), faults=(stall,), verified=False)
+
+
+def test_an_agent_that_was_cut_off_before_it_could_report_is_told_so_after_a_resume(tmp_path: Path) -> None:
+    beside = Reply([task("look", "explore", run_in_background=True)])
+    begun = Reply([says("I search first."), calls("glob", pattern="*")])
+    respond = parts(go=[beside, "it looks"], look=[begun, "never"], again=["well"])
+    stall = Fault("stall", when=lambda body: "look" in str(body["messages"][0]) and len(body["messages"]) > 1)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("go")
+        await until(run, lambda pool: all(agent.requests for agent in pool.agents))
+        told = await run.do("/clear", f"/resume {run.controller.in_use[0].sid}")
+        assert "explore #1 (do look) was cut off with an earlier run, before it could report" in told
+        await run.do("again")
+        sent = str(run.server.requests[-1]["messages"][-1])
+        assert "Its report:\\n(none: it was cut off before it could report; it said last:)\\nI search" in sent
+        assert "[it was cut off there, with an earlier run of the program; its session is" in sent
+
+    run_controller(tmp_path, work, respond=respond, faults=(stall,), verified=False)
 
 
 def test_the_question_of_an_agent_in_the_background_waits_for_the_person(tmp_path: Path) -> None:
