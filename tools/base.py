@@ -162,6 +162,7 @@ class ToolContext:
     journals: Path  # folder for journals of writes in place, outside the project: its content is acted on
     added: tuple[Path, ...] = ()  # further folders to work in, real paths
     session: str = "session"  # the session's id; names the files in `outputs`
+    attended: bool = False  # a person is at the screen: a command past its time goes on in the background
     seen: dict[str, SeenFile] = field(default_factory=dict)  # by real path; a file is read before a change
     in_view: Callable[[int], bool] = lambda seq: False
     lookup: Callable[[], Originals] | None = None  # the record as it is now; None outside a session

@@ -157,6 +157,7 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
         lookup=partial(services.repository.originals, session),
         environ=setup.environ,
         session=session.sid,
+        attended=not setup.options.headless and setup.options.input_format == "text",
         pass_env=frozenset(setup.config.pass_env),
         masks=setup.masks,
         records=services.repository.guard,

@@ -26,6 +26,7 @@ from agent.session.system_prompt import (
 )
 from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
 from tools.files.text_encoding import pluralize
+from tools.inbox import Inbox
 from tools.processes.bash_run import move_to_background
 from tools.processes.command_hints import EDITOR_ADVICE
 from tools.processes.jobs import BackgroundJob, command_runner
@@ -136,6 +137,8 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
         if not private:
             framed = f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>"
             controller.after_prompt.append(framed)
+        elif id := result.about.get("job"):  # its end is for the person only, too
+            command_runner(context.tool_context).jobs[id].inbox = Inbox()
         advice = with_keys(OWN_EDITOR_ADVICE, controller.setup.key_names)
         return CommandOutput(text.replace(EDITOR_ADVICE, advice))
 

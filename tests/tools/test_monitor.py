@@ -83,3 +83,40 @@ def test_a_command_that_is_moved_goes_on_and_its_end_is_told(shell: BashSession)
     assert " finished, exit code 3, after " in told(shell, 1)
     assert shell.say(job="b1").startswith("rest\n[job b1: finished, exit code 3")
     assert shell.say("echo next") == "next"
+
+
+def test_a_command_past_its_time_goes_on_where_a_person_is_at_the_screen(shell: BashSession) -> None:
+    shell.context.attended = True
+    command = "echo so far; while [ ! -e go ]; do sleep 0.01; done; echo rest; exit 3"
+    result = shell.run(command, timeout=200)
+    assert not result.error and result.about == {"exit": None, "job": "b1"}
+    assert text(result) == (
+        "so far\n[not over after 0.2 s, its time limit: it goes on in the background as job b1. "
+        'Look: bash(job="b1"). End: bash(job="b1", kill=true). You are told when it finishes]'
+    )
+    assert result.human["note"] == "goes on in the background as b1"
+    (shell.folder / "go").touch()
+    shell.wait_for("b1")
+    assert " finished, exit code 3, after " in told(shell, 1)
+    assert shell.say(job="b1").startswith("rest\n[job b1: finished, exit code 3")
+    shell.run("sleep 300 & sleep 300", timeout=200)
+    assert "[job b2: stopped, exit code 143" in shell.say(job="b2", kill=True)
+    assert wait_until(lambda: not shell.survivors())
+
+
+def test_a_late_command_that_waits_for_a_person_or_keys_is_ended_all_the_same(shell: BashSession) -> None:
+    shell.context.attended = True
+    shell.limit(quiet_s=0.1, editor_s=0.2)
+    assert "timed out after 0.3 s" in shell.say("printf 'Overwrite f? [y/N] '; sleep 300", timeout=300)
+    (shell.folder / "vi").write_text("#!/bin/sh\nsleep 300\n")
+    (shell.folder / "vi").chmod(0o755)
+    shell.context.environ = {**shell.context.environ, "PATH": f"{shell.folder}:/usr/bin:/bin"}
+    assert "waits for keys" in shell.say("vi f") and "timed out" in shell.say("vi f", timeout=100)
+    assert not shell.jobs and wait_until(lambda: not shell.survivors())
+
+
+def test_a_late_command_ends_with_the_session(new_shell: BashSession) -> None:
+    new_shell.context.attended = True
+    assert "goes on in the background" in new_shell.say("setsid sleep 300 & sleep 300", timeout=200)
+    new_shell.close()
+    assert not new_shell.survivors()

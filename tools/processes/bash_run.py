@@ -32,6 +32,7 @@ from tools.truncate import (
 from .command_hints import hint, is_answer, key_advice, looks_like_prompt
 from .command_progress import ProgressThrottle, from_first_character
 from .command_socket import CommandHandle
+from .job_ports import port_note
 from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRequest, CommandRunner, exit_code, last_folder
 from .output_folding import fold_output
 from .spool import MAX_OUTPUT_BYTES, Spool
@@ -43,7 +44,8 @@ _PROMPT_SAMPLE_BYTES = 2_000
 _MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer are spelled out
 _MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
 
-Why = Literal["", "timeout", "output", "editor", "lost", "moved"]
+Why = Literal["", "timeout", "output", "editor", "lost", "moved", "late"]
+_GOES_ON = ("moved", "late")  # what did not end it
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +105,15 @@ async def run_foreground(
     command, report = await runner.start(line, request.cwd or runner.context.cwd, take, walled=walled)
     runner.foreground.add(moved)
     try:
+        may_go_on = runner.context.attended and not key_advice(line)
         limit = min(limits.timeout_s, limits.editor_s) if key_advice(line) else limits.timeout_s
         await _first_of(limit, command.exited, full, moved)
         took, quiet = loop.time() - began, loop.time() - last_output
-        if moved.done() and not (command.exited.done() or full.done()):
+        asks = quiet >= min(limits.quiet_s, limit / 2) and _ends_in_prompt(spool)
+        if (moved.done() or (may_go_on and not asks)) and not (command.exited.done() or full.done()):
             going = runner.add(request, command, spool)
             going.began, going.shown = began, spool.total
-            return CommandEnd(None, None, "moved", took, limit, job=going)
+            return CommandEnd(None, None, "moved" if moved.done() else "late", took, limit, job=going)
         why = await _finish(runner, command, full, "editor" if limit < limits.timeout_s else "timeout")
         job, left = await _keep_strays(runner, request, command, spool)
     except BaseException:
@@ -119,9 +123,8 @@ async def run_foreground(
         runner.foreground.discard(moved)
         progress.stop()
     code, signal = exit_code(command.exited.result() if command.exited.done() else None)
-    prompted = why == "timeout" and quiet >= min(limits.quiet_s, limit / 2) and _ends_in_prompt(spool)
     used = free - _free_bytes(runner.context.folder, unknown=free)
-    folder = last_folder(report)
+    prompted, folder = why == "timeout" and asks, last_folder(report)
     return CommandEnd(code, signal, why, took, limit, folder, job, left, prompted, used)
 
 
@@ -183,7 +186,7 @@ def command_result(
     spool.flush()
     text = _output_text(spool, context, line, growing=end.job is not None)
     notes = list(_end_notes(end, limits, spool))
-    if end.job is not None and end.why != "moved":
+    if end.job is not None and end.why not in _GOES_ON:
         stored = spool.stored(context.folder)
         named = ", ".join(f"pid {pid} ({' '.join(words.split())[:80]})" for pid, words in end.left[:8])
         more = f" and {len(end.left) - 8} more" if len(end.left) > 8 else ""
@@ -201,11 +204,11 @@ def command_result(
     if end.job is None:
         spool.close()
     how = {"timeout": "timed out", "output": "too much output", "editor": "waits for keys", "lost": "lost"}
-    how["moved"] = f"goes on in the background as {end.job.id}" if end.job else ""
+    how |= dict.fromkeys(_GOES_ON, f"goes on in the background as {end.job.id}" if end.job else "")
     ended = f"killed by {end.signal}" if end.signal else f"exit {end.code}" if end.code else ""
     return text_result(
         (text + "\n".join(notes)) or NO_OUTPUT,
-        error=end.why != "moved" and _has_failed(end, line),
+        error=end.why not in _GOES_ON and _has_failed(end, line),
         human={**_for_people(spool, context), "note": how.get(end.why, ended)},
         about={
             "exit": end.code,
@@ -312,10 +315,12 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
                 f"`timeout` (milliseconds, at most {limits.max_timeout_s * 1000:.0f}) or use "
                 "run_in_background]"
             )
-        case "moved" if end.job is not None:
+        case "moved" | "late" if end.job is not None:
+            id, limit = end.job.id, f"not over after {end.limit_s:g} s, its time limit: it"
+            why = limit if end.why == "late" else "the person moved this command, which"
             yield (
-                f"[the person moved this command into the background, where it goes on as job {end.job.id}. "
-                f'Look: bash(job="{end.job.id}"). You are told when it finishes]'
+                f'[{why} goes on in the background as job {id}. Look: bash(job="{id}"). '
+                f'End: bash(job="{id}", kill=true). You are told when it finishes]'
             )
         case "output":
             yield f"[ended after {spool.total:,} bytes of output, the limit. Filter it or send it to a file]"
@@ -350,13 +355,6 @@ def _for_people(spool: Spool, context: ToolContext) -> dict[str, Any]:
     shown = last_lines(text, most)
     above = {"above": max(spool.lines - shown.count("\n"), 0)}
     return {"text": escaped(shown), **above, **({"file": stored.path} if stored else {})}
-
-
-def port_note(port: int, runner: CommandRunner) -> str:
-    """Who can reach a port on which a command listens within the wall."""
-    outside = runner.published.ports.get(port) if runner.published is not None else None
-    here = f"at http://localhost:{outside}" if outside else f"only after typing /publish {port}"
-    return f"listens on port {port}: commands reach localhost:{port}, the person {here}"
 
 
 def job_result(

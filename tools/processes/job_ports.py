@@ -18,3 +18,10 @@ async def new_listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
     for port, job in new.items():
         job.told_ports.add(port)
     return new
+
+
+def port_note(port: int, runner: CommandRunner) -> str:
+    """Who can reach a port on which a command listens within the wall."""
+    outside = runner.published.ports.get(port) if runner.published is not None else None
+    here = f"at http://localhost:{outside}" if outside else f"only after typing /publish {port}"
+    return f"listens on port {port}: commands reach localhost:{port}, the person {here}"

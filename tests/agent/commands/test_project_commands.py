@@ -12,6 +12,7 @@ from agent.session.system_prompt import MAX_MEMORY_CHARS, unread_memory
 from tools.base import ToolCall, parse_arguments
 from tools.bash import run_bash
 from tools.processes.bash_run import CommandLimits
+from tools.processes.jobs import command_runner
 
 from .controller_run import READ_ALL, ControllerRun, files, run_controller
 
@@ -215,6 +216,28 @@ def test_a_command_of_the_users_own_is_shown_to_the_model_unless_it_is_private(t
         assert "for both" in sent and "for me" not in sent
 
     run_controller(tmp_path, work)
+
+
+def test_a_late_command_of_the_users_own_goes_on_and_a_private_one_stays_private(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        runner = command_runner(run.controller.in_use[1].tool_context)
+        assert "goes on in the background as job b1" in await run.do("!!echo for me; sleep 300")
+        assert "goes on in the background as job b2" in await run.do("!echo for both; sleep 300")
+        for job in runner.running:
+            await runner.stop(job)
+        await run.do("help")
+        sent = str(run.server.requests[-1]["messages"])
+        assert "for both" in sent and "for me" not in sent
+
+    run_controller(tmp_path, work, environ={"BASH_DEFAULT_TIMEOUT_MS": "300"})
+
+
+def test_a_late_command_is_ended_where_nobody_is_at_the_screen(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        assert "timed out after 0.3 s" in await run.do("!sleep 300")
+
+    for options in ({"headless": True}, {"input_format": "stream-json"}):
+        run_controller(tmp_path, work, environ={"BASH_DEFAULT_TIMEOUT_MS": "300"}, **options)
 
 
 def test_an_editor_after_a_bang_is_told_what_the_person_can_do(tmp_path: Path) -> None:
