@@ -159,6 +159,18 @@ def test_git_is_steered_from_submodules_worktrees_and_what_its_configuration_nam
     assert not any("hostname" in path for path in fixed)
 
 
+def test_the_folder_that_a_file_leads_a_checkout_to_is_guarded_in_the_project(project: Path) -> None:
+    git(project, "init", "-q", "--separate-git-dir", "store")
+    for name in ("api", "build"):
+        (project / name).mkdir()
+    git(project, "init", "-q", "--separate-git-dir", "build/store", "api")
+    stores = {f"{store}/{name}" for store in ("store", "build/store") for name in ("hooks", "config")}
+    assert {".git", "api/.git", *stores} == found(project)[0]
+    (project / ".git").unlink()
+    (project / ".git").symlink_to("api/.git")
+    assert ".git" in found(project)[0]
+
+
 def test_hooks_that_the_person_s_own_configuration_names_are_guarded(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -274,13 +274,13 @@ def git_steering(git: str) -> list[str]:
 def _steering_of(git: str, checkout: str = "") -> list[str]:
     """Of one repository; of those in its index only the `.git`.
 
-    A `.git` that is a file steers it by the folder that it names, one that is a link by where it leads: it is
-    of the checkout that it lies in, as others are of the folder above them.
+    A `.git` that is a file or link leads to the folder that steers the checkout in which it lies; others are
+    of the folder above them.
     """
-    if os.path.islink(git):
-        return [git, *_steering_of(os.path.realpath(git), os.path.dirname(git))]
-    if not os.path.isdir(git):
-        return [git] if os.path.lexists(git) else []
+    if os.path.islink(git) or not os.path.isdir(git):
+        top = os.path.dirname(git)
+        real = os.path.realpath(os.path.join(top, _line_of(git).removeprefix("gitdir:").strip() or git))
+        return [git] * os.path.lexists(git) + (_steering_of(real, top) if os.path.isdir(real) else [])
     places, found = [git], []
     for top in (f"{git}/modules", f"{git}/worktrees"):
         parts = list(islice(_parts_below(top), _MAX_GIT_FOLDERS + 1))
