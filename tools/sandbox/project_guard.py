@@ -227,7 +227,7 @@ def _replaced_ways(place: _Place, before: GuardedState) -> Iterator[str]:
     for way, identity in before.ways.items():
         with suppress(OSError):
             state = (place.path / way).lstat()
-            if (state.st_dev, state.st_ino) != identity:
+            if (state.st_dev, state.st_ino) != identity or not stat.S_ISDIR(state.st_mode):
                 yield way
 
 
