@@ -86,7 +86,14 @@ class SessionFactory:
         return context.settings.model
 
     async def change_model(self, session: Session, context: TurnContext, name: str) -> None:
-        """Use another model from now on; the thinking so far was bound to the old one."""
+        """Use another model from the next request on; the thinking so far was bound to the old one.
+
+        Returns when the request that runs is answered. Raises UsageError where there is no such model.
+        """
+        async with context.asking:
+            await self._change_model(session, context, name)
+
+    async def _change_model(self, session: Session, context: TurnContext, name: str) -> None:
         services = self.services
         before = services.selection.facts
         await services.selection.choose(name)

@@ -35,8 +35,9 @@ class Command:
     `function` is "module.function" within this package, or a function of this module. It is called with the
     controller and what is behind the name, and returns the last event, or None.
     The first sentence of `help` is the summary.
-    `during_turn` tells whether it may run while a turn runs: always, or only without arguments ("bare"),
-    when it changes nothing then. `at_screen` tells that it is of use only to somebody at a screen,
+    `during_turn` tells whether it may run while a turn runs: always, or only without arguments ("bare") or
+    with one word at most, when it changes nothing then; `looking` are words that begin arguments with which
+    it only looks. `at_screen` tells that it is of use only to somebody at a screen,
     `needs_session` that it has to wait until there is a session. `options` are those that it takes among its
     words: any other word that looks like one is refused, and not taken for words.
     """
@@ -45,10 +46,11 @@ class Command:
     function: str
     help: str
     aliases: tuple[str, ...] = ()
-    during_turn: Literal["never", "bare", "always"] = "never"
+    during_turn: Literal["never", "bare", "word", "always"] = "never"
     at_screen: bool = False
     needs_session: bool = True
     options: tuple[str, ...] = ()
+    looking: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -114,7 +116,7 @@ COMMANDS: tuple[Command, ...] = (
             (), "always"),
     Command("pin", "context_commands.pin",
             "Pin a sentence: the next prompt tells it to the model, and every compaction keeps it. "
-            "Without one, lists the pins; `remove N` removes one."),
+            "Without one, lists the pins; `remove N` removes one.", (), "bare"),
     Command("context", "context_commands.show_context",
             "Draw what the context holds. Lists the largest blocks too, and the newest compactions with "
             "their figures; `/context all` lists every one.", ("tokens",), "always"),
@@ -125,7 +127,7 @@ COMMANDS: tuple[Command, ...] = (
             (), "always"),
     Command("model", "settings_commands.set_model",
             "Show or change the model for this session. Takes a model id, or opus, sonnet, haiku; without "
-            "one, choose from a list.", at_screen=True),
+            "one, choose from a list. It holds from the next request on.", (), "always", at_screen=True),
     Command("effort", "settings_commands.set_effort",
             "Show or change how hard the model thinks. Takes off, low, medium, high, xhigh or max; "
             "without one, choose from a list. It holds from the next request on.",
@@ -157,7 +159,7 @@ COMMANDS: tuple[Command, ...] = (
             "Show the permission mode and rules, and where each was set. Without arguments, choose a mode "
             "from a list, or a rule to remove. `mode NAME` changes the mode, `allow RULE` and `deny RULE` "
             "add a rule for this session, `remove RULE` removes one, `explain LINE` tells what becomes of "
-            "a command line, and why.", ("allowed-tools",), "bare", at_screen=True),
+            "a command line, and why.", ("allowed-tools",), "bare", at_screen=True, looking=("explain",)),
     Command("sandbox", "system_commands.show_sandbox",
             "Show or change the wall around commands. `auto`, `require` and `off` hold for this session, "
             "as do `project read-only` and `project writable`; `write PATH`, `read PATH` and `reach HOST` "
@@ -183,7 +185,7 @@ COMMANDS: tuple[Command, ...] = (
             "Show the settings in force and where each was set. That is a file, the environment, a flag, "
             "or a command. Choose one from the list to change it; `/config NAME` shows its value and what "
             "it takes, `/config NAME VALUE` sets it for this session, or tells that it holds from the "
-            "next start on.", ("settings",), "bare"),
+            "next start on.", ("settings",), "word"),
     Command("theme", "screen_commands.set_theme",
             "Change the colours of this session. Takes auto, dark, light, ansi, colour-blind or "
             "colour-blind-light; without one, choose from a list. The setting `theme` keeps it.",
@@ -211,7 +213,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("fork", "session_commands.fork_session",
             "Continue in a copy. The session so far stays as it is.", ("branch",), at_screen=True),
     Command("rename", "session_commands.rename_session",
-            "Give this session a name. It can be resumed by it."),
+            "Give this session a name. It can be resumed by it.", (), "bare"),
     Command("export", "session_commands.export_session",
             "Write the session to a file. Its extension chooses the format: .md (the default), .html, "
             ".jsonl."),
@@ -270,7 +272,10 @@ def may_run_during_turn(line: str) -> bool:
     command = find_command(name.lower())
     if command is None or command.during_turn == "never":
         return False
-    return command.during_turn == "always" or not argument.strip()
+    words = argument.split()
+    if command.during_turn == "always" or (words and words[0] in command.looking):
+        return True
+    return len(words) <= (command.during_turn == "word")
 
 
 def use_without_screen(line: str) -> Literal["words", "run", "refuse"]:

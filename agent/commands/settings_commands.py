@@ -110,6 +110,8 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
         lines = "\n".join(f"/model {alias:<8} {id}" for alias, id in catalog.aliases.items())
         size = f"window {facts.window:,} tokens, output up to {facts.max_output:,}"
         return CommandOutput(f"{facts.id}: {size}\n{lines}\n/model ID       any other")
+    if context.asking.locked():
+        controller.emit(Notice(f"the model changes to {argument} when the request that runs is answered"))
     await controller.factory.change_model(session, context, argument)
     tell_cold_cost(session, context, controller.emit, OTHER_MODEL, cold=tokens_when_cold)
     changed = Notice(f"the model is now {context.settings.model}")

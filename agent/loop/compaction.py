@@ -145,16 +145,17 @@ async def compact_context(
     session: Session, context: TurnContext, emit: Emit, request: CompactionRequest
 ) -> CompactionOutcome:
     """Plan and apply one compaction; an outcome without ids when there was nothing to do."""
-    planned, trigger = await _plan(session, context, emit, request), request.trigger
-    for what, reason in planned.failures:
-        session.failed(what, reason)
-        if what != HookEvent.PRE_COMPACT and not (trigger == "manual" and reason in planned.note):
-            emit(Notice(f"[{trigger} compact] {what}: {reason}", "warning"))
-    if planned.note:
-        _explain(context, emit, trigger, planned)
-    if not planned.proposals:
-        return CompactionOutcome(line=planned.note)
-    return await _apply(session, context, emit, request, planned)
+    async with context.asking:
+        planned, trigger = await _plan(session, context, emit, request), request.trigger
+        for what, reason in planned.failures:
+            session.failed(what, reason)
+            if what != HookEvent.PRE_COMPACT and not (trigger == "manual" and reason in planned.note):
+                emit(Notice(f"[{trigger} compact] {what}: {reason}", "warning"))
+        if planned.note:
+            _explain(context, emit, trigger, planned)
+        if not planned.proposals:
+            return CompactionOutcome(line=planned.note)
+        return await _apply(session, context, emit, request, planned)
 
 
 def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: CompactionPlan) -> None:

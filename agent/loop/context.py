@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -81,6 +82,7 @@ class TurnContext:
     agents      that the session may start; None: it may start none
     between_requests  awaited before a request that answers calls: what was said meanwhile goes with it
     follows_memory  whether memory files of folders below the project's are told with what is read there
+    asking      held while a request is answered or room is made: the model changes only between
     """
 
     model: Model
@@ -104,6 +106,7 @@ class TurnContext:
     advises: bool = True
     between_requests: Callable[[], Awaitable[None]] | None = None
     follows_memory: bool = True
+    asking: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)  # also of a copy its own
 
     def limit_window(self, tokens: int) -> None:
         """A server told that its window is smaller than was thought: plan for it, and remember it."""

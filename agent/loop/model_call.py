@@ -89,34 +89,38 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
         raise BudgetExceeded("the budget of this run is spent (--max-budget-usd)")
     repairs, attempt = Repairs(), 1
     while True:
-        reply = IncomingReply()
-        request = _request(session, context, repairs)
-        sent = _record_request(session, context, emit, attempt, request)
-        try:
-            await context.model.stream(request, reply, emit)
-            if not reply.complete:
-                raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
-        except asyncio.CancelledError:
-            _keep_partial(session, reply, sent)
-            raise
-        except TransientError as error:
-            _keep_partial(session, reply, sent)
-            attempt = await _wait_for_retry(context, error, attempt, reply, emit)
-        except PromptTooLong as error:
-            measured = {"raw": sent.raw, "actual": error.actual, "limit": error.limit}
-            session.failed("request", str(error), measured)
-            raise
-        except ModelError as error:
-            _keep_partial(session, reply, sent)
-            _repair(session, context, error, repairs, emit)
-        else:
-            seen = reply.usage.prompt if context.compaction.cuts_silently else 0
-            is_cut = 0 < seen < min(MIN_SEEN_SHARE * sent.tokens, sent.tokens - MIN_CUT_TOKENS)
-            fact = session.reply(reply, 0 if is_cut else sent.seq)  # its figure says nothing of our estimate
-            emit(ReplyFinished(fact))
-            if is_cut:
-                _plan_for_cut(context, seen, sent.tokens, emit)
-            return fact
+        reply, failed = IncomingReply(), None
+        async with context.asking:
+            request = _request(session, context, repairs)
+            sent = _record_request(session, context, emit, attempt, request)
+            try:
+                await context.model.stream(request, reply, emit)
+                if not reply.complete:
+                    raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
+            except asyncio.CancelledError:
+                _keep_partial(session, reply, sent)
+                raise
+            except TransientError as error:
+                _keep_partial(session, reply, sent)
+                failed = error
+            except PromptTooLong as error:
+                measured = {"raw": sent.raw, "actual": error.actual, "limit": error.limit}
+                session.failed("request", str(error), measured)
+                raise
+            except ModelError as error:
+                _keep_partial(session, reply, sent)
+                _repair(session, context, error, repairs, emit)
+            else:
+                seen = reply.usage.prompt if context.compaction.cuts_silently else 0
+                is_cut = 0 < seen < min(MIN_SEEN_SHARE * sent.tokens, sent.tokens - MIN_CUT_TOKENS)
+                # Where it is, its figure says nothing of our estimate.
+                fact = session.reply(reply, 0 if is_cut else sent.seq)
+                emit(ReplyFinished(fact))
+                if is_cut:
+                    _plan_for_cut(context, seen, sent.tokens, emit)
+                return fact
+        if failed is not None:
+            attempt = await _wait_for_retry(context, failed, attempt, reply, emit)
 
 
 def _plan_for_cut(context: TurnContext, seen: int, sent: int, emit: Emit) -> None:

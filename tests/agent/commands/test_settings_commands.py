@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from agent.app.setup import RunSetup, next_mode
 from agent.cli.arguments import Options
 from agent.commands.settings_commands import SECRET_SETTINGS
 from agent.errors import UsageError
-from agent.events import ScreenSetting
+from agent.events import Notice, Retrying, ScreenSetting
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.selection import ModelSelection
 from agent.permissions.permission_store import store_rule
@@ -24,7 +25,7 @@ from agent.permissions.settings_toml import permissions_path
 from agent.session.environment_context import PLAN_TEXT
 from compact.prices import PRICES_BY_MODEL
 from tests.strict_api.demo_bridge import demo_reply
-from tests.strict_api.faults import Fault
+from tests.strict_api.faults import Fault, parse_fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import says
 from tests.strict_api.server import Server
@@ -116,6 +117,40 @@ def test_another_model_gets_no_thinking_of_the_old_one(tmp_path: Path) -> None:
         last = run.server.requests[-1]
         assert last["model"] == "claude-opus-5-5"
         assert "opus" in run.controller.status().model
+
+    run_controller(tmp_path, work)
+
+
+async def until(held: Callable[[], bool]) -> None:
+    """Return when it holds; the event loop goes on meanwhile."""
+    while not held():
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("kind", ["stall", "529"])
+def test_a_model_chosen_while_a_turn_runs_has_its_next_request_and_no_thinking(
+    tmp_path: Path, kind: str
+) -> None:
+    fault = parse_fault(kind)
+
+    async def work(run: ControllerRun) -> None:
+        run.server.faults.add(fault)
+        turn = asyncio.ensure_future(run.controller.prompt("run `echo one`"))
+        await until(lambda: bool(run.server.requests if kind == "stall" else run.emitted(Retrying)))
+        context = run.controller.in_use[1]
+        choice = asyncio.ensure_future(run.controller.command("/model opus"))
+        if kind == "stall":
+            await until(lambda: bool(run.emitted(Notice)))
+            assert context.settings.model == "claude-sonnet-5-5", "not under a request that is answered"
+            fault.release.set()
+        await choice
+        assert (await turn).reason == "done"
+        told = [event.text for event in run.emitted(Notice)]
+        later = "the model changes to opus when the request that runs is answered"
+        assert (later in told) == (kind == "stall") and "the model is now claude-opus-5-5" in told
+        await run.do("run `echo two`")
+        models = [body["model"] for body in run.server.requests]
+        assert models == ["claude-sonnet-5-5", *["claude-opus-5-5"] * (len(models) - 1)] and len(models) > 3
 
     run_controller(tmp_path, work)
 
