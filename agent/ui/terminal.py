@@ -171,6 +171,7 @@ class Terminal(LiveScreen):
             input=keyboard_input(sys.stdin, self._press, self._note_ground, self._set_timeout),
             output=output,
             erase_when_done=True,
+            reverse_vi_search_direction=True,  # / goes back in the history, as in shells
             terminal_size_polling_interval=None,
         )
         app.ttimeoutlen, app.timeoutlen = ESCAPE_TIMEOUT_S, SEQUENCE_TIMEOUT_S

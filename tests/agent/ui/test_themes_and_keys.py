@@ -106,7 +106,7 @@ def test_esc_leaves_each_of_the_modes_of_vim(tmp_path: Path) -> None:
         terminal.type("\x1b").sees("Esc again clears").type("\x1b").misses("two three")
 
 
-def test_keys_of_vim_go_by_lines_or_rows_and_from_the_first_to_what_waits(tmp_path: Path) -> None:
+def test_keys_of_vim_go_by_lines_or_rows_and_go_back_to_what_waits_and_was_sent(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gate")
     with PtyTerminal(tmp_path, (60, 24), forked_makeroom("--offline")) as terminal:
         terminal.sees("❯", "% of").type("/vim on\r").sees("INSERT").type("!cat gate\r").sees("running")
@@ -114,3 +114,4 @@ def test_keys_of_vim_go_by_lines_or_rows_and_from_the_first_to_what_waits(tmp_pa
         terminal.type("gkix\x1b").sees("\n  xbbb").type("gki1\x1b").sees("❯ 1aaa")
         terminal.type("jix\x1b").sees("\n  xc").type("k").sees("1 queued").type("k")
         terminal.sees("❯ later\n  1aaa").misses("queued").type("\x03").sees("Interrupted")
+        terminal.type("\x03").misses("1aaa").type("/gate\r").sees("\n❯ !cat gate\nNORMAL")
