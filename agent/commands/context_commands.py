@@ -29,9 +29,10 @@ from compact.report import (
 )
 from compact.settings import WindowState, state_of
 from compact.tokens import slope_of
-from compact.uncompact import CannotUndo, Evicted, evicted, plan_undo
+from compact.uncompact import CannotUndo, Evicted, evicted, in_force, plan_undo
 from tools.files.text_encoding import pluralize
 from transcripts.facts import Compacted
+from transcripts.fold import Folded
 from transcripts.messages import ToolUseBlock
 from transcripts.originals import RECALL_ID, Scope
 from transcripts.view import Part, PartKind, View
@@ -204,12 +205,13 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
         if row is None:
             return None
         argument = row.value
-    part = next((part for part, _ in largest if argument in (recall_id(part), f"r{part.seq}")), None)
+    ids = ((part, (shown_id(part), recall_id(part), f"r{part.seq}")) for part, _ in largest)
+    part = next((part for part, known in ids if argument in known), None)
     if part is None:
         return Notice(f"nothing in the context has the id {argument}; /context lists the largest", "warning")
     situation = situation_of(session, context)
     if not (edits := strike_edits(session.folded, part, context.compaction.counter)):
-        return Notice(f"{recall_id(part)} {_why_not_dropped(part)}", "warning")
+        return Notice(f"{shown_id(part)} {_why_not_dropped(part, session.folded)}", "warning")
     dropped = f"{recall_id(part)} ({part_label(part)})"
     proposal = propose(situation, "drop", "manual", edits, dropped=dropped)
     made = session.compacted(proposal.layer, "manual", proposal.edits, proposal.report)
@@ -222,7 +224,12 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
     return Notice(f"{told}; /uncompact {made.id} brings it back{_rewrite_told(session, context)}")
 
 
-def _why_not_dropped(part: Part) -> str:
+def _why_not_dropped(part: Part, folded: Folded) -> str:
+    fold = folded.edits.covering(part.seq)
+    made = next((made for made in reversed(in_force(folded)) if fold in made.edits), None)
+    if made is not None:
+        told = f"({part_label(part)}) stands for messages that {made.id} folded"
+        return f"{told}: /uncompact {made.id} brings them back, and what else /context lists can be dropped"
     values = part.block.input.values() if isinstance(part.block, ToolUseBlock) else ()
     if is_replaced(part) or any(isinstance(value, str) and is_placeholder(value) for value in values):
         return "is left out already; /recall shows it"

@@ -493,6 +493,23 @@ def test_what_a_block_that_is_dropped_costs_is_told_before_anything_is_sent(tmp_
     run_controller(tmp_path, work, policy="off")
 
 
+def test_why_a_record_cannot_be_dropped_is_told_by_the_id_that_it_is_listed_with(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        listed = await run.do(READ_ALL, "/compact", "/context")
+        blocks = dict(re.findall(r"(r[\dr-]+) +(record of the folded messages|files shown again)", listed))
+        made = run.controller.in_use[0].folded.compactions[-1].id
+        for ident, what in blocks.items():
+            assert await run.do(f"/drop {ident}") == (
+                f"{ident} ({what}) stands for messages that {made} folded: /uncompact {made} brings them "
+                "back, and what else /context lists can be dropped"
+            )
+        assert len(blocks) == 2
+
+    run_controller(tmp_path, work)
+
+
 def test_one_block_is_dropped_by_hand_and_brought_back(tmp_path: Path) -> None:
     files(tmp_path, 3)
     chooser = ScriptedChooser("")
