@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 REPL_MODULE = "agent.ui.repl"
 HEADLESS_MODULE = "agent.ui.headless"
 STREAM_MODULE = "agent.stream_protocol.stream_run"
+FORMATS_MODULE = "agent.ui.output_formats"
 CHOICE_MODULE = "agent.cli.session_choice"
 COMMANDS_MODULE = "agent.commands"
 NO_MODEL = """\
@@ -55,17 +56,22 @@ makeroom -p /doctor looks for what else is missing.
 
 
 def run(options: Options) -> int:
-    """Run the program to its end. Raises nothing; errors are one line on standard error."""
-    return with_errors_told(partial(_begin, options))
+    """Run the program to its end. Raises nothing; errors are one line on standard error.
+
+    A program that waits for a result gets one also where the run could not begin.
+    """
+    return with_errors_told(partial(_begin, options), partial(_write_refusal, options))
 
 
-def with_errors_told(action: Callable[[], int]) -> int:
-    """The exit code of an action; an error of it is one line on standard error."""
+def with_errors_told(action: Callable[[], int], tell: Callable[[str], None] = lambda error: None) -> int:
+    """The exit code of an action; an error of it is one line on standard error, and `tell` gets it."""
     try:
         return action()
     except (AgentError, StoreError) as error:
         masks = SecretMasks(secret_values(os.environ))  # an error may quote a variable or an address
-        sys.stderr.write(f"makeroom: {escaped(masks.all(str(error)))}\n")
+        told = masks.all(str(error))
+        sys.stderr.write(f"makeroom: {escaped(told)}\n")
+        tell(told)
         return error.code if isinstance(error, AgentError) else UsageError.code
     except ImportError as error:  # of what is loaded when it is first used
         sys.stderr.write(
@@ -85,11 +91,18 @@ def _begin(options: Options) -> int:
         except (AgentError, StoreError) as error:
             if options.output_format == "text":
                 raise
-            return int(choice.tell_refusal(str(error), options.resume or ""))
+            raise AgentError(str(error)) from error  # exit 1, as clients know it
         if chosen is None:
             return 0
         setup = chosen
     return _run(setup)
+
+
+def _write_refusal(options: Options, error: str) -> None:
+    """The result of a run that could not begin, where a program waits for it."""
+    if options.output_format != "text" or options.input_format != "text":
+        formats = import_module(FORMATS_MODULE)
+        sys.stdout.write(f"{formats.json_line(formats.refused_result(error, options.resume or ''))}\n")
 
 
 def run_setup(options: Options) -> RunSetup:
@@ -129,8 +142,7 @@ def _run(setup: RunSetup) -> int:
         interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
         warnings = "".join(f"makeroom: {escaped(each)}\n" for each in setup.config.warnings)
         (sys.stdout if interactive else sys.stderr).write(f"{warnings}{NO_MODEL}")
-        if headless and setup.options.output_format != "text":  # a client waits for a result
-            import_module(CHOICE_MODULE).write_refusal("makeroom needs a model to talk to", "")
+        _write_refusal(setup.options._replace(resume=None), "makeroom needs a model to talk to")
         return AuthenticationError.code
     if setup.options.input_format == "stream-json":
         return int(import_module(STREAM_MODULE).run_stream(setup, _make_controller))

@@ -11,12 +11,10 @@ from dataclasses import replace
 
 from agent.app.options import Options
 from agent.app.setup import RunSetup
-from agent.errors import AgentError, ChoiceCancelled, UsageError
+from agent.errors import ChoiceCancelled, UsageError
 from agent.menus import Menu, MenuRow, in_use_menu, session_menu
 from agent.session.repository import SessionRepository
-from agent.ui.output_formats import json_line, refused_result
 from agent.ui.terminal_text import at_screen, at_terminal, one_line
-from tools.truncate import escaped
 from transcripts.record_errors import SessionInUse
 from transcripts.session_lock import lock_holder
 
@@ -41,18 +39,6 @@ def with_session(setup: RunSetup) -> RunSetup | None:
     chosen = replace(setup, options=options._replace(continue_=False, resume=path.stem))
     pid = None if options.fork_session else lock_holder(path)
     return chosen if pid is None else _resolve_in_use(chosen, SessionInUse(path.stem, pid or None))
-
-
-def tell_refusal(error: str, session: str) -> int:
-    """Tell a program that its session cannot be gone on with: on standard error, and by a result."""
-    sys.stderr.write(f"makeroom: {escaped(error)}\n")
-    write_refusal(error, session)
-    return AgentError.code
-
-
-def write_refusal(error: str, session: str) -> None:
-    """The result of a run that could not begin, for the program that waits for it."""
-    sys.stdout.write(f"{json_line(refused_result(error, session))}\n")
 
 
 def _pick(repository: SessionRepository, setup: RunSetup) -> str:

@@ -124,8 +124,31 @@ def test_more_on_standard_input_than_a_prompt_can_be_is_refused(here: Run, tmp_p
     (tmp_path / "big.txt").write_bytes(b"x" * (MAX_STDIN_BYTES + 1))
     with Server(ScriptedModel([])) as server:
         code, lines, err = here(server, "sum it up", stdin=tmp_path / "big.txt")
-    assert (code, lines) == (2, [])
+    assert (code, [line["type"] for line in lines]) == (2, ["result"])
     assert "over 10 MB; put it in a file and name the file" in err
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "says_so"),
+    [
+        (["x", "-C", "nowhere"], 2, "cannot work in nowhere"),
+        ([], 2, "-p needs a prompt"),
+        (["x"], 6, "settings.toml"),
+        (["x", "-C", "test-key-123456"], 2, "cannot work in ****"),
+        (["--input-format", "stream-json"], 6, "settings.toml"),
+    ],
+)
+def test_a_run_that_cannot_begin_has_its_result(
+    here: Run, tmp_path: Path, argv: list[str], code: int, says_so: str
+) -> None:
+    path = tmp_path / "home" / ".config" / "makeroom" / "settings.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text('model = "x' if code == 6 else "", "utf-8")
+    with Server(ScriptedModel([])) as server:
+        ended, (line,), err = here(server, *argv)
+    assert (ended, line["type"], line["is_error"]) == (code, "result", True)
+    assert says_so in line["errors"][0] and says_so in err
+    assert "test-key" not in str(line) + err
 
 
 def test_a_typo_in_the_settings_is_named_with_its_file_and_what_was_meant(here: Run, tmp_path: Path) -> None:
