@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -26,6 +28,7 @@ from tools.sandbox.wall_profile import wall_profile
 if TYPE_CHECKING:
     from tools.network.network_proxy import NetworkProxy
 
+_PASSING = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
 NOT_WANTED = "it is switched off"
 LEVEL_NAMES: Mapping[WallLevel, str] = {
     "namespaces": "namespaces",
@@ -52,7 +55,8 @@ class SessionWall:
     text: str = ""
     _settling: asyncio.Lock = field(default_factory=asyncio.Lock)
     _base: WallProfile | None = None
-    _files: list[tuple[int, int]] = field(default_factory=list)
+    _files: list[tuple[int, int, int]] = field(default_factory=list)
+    _held: list[int] = field(default_factory=list)  # descriptors of what may be written
     _proxy: NetworkProxy | None = None
     _proxy_folder: Path | None = None
 
@@ -100,11 +104,12 @@ class SessionWall:
             proxy=self._proxy.path if self._proxy is not None else None,
         )
 
-    def _look_around(self) -> tuple[WallProfile, list[tuple[int, int]]]:
-        """The profile now, and which files stand at the places that it keeps. Blocks."""
+    def _look_around(self) -> tuple[WallProfile, list[int], list[tuple[int, int, int]]]:
+        """The profile now, what may be written, opened, and which files stand where it says. Blocks."""
         self._base = self._look()
         profile = self.profile()
-        return profile, _identities(profile)
+        held = _opened((profile.folder, *profile.writable))
+        return profile, held, _identities(profile, held)
 
     def _look(self) -> WallProfile:
         """The project's profile, by what is there now. Blocks for some milliseconds."""
@@ -120,17 +125,24 @@ class SessionWall:
         return tuple(dict.fromkeys(host for host in found if host and host not in denied))
 
     async def close(self) -> None:
-        """End the network's proxy."""
+        """End the network's proxy, and let go of what may be written."""
+        self._hold([])
         if self._proxy is not None:
             await self._proxy.close()
             self._proxy = None
         if self._proxy_folder is not None:
             shutil.rmtree(self._proxy_folder, ignore_errors=True)
 
+    def _hold(self, descriptors: list[int]) -> None:
+        for descriptor in self._held:
+            os.close(descriptor)
+        self._held = descriptors
+
     async def _raise(self) -> None:
         store, runner = self.permissions, command_runner(self.tools)
         try:
-            wanted, files = await in_thread(FILE_TIMEOUT_S, lambda _: self._look_around())
+            wanted, held, files = await in_thread(FILE_TIMEOUT_S, lambda _: self._look_around())
+            self._hold(held)
             moved, self._files = files != self._files, files
             if runner.profile is None:
                 runner.profile = wanted
@@ -173,11 +185,25 @@ class SessionWall:
         return (self.home / text[2:] if text.startswith("~/") else Path(text)).resolve()
 
 
-def _identities(profile: WallProfile) -> list[tuple[int, int]]:
-    """Which files stand at the places that the wall keeps: what is over one goes when that is replaced."""
+def _opened(places: Iterable[Path]) -> list[int]:
+    """Descriptors of places: while one is open, the system gives its number to nothing else."""
     found = []
+    for place in places:
+        with suppress(OSError):
+            found.append(os.open(place, _PASSING))
+    return found
+
+
+def _identities(profile: WallProfile, held: Iterable[int]) -> list[tuple[int, int, int]]:
+    """Which files stand at the places of the wall: a mount stays with its file, or goes with it.
+
+    Not when what may be written changed, nor a folder that is hidden: that happens all the time.
+    """
+    found = [(state.st_dev, state.st_ino, 0) for state in map(os.fstat, held)]
+    fixed = frozenset(profile.read_only)
     for place in (*profile.read_only, *profile.hidden, *profile.records):
         with suppress(OSError):
             state = place.lstat()
-            found.append((state.st_dev, state.st_ino))
+            told = place in fixed or not stat.S_ISDIR(state.st_mode)
+            found.append((state.st_dev, state.st_ino, state.st_ctime_ns if told else 0))
     return found

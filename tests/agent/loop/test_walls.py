@@ -296,6 +296,49 @@ def test_in_what_else_may_be_written_nothing_that_steers_programs_is_changed(
     assert f"[look at {other}/.git/info/attributes: " in shell.texts
 
 
+def test_what_the_person_replaces_stays_kept_though_the_system_gives_a_number_again(
+    tmp_path: Path, outside: Path
+) -> None:
+    """A mount goes with the file that it was over: git puts a new one in its place each time."""
+    shell = WalledWorld(outside / "project")
+    steering = shell.folder / ".git/config"
+
+    def configure() -> None:
+        before = steering.stat().st_ino
+        for value in range(40):
+            subprocess.run(["git", "-C", shell.folder, "config", "a.b", str(value)], check=True)
+            if value and steering.stat().st_ino == before:
+                break
+
+    shell.before_each = configure
+    shell.run([*["true"] * 4, "git config a.b c"], Deny())
+    assert "b = c" not in shell.config and shell.asked == [QUESTION]
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced", "made anew"])
+def test_what_is_worked_in_too_is_what_stands_there_when_a_command_begins(
+    tmp_path: Path, outside: Path, how: str
+) -> None:
+    """Not the folder that was moved away meanwhile, nor one that is no more."""
+    other = outside / "other"
+    other.mkdir()
+
+    def replace_it() -> None:
+        if (other / "a").exists():
+            other.rename(outside / "old") if how == "replaced" else shutil.rmtree(other)
+            if how != "removed":
+                other.mkdir()
+
+    shell = WalledWorld(tmp_path.resolve() / "project", SandboxSettings(write=(str(other),)))
+    shell.before_each = replace_it
+    shell.run([f"touch {other}/{name}" for name in "cab"], Deny())
+    assert not (outside / "old/b").exists()
+    if how == "removed":
+        assert f"{other}/b': No such file" in shell.texts
+    else:
+        assert (other / "b").exists()
+
+
 def test_secrets_of_another_folder_are_as_those_of_the_project(tmp_path: Path, outside: Path) -> None:
     """But for one that the person let through itself."""
     for name in (".env", "own/.env", "shown"):
