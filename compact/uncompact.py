@@ -17,6 +17,7 @@ from .clearing import PLACEHOLDER_TOKENS, call_label
 from .invariants import changed_span, dropped_by_undo, fact_at
 from .plan import Situation
 from .settings import CRITICAL_PERCENT, percent
+from .tokens import context_tokens
 
 MAX_BEGINNING_CHARS = 60  # of the beginning of a message
 MAX_BEGINNING_SOURCE_CHARS = 400  # of the text that it is made from
@@ -61,7 +62,7 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotUndo:
     before, wider = situation.tokens, _wider(folded, target)
     edits = dropped_by_undo(folded, target, situation.binds, wider.seq if wider is not None else None)
     then = folded.with_edits(edits, without=target.seq)
-    after = before + situation.scaled(then.view.tokens - folded.view.tokens)
+    after = context_tokens(then, situation.overhead, situation.calibration)
     if after > situation.window.size:
         over = after - situation.window.size
         return CannotUndo(

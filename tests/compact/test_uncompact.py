@@ -69,9 +69,9 @@ def test_an_id_that_cannot_be_undone_is_told_with_those_that_can():
 def test_the_message_tells_the_layer_and_the_sizes():
     world = session()
     made = clear(world, 4)
-    before = world.situation.tokens
-    planned = plan_undo(world.situation, made.id)
-    message = f"{made.id} (micro) is undone: {before:,} -> {before + 990:,} tokens"
+    before, planned = world.situation.tokens, plan_undo(world.situation, made.id)
+    world.undo(made.id)
+    message = f"{made.id} (micro) is undone: {before:,} -> {world.situation.tokens:,} tokens"
     assert planned == UndoPlan(made.id, (), message)
     dropped = clear(world, 7, layer="unthink")
     assert "(thinking dropped) is undone" in plan_undo(world.situation, dropped.id).message
@@ -81,7 +81,8 @@ def test_the_message_tells_the_layer_and_the_sizes():
 def test_what_would_not_fit_is_refused_with_the_number(room, refused):
     world = session()
     made = clear(world, 4)
-    after = world.situation.tokens + 990
+    message = plan_undo(world.situation, made.id).message
+    after = int(message.split()[-2].replace(",", ""))
     situation = replace(world.situation, window=ContextWindow(after - room))
     found = plan_undo(situation, made.id)
     assert isinstance(found, CannotUndo) is refused

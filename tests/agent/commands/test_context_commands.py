@@ -49,6 +49,23 @@ def test_compact_says_what_it_would_do_then_does_it_and_can_be_undone(tmp_path: 
     run_controller(tmp_path, work)
 
 
+def test_what_an_undone_compaction_leaves_is_told_as_the_status_line_and_the_server_count_it(
+    tmp_path: Path,
+) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        told = await run.do(READ_ALL, "/compact", "read src/part_2.py", "/uncompact")
+        after = figure(told, r"-> ([\d,]+) tokens")
+        session, context = run.controller.in_use
+        assert after == prompt_tokens(session, context)
+        sent = len(session.folded.sizes.requests)
+        await run.do("what can you do?")
+        assert session.folded.sizes.requests[sent].tokens == pytest.approx(after, abs=50)
+
+    run_controller(tmp_path, work)
+
+
 def test_what_a_summary_of_no_use_cost_is_told(tmp_path: Path) -> None:
     files(tmp_path, 20)
 
