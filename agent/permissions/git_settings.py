@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tools.base import ToolError
 from tools.files.resolve_path import canonical_path, is_inside
-from tools.sandbox.guarded_names import is_protected, sounds_secret
+from tools.sandbox.guarded_names import is_protected, repositories_in_index, sounds_secret
 
 from .option_syntax import NotProved, SetTrap
 
@@ -58,14 +58,12 @@ _HOOKS_FOLDER = re.compile(r"\bhookspath\s*=[ \t]*(.*)", re.IGNORECASE)
 _PATH = re.compile(r"\bpath\s*=[ \t]*(.*)", re.IGNORECASE)
 _WORK_TREE = re.compile(r"\bworktree\s*=[ \t]*(.*)", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r'"?([^"\\;#]+?)"?[ \t\r]*')
-_SUBMODULE_MODE = b"\x00\x00\xe0\x00"  # of an entry of the index
 _ENTRY_BYTES = 62  # of an entry of the index before its name, with SHA-1
 _SECRET_IN_INDEX = re.compile(
     rb"(?:\.env(?:\.[^\0/]*)?|\.(?:pem|key|p8|p12|pfx|ppk|kdbx|agekey|pgpass|envrc|netrc|npmrc|pypirc|my\.cnf|htpasswd"
     rb"|git-credentials)|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|(?:secrets?|credentials?)[^\0/]*\.(?:ya?ml|json|toml))\0",
     re.IGNORECASE,
 )
-_NAME_OFFSETS = (38, 40, 50, 52)  # from the mode to the name: SHA-1 or SHA-256, without or with more flags
 
 
 class _NamesProgram(NotProved):
@@ -313,22 +311,12 @@ def _first_line(path: str) -> str:
 
 
 def _submodules(git_dir: str) -> Iterator[str]:
-    """Folders, relative to the working one, that the index names as repositories, and perhaps others.
-
-    Raises NotProved where the index shortens names.
-    """
+    """Folders, relative to the working one, that the index names as repositories, and perhaps others."""
     try:
         names = [name for name in os.listdir(git_dir) if name == "index" or name.startswith("sharedindex.")]
     except OSError:
         names = []
     for name in names:
         data = _bytes(f"{git_dir}/{name}", _MAX_INDEX_BYTES)
-        at = data.find(_SUBMODULE_MODE)
-        while at >= 0:
-            if data[4:8] == b"\x00\x00\x00\x04":
-                raise NotProved("the index of the repository shortens names")
-            for offset in _NAME_OFFSETS:
-                path = data[at + offset : data.find(b"\x00", at + offset)]
-                if 0 < len(path) < 4096:
-                    yield os.fsdecode(path)
-            at = data.find(_SUBMODULE_MODE, at + 1)
+        found = (path for size in (20, 32) for path in repositories_in_index(data, size))
+        yield from (os.fsdecode(path) for path in found if 0 < len(path) < 4096 and b"\0" not in path)

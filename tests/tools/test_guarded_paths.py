@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.sandbox.guarded_names import GITLINK, repositories_in_index
 from tools.sandbox.guarded_paths import (
     git_folders,
     guarded_elsewhere,
@@ -214,6 +215,16 @@ def test_repositories_in_the_index_are_guarded_wherever_they_are(project: Path, 
     assert not any(path.endswith(".git") for path in found(project)[0])
     os.truncate(project / ".git/index", 300)
     assert ".git/config" in found(project)[0]
+
+
+def test_an_index_is_read_as_git_reads_it(project: Path) -> None:
+    """By the length that it has of a path, and by longer flags in whatever version."""
+    entry = b"\0" * 24 + GITLINK + b"\0" * 32
+    rest = b"\0" * 8
+    short = entry + b"\x00\x01" + b"x/other" + rest
+    flagged = entry + b"\x40\x01\x20\x00" + b"y" + rest
+    data = b"DIRC\0\0\0\2\0\0\0\2" + short[:64] + flagged
+    assert list(repositories_in_index(data, 20)) == [b"x", b"y"]
 
 
 def test_a_project_whose_git_folder_is_a_link_is_guarded_as_others(project: Path) -> None:

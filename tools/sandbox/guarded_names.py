@@ -189,7 +189,8 @@ def repositories_in_index(data: bytes, hash_bytes: int) -> Iterator[bytes]:
     with suppress(ValueError, IndexError):
         for _ in range(count):
             flags = at + 40 + hash_bytes
-            start = flags + (4 if version > 2 and data[flags] & 0x40 else 2)
+            length = (data[flags] & 0x0F) << 8 | data[flags + 1]  # as git has it: a NUL need not end the path
+            start = flags + (4 if data[flags] & 0x40 else 2)
             kept = 0
             if version == 4:  # the path begins as the one before, but for so many bytes
                 cut = data[start] & 0x7F
@@ -197,7 +198,7 @@ def repositories_in_index(data: bytes, hash_bytes: int) -> Iterator[bytes]:
                     start += 1
                     cut = ((cut + 1) << 7) | (data[start] & 0x7F)
                 start, kept = start + 1, max(0, len(path) - cut)
-            end = data.index(0, start)
+            end = data.index(0, start) if length == 0xFFF else start + length - kept
             path = path[:kept] + data[start:end]
             if data[at + 24 : at + 28] == GITLINK:
                 yield path

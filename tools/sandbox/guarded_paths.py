@@ -74,7 +74,6 @@ _HOOKS_PATH, _INCLUDED_PATH, _WORKTREE = (
     re.compile(_CONFIGURED % name, re.IGNORECASE | re.MULTILINE)
     for name in (b"hookspath", b"path", b"worktree")
 )
-_LONG_HASHES = re.compile(rb"objectformat[ \t]*=[ \t]*\"?sha256", re.IGNORECASE)
 _OWN_CONFIGURATIONS = ("/etc/gitconfig", "~/.config/git/config", "~/.gitconfig")
 # Of a git folder: what names or is a program, or leads git to another configuration.
 _GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
@@ -290,13 +289,13 @@ def _steering_of(git: str, checkout: str = "") -> list[str]:
             places += [part for part in parts if os.path.lexists(os.path.join(part, "HEAD"))]
     found += [f"{place}/{name}" for place in places for name in _GIT_STEERING]
     project, known = checkout or os.path.dirname(git), _checkouts(git)
-    named, held = _named_in_configuration([git], project), _held(git, git, project)
+    named, held = _named_in_configuration([git], project), _held(git, project)
     for part in places[1:]:
         if (leading := _leading_to(part)).startswith(f"{project}/"):
             known.add(leading)
             own = part.startswith(f"{git}/modules/")
             named += _named_in_configuration([part] if own else [part, git], os.path.dirname(leading))
-            held += _held(part, part if own else git, os.path.dirname(leading))
+            held += _held(part, os.path.dirname(leading))
     named = [passed for path in named for passed in links_on_way(path)]
     found += (path for path in named if path.startswith(f"{project}/"))
     files = filter(os.path.isfile, sorted(known.copy()))
@@ -310,7 +309,7 @@ def _indexes() -> dict[str, tuple[tuple[int, ...], list[bytes]]]:
     return {}
 
 
-def _held(place: str, git: str, checkout: str) -> list[str]:
+def _held(place: str, checkout: str) -> list[str]:
     """Where the `.git` of the repositories is that the index in a folder of a repository's holds."""
     try:
         state = os.stat(f"{place}/index")
@@ -319,20 +318,17 @@ def _held(place: str, git: str, checkout: str) -> list[str]:
     stamp = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
     known = _indexes().get(place)
     if known is None or known[0] != stamp:
-        settled = time.time_ns() - state.st_ctime_ns > _SETTLED_NS
-        known = _indexes()[place] = (stamp if settled else (), _repositories_in(place, git))
+        data = beginning(f"{place}/index", _MAX_HELD_BYTES)
+        parts = [data]
+        if b"link" in data:  # it may be split into files
+            files = Path(place).glob("sharedindex.*")
+            parts += (beginning(str(path), _MAX_HELD_BYTES) for path in files)
+        names = [name for part in parts for size in (20, 32) for name in repositories_in_index(part, size)]
+        settled = len(parts) == 1 and time.time_ns() - state.st_ctime_ns > _SETTLED_NS
+        known = _indexes()[place] = (stamp if settled else (), names)
     paths = (os.path.join(checkout, os.fsdecode(name)) for name in known[1])
-    return [f"{path}/.git" for path in paths if path != checkout and os.path.realpath(path) == path]
-
-
-def _repositories_in(place: str, git: str) -> list[bytes]:
-    """The repositories in an index, or in the files that it is split into."""
-    data = beginning(f"{place}/index", _MAX_HELD_BYTES)
-    parts = [data]
-    if b"link" in data:
-        parts += (beginning(str(path), _MAX_HELD_BYTES) for path in Path(place).glob("sharedindex.*"))
-    size = 32 if _LONG_HASHES.search(beginning(f"{git}/config")) else 20
-    return [name for part in parts for name in repositories_in_index(part, size)]
+    whole = (path for path in paths if path != checkout and "\0" not in path)
+    return [f"{path}/.git" for path in whole if os.path.realpath(path) == path]
 
 
 @cache
