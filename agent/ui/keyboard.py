@@ -109,6 +109,8 @@ def _as_sent(found: re.Match[str]) -> str:
     if named := _NAMED_KEY.fullmatch(found[0]):
         first, modifiers, event, final = named.groups()
         held = _held_keys(modifiers)
+        if final in "ABFH" or first in ("2", "3", "5", "6"):  # with Alt each would be Esc, and then the key
+            held &= _SHIFT | _CTRL
         plain = f"\x1b[{first};{held + 1}{final}" if held else f"\x1b[{first if final == '~' else ''}{final}"
         return "" if event == _RELEASED else plain
     if coded := _CODED_KEY.fullmatch(found[0]):

@@ -124,6 +124,7 @@ KEYS = {
     "Ctrl with a base": ("bc\x1b[1092::97;5ua", "abc"),
     "arrows with locks": ("ac\x1b[1;129Db\x1b[1;1:2C!", "abc!"),
     "Alt-B": ("one wo\x1b[98;3ut", "one two"),
+    "Alt with Home and End": ("alt\x1b[1;3H\x1b[1;3F+home", "alt+home"),
     "Backspace and Delete": ("abx\x1b[127uy\x1b[D\x1b[3;1:1~", "ab"),
     "Shift-Enter": ("a\x1b[13;2u\x1b[13;2:3ub\x1b[27;2;13~c", "a\nb\nc"),
     "keys without a meaning": ("idle\x1b[5;5~\x1b[5;2~\x1b[1;5P\x1b[1;6A!", "idle!"),
