@@ -34,7 +34,7 @@ _FOUND_LEAD_CHARS = 100  # shown before that
 
 def shown_chars(environ: Mapping[str, str]) -> tuple[int, tuple[int, int]]:
     """Up to how many characters an output is shown whole, and how many of both ends of a longer one."""
-    wanted = environ.get(_UNCUT_VARIABLE, "")
+    wanted = environ.get(_UNCUT_VARIABLE, "").strip()
     uncut = min(int(wanted), _MOST_UNCUT_CHARS) if wanted.isascii() and wanted.isdigit() else _UNCUT_CHARS
     return uncut, (int(uncut * _HEAD_SHARE), max(1, int(uncut * _TAIL_SHARE)))
 

@@ -36,6 +36,7 @@ GIVEN_NONE = GivenSettings()
 SET_BY_COMMAND = "/config"  # where a setting was set
 OFFICIAL_SERVER = "https://api.anthropic.com"
 SWITCHED_OFF = ("0", "false", "no", "off")  # what switches a variable of the environment off
+SWITCHED_ON = ("1", "true", "yes", "on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +281,9 @@ SETTING_VARIABLES = {
 
 ALIAS_VARIABLES = {name: f"ANTHROPIC_DEFAULT_{name.upper()}_MODEL" for name in ("opus", "sonnet", "haiku")}
 MAX_RETRIES_TAKEN = 100
+# Numbers that are read where they are used; a wrong one would have no effect there, or fail late.
+WHOLE_VARIABLES = ("MAX_THINKING_TOKENS", "BASH_MAX_OUTPUT_LENGTH")
+MILLISECOND_VARIABLES = ("BASH_DEFAULT_TIMEOUT_MS", "BASH_MAX_TIMEOUT_MS", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT")
 NO_BETAS = "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS"
 
 
@@ -305,10 +309,27 @@ def _with_habits(config: Config, environ: Mapping[str, str]) -> Config:
     return config
 
 
+def _check_numbers(environ: Mapping[str, str]) -> None:
+    """Raises ConfigError for a variable that is to be a number and is none."""
+    for name in WHOLE_VARIABLES:
+        if (text := _value(environ, name)) and not (text.isascii() and text.isdigit()):
+            raise ConfigError(f"{name}={text!r}: it takes a whole number")
+    for name in MILLISECOND_VARIABLES:
+        with suppress(ValueError):
+            if (text := _value(environ, name)) is None or 0 < float(text) < float("inf"):
+                continue
+        raise ConfigError(f"{name}={text!r}: it takes milliseconds, more than 0")
+
+
 def _switches_compaction_off(environ: Mapping[str, str]) -> str | None:
-    """The variable that switches the automatic compaction off, ours or a common one of other agents."""
+    """The variable that switches the automatic compaction off, ours or a common one of other agents.
+
+    Raises ConfigError.
+    """
     for name in ("MAKEROOM_AUTO_COMPACT", "CLAUDE_AUTO_COMPACT"):
         if text := (_value(environ, name) or "").lower():
+            if text not in (*SWITCHED_OFF, *SWITCHED_ON):
+                raise ConfigError(f"{name}={text!r}: it takes true or false")
             return name if text in SWITCHED_OFF else None
     disabling = ("DISABLE_COMPACT", "DISABLE_AUTO_COMPACT")
     return next((n for n in disabling if (_value(environ, n) or "").lower() not in ("", *SWITCHED_OFF)), None)
@@ -332,7 +353,11 @@ def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
             )
             config = replace(config, warnings=(*config.warnings, told))
     if policy := _value(environ, "MAKEROOM_POLICY"):
+        if policy not in settings.POLICY_NAMES:
+            takes = settings.form_of("policy")
+            raise ConfigError(f"MAKEROOM_POLICY={policy!r}: it takes {takes}")
         config = _with_value(config, "MAKEROOM_POLICY", "compact", {"policy": policy})
+    _check_numbers(environ)
     return _with_habits(config, environ)
 
 

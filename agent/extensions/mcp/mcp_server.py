@@ -54,11 +54,11 @@ class ServerLimits:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], elicits: bool) -> ServerLimits:
-        """The limits with what the environment says; a value that is no number of milliseconds is ignored."""
-        connect, call = environ.get("MCP_TIMEOUT", ""), environ.get("MCP_TOOL_TIMEOUT", "")
+        """The limits with what the environment says, in milliseconds."""
+        connect, call = environ.get("MCP_TIMEOUT", "").strip(), environ.get("MCP_TOOL_TIMEOUT", "").strip()
         return cls(
-            int(connect) / 1000 if connect.isdecimal() and int(connect) else MCP_CONNECT_TIMEOUT_S,
-            int(call) / 1000 if call.isdecimal() and int(call) else SERVER_CALL_TIMEOUT_S,
+            float(connect) / 1000 if connect else MCP_CONNECT_TIMEOUT_S,
+            float(call) / 1000 if call else SERVER_CALL_TIMEOUT_S,
             elicits,
         )
 

@@ -211,6 +211,26 @@ def test_how_long_silence_may_last_can_be_set(home: Home) -> None:
             home.load(API_TIMEOUT_MS=wrong)
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong", "right"),
+    [
+        ("MAX_THINKING_TOKENS", "abc", "0"),
+        ("BASH_MAX_OUTPUT_LENGTH", "many", "40000"),
+        ("BASH_DEFAULT_TIMEOUT_MS", "soon", "1e5"),
+        ("BASH_MAX_TIMEOUT_MS", "-1", "600000"),
+        ("MCP_TIMEOUT", "30s", "30000"),
+        ("MCP_TOOL_TIMEOUT", "inf", "1e5"),
+        ("MAKEROOM_AUTO_COMPACT", "abc", "yes"),
+        ("CLAUDE_AUTO_COMPACT", "2", "True"),
+        ("MAKEROOM_POLICY", "abc", "classic"),
+    ],
+)
+def test_a_variable_that_holds_what_it_cannot_is_named(home: Home, name: str, wrong: str, right: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name}='{wrong}': it takes "):
+        home.load(**{name: wrong})
+    assert home.load(**{name: right}).warnings == home.load(**{name: " "}).warnings == ()
+
+
 def test_credentials_are_looked_for_where_the_sdk_looks(home: Home) -> None:
     assert not has_credentials(home.load(), {}, home.home)
     assert has_credentials(home.load(ANTHROPIC_API_KEY="k"), {}, home.home)
