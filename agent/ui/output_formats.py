@@ -7,9 +7,7 @@ its own and name it in OUTPUT_FORMATS.
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import pkgutil
 import re
 import sys
@@ -17,9 +15,8 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TextIO
+from typing import Any
 
 from agent import events
 from agent.app.options import OUTPUT_FORMATS
@@ -33,11 +30,10 @@ from transcripts.messages import TextBlock, ToolUseBlock, Usage
 from transcripts.render_text import INVISIBLE
 
 from .render import plain_chart, retrying_message
-from .terminal_charset import encode_for_terminal
-from .terminal_text import escape_prose, escape_strict, one_line, title_line, write_fully
+from .terminal_charset import PipeWriter
+from .terminal_text import escape_prose, escape_strict, one_line, title_line
 
 _WHY = re.compile(rf"(?m)(?:Permission denied: |^\[(?={WALLED_OFF}))([^\n]*?)\.?(?: Tell the person .*)?\]?$")
-BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE
 _SUBTYPES: Mapping[str, str] = {
     "done": "success",
     "failed": "success",
@@ -57,45 +53,6 @@ _TERMINAL_REASONS: Mapping[str, str] = {
 # Line separators of Unicode are legal within JSON, but many readers would break the line there; DEL and the
 # C1 controls (NEL among them) are legal too, and terminals obey them, as they do what reorders or hides.
 _ESCAPED_IN_JSON = re.compile(f"[\x7f-\x9f\u2028\u2029{INVISIBLE}]")
-
-
-class PipeWriter:
-    """Writes whole lines to a pipe or a file: UTF-8 in any locale, at once, quiet when the reader is gone.
-
-    A terminal gets the charset of the locale.
-
-    Lines end in LF alone, and each goes out in one piece before `line` returns, however slow the reader.
-    `mask` takes out of a line what nobody may see; `gone` is true once the reader has closed its end.
-    """
-
-    def __init__(self, stream: TextIO, mask: Callable[[str], str] = str) -> None:
-        self._stream = stream
-        self._mask = mask
-        self.gone = False
-
-    @property
-    def at_terminal(self) -> bool:
-        """Whether a terminal shows what is written, and would obey what stands in it."""
-        return self._stream.isatty()
-
-    def line(self, text: str) -> str:
-        """Write the text and a newline; returns the text as it was written."""
-        shown = self._mask(text)
-        if self.gone:
-            return shown
-        data = f"{shown}\n".encode("utf-8", "replace")
-        if self.at_terminal:
-            data = encode_for_terminal(f"{shown}\n", os.environ)
-        try:
-            self._stream.flush()
-            write_fully(self._stream.fileno(), data)
-        except io.UnsupportedOperation:  # a stream in memory
-            self._stream.write(data.decode())
-        except (BrokenPipeError, ConnectionResetError):
-            self.gone = True
-            with Path(os.devnull).open("wb") as void:  # the interpreter's last flush must report nothing
-                os.dup2(void.fileno(), self._stream.fileno())
-        return shown
 
 
 class OutputFormat:
@@ -212,7 +169,7 @@ class RunOutput:
         """Write the result if no TurnFinished did, with this error; return the exit code."""
         if self._code is None:
             self.show(events.TurnFinished("interrupted", 0, error, code))
-        return BROKEN_PIPE_CODE if self.out.gone else (self._code or 0)
+        return self.out.gone or self._code or 0
 
     def tool_use(self, of: int, block: int) -> ToolUseBlock | None:
         """The call that a result of the newest reply belongs to."""

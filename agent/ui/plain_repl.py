@@ -19,7 +19,6 @@ from tools.person_answer import ANSWERS
 
 from .approval import approval_choices, question_body, question_head, question_target
 from .input_editor import EXIT_WORDS
-from .output_formats import PipeWriter
 from .render import (
     aborted_message,
     clipboard_sequence,
@@ -30,7 +29,7 @@ from .render import (
     retrying_message,
 )
 from .terminal import exit_on_signals, signal_handlers
-from .terminal_charset import stdin_lines
+from .terminal_charset import PipeWriter, stdin_lines
 from .terminal_text import RenderContext, Theme, at_terminal, escape_prose, one_line, title_line
 
 LINE_PROMPT = "> "

@@ -6,16 +6,22 @@ Standard input is decoded as a file of its bytes is.
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from io import BufferedReader, TextIOWrapper
+from pathlib import Path
+from typing import TextIO
 from unicodedata import normalize
 
 from tools.files.text_encoding import decode_text, mark_stray_bytes, pluralize
 
-from .terminal_text import cell_width
+from .terminal_text import cell_width, write_fully
+
+BROKEN_PIPE_CODE = 141  # 128 + SIGPIPE
 
 # Our symbols, each with one that every charset has and that takes one cell too.
 _ASCII_SYMBOLS = str.maketrans(
@@ -60,6 +66,50 @@ def _encoded(char: str, charset: str) -> bytes:
             if shown and len(shown) == width:
                 return shown
         return b"?" * width
+
+
+class PipeWriter:
+    """Writes whole lines to a pipe or a file: UTF-8 in any locale, at once, quiet when the reader is gone.
+
+    A terminal gets the charset of the locale.
+
+    Lines end in LF alone, and each goes out in one piece before `line` returns, however slow the reader.
+    `mask` takes out of a line what nobody may see. `gone` is 0, or the exit code once nothing can be written:
+    the reader has closed its end, or the disk is full, which is told once on standard error.
+    """
+
+    def __init__(self, stream: TextIO, mask: Callable[[str], str] = str) -> None:
+        self._stream = stream
+        self._mask = mask
+        self.gone = 0
+
+    @property
+    def at_terminal(self) -> bool:
+        """Whether a terminal shows what is written, and would obey what stands in it."""
+        return self._stream.isatty()
+
+    def line(self, text: str) -> str:
+        """Write the text and a newline; returns the text as it was written."""
+        shown = self._mask(text)
+        if self.gone:
+            return shown
+        data = f"{shown}\n".encode("utf-8", "replace")
+        if self.at_terminal:
+            data = encode_for_terminal(f"{shown}\n", os.environ)
+        try:
+            self._stream.flush()
+            write_fully(self._stream.fileno(), data)
+        except io.UnsupportedOperation:  # a stream in memory
+            self._stream.write(data.decode())
+        except OSError as error:
+            left = isinstance(error, BrokenPipeError | ConnectionResetError)
+            self.gone = BROKEN_PIPE_CODE if left else 1
+            with Path(os.devnull).open("wb") as void:  # the interpreter's last flush must report nothing
+                os.dup2(void.fileno(), self._stream.fileno())
+            if not left and self._stream is not sys.stderr:
+                with suppress(OSError):
+                    sys.stderr.write(f"error: standard output cannot be written: {error.strerror}\n")
+        return shown
 
 
 def stdin_text(data: bytes, told: str = "") -> tuple[str, str, str]:

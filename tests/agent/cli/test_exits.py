@@ -191,6 +191,27 @@ def test_closed_standard_input_and_a_slow_reader_lose_nothing(tmp_path: Path) ->
     assert lines[-1]["type"] == "result" and lines[-1]["result"] == answer
 
 
+@pytest.mark.parametrize("form", ["text", "json", "stream-json"])
+def test_an_answer_that_the_disk_does_not_take_is_told_once(tmp_path: Path, form: str) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    with Server(ScriptedModel(["hi"])) as server, open("/dev/full", "w") as full:  # noqa: PTH123
+        ended = subprocess.run(
+            [sys.executable, "-m", "agent", "-p", "x", "--output-format", form],
+            cwd=tmp_path,
+            env=environment(tmp_path, server),
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=RUN_DEADLINE_S,
+            check=False,
+        )
+    assert ended.returncode == 1
+    (line,) = [line for line in ended.stderr.splitlines() if "error" in line]
+    assert line == "error: standard output cannot be written: No space left on device"
+
+
 def ended_command(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     """How a process ends that runs this program."""
     return subprocess.run(
