@@ -115,6 +115,7 @@ def open_index(home: Path, timeout: float = LOCK_TIMEOUT_S) -> Iterator[SearchIn
     try:
         if folder.resolve() != home.resolve() / SEARCH_FOLDER:
             raise NotADirectoryError(f"a link is in the place of {folder}")
+        home.stat()  # where the project was moved away it is not made anew
         make_private_folders(folder)
         with opened_fd(folder / "lock", os.O_RDWR | os.O_CREAT) as lock:
             _wait_for(lock, timeout)

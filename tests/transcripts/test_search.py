@@ -328,6 +328,13 @@ def test_records_behind_a_link_are_no_place_for_an_index(project: Path) -> None:
     assert list(elsewhere.iterdir()) == []
 
 
+def test_a_project_that_was_moved_away_is_not_made_anew(project: Path) -> None:
+    away = project.rename(project.with_name("away"))
+    assert found(project, "bikeshed") == []
+    assert not update_index(project, lambda: False) and not project.exists()
+    assert found(away, "bikeshed")
+
+
 def test_while_another_process_uses_the_index_the_records_are_read_through(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
