@@ -110,6 +110,14 @@ def test_no_export_shows_a_secret_or_what_was_rewound(suffix: str) -> None:
     assert "forget this" not in text
 
 
+@pytest.mark.parametrize("suffix", [".md", ".html"])
+def test_the_time_told_is_that_of_the_beginning_also_after_a_change_of_the_model(suffix: str) -> None:
+    facts = session()
+    changed = Opened(facts[-1].seq + 1, 1_795_300_000.0, model="claude-opus-5-5", folder="/home/me/p")
+    about = export_text(fold([*facts, changed]), "s1", suffix)
+    assert re.search(r"claude-opus-5-5 in .*/home/me/p.*, 2026-11-21 09:30:00 UTC", about)
+
+
 def test_an_unknown_suffix_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"\.md, \.html, \.json, \.jsonl"):
         export_text(FOLDED, "s1", ".pdf")

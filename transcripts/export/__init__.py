@@ -100,10 +100,15 @@ def session_markdown(folded: Folded, sid: str) -> str:
     """The conversation as markdown: prompts as headings, calls and results in fences."""
     pieces = [f"# {session_title(folded.facts, sid)}"]
     if (opened := folded.opened) is not None:
-        pieces.append(f"{opened.model} in `{opened.folder}`, {utc_time(opened.ts)}")
+        pieces.append(f"{opened.model} in `{opened.folder}`, {utc_time(began_at(folded))}")
     for fact in folded.facts:
         pieces.extend(_fact_markdown(fact, folded))
     return "\n\n".join(piece for piece in pieces if piece) + "\n"
+
+
+def began_at(folded: Folded) -> float:
+    """When a session was opened first, in seconds since the epoch; it is opened again with another model."""
+    return next((fact.ts for fact in folded.facts if isinstance(fact, Opened)), 0.0)
 
 
 def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:

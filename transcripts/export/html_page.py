@@ -36,6 +36,7 @@ from transcripts.render_text import (
     utc_time,
 )
 
+from . import began_at
 from .size_chart import compaction_words, size_chart
 
 Words = list[tuple[str, str]]  # of a line of code: (kind, text)
@@ -89,7 +90,7 @@ def _about(folded: Folded) -> str:
     numbers = {"prompt": prompts, "compaction": len(folded.compactions)}
     counts = ", ".join(f"{number} {what}{'' if number == 1 else 's'}" for what, number in numbers.items())
     place = f"{_html(opened.model)} in <code>{_html(opened.folder)}</code>"
-    return f"<p class=about>{place}, {utc_time(opened.ts)}, {counts}</p>"
+    return f"<p class=about>{place}, {utc_time(began_at(folded))}, {counts}</p>"
 
 
 def _articles(folded: Folded) -> Iterator[str]:
