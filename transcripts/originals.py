@@ -24,7 +24,7 @@ from .messages import typed_blocks
 from .record_errors import NoSuchSession, StoreError
 from .render_text import block_text, content_text, fact_text, speaker_of
 from .search import Found, record_path, recorded_sids, search_facts, search_records
-from .search_hits import Hit, make_hits
+from .search_hits import Hit, make_hits, short_sid
 from .session_lock import path_of
 from .stored_outputs import read_output
 
@@ -32,6 +32,7 @@ RECALL_ID = re.compile(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,1
 MAX_FACT_CHARS = 4_000  # of one fact in a stretch; `r<seq>` gives the rest
 MAX_STRETCH_CHARS = 400_000
 NOTHING_SAID = "(nothing was said there)"
+REWOUND_NOTE = "[rewound: no part of the conversation now; makeroom -r {} --at r{} is a copy up to there]"
 
 
 Scope = Literal["session", "project"]
@@ -102,6 +103,9 @@ class Originals:
         first, block, last, compaction = match.groups()
         if compaction is not None:
             return self._left_out(int(compaction))
+        if rewound := _rewound(self, int(first), int(last or first)):
+            note = REWOUND_NOTE.format(short_sid(self.sid), rewound[-1].seq)
+            return f"{note}\n{replace(self, folded=Folded(rewound), home=None)._own_original(id)}"
         if last is not None:
             return self._stretch(fact for fact in self.folded.facts if int(first) <= fact.seq <= int(last))
         fact = self._fact(int(first))
@@ -185,6 +189,17 @@ class Originals:
             for fact in self.folded.facts
             if fact.seq in cleared or any(fold.first <= fact.seq <= fold.last for fold in folds)
         )
+
+
+def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
+    """The facts of a stretch of which a rewind has left none, from the record's file."""
+    facts, home = record.folded.facts, record.home
+    at = bisect_left(facts, first, key=lambda fact: fact.seq)
+    if home is None or last >= record.folded.last_seq or (at < len(facts) and facts[at].seq <= last):
+        return []
+    with suppress(StoreError):
+        return [fact for fact in read_record(path_of(home, record.sid)).facts if first <= fact.seq <= last]
+    return []
 
 
 def _what_it_is(fact: Fact, facts: Iterable[Fact]) -> str:

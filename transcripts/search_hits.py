@@ -53,7 +53,7 @@ class Hit:
         changed = {True: ", the file has changed since", False: ", the file is as it was", None: ""}
         beside = ", beside what fits" if self.beside else ""
         sid, slash, place = self.id.rpartition("/")
-        shown = f"{sid[:SHORT_SID_CHARS] if len(sid) == UUID_CHARS else sid}{slash}{place}"
+        shown = f"{short_sid(sid)}{slash}{place}"
         head = f"{shown}  {format_age(self.ts, now)}  {self.kind}{beside}{offset}{changed[self.changed]}"
         return [head, *(f"    {line}" for line in self.excerpt)]
 
@@ -63,6 +63,11 @@ class Hit:
         about = {name: getattr(self, name) for name in names}
         score, age = round(self.score, 3), round(now - self.ts, 1)
         return {**about, "age_s": age, "score": score, "excerpt": "\n".join(self.excerpt)}
+
+
+def short_sid(sid: str) -> str:
+    """A session's id as people are told it."""
+    return sid[:SHORT_SID_CHARS] if len(sid) == UUID_CHARS else sid
 
 
 def make_hits(

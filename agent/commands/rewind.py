@@ -24,6 +24,7 @@ from tools.files.text_encoding import pluralize
 from transcripts.entries import Prompt
 from transcripts.fold import Folded
 from transcripts.render_text import format_age
+from transcripts.search_hits import short_sid
 
 SERVER_PROMPT = "/mcp__"  # how a line begins that calls the prompt of a server
 SCOPES = ("conversation", "files", "both")
@@ -140,9 +141,13 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
         return None
     session, context = controller.in_use
     load_deferred(session)
+    newest = session.folded.last_seq
     rewind_to(session, context, point.seq, {"prompt": point.text[:200]})
     title = shorten(point.title, MAX_TOLD_PROMPT_CHARS)
     controller.emit(Notice(f"the conversation is as it was before: '{title}'"))
+    if controller.services.repository.keep:
+        way_back = f"makeroom -r {short_sid(session.sid)} --at r{newest}"
+        controller.emit(Notice(f"what came after stays in the record: {way_back} goes on there in a copy"))
     return PromptRestored(point.text)
 
 

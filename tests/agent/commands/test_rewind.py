@@ -1,5 +1,6 @@
 """/rewind: what is shown and asked before, and what each answer does."""
 
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -47,6 +48,26 @@ def test_rewind_restores_the_conversation_before_a_prompt(tmp_path: Path) -> Non
         await run.do("/rewind 2")
         assert run.bodies() == before
         await run.do("run `echo two`")
+
+    run_controller(tmp_path, work)
+
+
+def test_what_was_rewound_is_recalled_and_gone_on_with_in_a_copy(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("help", "run `echo giraffe`", "help")
+        before, (session, _) = run.bodies(), run.controller.in_use
+        seq = session.folded.entries[2].seq
+        told = await run.do("/rewind 2")
+        (sid, at) = re.findall(r"stays in the record: makeroom -r (\S+) --at r(\d+) ", told)[0]
+        shown = await run.do(f"/recall r{seq}")
+        assert shown.startswith("[rewound: no part of the conversation now; makeroom -r ")
+        assert f" {sid} --at r{seq} " in shown
+        assert shown.endswith("]\nrun `echo giraffe`")
+        assert "[rewound:" in (shown := await run.do(f"/recall r{seq}-r{at}")) and "giraffe" in shown
+        assert "[rewound:" not in await run.do(f"/recall r1-r{at}", f"/recall r{seq - 1}")
+        assert "there is no r" in await run.do(f"/recall r{int(at) + 50}")
+        await run.controller.use(*run.controller.factory.fork_of(sid, int(at)))
+        assert run.bodies() == before
 
     run_controller(tmp_path, work)
 
