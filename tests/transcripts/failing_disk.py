@@ -1,5 +1,6 @@
 """Disks whose n-th call fails, writes only a part, or ends the process; all other calls are real."""
 
+import gc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -90,6 +91,7 @@ def run_in_child(work: Callable[[Callable[[int], object]], None]) -> tuple[int, 
     child = os.fork()
     if child == 0:
         try:
+            gc.freeze()  # or a collection would copy all that the tests have loaded
             work(lambda number: os.write(writer, b"%d\n" % number))
             os._exit(0)
         finally:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import urllib.request
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from agent.extensions.mcp.mcp_source import McpServers, McpSetup
 
 from .oauth_server import oauth_server
 
-pytest.importorskip("mcp")
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the library is an extra")
 
 
 def source_in(folder: Path) -> McpServers:

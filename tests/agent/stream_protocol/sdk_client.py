@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.agent.ui.headless_run import credentials
 from tests.strict_api.server import Server
 
 ROOT = Path(__file__).resolve().parents[3]
+NEEDS_SDK = pytest.mark.skipif(find_spec("claude_agent_sdk") is None, reason="the SDK is not installed")
 SCRIPT = f"""\
 #!/bin/sh
 exec {sys.executable} -c '

@@ -14,10 +14,9 @@ from tests.strict_api.reply import Reply, calls, says, thinks
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 
-from .sdk_client import Sdk, init_of
+from .sdk_client import NEEDS_SDK, Sdk, init_of
 
-pytest.importorskip("claude_agent_sdk")
-pytestmark = pytest.mark.filterwarnings("ignore")  # those of the SDK are not ours
+pytestmark = [NEEDS_SDK, pytest.mark.filterwarnings("ignore")]  # warnings of the SDK are not ours
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 

@@ -15,10 +15,9 @@ from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 from transcripts.listing import recorded_sessions
 
-from .sdk_client import Sdk, init_of
+from .sdk_client import NEEDS_SDK, Sdk, init_of
 
-pytest.importorskip("claude_agent_sdk")
-pytestmark = [pytest.mark.sweep, pytest.mark.filterwarnings("ignore")]
+pytestmark = [NEEDS_SDK, pytest.mark.sweep, pytest.mark.filterwarnings("ignore")]
 WRITE = Reply([calls("write", file_path="made.txt", content="x")])
 ID = "0c7d4ad5-5f6d-4b3f-9a53-1c1f6c1c7a01"
 

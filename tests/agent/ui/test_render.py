@@ -49,12 +49,15 @@ def test_nothing_without_colour_is_wider_than_the_screen(columns):
 def check_widths(columns, theme):
     for full in (False, True):
         ctx = RenderContext(columns, theme, full)
+        check_width("\n".join(render_diff(DIFF, ctx)), columns)
         for sample in SAMPLES:
             for drawn in everything(sample, ctx):
-                assert too_wide(drawn, columns) == [], (sample, drawn)
-                assert not re.search(
-                    r"[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202e\u200b]", without_sgr(drawn)
-                )
+                check_width(drawn, columns)
+
+
+def check_width(drawn, columns):
+    assert too_wide(drawn, columns) == [], drawn
+    assert not re.search(r"[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f-\x9f\u202e\u200b]", without_sgr(drawn))
 
 
 @pytest.mark.parametrize("columns", [20, 30, 80])
@@ -115,7 +118,6 @@ def everything(sample, ctx):
     yield render_event(events.CommandOutput(sample), ctx)
     yield render_event(events.TurnFinished("failed", 1, sample), ctx)
     yield render_event(ContextChart("Context", ((sample, 40_000), ("b", 1)), 200_000), ctx)
-    yield "\n".join(render_diff(DIFF, ctx))
     yield status_line(Status(sample, 5, 100, "WARNING", 1.5, "manual", "s", "/w", 2, sample), 3, ctx)
     yield status_line(Status("m", 5, 100, "NORMAL", 0, "manual", "s", "/w", own_line=sample), 0, ctx)
     asked = PermissionQuestion(
