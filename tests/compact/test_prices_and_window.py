@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact.prices import PRICE_TIERS, PRICES_BY_MODEL, PriceList, Prices, RewriteBill, pays
+from compact.prices import PRICE_TIERS, PRICES_BY_MODEL, PriceList, Prices, RewriteBill
 from compact.settings import CompactSettings, ContextWindow, WindowState, percent, state_of, trigger_of
 from transcripts.messages import Usage
 
@@ -50,9 +50,7 @@ def test_a_change_pays_back_by_what_is_not_read_any_more():
     bill, prices = RewriteBill(kept=500, rewritten=1_000, freed=2_300), Prices()
     assert bill.extra(prices) == pytest.approx(1_150)
     assert bill.pays_back(prices) == 5
-    assert pays(bill, prices, 5) and not pays(bill, prices, 4.9)
     assert RewriteBill(0, 1_000, 2_299).pays_back(prices) == 6
-    assert not pays(RewriteBill(0, 0, 0), prices, 99)
     assert bill.warm(prices) == pytest.approx(1_250 * 3 / 1_000_000)
     assert bill.cold(prices) == pytest.approx(1.25 * 1_500 * 3 / 1_000_000)
 
