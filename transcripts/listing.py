@@ -19,7 +19,7 @@ from .codec import BadLine, decode_line
 from .facts import Fact, Metadata, Opened, User
 from .messages import TextBlock, said_by_person
 from .record_errors import AmbiguousSession, NoSuchSession, RecordUnreadable
-from .render_text import agent_label, name_of
+from .render_text import agent_label, agent_task, name_of
 from .session_lock import RECORDS_FOLDER
 
 MAX_END_BYTES = 1 << 16  # read of the end of a large file
@@ -37,6 +37,7 @@ class SessionSummary:
     """A session in a list.
 
     last_active  seconds since the epoch; in the future where a clock was wrong and nothing else tells
+    first_prompt on one line; of a nested one its task: in a copy the first prompt is that of its session
     prompts      how many prompts; of a large file at least so many
     size         in bytes
     folder       where the session works
@@ -165,11 +166,12 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
     notes = sorted((fact for fact in facts if isinstance(fact, Metadata)), key=lambda fact: fact.seq)
     forks = [note.about.get("of") for note in notes if note.topic == FORK_TOPIC]
     prompts = {fact.seq: fact for fact in facts if isinstance(fact, User) and fact.source == "user"}
+    task = agent_task(opened) if opened else ""
     return SessionSummary(
         sid=path.stem,
         path=path,
         name="" if nested else name_of(notes),
-        first_prompt=_first_text(prompts[min(prompts)]) if prompts else "",
+        first_prompt=task or (_first_text(prompts[min(prompts)]) if prompts else ""),
         last_active=_last_active([fact.ts for fact in facts], found.st_mtime),
         prompts=len(prompts),
         size=found.st_size,

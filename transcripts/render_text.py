@@ -122,7 +122,7 @@ def session_title(facts: Sequence[Fact], sid: str) -> str:
     """
     opened = next((one for one in facts if isinstance(one, Opened)), None)
     if opened is not None and (label := agent_label(opened)):
-        return f"[{label}] {first_words(facts)}".rstrip()
+        return f"[{label}] {agent_task(opened) or first_words(facts)}".rstrip()
     name = name_of(one for one in facts if isinstance(one, Metadata))
     return name or first_words(facts) or f"Session {sid}"
 
@@ -131,6 +131,11 @@ def agent_label(opened: Opened) -> str:
     """What the session that started a nested one calls it, "explore #2"; "" where a person did."""
     about = opened.about
     return f"{about['agent']} #{about.get('number')}" if opened.parent and "agent" in about else ""
+
+
+def agent_task(opened: Opened) -> str:
+    """What a nested session is to do, in a few words on one line; "" where a person began it."""
+    return " ".join(str(opened.about.get("task", "")).split()) if opened.parent else ""
 
 
 def name_of(notes: Iterable[Metadata]) -> str:

@@ -49,7 +49,13 @@ class NestedCall:
     @property
     def about(self) -> dict[str, Any]:
         """What the opening of its record says of it."""
-        return {"agent": self.agent.name, "number": self.agent.number, "call": self.request.call}
+        agent = self.agent
+        return {
+            "agent": agent.name,
+            "number": agent.number,
+            "call": self.request.call,
+            "task": agent.task,
+        }
 
 
 async def nested_context(call: NestedCall, session: Session, changed: Callable[[], None]) -> TurnContext:

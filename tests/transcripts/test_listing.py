@@ -185,6 +185,11 @@ def test_an_agent_in_a_copy_of_a_session_does_not_have_its_name(tmp_path: Path) 
     line = session_line(recorded_sessions(tmp_path)[1], SecretMasks(()), 1)
     assert "  └ [general #1] go" in line
     assert session_title([copy, named, prompt(3, "go")], "s2") == "[general #1] go"
+    with_task = replace(copy, about={**about, "task": "look\nat tests"})
+    keep(tmp_path, "s3", with_task, prompt(3, "go"))
+    lines = [session_line(one, SecretMasks(()), 1) for one in recorded_sessions(tmp_path)]
+    assert sum("  └ [general #1] look at tests" in line for line in lines) == 1
+    assert session_title([with_task, prompt(3, "go")], "s3") == "[general #1] look at tests"
 
 
 def test_a_name_of_an_old_record_is_shown_on_one_line(tmp_path: Path) -> None:
