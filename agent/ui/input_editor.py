@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
+from prompt_toolkit.application.current import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer
 from prompt_toolkit.document import Document
@@ -153,6 +154,15 @@ class InputEditor:
         away, self.stashed = self.stashed, self.buffer.text
         self._replace(away)
         return bool(away or self.stashed)
+
+    def clear(self) -> None:
+        """Empty the input; Up and Ctrl-Y bring back what was written."""
+        get_app().clipboard.set_text(self.buffer.text)
+        self.take()
+
+    def forget_chips(self, sent: str) -> None:
+        """Forget the pastes of chips that stand neither in what is sent nor in what may come back."""
+        self.paste_chips.forget_all_but(sent + self.stashed + get_app().clipboard.get_data().text)
 
     def complete(self, names: Sequence[str]) -> None:
         """Tab: take the marked completion, else the first; without a menu complete a path.

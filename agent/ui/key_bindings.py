@@ -254,7 +254,7 @@ def _enter(state: ReplState) -> None:
     state.status_hint.clear()  # on what was before
     state.terminal.begin_writing()
     if not state.queue.running and not state.queue.queued:
-        editor.paste_chips.forget_all_but(text + editor.stashed)  # nothing else can hold a chip any more
+        editor.forget_chips(text)
     if expanded.strip() in EXIT_WORDS:
         state.leave(0)
         return
@@ -268,7 +268,7 @@ def _interrupt_or_clear(state: ReplState) -> None:
     if _interrupt(state):
         return
     if state.editor.buffer.text:
-        state.editor.take()
+        state.editor.clear()
     elif state.status_hint.shows("leave"):
         state.leave(0)
     else:
@@ -285,7 +285,7 @@ def _escape(state: ReplState) -> None:
         hint = "Esc again clears" if written else "Esc again rewinds"
         state.status_hint.show("escape", hint, ESCAPE_REPEAT_S)
     elif written:
-        state.editor.take()
+        state.editor.clear()
         state.status_hint.clear()
     else:
         state.status_hint.clear()

@@ -113,6 +113,14 @@ def test_a_prompt_that_did_not_get_in_before_the_turn_was_stopped_comes_back(ter
     terminal.sees("\n❯ held\n")
 
 
+def test_what_was_cleared_is_yanked_back_also_after_another_prompt(terminal):
+    rows = "\n".join(f"row {number}" for number in range(40))
+    terminal.type(f"\x1b[200~{rows}\x1b[201~ and more").sees("40 lines] and more").type("\x03")
+    terminal.misses("and more").type("first\r").logged("prompt 'first'").sees("You said: first")
+    terminal.type("\x19").sees("40 lines] and more").type("\x1b").sees("Esc again clears").type("\x1b")
+    terminal.misses("and more").type("\x19!\r").logged("row 39 and more!'")
+
+
 @pytest.mark.parametrize(("lines", "first"), [(2, "!be it"), (40, "!x"), (2, "/clear it"), (40, "/init")])
 def test_several_pasted_lines_are_a_prompt_whatever_they_begin_with(terminal, lines, first):
     pasted = first + "\ntouch ran" * (lines - 1)
