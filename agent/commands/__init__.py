@@ -127,7 +127,8 @@ COMMANDS: tuple[Command, ...] = (
             (), "always"),
     Command("model", "settings_commands.set_model",
             "Show or change the model for this session. Takes a model id, or opus, sonnet, haiku; without "
-            "one, choose from a list. It holds from the next request on.", (), "always", at_screen=True),
+            "one, choose from a list. It holds from the next request on; --save keeps it for new sessions.",
+            (), "always", at_screen=True, options=("--save",)),
     Command("effort", "settings_commands.set_effort",
             "Show or change how hard the model thinks. Takes off, low, medium, high, xhigh or max; "
             "without one, choose from a list. It holds from the next request on.",
@@ -193,7 +194,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("vim", "screen_commands.set_editing",
             "Edit with the keys of vim, or again with those of Emacs. Takes on or off; the setting "
             "`editing` keeps it.", (), "always", at_screen=True, needs_session=False),
-    Command("hooks", "settings_commands.show_hooks",
+    Command("hooks", "extension_commands.show_hooks",
             "Show the hooks: which command runs on which event, for what, and where that is set.",
             (), "always"),
     Command("doctor", "doctor_command.examine",

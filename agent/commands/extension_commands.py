@@ -1,4 +1,4 @@
-"""Commands about what people bring in files, /skills and /trust, and about the agents at work: /agents."""
+"""Commands about what people bring in files, /skills, /trust, /hooks, and about agents at work: /agents."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from agent.app.project_items import choose_items, item_lines, project_items, rec
 from agent.commands.screen_commands import MAX_SUMMARY_CHARS, skill_help
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.agents.agent_definitions import agents_section
+from agent.extensions.hooks.claude_settings import HOOK_KINDS
 from agent.extensions.skills.skill_presence import SkillCatalog, SkillKind
 from agent.formatting import format_count, shorten
 from agent.loop.agent_pool import AGENT_TOPIC, Agent
+from agent.ports import HookEvent
 from agent.session.conversation_text import conversation_text
 from tools.files.text_encoding import pluralize
 
@@ -128,3 +130,24 @@ def agent_line(agent: Agent) -> str:
 
 def _earlier_line(about: Mapping[str, Any]) -> str:
     return f"#{about.get('number')}  {about.get('agent')}  {about.get('task')}  (before this run)"
+
+
+async def show_hooks(controller: Controller, argument: str) -> Event | None:
+    """/hooks."""
+    config, approved = controller.setup.config, controller.services.approved
+    entries = (*config.hooks, *approved.hooks)
+    rows = [(entry.short_name or entry.event, entry.matcher, entry) for entry in entries]
+    widths = [max(map(len, column)) for column in zip(*(row[:2] for row in rows), strict=True)]
+    lines = [
+        f"{event:<{widths[0]}}  {matcher:<{widths[1]}}  {entry.run}  ({entry.origin})"
+        for event, matcher, entry in rows
+    ]
+    waiting = [item for item in await project_items(controller.setup) if item.kind in HOOK_KINDS]
+    waiting = [item for item in waiting if not controller.services.approvals.allows(item)]
+    if waiting:
+        lines.append(f"off until you allow it (/trust): {pluralize(len(waiting), 'hook')}")
+    controller.emit(CommandOutput("\n".join(lines) or "There are no hooks."))
+    return Notice(
+        f"[hooks] in {config.user_dir / 'settings.toml'} sets them, and Claude Code's settings files do, as"
+        f" far as /trust allows. Events: {', '.join(HookEvent)}"
+    )

@@ -53,7 +53,8 @@ def model_menu(catalog: ModelCatalog, now: ModelFacts) -> Menu:
         facts = now if id == now.id else known.get(id)
         known_by = (id,) if id in names else ()
         rows.append(MenuRow(id, names.get(id, id), (*_mark(id == now.id), *known_by, *_sizes(facts))))
-    return Menu("Which model? (/model ID takes any other)", tuple(rows), at=_place(rows, now.id))
+    title = "Which model? (/model ID takes any other, --save keeps it for new sessions)"
+    return Menu(title, tuple(rows), at=_place(rows, now.id))
 
 
 def effort_menu(now: str | None) -> Menu:

@@ -1,4 +1,4 @@
-"""Commands that show and change what is set: /status, /model, /effort, /permissions, /config, /hooks."""
+"""Commands that show and change what is set: /status, /model, /effort, /permissions, /config."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from typing import Any
 from agent.app.config import Config, form_of, with_setting
 from agent.app.controller import Controller
 from agent.app.options import EFFORTS, NO_EFFORT
-from agent.app.project_items import project_items
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
-from agent.extensions.hooks.claude_settings import HOOK_KINDS
 from agent.formatting import shorten, with_keys
 from agent.loop.compaction import tokens_when_cold
 from agent.loop.cost_preview import OTHER_MODEL, tell_cold_cost
@@ -23,8 +21,7 @@ from agent.permissions.explanation import explanation
 from agent.permissions.modes import MODES
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
 from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.settings_toml import typed_value
-from agent.ports import HookEvent
+from agent.permissions.settings_toml import typed_value, write_setting
 from compact.settings import CompactSettings
 from tools.base import ToolError
 from tools.files.text_encoding import pluralize
@@ -67,6 +64,7 @@ CHANGED_ELSEWHERE = {
     "allow": "/permissions allow RULE adds one for this session; ",
     "deny": "/permissions deny RULE adds one for this session; ",
 }
+SAVE = "--save"  # of /model: for new sessions too
 MAX_DENIED_CALLS = 5  # shown by /permissions, the newest
 MAX_ARGUMENT_CHARS = 80  # shown of a denied call
 SettingRow = tuple[str, Any, str]  # name, value, where it was set
@@ -96,31 +94,49 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
 
 async def set_model(controller: Controller, argument: str) -> Event | None:
     """/model."""
-    session, context = controller.in_use
-    selection = controller.services.selection
+    selection, words = controller.services.selection, argument.split()
     if controller.setup.options.offline:
         return Notice("--offline has only the demo; start without it to choose a model")
-    facts, catalog = selection.facts, selection.model.catalog
+    facts, catalog, keeps = selection.facts, selection.model.catalog, SAVE in words
+    argument = " ".join(word for word in words if word != SAVE)
     if not argument and controller.chooser is not None:
         row = await controller.chooser.choose(model_menu(catalog, facts))
-        argument = row.value if row is not None else facts.id
-        if argument == facts.id:
-            return None if row is None else Notice(f"the model is {facts.id} already")
-    if not argument:
+        if row is None:
+            return None
+        if row.value == facts.id and not keeps:
+            return Notice(f"the model is {facts.id} already")
+        argument = row.value if row.value != facts.id else ""
+    if not argument and not keeps:
         lines = "\n".join(f"/model {alias:<8} {id}" for alias, id in catalog.aliases.items())
         size = f"window {facts.window:,} tokens, output up to {facts.max_output:,}"
         return CommandOutput(f"{facts.id}: {size}\n{lines}\n/model ID       any other")
+    if argument:
+        await _change_model(controller, argument)
+    return _keep_model(controller, argument or facts.id) if keeps else None
+
+
+async def _change_model(controller: Controller, name: str) -> None:
+    """Change to a model, and tell of it. Raises UsageError."""
+    (session, context), selection = controller.in_use, controller.services.selection
     if context.asking.locked():
-        controller.emit(Notice(f"the model changes to {argument} when the request that runs is answered"))
-    await controller.factory.change_model(session, context, argument)
+        controller.emit(Notice(f"the model changes to {name} when the request that runs is answered"))
+    await controller.factory.change_model(session, context, name)
     tell_cold_cost(session, context, controller.emit, OTHER_MODEL, cold=tokens_when_cold)
-    changed = Notice(f"the model is now {context.settings.model}")
-    if selection.facts.known:
-        return changed
-    controller.emit(changed)
-    near = selection.model.catalog.suggest(argument)
-    hint = f"; did you mean {near}?" if near and near != argument else ""
-    return Notice(f"{selection.model.server} knows no model of that name{hint}", "warning")
+    controller.emit(Notice(f"the model is now {context.settings.model}"))
+    if not selection.facts.known:
+        near = selection.model.catalog.suggest(name)
+        hint = f"; did you mean {near}?" if near and near != name else ""
+        controller.emit(Notice(f"{selection.model.server} knows no model of that name{hint}", "warning"))
+
+
+def _keep_model(controller: Controller, name: str) -> Notice:
+    """Have new sessions begin with a model. Raises ConfigError and OSError."""
+    setup = controller.setup
+    path = setup.config.user_dir / "settings.toml"
+    write_setting(path, "model", name)
+    before = setup.config.origins.get("model", "OPENAI_MODEL")
+    here = f"; {before} in the environment comes before it" if setup.names_model else ""
+    return Notice(f'model = "{name}" is written to {path}: new sessions begin with it{here}')
 
 
 async def set_effort(controller: Controller, argument: str) -> Event | None:
@@ -366,24 +382,3 @@ def _shown_value(name: str, value: Any) -> str:
         return f"{pluralize(len(value), 'hook')}, see /hooks"
     text = ", ".join(map(str, value)) if isinstance(value, tuple | Mapping) else str(value)
     return text.lower() if isinstance(value, bool) else text
-
-
-async def show_hooks(controller: Controller, argument: str) -> Event | None:
-    """/hooks."""
-    config, approved = controller.setup.config, controller.services.approved
-    entries = (*config.hooks, *approved.hooks)
-    rows = [(entry.short_name or entry.event, entry.matcher, entry) for entry in entries]
-    widths = [max(map(len, column)) for column in zip(*(row[:2] for row in rows), strict=True)]
-    lines = [
-        f"{event:<{widths[0]}}  {matcher:<{widths[1]}}  {entry.run}  ({entry.origin})"
-        for event, matcher, entry in rows
-    ]
-    waiting = [item for item in await project_items(controller.setup) if item.kind in HOOK_KINDS]
-    waiting = [item for item in waiting if not controller.services.approvals.allows(item)]
-    if waiting:
-        lines.append(f"off until you allow it (/trust): {pluralize(len(waiting), 'hook')}")
-    controller.emit(CommandOutput("\n".join(lines) or "There are no hooks."))
-    return Notice(
-        f"[hooks] in {config.user_dir / 'settings.toml'} sets them, and Claude Code's settings files do, as"
-        f" far as /trust allows. Events: {', '.join(HookEvent)}"
-    )

@@ -1,16 +1,18 @@
-"""Find and read the files of settings and grants, apart from the rules: the first paint needs no more."""
+"""Find and read the files of settings and grants, and change one entry: all that the first paint needs."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError
-from transcripts.disk import read_regular
+from transcripts.disk import make_private_folders, read_regular, replace_file
 
 MAX_SETTINGS_BYTES = 1024 * 1024
 # tomllib takes 20 s for a key of 30,000 parts, and no setting has more than two.
@@ -58,3 +60,28 @@ def read_settings(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{path}: {why}; correct it or move it away") from error
+
+
+def write_setting(path: Path, name: str, value: str) -> None:
+    """Set an entry outside all tables in a person's own file; its other lines stay as they are.
+
+    Raises ConfigError for a file that cannot be read or that holds the entry in a way that only a person can
+    change, OSError for one that cannot be written.
+    """
+    wanted = {**(before := read_settings(path)), name: value}
+    if before == wanted:
+        return
+    real, entry = path.resolve(), f"{name} = {json.dumps(value, ensure_ascii=False)}"
+    data = real.read_bytes().removeprefix(b"\xef\xbb\xbf") if real.exists() else b""
+    mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
+    text = data.decode("utf-8")
+    there = re.compile(rf"""^[ \t]*{name}[ \t]*=[ \t]*("[^"\r\n]*"|'[^'\r\n]*')""", re.MULTILINE)
+    end = "\r\n" if "\r\n" in text else "\n"
+    for changed in (there.sub(lambda _: entry, text, count=1), f"{entry}{end}{text}"):
+        with suppress(ValueError):
+            if tomllib.loads(changed) == wanted:
+                make_private_folders(real.parent)
+                replace_file(real, changed.encode())
+                real.chmod(mode)
+                return
+    raise ConfigError(f"{path}: {name} stands there in a way that only you can change; write {entry}")

@@ -155,6 +155,67 @@ def test_a_model_chosen_while_a_turn_runs_has_its_next_request_and_no_thinking(
     run_controller(tmp_path, work)
 
 
+SETTINGS = """# mine
+theme = "dark"
+model = 'haiku'   # quick
+deny = [
+  "bash(rm *)",
+]
+[compact]
+trigger = 90000
+"""
+
+
+def test_a_model_is_kept_for_new_sessions_and_nothing_else_in_the_file_changes(tmp_path: Path) -> None:
+    path, real = tmp_path / "home" / "config" / "settings.toml", tmp_path / "dotfiles" / "settings.toml"
+    path.parent.mkdir(parents=True)
+    real.parent.mkdir()
+    path.symlink_to(real)
+
+    async def work(run: ControllerRun) -> None:
+        told = await run.do("/model --save opus")
+        assert "the model is now claude-opus-5-5" in told and f'model = "opus" is written to {path}' in told
+        assert real.read_text() == 'model = "opus"\n' and path.is_symlink()
+        real.write_text(SETTINGS, newline="\r\n")
+        real.chmod(0o644)
+        await run.do("/model haiku --save")
+        assert real.read_text() == SETTINGS
+        assert "now" not in await run.do("/model --save")
+        kept = SETTINGS.replace("'haiku'", '"claude-haiku-5-5"').replace("\n", "\r\n")
+        assert real.read_bytes().decode() == kept and real.stat().st_mode & 0o777 == 0o644
+        real.write_text('[prices]\nmodel = "x"\n')
+        run.controller.chooser = ScriptedChooser("claude-opus-5-5", "")
+        assert "is written to" in await run.do("/model --save") and await run.do("/model --save") == ""
+        assert real.read_text() == 'model = "claude-opus-5-5"\n[prices]\nmodel = "x"\n'
+
+    run_controller(tmp_path, work, configured={"user_dir": path.parent})
+
+
+@pytest.mark.parametrize("text", ['"model" = "haiku"\n', 'model = """haiku"""\n', "model = \n"])
+def test_a_settings_file_that_only_a_person_can_change_stays_as_it_is(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config" / "settings.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+
+    async def work(run: ControllerRun) -> None:
+        told = await run.do("/model --save nosuch", "/model --save opus")
+        assert f"/model: {path}: " in told and path.read_text() == text
+
+    run_controller(tmp_path, work, configured={"user_dir": path.parent})
+
+
+def test_a_model_is_kept_that_a_variable_hides_and_this_is_told(tmp_path: Path) -> None:
+    origins = {"origins": {"model": "ANTHROPIC_MODEL"}}
+
+    async def work(run: ControllerRun) -> None:
+        assert "ANTHROPIC_MODEL in the environment comes before it" in await run.do("/model --save opus")
+        assert "no model 'nosuch" in await run.do("/model nosuch --save"), "which is not kept"
+        written = (run.controller.setup.config.user_dir / "settings.toml").read_text()
+        assert written == 'model = "opus"\n'
+
+    run_controller(tmp_path, work, configured=origins)
+
+
 def test_a_model_that_is_not_in_the_list_of_the_server_is_refused(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         before = run.controller.status().model
