@@ -9,8 +9,9 @@ import re
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,12 @@ from compact.tokens import TokenCounter, load_counter
 from transcripts.codec import FORMAT_VERSION, BadLine
 from transcripts.disk import read_regular
 from transcripts.facts import Fact, Opened
-from transcripts.fold import fold
+from transcripts.fold import Charge, fold
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
 from transcripts.listing import FORK_TOPIC, SessionSummary, find_session, newest_session, recorded_sessions
 from transcripts.load import LazyResults, LoadedRecord, fetch_everything, read_record
 from transcripts.masking import SecretMasks
+from transcripts.messages import Usage
 from transcripts.originals import Originals
 from transcripts.record_errors import RecordTooNew, StoreError
 from transcripts.render_text import name_of
@@ -36,7 +38,7 @@ from transcripts.store import Store, create_store, resume_store
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 
 from .records_guard import RecordsGuard
-from .session import Session
+from .session import CHARGE_TOPIC, Session
 
 RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
 
@@ -93,7 +95,7 @@ class SessionRepository:
     def copy(self, session: Session) -> Session:
         """A copy of a session in use. Raises StoreError."""
         load_deferred(session)
-        return self._copy(session.sid, session.folded.facts)
+        return _charged(self._copy(session.sid, session.folded.facts), session.folded.charges)
 
     def adopt(self, path: Path) -> Session:
         """A new session that begins with a recording: another agent's, or ours. Raises UsageError."""
@@ -201,6 +203,18 @@ def copy_for_agent(repository: SessionRepository, session: Session, about: Mappi
     at, opened = next((at, fact) for at, fact in enumerate(facts) if isinstance(fact, Opened))
     facts[at] = replace(opened, parent=session.sid, about={**opened.about, **about})
     return repository._with_facts(facts)
+
+
+def _charged(session: Session, charges: Sequence[Charge]) -> Session:
+    """The session, with those charges of the one that it is a copy of that none of its facts tells."""
+    told = Counter(session.folded.charges)
+    for each in charges:
+        if told[each]:
+            told[each] -= 1
+        elif each.usage != Usage():
+            about = {"model": each.model, "usage": asdict(each.usage), "dollars": each.dollars}
+            session.add_metadata(CHARGE_TOPIC, about)
+    return session
 
 
 def unused_sid(repository: SessionRepository) -> str:

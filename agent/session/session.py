@@ -48,7 +48,7 @@ from transcripts.tool_kinds import same_tools
 
 F = TypeVar("F", bound=Fact)
 NESTED_TOPIC = "nested session"  # of metadata: {"session", "model", "usage", "dollars"}
-CHARGE_TOPIC = "request"  # of metadata: {"model", "usage"} of a request that is no part of the conversation
+CHARGE_TOPIC = "request"  # of metadata: {"model", "usage"[, "dollars"]} of what is not in the conversation
 
 
 class RecordWriter(Protocol):

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from agent.events import ClipboardCopy, Notice
 from transcripts.session_lock import RECORDS_FOLDER
 
@@ -32,6 +34,18 @@ def test_a_fork_leaves_the_original_as_it_was(tmp_path: Path) -> None:
         assert run.bodies()[: len(before)] == before and len(run.bodies()) > len(before)
         await run.do(f"/resume {old}")
         assert run.bodies() == before
+
+    run_controller(tmp_path, work)
+
+
+def test_a_fork_costs_what_its_original_cost_also_where_that_was_rewound(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("help", "help", "what can you do?", "/rewind 1 conversation", "help")
+        for _ in range(2):
+            spent, cost = run.controller.in_use[0].spent, run.controller.in_use[0].cost
+            await run.do("/fork")
+            assert run.controller.in_use[0].spent == spent
+            assert run.controller.in_use[0].cost == pytest.approx(cost)
 
     run_controller(tmp_path, work)
 
