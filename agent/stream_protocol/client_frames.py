@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,12 +67,21 @@ def parse_frame(line: bytes | str) -> Frame | None:
     """The value of a line, None for one without a meaning here. Raises BadFrame."""
     if not line.strip():
         return None
+    unfit: list[str] = []  # NaN and the like, which Python reads and writes, and which no request can hold
+
+    def finite(text: str) -> float:
+        if math.isinf(number := float(text)):
+            unfit.append(text)
+        return number
+
     try:
-        raw = json.loads(line)
+        raw = json.loads(line, parse_constant=unfit.append, parse_float=finite)
     except (ValueError, RecursionError) as error:
         raise BadFrame(f"a line on standard input is no JSON ({error}): {_quoted(line)}") from error
     if not isinstance(raw, dict):
         raise BadFrame(f"a line on standard input is no JSON object: {_quoted(line)}")
+    if unfit:
+        return _refused(raw, f"a line on standard input has a number that JSON cannot hold: {unfit[0]}")
     match raw.get("type"):
         case "user":
             return _user_message(raw, line)
@@ -82,6 +92,14 @@ def parse_frame(line: bytes | str) -> Frame | None:
         case "control_cancel_request":
             return CancelRequest(str(raw.get("request_id", "")))
     return None
+
+
+def _refused(raw: Mapping[str, Any], why: str) -> ControlResponse:
+    """For an answer one that says why it cannot be taken. Raises BadFrame for what is none."""
+    response = raw.get("response")
+    if raw.get("type") == "control_response" and isinstance(response, dict):
+        return ControlResponse(str(response.get("request_id") or ""), error=why)
+    raise BadFrame(why, str(raw.get("request_id") or ""))
 
 
 def _user_message(raw: Mapping[str, Any], line: bytes | str) -> UserMessage:

@@ -79,6 +79,21 @@ def test_a_line_that_makes_no_sense_is_quoted(line: str | bytes) -> None:
         parse_frame(line)
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_number_that_no_request_can_hold_is_refused(number: str) -> None:
+    """Python's json writes such: once recorded, it would spoil every later request."""
+    prompt = user([{"type": "text", "text": 0.5}]).replace("0.5", number)
+    with pytest.raises(BadFrame, match=f"standard input has a number that JSON cannot hold: {number}"):
+        parse_frame(prompt)
+    request = {"type": "control_request", "request_id": "r", "request": {"subtype": "x", "n": 0.5}}
+    with pytest.raises(BadFrame) as caught:
+        parse_frame(json.dumps(request).replace("0.5", number))
+    assert caught.value.ident == "r"
+    answer = {"type": "control_response", "response": {"request_id": "r", "response": {"n": 0.5}}}
+    taken = parse_frame(json.dumps(answer).replace("0.5", number))
+    assert isinstance(taken, ControlResponse) and taken.ident == "r" and number in (taken.error or "")
+
+
 def test_only_a_clear_yes_allows() -> None:
     assert permission_answer({"behavior": "allow", "updatedInput": {"a": 1}}) == Allow(updated_input={"a": 1})
     assert permission_answer({"behavior": "deny", "message": "no", "interrupt": True}) == Deny(
