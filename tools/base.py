@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol
 from tools.sandbox.wall import LeaveDecision, WallRefusal
 from transcripts.facts import StoredOutput
 from transcripts.masking import SecretMasks
-from transcripts.messages import Block, TextBlock, empty_mapping
+from transcripts.messages import Block, TextBlock, check_shape, empty_mapping
 from transcripts.originals import Originals
 from transcripts.tool_kinds import TOOL_KINDS, ToolKind
 
@@ -277,8 +277,10 @@ def parse_arguments(tool: Tool, given: Mapping[str, Any]) -> Any:
     decoded = dict(given)
     for name in {str(path[0]) for path, _ in problems if path}:
         if isinstance(decoded.get(name), str):
-            with suppress(ValueError):
-                decoded[name] = json.loads(decoded[name])
+            with suppress(ValueError, RecursionError):
+                value = json.loads(decoded[name])
+                check_shape(value)
+                decoded[name] = value
     arguments, others = _validated(tool, decoded)
     if not others:
         return arguments

@@ -6,6 +6,7 @@ A block of a type or with fields that this version does not know is kept and sen
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ ADDED_TAGS = frozenset(
 INJECTED_TAGS = ((INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG), (SKILL_OPENING_TAG, SKILL_CLOSING_TAG))
 SKILL_START = "Instructions of the skill "  # of a text that loads some; name and folder follow
 INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is no JSON object
+MAX_INPUT_VALUES = 50_000  # in the input of one tool call, keys not counted
+MAX_INPUT_DEPTH = 100  # of lists and objects within each other
 # The key of thinking that a server does not sign and wants back as it came: the field that it came in.
 UNSIGNED = "unsigned"
 _EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
@@ -296,3 +299,22 @@ def _extra(raw: Mapping[str, Any], *known: str) -> Mapping[str, Any]:
     if len(raw) == len(known) and known[-1] in raw:  # only the last may be missing
         return _EMPTY_MAPPING
     return {key: raw[key] for key in raw if key not in known and key != "cache_control"} or _EMPTY_MAPPING
+
+
+def check_shape(value: Any) -> None:
+    """Raise ValueError for a JSON value with too many parts, or nested too deeply for all who handle it.
+
+    Also for NaN and infinite numbers, which Python reads, and which no request can hold.
+    """
+    level, seen = [value], 0
+    for _ in range(MAX_INPUT_DEPTH):
+        if any(isinstance(part, float) and not math.isfinite(part) for part in level):
+            raise ValueError("it has a number that JSON cannot hold")
+        inner = [each for each in level if isinstance(each, dict | list)]
+        level = [part for each in inner for part in (each.values() if isinstance(each, dict) else each)]
+        seen += len(level)
+        if not inner:
+            return
+        if seen > MAX_INPUT_VALUES:
+            raise ValueError(f"it has more than {MAX_INPUT_VALUES:,} values")
+    raise ValueError(f"it is nested more than {MAX_INPUT_DEPTH} deep")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from urllib.parse import urlsplit
 from agent.errors import RequestRejected, TransientError
 from agent.model.retry import UNREADABLE_TRIES
 from transcripts.masking import mask
-from transcripts.messages import INVALID_JSON, replace_surrogates
+from transcripts.messages import INVALID_JSON, check_shape, replace_surrogates
 
 from .error_mapping import unreadable
 
@@ -36,8 +35,6 @@ ANSWER_TIMEOUT_S = 5.0  # for reading that, once it has begun
 # (record, token count, screen) has to do.
 MAX_BLOCKS = 2_000  # of a reply
 MAX_REPLY_CHARS = 4 * 1024 * 1024  # of all its blocks, inputs of tool calls as they came
-MAX_INPUT_VALUES = 50_000  # in the input of one tool call, keys not counted
-MAX_INPUT_DEPTH = 100  # of lists and objects within each other
 MAX_CALL_NAME_CHARS = 200  # of a tool's name or id; the API takes 128 and 64
 MAX_REPLY_LABEL_CHARS = 100  # kept of a model's name and a stop reason
 MAX_USAGE_TOKENS = 10**9  # of one figure of usage
@@ -219,25 +216,6 @@ def parsed_input(text: str, initial: Any = None) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {INVALID_JSON: text}
     return value if isinstance(value, dict) else {INVALID_JSON: text}
-
-
-def check_shape(value: Any) -> None:
-    """Raise ValueError for a JSON value with too many parts, or nested too deeply for all who handle it.
-
-    Also for NaN and infinite numbers, which Python reads, and which no request can hold.
-    """
-    level, seen = [value], 0
-    for _ in range(MAX_INPUT_DEPTH):
-        inner = [each for each in level if isinstance(each, dict | list)]
-        level = [part for each in inner for part in (each.values() if isinstance(each, dict) else each)]
-        seen += len(level)
-        if not inner:
-            return
-        if seen > MAX_INPUT_VALUES:
-            raise ValueError(f"it has more than {MAX_INPUT_VALUES:,} values")
-        if any(isinstance(part, float) and not math.isfinite(part) for part in level):
-            raise ValueError("it has a number that JSON cannot hold")
-    raise ValueError(f"it is nested more than {MAX_INPUT_DEPTH} deep")
 
 
 def reply_label(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tools import bash, edit, grep, read
+from tools import bash, edit, grep, read, todo
 from tools.base import Tool, ToolCall, ToolError, ToolResult, parse_arguments, text_result, with_own_names
 
 from .file_session import ROOT
@@ -27,6 +27,12 @@ def test_harmless_forms_of_input_are_understood():
     assert parse_arguments(read.TOOL, {"file_path": "f", "offset": "null"}).offset is None
     given = {"file_path": "f", "old_string": "5", "new_string": "[1]"}
     assert parse_arguments(edit.TOOL, given).old_string == "5"
+
+
+@pytest.mark.parametrize("text", ["[" * 2_500, "[" * 5_000 + "]" * 5_000, '[{"content": NaN}]', "Infinity"])
+def test_a_string_of_json_that_no_request_can_hold_is_not_decoded(text: str):
+    with pytest.raises(ToolError, match="todo could not be called"):
+        parse_arguments(todo.TOOL, {"todos": text})
 
 
 def test_wrong_input_is_named_with_what_is_possible():

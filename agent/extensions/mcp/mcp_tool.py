@@ -18,6 +18,7 @@ from pydantic import Field
 from agent.permissions.rule_syntax import FOREIGN_PREFIX
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
 from tools.parameters import Arguments
+from transcripts.messages import check_shape
 
 from .mcp_calls import checked_call, description_of, resource_tool, server_tool
 from .mcp_entries import meant_call
@@ -86,7 +87,8 @@ async def _resolve(
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
-        except ValueError:
+            check_shape(arguments)
+        except (ValueError, RecursionError):
             arguments = None
     if given.get("action") == "read" and given.get("uri"):
         server = _server(servers, str(given.get("server", "")), str(given["uri"]))

@@ -20,13 +20,19 @@ from agent.model.answer_reader import (
     MAX_CALL_NAME_CHARS,
     MAX_REPLY_CHARS,
     MAX_USAGE_TOKENS,
-    check_shape,
     parsed_input,
     reply_label,
     too_large,
 )
 from agent.model_port import IncomingReply, PendingBlock
-from transcripts.messages import UNSIGNED, Block, Usage, block_from_json, replace_surrogates_in_json
+from transcripts.messages import (
+    UNSIGNED,
+    Block,
+    Usage,
+    block_from_json,
+    check_shape,
+    replace_surrogates_in_json,
+)
 
 # delta type -> (the field that holds its text, the kind of block that it belongs to)
 _DELTAS: dict[str, tuple[str, Literal["text", "thinking", "tool input"]]] = {

@@ -17,13 +17,19 @@ from agent.model.answer_reader import (
     MAX_CALL_NAME_CHARS,
     MAX_REPLY_CHARS,
     MAX_USAGE_TOKENS,
-    check_shape,
     parsed_input,
     reply_label,
     too_large,
 )
 from agent.model_port import IncomingReply, PendingBlock
-from transcripts.messages import UNSIGNED, Block, Usage, block_from_json, replace_surrogates_in_json
+from transcripts.messages import (
+    UNSIGNED,
+    Block,
+    Usage,
+    block_from_json,
+    check_shape,
+    replace_surrogates_in_json,
+)
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # DeepSeek, Kimi, llama.cpp; OpenRouter, vLLM, Groq
 _STOPS = {

@@ -170,6 +170,8 @@ def test_mistakes_in_a_call_are_answered_with_what_would_be_right(tmp_path: Path
         mcp(action="call", server="nope", tool="add"),
         mcp(action="call", server="calc", tool="lies", arguments={"a": 1}),
         mcp(action="dance"),
+        mcp(action="call", server="calc", tool="add", arguments="[" * 2_500),
+        mcp(action="call", server="calc", tool="add", arguments='{"a": NaN}'),
         "done",
     ]
     with world(steps, tmp_path) as made:
@@ -181,6 +183,7 @@ def test_mistakes_in_a_call_are_answered_with_what_would_be_right(tmp_path: Path
         assert texts[2] == "There is no MCP server 'nope'. The servers are: calc."
         assert texts[3] == '{"a": 1}', "the server judges what its own schema cannot"
         assert texts[4].startswith("mcp could not be called:")
+        assert texts[5] == texts[6] == "arguments has to be a JSON object."
         made.check()
 
 
