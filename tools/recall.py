@@ -11,7 +11,7 @@ from pydantic import Field
 
 from tools.parameters import Arguments
 from transcripts.messages import TextBlock
-from transcripts.originals import Originals
+from transcripts.originals import Originals, newest_prompt
 from transcripts.tool_kinds import RECALLED_KEY
 
 from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
@@ -70,19 +70,22 @@ def _original(record: Originals, id: str, first: int, most: int) -> ToolResult:
 
 
 async def _search(record: Originals, arguments: RecallArguments, own: str) -> ToolResult:
-    """What fits, but for the reply `own` with this call, which holds the words too."""
+    """What fits, but for what is in view: the prompt that is answered, the reply `own` with this call."""
     words, offset = (arguments.query or "").strip(), arguments.offset
     wanted = min(offset + _MAX_HITS, _MAX_FOUND)
-    found = await asyncio.to_thread(record.find, words, arguments.scope, wanted + 2)
-    hits = [hit for hit in found if hit.id.partition(".")[0] != own]
+    found = await asyncio.to_thread(record.find, words, arguments.scope, wanted + 3)
+    in_view = (own, newest_prompt(record.folded))
+    hits = [hit for hit in found if hit.id.partition(".")[0] not in in_view]
     if not hits:
         elsewhere = "" if arguments.scope == "project" else '; scope "project" searches earlier sessions too'
         text = f"Nothing in this {arguments.scope} fits: {words}{elsewhere}"
         return text_result(text, human={"note": "nothing found"})
-    lines = [line for hit in hits[offset:wanted] for line in hit.lines(time.time())]
+    shown, note = hits[offset:wanted], ""
+    lines = [line for hit in shown for line in hit.lines(time.time())]
     if len(hits) > wanted:
-        lines.append(f"[{wanted} shown, there are more; continue with offset={wanted}]")
-    return text_result("\n".join(lines), human={"note": f"{len(hits)} found"})
+        note = ", there are more"
+        lines.append(f"[{wanted} shown{note}; continue with offset={wanted}]")
+    return text_result("\n".join(lines), human={"note": f"{len(shown)} found{note}"})
 
 
 TOOL = Tool(

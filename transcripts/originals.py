@@ -202,6 +202,12 @@ def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
     return []
 
 
+def newest_prompt(folded: Folded) -> str:
+    """The id of what the person said last, "" for nothing."""
+    prompts = (fact for fact in reversed(folded.facts) if isinstance(fact, User))
+    return next((f"r{fact.seq}" for fact in prompts if fact.source == "user"), "")
+
+
 def _what_it_is(fact: Fact, facts: Iterable[Fact]) -> str:
     """What a fact without words is, for who asks for its text."""
     if isinstance(fact, User | Reply):

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from tools import compact, recall
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
 from tools.recall import MAX_PAGE_CHARS
+from transcripts.facts import User
+from transcripts.fold import fold
+from transcripts.messages import TextBlock
 from transcripts.search_hits import Hit
 from transcripts.tool_kinds import RECALLED_KEY
 
@@ -23,6 +26,8 @@ NOWHERE = Path("/none")
 
 class Originals:
     """A record that holds these texts."""
+
+    folded = fold([User(98, 0.0, (TextBlock("which pear?"),), (3,))])
 
     def __init__(self, **originals: str) -> None:
         self.originals = originals
@@ -83,8 +88,10 @@ def test_words_are_looked_for():
     assert text(ask(originals, query="apple", offset=20)).count("apple") == 5
     assert "project hit" in text(ask(originals, query="apple", scope="project"))
     assert ask(originals, query="apple").about == ask(originals, id="r7").about == {RECALLED_KEY: True}
-    twice = Originals(**{"r5": "a pear", "r99": '{"query": "pear"}', "r99.0": "pear"})
-    assert text(ask(twice, query="pear")).splitlines()[1:] == ["    a pear"]  # not this very call
+    assert ask(originals, query="apple").human == {"note": "8 found, there are more"}
+    assert ask(originals, query="apple", offset=20).human == {"note": "5 found"}
+    twice = Originals(**{"r5": "a pear", "r98": "which pear?", "r99": '{"query": "pear"}', "r99.0": "pear"})
+    assert text(ask(twice, query="pear")).splitlines()[1:] == ["    a pear"]  # not what is in view
     assert text(ask(originals, query="pear")).startswith("Nothing in this session fits: pear; scope")
     assert text(ask(originals, query="pear", scope="project")) == "Nothing in this project fits: pear"
 
