@@ -58,6 +58,7 @@ class Options(NamedTuple):
     plain: bool = False
     color: str = "auto"
     append_system_prompt: str = ""
+    safe_mode: bool = False
     debug_file: str | None = None
     input_format: str = "text"
     session_id: str | None = None

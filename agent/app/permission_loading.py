@@ -22,7 +22,8 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     options, config = setup.options, setup.config
     path = permissions_path(config.user_dir, setup.folder)
     configured = [rule for rule in config.allow if rule.origin != str(path)]
-    reads_stored = options.setting_sources is None or "local" in options.setting_sources
+    sources = options.setting_sources
+    reads_stored = options.safe_mode or sources is None or "local" in sources
     stored = stored_rules(path) if reads_stored else ()
     allow = (*configured, *stored, *_from_flag("--allowedTools", options.allowed_tools))
     deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))

@@ -66,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     add("--sample", action="store_true", help="work in a small project made to try it on: ./makeroom-sample")
     add("--plain", "--screen-reader", action="store_true", help="plain lines, no live screen")
     add("--color", choices=("auto", "always", "never"), default="auto", help="colours")
+    add("--safe-mode", action="store_true", help="no memory files, hooks, skills, agents, MCP servers")
     add("--debug-file", metavar="FILE", help="write a debug log to FILE")
     add = made.add_argument_group("sessions").add_argument
     add("-c", "--continue", dest="continue_", action="store_true", help="go on with the newest")

@@ -17,6 +17,7 @@ IGNORED_FLAGS: dict[str, int | str] = {
     "--include-hook-events": 0,
     "--plugin-dir": 1,
     "--debug": "?",
+    "-d": "?",
     "--debug-to-stderr": 0,
     "--mcp-debug": 0,
     "--bare": 0,

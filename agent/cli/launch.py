@@ -38,6 +38,10 @@ STREAM_MODULE = "agent.stream_protocol.stream_run"
 FORMATS_MODULE = "agent.ui.output_formats"
 CHOICE_MODULE = "agent.cli.session_choice"
 COMMANDS_MODULE = "agent.commands"
+SAFE_MODE = (
+    "--safe-mode: no memory files, hooks, skills, agents, output styles, and no MCP servers but those of"
+    " --mcp-config; settings and permission rules hold"
+)
 NO_MODEL = """\
 makeroom needs a model to talk to. One of these will do:
 
@@ -121,6 +125,10 @@ def run_setup(options: Options) -> RunSetup:
     given = given_settings(options.settings, options.setting_sources, folder)
     environ = {**os.environ, **given.environ}
     config = load_config(environ, folder, Path.home(), given)
+    if options.safe_mode:  # settings and rules hold: they may be what keeps the model from something
+        config = replace(config, hooks=(), status_line="", output_style="")
+        remarks = (*options.remarks, SAFE_MODE)
+        options = options._replace(setting_sources=(), strict_mcp_config=True, remarks=remarks)
     config = replace(config, warnings=(*options.remarks, *config.warnings))
     options = with_prompt_files(options, folder)
     added = added_folders((*options.add_dirs, *given.add_dirs), folder)

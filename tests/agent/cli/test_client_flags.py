@@ -77,6 +77,7 @@ def test_each_flag_has_its_value(argv: list[str], wanted: dict[str, object]) -> 
     [
         ["--task-budget", "5"],
         ["--debug"],
+        ["-d"],
         ["--bare"],
         ["--permission-mode", "auto"],
     ],

@@ -234,3 +234,25 @@ def test_the_command_leaves_without_taking_the_interpreter_apart(tmp_path: Path)
 def test_a_last_line_that_nobody_takes_is_told_by_the_interpreter(tmp_path: Path) -> None:
     ended = ended_command(tmp_path, "import os; from agent.__main__ import command; os.close(1); command()")
     assert ended.returncode == 120 and "OSError" in ended.stderr
+
+
+@pytest.mark.parametrize("safe", [False, True])
+def test_in_safe_mode_nothing_of_what_people_bring_is_used_but_rules_hold(
+    here: Run, tmp_path: Path, safe: bool
+) -> None:
+    config, skills = tmp_path / "home/.config/makeroom", tmp_path / "home/.claude/skills/tidy"
+    config.mkdir(parents=True)
+    skills.mkdir(parents=True)
+    settings = f'deny = ["bash(echo one)"]\n[hooks]\nUserPromptSubmit = "touch {tmp_path}/ran"\n'
+    (config / "settings.toml").write_text(settings)
+    (config / "AGENTS.md").write_text("A rule of mine.")
+    (tmp_path / "AGENTS.md").write_text("A rule of the project.")
+    (skills / "SKILL.md").write_text("---\nname: tidy\ndescription: How to tidy.\n---\nTidy.\n")
+    call = Answer([calls("bash", command="echo one")])
+    with Server(ScriptedModel([call, "done"])) as server:
+        _, _, err = here(server, "x", *["--safe-mode"] * safe)
+    asked = json.dumps(server.requests[0])
+    brought = [word in asked for word in ("A rule of mine", "A rule of the project", "How to tidy")]
+    assert [*brought, (tmp_path / "ran").exists()] == [not safe] * 4
+    assert ("--safe-mode: no memory files" in err) == safe
+    assert "denies" in json.dumps(server.requests[1])
