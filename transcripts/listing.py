@@ -27,7 +27,7 @@ MAX_HEAD_LINES, MAX_HEAD_BYTES = 12, 1 << 21  # read of the beginning, to find t
 MAX_LISTING_BYTES = 64 << 20  # read whole in one listing
 MAX_START_BYTES = 4 << 20  # of the newest file, read whole at every start: 10 ms
 MAX_CLOCK_SKEW_S = 300.0  # by which the clocks of machines that share a folder may differ
-FORK_TOPIC = "fork"  # of metadata: {"of": the session that a copy was made of}
+FORK_TOPIC = "fork"  # of metadata: {"of": the session that was copied, "at": the last fact of it; else all}
 _KIND_BYTES = 200  # the kind of a line stands within its first bytes
 _USER_KIND, _METADATA_KIND = b'"kind":"user"', b'"kind":"noted"'
 

@@ -90,7 +90,7 @@ class SessionRepository:
         loaded = read_record(path)
         if loaded.version > FORMAT_VERSION:
             raise RecordTooNew(loaded.sid, loaded.version)
-        return self._copy(loaded.sid, loaded.facts if at is None else _facts_up_to(loaded, at))
+        return self._copy(loaded.sid, loaded.facts if at is None else _facts_up_to(loaded, at), at)
 
     def copy(self, session: Session) -> Session:
         """A copy of a session in use. Raises StoreError."""
@@ -105,15 +105,15 @@ class SessionRepository:
             raise UsageError(f"cannot go on with {path}: {error}") from error
         return self._with_facts(fold(imported.facts).facts)
 
-    def _copy(self, original: str, facts: Sequence[Fact]) -> Session:
-        """A session with these facts, and the checkpoints of its original, for /rewind; its name differs."""
+    def _copy(self, original: str, facts: Sequence[Fact], at: int | None = None) -> Session:
+        """A session with these facts, those up to `at`, and its original's checkpoints; its name differs."""
         session = self._with_facts(facts)
         try:
             if self.keep:
                 copy_log(self.project, original, session.sid)
         except OSError as error:
             self.tell(f"the copy cannot take files back to before it was made: {error}")
-        session.add_metadata(FORK_TOPIC, {"of": original})
+        session.add_metadata(FORK_TOPIC, {"of": original} if at is None else {"of": original, "at": at})
         if name := name_of(session.folded.metadata):
             session.add_metadata("name", {"name": self.copy_name(name)})
         return session

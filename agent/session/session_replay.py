@@ -22,8 +22,10 @@ from agent.formatting import shorten
 from compact.report import compaction_notice, is_told
 from tools.base import Tool, ToolError, parse_arguments
 from transcripts.entries import Entry, Exchange, Prompt
-from transcripts.facts import Result
+from transcripts.facts import Metadata, Result
+from transcripts.listing import FORK_TOPIC
 from transcripts.messages import HOOK_OPENING_TAG, ToolUseBlock, attached_as, is_attached
+from transcripts.search_hits import short_sid
 
 from .conversation_text import prompt_texts
 from .session import Session, text_of_reply
@@ -67,7 +69,15 @@ def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit, polic
         told = f"the last run ended in the middle of: {', '.join(running)}; it may have run in part"
         emit(Notice(told, "warning"))
     if entries:
-        emit(Notice(f"going on with {session.sid}"))
+        emit(Notice(f"going on with {session.sid}{_of_which(session.folded.metadata)}"))
+
+
+def _of_which(notes: Sequence[Metadata]) -> str:
+    """Of which session it is a copy, and up to where; "" where it is none."""
+    fork = next((note.about for note in reversed(notes) if note.topic == FORK_TOPIC), None)
+    if fork is None:
+        return ""
+    return f", a copy of {short_sid(str(fork.get('of')))}{f' up to r{at}' if (at := fork.get('at')) else ''}"
 
 
 def recent_start(entries: Sequence[Entry]) -> int:

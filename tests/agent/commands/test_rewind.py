@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agent.commands.rewind import rewind_points
 from agent.events import PromptRestored
+from agent.session.session_replay import show_replayed
 from transcripts.facts import User
 from transcripts.fold import fold
 from transcripts.messages import TextBlock
@@ -68,6 +69,12 @@ def test_what_was_rewound_is_recalled_and_gone_on_with_in_a_copy(tmp_path: Path)
         assert "there is no r" in await run.do(f"/recall r{int(at) + 50}")
         await run.controller.use(*run.controller.factory.fork_of(sid, int(at)))
         assert run.bodies() == before
+        copy, context = run.controller.in_use
+        show_replayed(copy, context.tools, run.events.append)
+        assert run.text().endswith(f"going on with {copy.sid}, a copy of {sid} up to r{at}")
+        await run.do("/fork")
+        show_replayed((fork := run.controller.in_use[0]), context.tools, run.events.append)
+        assert run.text().endswith(f"going on with {fork.sid}, a copy of {copy.sid[:8]}")
 
     run_controller(tmp_path, work)
 
