@@ -179,7 +179,7 @@ def compacted(world: World, rounds: int) -> int:
     """
     largest, summary = 0, answered("<summary>It went well so far. " + "All is fine. " * 80 + "</summary>")
     for number in range(rounds):
-        if number:
+        if world.folded.compactions:
             world.user(f"Go on with step {number}.")
             for at in range(6):
                 world.call("bash", f"row {at}\n" * (world.window.size // 60), command=f"make part_{at}")
