@@ -50,6 +50,11 @@ def with_keys(text: str, names: Mapping[str, str], gap: str = "; ") -> str:
     return indent + _NAMED_ACTION.sub(lambda found: names[found[1]], gap.join(parts))
 
 
+def unquoted(path: str) -> str:
+    """A typed path without the quotes that people put around one with spaces."""
+    return path[1:-1] if len(path) > 1 and path[0] in "\"'" and path[-1] == path[0] else path
+
+
 def client_name(tool: str) -> str:
     """The name of a tool as clients and hooks know it: `Bash`, `Read`, `Edit`, `WebFetch`."""
     if tool in CLIENT_NAMES:

@@ -11,7 +11,7 @@ from agent.app.controller import Controller
 from agent.app.permission_loading import home_of
 from agent.checkpoints.differences import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
-from agent.formatting import format_duration, shorten, with_keys
+from agent.formatting import format_duration, shorten, unquoted, with_keys
 from agent.loop.tool_executor import text_of
 from agent.loop.touched_files import memory_told_below
 from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
@@ -93,7 +93,7 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
         return Notice(NO_CHECKPOINTS, "warning")
     await asyncio.to_thread(checkpoints.end_crashed)
     found = await asyncio.to_thread(differences, checkpoints)
-    path = argument.removeprefix("./").rstrip("/")
+    path = unquoted(argument).removeprefix("./").rstrip("/")
     shown = [one for one in found if not path or f"{one.path}/".startswith(f"{path}/")]
     gaps = [Notice(f"not covered: {gap}", "warning") for gap in gaps_of(controller)]
     if not shown:

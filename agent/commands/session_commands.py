@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent.app.controller import Controller
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
-from agent.formatting import shorten
+from agent.formatting import shorten, unquoted
 from agent.loop.compaction import tokens_when_cold
 from agent.loop.cost_preview import show_resumed
 from agent.menus import in_use_menu, session_line, session_menu
@@ -114,7 +114,7 @@ async def rename_session(controller: Controller, argument: str) -> Event | None:
 async def export_session(controller: Controller, argument: str) -> Event | None:
     """/export."""
     session, _ = controller.in_use
-    path = controller.setup.folder / Path(argument or f"{session.sid}.md").expanduser()
+    path = controller.setup.folder / Path(unquoted(argument) or f"{session.sid}.md").expanduser()
     path = Path(os.path.normpath(path))
     try:
         masks, suffix = controller.setup.masks, path.suffix or ".md"

@@ -12,7 +12,7 @@ from agent.app.controller import Controller
 from agent.app.given_settings import added_folders
 from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
-from agent.formatting import shorten
+from agent.formatting import shorten, unquoted
 from agent.loop.session_wall import SessionWall
 from agent.permissions.rule_syntax import REACHING, parse_rules
 from agent.permissions.sandbox_settings import sandbox_entries, with_entries
@@ -61,6 +61,7 @@ async def add_folder(controller: Controller, argument: str) -> Event | None:
     tools = context.tool_context
     if not argument:
         return CommandOutput("\n".join(map(str, (tools.folder, *tools.added))))
+    argument = unquoted(argument)
     try:
         (path,) = added_folders([argument], tools.folder) or (tools.folder,)
     except UsageError:

@@ -70,6 +70,9 @@ def test_an_unknown_command_is_told_with_the_nearest(tmp_path: Path) -> None:
         assert await run.do("/compcat") == "Unknown command /compcat - did you mean /compact?"
         assert "did you mean /status?" in await run.do("/stauts")  # not /stats
         assert "ANTHROPIC_API_KEY" in await run.do("/login"), "not /pin"
+        assert "/help keys lists the keys" in await run.do("/hotkeys")
+        assert "/fork asks it in a copy" in await run.do("/btw why?")
+        assert await run.do("/title first things") == "the name is 'first things'"
         assert "/help lists them" in await run.do("/insight-x"), "nothing that is only a little like it"
 
     run_controller(tmp_path, work)

@@ -1,5 +1,6 @@
 """/clear, /resume, /fork, /rename, /export and /copy against the strict server."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,6 +91,10 @@ def test_export_writes_a_file_of_the_asked_form(tmp_path: Path) -> None:
         assert "<html" in (tmp_path / "out.html").read_text("utf-8")
         assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("out.*")} == {0o600}
         assert "exists already" in await run.do("/export out.md")
+        assert "with space.json" in await run.do(f'/export "{tmp_path}/with space.json"')
+        await run.do("/export 'a b'.md")
+        assert json.loads((tmp_path / "with space.json").read_text())["messages"]
+        assert (tmp_path / "'a b'.md").exists(), "which are no quotes around it"
         told = f"/export: {tmp_path}/nowhere/out.md: No such file or directory"
         assert await run.do("/export nowhere/out.md") == told
         assert f"written to {tmp_path.parent / 'up.md'}\n" in await run.do("/export ../up.md") + "\n"
