@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import threading
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -36,7 +39,7 @@ from tools.parameters import FileArguments
 from transcripts.messages import ImageBlock, TextBlock
 
 from .base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from .truncate import count_invisible, without_tags
+from .truncate import as_drawn, count_invisible, cut_at_lines, printable, without_tags
 
 _MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read at once
 _MAX_LISTED_ENTRIES = 50
@@ -45,6 +48,9 @@ _UNCHANGED = (
     "File unchanged since last read. The content from the earlier read result in this conversation is still "
     "current: refer to that instead of reading it again."
 )
+_CELLS = (0, 0)  # in place of the lines that were shown: a notebook's cells, but nothing of its JSON
+_SOURCE_SHARE = 4  # of a page a cell's source is this part at most
+_MAX_OUTPUT_CHARS = 2_000  # of what a cell of a notebook put out
 _PDF_MARK = b"%PDF-"
 _BINARY_KINDS = (
     (b"\x7fELF", "an ELF program"),
@@ -83,7 +89,9 @@ async def read_file(
     seen = context.seen.get(path)
     in_view = seen is not None and seen.result is not None and context.in_view(seen.result)
     shown = seen if in_view else None
-    wanted = (arguments.offset or 1, min(arguments.limit or MAX_WINDOW_LINES, MAX_WINDOW_LINES))
+    wanted = None
+    if arguments.offset is not None or arguments.limit is not None:
+        wanted = (arguments.offset or 1, min(arguments.limit or MAX_WINDOW_LINES, MAX_WINDOW_LINES))
     with os_errors_explained(path, context.folder):
         most = min(context.page_bytes(), MAX_WINDOW_BYTES)
         result = await in_thread(
@@ -108,7 +116,7 @@ def record_read(result: ToolResult, context: ToolContext, seq: int) -> None:
 
 def read_page(
     path: str,
-    wanted: tuple[int, int],
+    wanted: tuple[int, int] | None,
     shown: SeenFile | None,
     abandoned: threading.Event,
     max_bytes: int = MAX_WINDOW_BYTES,
@@ -116,6 +124,7 @@ def read_page(
 ) -> ToolResult:
     """What a read of `wanted` (offset, limit) gives. `shown`: what an earlier result still in view shows.
 
+    None is wanted where nobody says what: the beginning, and the cells of a notebook in place of its JSON.
     `seen`: the file as it was seen or written last, whose encoding it keeps.
 
     Blocking. Raises ToolError, OSError.
@@ -127,6 +136,12 @@ def read_page(
         kind = media_type(head)
         if kind is not None and state.st_size <= MAX_IMAGE_FILE_BYTES:
             return _image_page(path, read_at_most(descriptor, MAX_IMAGE_FILE_BYTES), kind)
+        if wanted is None and path.endswith(".ipynb") and state.st_size <= MAX_IMAGE_FILE_BYTES:
+            data = read_at_most(descriptor, MAX_IMAGE_FILE_BYTES)
+            if (page := _notebook_page(path, data, shown, min(max_bytes, MAX_WINDOW_BYTES))) is not None:
+                return page
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        wanted = wanted or (1, MAX_WINDOW_LINES)
         if state.st_size > _MAX_SMALL_BYTES:
             window = scan_file(descriptor, state.st_size, wanted, abandoned, max_bytes)
             if window is None:
@@ -197,6 +212,61 @@ def _image_page(path: str, data: bytes, kind: str) -> ToolResult:
     note = f"{kind}, {size}"
     about = {"path": path, "sha256": hashlib.sha256(data).hexdigest()}
     return ToolResult((image, TextBlock(f"[{name}: {note}]")), human={"note": note}, about=about)
+
+
+def _notebook_page(path: str, data: bytes, shown: SeenFile | None, max_bytes: int) -> ToolResult | None:
+    """The cells of a notebook with what they put out, both shortened; None where the data is no notebook."""
+    try:
+        cells = [_cell(at, cell, max_bytes) for at, cell in enumerate(json.loads(data)["cells"])]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    sha256 = hashlib.sha256(data).hexdigest()
+    about = {"path": path, "sha256": sha256, "first": _CELLS[0], "last": _CELLS[1]}
+    if shown and (shown.sha256, shown.lines) == (sha256, _CELLS):
+        return text_result(_UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": True})
+    sizes = accumulate(len(cell.encode("utf-8", "surrogatepass")) + 2 for cell in cells)
+    count = max(1, bisect_right([*sizes], max_bytes))
+    text = mark_stray_bytes("\n\n".join(cells[:count]))
+    left = f", the others are left out; bash: jq '.cells[{count}]'" if count < len(cells) else ""
+    notes = [
+        f"[a notebook: {min(count, len(cells))} of {pluralize(len(cells), 'cell')}{left}. "
+        "edit takes its JSON, which a read with offset and limit shows]"
+    ]
+    if hidden := count_invisible(text):
+        notes.append(f"[invisible characters that were taken out: {hidden:,}]")
+    body = "\n".join(filter(None, (printable(text), *notes)))
+    return text_result(body, human={"note": pluralize(len(cells), "cell")}, about=about)
+
+
+def _cell(at: int, cell: Mapping[str, Any], max_bytes: int) -> str:
+    """One cell as it is shown. Raises TypeError, KeyError, AttributeError where it is none."""
+    run = f", run {cell['execution_count']}" if cell.get("execution_count") else ""
+    most = max_bytes // _SOURCE_SHARE
+    shown = f"[cells[{at}]: {cell['cell_type']}{run}]\n{_shortened(''.join(cell['source']), most)}"
+    outputs = "\n".join(map(_output, cell.get("outputs", ()))).rstrip("\n")
+    return f"{shown}\n[output]\n{_shortened(outputs, min(most, _MAX_OUTPUT_CHARS))}" if outputs else shown
+
+
+def _output(output: Mapping[str, Any]) -> str:
+    """One output of a cell, of pictures and the like only the kind. Raises as `_cell`."""
+    match output["output_type"]:
+        case "stream":
+            return "".join(output["text"]).rstrip("\n")
+        case "error":
+            lines: Sequence[str] = output["traceback"] or (f"{output['ename']}: {output['evalue']}",)
+            return "\n".join(lines)
+    text = "".join(output["data"].get("text/plain", ""))
+    others = ", ".join(kind for kind in output["data"] if kind != "text/plain")
+    return "\n".join(filter(None, (text, f"[{others}: not shown]" if others else "")))
+
+
+def _shortened(text: str, most: int) -> str:
+    """Both ends of a text that is longer than so many characters."""
+    text = as_drawn(text)
+    if len(text) <= most:
+        return text
+    first, last = cut_at_lines(text[: most // 2], text[-(most // 2) :])
+    return f"{first}\n[... {len(text) - len(first) - len(last):,} characters are left out ...]\n{last}"
 
 
 def _binary(path: str, head: bytes, size: int) -> ToolError:

@@ -203,7 +203,8 @@ async def _file(
     seen = context.seen.get(path)
     shown = seen if seen and seen.result is not None and context.in_view(seen.result) else None
     while True:
-        page = await in_thread(FILE_TIMEOUT_S, _reader(path, (first, count), shown))
+        wanted = (first, count) if mention.lines or count < MAX_WINDOW_LINES else None
+        page = await in_thread(FILE_TIMEOUT_S, _reader(path, wanted, shown))
         text, note = content_text(page.content), str(page.human.get("note", ""))
         if isinstance(page.content[0], ImageBlock):
             return Attachment(f"read {name} ({note})", _image_blocks(name, page.content), page.about)
@@ -217,7 +218,7 @@ async def _file(
     return Attachment(f"read {name} ({note})", (block,), page.about)
 
 
-def _reader(path: str, wanted: tuple[int, int], shown: SeenFile | None) -> Callable[..., Any]:
+def _reader(path: str, wanted: tuple[int, int] | None, shown: SeenFile | None) -> Callable[..., Any]:
     return lambda abandoned: read_page(path, wanted, shown, abandoned, MAX_ATTACHED_BYTES)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import os
 import random
 import threading
@@ -291,6 +292,61 @@ def test_of_encoded_data_only_the_beginning_is_shown(files: FileSession):
     assert shown == [f'1\t{{"image/png": "{data[:100]}…[+{len(data) - 98:,} chars]', '2\t"next"']
     files.put("long.txt", b"word, " * 1_000)
     assert len(files.do("read", file_path="long.txt")) > 2_000
+
+
+NOTEBOOK = {
+    "cells": [
+        {"cell_type": "markdown", "source": ["# Title\n", "words \ud800"]},
+        {
+            "cell_type": "code",
+            "execution_count": 3,
+            "source": 'print("x")',
+            "outputs": [
+                {"output_type": "stream", "text": ["\x1b[1mx\x1b[0m\r\n", "y\u202e\n"]},
+                {"output_type": "display_data", "data": {"text/plain": "<Figure>", "image/png": "aGVsbG8="}},
+                {"output_type": "error", "ename": "KeyError", "evalue": "'k'", "traceback": []},
+            ],
+        },
+        {"cell_type": "code", "source": [], "outputs": [{"output_type": "stream", "text": "ab\n" * 10_000}]},
+    ],
+    "nbformat": 4,
+}
+
+
+def test_a_notebook_is_shown_by_cells_and_its_json_where_lines_are_asked_for(files: FileSession):
+    files.put("n.ipynb", json.dumps(NOTEBOOK).encode())
+    shown = files.do("read", file_path="n.ipynb")
+    assert shown.startswith(
+        "[cells[0]: markdown]\n# Title\nwords \ufffd\n\n"
+        '[cells[1]: code, run 3]\nprint("x")\n[output]\nx\ny\n<Figure>\n[image/png: not shown]\n'
+        "KeyError: 'k'\n\n[cells[2]: code]\n\n[output]\nab\n"
+    )
+    assert shown.endswith(
+        "\nab\n[a notebook: 3 of 3 cells. edit takes its JSON, which a read with offset and limit shows]\n"
+        "[invisible characters that were taken out: 1]"
+    )
+    assert "characters are left out ...]" in shown and len(shown) < 3_000
+    assert files.do("read", file_path="n.ipynb", offset=1).startswith('1\t{"cells": [{"cell_type"')
+    files.context.page_bytes = lambda: 250
+    small = files.do("read", file_path="n.ipynb")
+    assert "[a notebook: 2 of 3 cells, the others are left out; bash: jq '.cells[2]'" in small
+    files.seen("n.ipynb", json.dumps(NOTEBOOK).encode())
+    assert "has been updated" in files.edit("n.ipynb", r"print(\"x\")", "pass")
+
+
+def test_the_cells_of_a_notebook_are_shown_once_and_do_not_stand_for_its_json(files: FileSession):
+    files.put("n.ipynb", b'{"cells": [{"cell_type": "raw", "source": "x"}]}')
+    result = files.result("read", file_path="n.ipynb")
+    files.context.in_view = lambda seq: True
+    TOOL.record(result, files.context, 7)
+    assert "File unchanged" in files.do("read", file_path="n.ipynb")
+    assert files.do("read", file_path="n.ipynb", offset=1).startswith('1\t{"cells"')
+
+
+@pytest.mark.parametrize("data", ["", "{}", "[" * 100_000, '{"cells": [1]}', '{"cells": [{"source": "x"}]}'])
+def test_what_is_only_named_like_a_notebook_is_text(files: FileSession, data: str):
+    files.put("n.ipynb", data.encode())
+    assert files.do("read", file_path="n.ipynb")[:9] == (f"1\t{data}" if data else "[file is empty]")[:9]
 
 
 def test_a_folder_is_listed_whatever_it_holds(files: FileSession):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,6 +110,14 @@ def test_of_a_large_file_the_head_is_attached_with_a_note(context: ToolContext) 
     assert f"continue with offset={one.about['last'] + 1}" in text_of(one)
     first, second = attached("@src/a.py @wide", context, replace(LIMITS, tokens=180))
     assert first.blocks and second.trouble and second.told.endswith("it is too much for one prompt")
+
+
+def test_a_notebook_goes_as_its_cells_unless_lines_are_named(context: ToolContext) -> None:
+    code = {"cell_type": "code", "source": "x = 1\n" * 99, "outputs": []}
+    (context.folder / "n.ipynb").write_text(json.dumps({"cells": [code] * 400}))
+    cells, rows = attached("@n.ipynb @n.ipynb#L1-1", context)
+    assert cells.told == "read n.ipynb (400 cells)" and "[cells[9]: code]\nx = 1\n" in text_of(cells)
+    assert "cells, the others are left out" in text_of(cells) and '1\t{"cells"' in text_of(rows)
 
 
 def test_an_image_goes_as_an_image(context: ToolContext) -> None:
