@@ -29,6 +29,7 @@ MAX_MCP_RESULT_CHARS = 25_000
 MAX_MCP_IMAGES = 10
 MAX_MCP_BLOB_BYTES = 50 * 1024 * 1024
 MAX_MIME_CHARS = 80
+_NO_KIND = "application/octet-stream"  # of bytes whose server names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,11 @@ def _pieces(parts: list[dict[str, Any]], place: ResultPlace) -> Iterator[str | b
             case {"type": "text", "text": str(text)}:
                 yield text
             case {"type": "image" | "audio", "data": str(data)}:
-                yield _from_base64(data, str(part.get("mimeType")), place, number)
+                yield _from_base64(data, str(part.get("mimeType") or _NO_KIND), place, number)
             case {"type": "resource", "resource": {"text": str(text)}}:
                 yield f"@{place.server}:{_uri(part['resource'])}\n{text}"
             case {"type": "resource", "resource": {"blob": str(data)}}:
-                kind = str(part["resource"].get("mimeType"))
+                kind = str(part["resource"].get("mimeType") or _NO_KIND)
                 yield f"@{place.server}:{_uri(part['resource'])}"
                 yield _from_base64(data, kind, place, number)
             case {"type": "resource_link"}:

@@ -221,6 +221,7 @@ def test_results_are_texts_checked_images_and_files(tmp_path: Path) -> None:
         {"type": "resource_link", "uri": "note://1", "name": "one"},
         {"type": "resource", "resource": {"uri": "note://2", "text": "two"}},
         {"type": "resource", "resource": {"uri": "note://3", "blob": PIXEL}},
+        {"type": "resource", "resource": {"uri": "note://4", "blob": "AAAA"}},
         {"type": "hologram"},
     ]
     result = result_of(tmp_path, {"content": content, "structuredContent": {"x": 1}, "isError": True})
@@ -232,7 +233,8 @@ def test_results_are_texts_checked_images_and_files(tmp_path: Path) -> None:
     assert sound.read_bytes() == b"RIFFsound" and sound.suffix == ".wav"
     assert lines[3] == "[audio/wav: what the server sent is no base64]"
     assert lines[4:7] == ["@calc:note://1 one", "@calc:note://2", "two"]
-    assert lines[7:] == ["@calc:note://3", '{"type": "hologram"}']
+    assert lines[7:9] == ["@calc:note://3", "@calc:note://4"] and lines[10] == '{"type": "hologram"}'
+    assert lines[9].startswith("[application/octet-stream, 3 bytes: outputs/")
     said = result_of(tmp_path, {"content": [{"type": "text", "text": "ab12cd34ef56gh78 at 8080"}]}).content[0]
     assert "ab12cd34ef56gh78" not in said.text and said.text.endswith(" at 8080")
     assert result_of(tmp_path, {"structuredContent": {"x": 1}}).content == (TextBlock('{"x": 1}'),)
