@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -33,6 +34,11 @@ MAX_LOGGED_JUNK_LINES = 100  # of its output that is no message
 MAX_JUNK_LINES = 100_000  # before its first message, after which it is ended
 _SERVER_READ_BYTES = 1 << 16
 _EXIT_WAIT_S = 0.5  # for the exit status, once a server has closed its output
+# The number of the request that a line answers, as servers write it: before all else, or behind it.
+_ANSWERS_FIRST = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*"?(\d{1,9})"?\s*,\s*"(?:result|error)"'
+)
+_ANSWERS_LAST = re.compile(rb'"id"\s*:\s*"?(\d{1,9})"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 _OFF = ("off", "0", "no", "false")  # as values of MAKEROOM_NAMESPACE
 
 
@@ -157,13 +163,16 @@ class StdioConnection:
             self.close()
 
     def _take(self, line: bytes, deliver: Callable[[Any], None]) -> None:
-        """Take one line in; one that is no message goes into the log."""
+        """Take one line in; one that is no message goes into the log.
+
+        Bytes that are no UTF-8 are replaced: an answer with some is one all the same.
+        """
         if not line.strip():
             return
         try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
+            message = json.loads(line.decode("utf-8-sig", "replace"))
+        except (ValueError, RecursionError) as error:
+            message = _unreadable(line, error)
         if isinstance(message, dict | list):
             self._spoke = True
             deliver(message)
@@ -198,6 +207,14 @@ class StdioConnection:
             self._reading.cancel()
         self._writer.close()
         self._command.drop()
+
+
+def _unreadable(line: bytes, error: Exception) -> Message | None:
+    """That a request of ours has no answer, for a line that is one and cannot be read."""
+    if (found := _ANSWERS_FIRST.match(line) or _ANSWERS_LAST.search(line[-MAX_TOLD_LINE_CHARS:])) is None:
+        return None
+    why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+    return {"id": int(found[1]), "error": {"message": f"its answer cannot be read: {why}"}}
 
 
 async def open_stdio(

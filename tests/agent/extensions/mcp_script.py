@@ -20,6 +20,11 @@ TOOLS = [
     {"name": "ask", "description": "Asks the person", "inputSchema": {"type": "object"}},
     {"name": "burst", "description": "Changes its tools", "inputSchema": {"type": "object"}},
 ]
+ODD_RESULTS = {
+    "latin": '{"content": [{"type": "text", "text": "caf\xe9"}]}',
+    "deep": "[" * 200_000 + "]" * 200_000,
+    "cut": '{"content": ',
+}
 FEATURES = {"tools": {"listChanged": True}, "prompts": {}, "resources": {}}
 asked: dict[str, object] = {}  # our request's id -> the id of the call that waits for its answer
 
@@ -44,6 +49,13 @@ def call(ident: object, name: str, given: dict[str, str]) -> object:
         sys.stderr.write("fatal: as was asked\n")
         sys.stderr.flush()
         os._exit(3)
+    if name in ODD_RESULTS:
+        about = f'"jsonrpc": "2.0", "id": {ident}'
+        result = f'"result": {ODD_RESULTS[name]}'
+        line = f"{{{result}, {about}}}" if given else f"{{{about}, {result}}}"
+        sys.stdout.buffer.write(line.encode("latin-1") + b"\n")
+        sys.stdout.flush()
+        return None
     if name == "ask":
         asked["q1"] = ident
         send({"jsonrpc": "2.0", "id": "q1", "method": "elicitation/create", "params": {"message": "name?"}})

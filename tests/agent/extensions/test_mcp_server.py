@@ -145,6 +145,24 @@ def test_calls_have_a_limit_can_be_given_up_and_survive_the_servers_death(tmp_pa
     asyncio.run(run())
 
 
+def test_an_answer_that_cannot_be_read_fails_its_call_at_once(tmp_path: Path) -> None:
+    """Bytes that are no UTF-8 do not make it one; another call that waits goes on."""
+
+    async def run() -> None:
+        async with servers_of(tmp_path, a=script(timeout=20_000)) as servers:
+            server = servers["a"]
+            waiting = asyncio.ensure_future(call(server, "wait"))
+            for given in ({}, {"last": True}):
+                assert await call(server, "latin", **given) == "caf\ufffd"
+                for name, why in {"deep": "it is nested too deeply", "cut": "Expecting value"}.items():
+                    with pytest.raises(ServerFailed, match=f"its answer cannot be read: {why}"):
+                        await call(server, name, **given)
+            assert not waiting.done()
+            waiting.cancel()
+
+    asyncio.run(run())
+
+
 def test_a_burst_of_changes_is_one_note_and_a_question_of_the_server_is_declined(tmp_path: Path) -> None:
     async def run() -> None:
         async with servers_of(tmp_path, a=script()) as servers:
