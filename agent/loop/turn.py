@@ -62,14 +62,14 @@ async def run_turn(session: Session, context: TurnContext, emit: Emit) -> TurnFi
 
 async def _run(session: Session, context: TurnContext, emit: Emit, progress: Progress) -> TurnFinished:
     while context.max_turns is None or progress.replies < context.max_turns:
+        if progress.replies and not progress.continuations and context.between_requests is not None:
+            await context.between_requests()
         await compact_if_due(session, context, emit)
         reply = await _reply(session, context, emit)
         progress.replies += 1
         if calls_of(reply) and reply.stop != "refusal":
             await run_tool_calls(session, context, emit, reply)
             progress.continuations = 0
-            if context.between_requests is not None:
-                await context.between_requests()
         elif (words := await _continuation(session, context, emit, reply)) is None:
             return _finished(reply, progress)
         else:

@@ -64,6 +64,21 @@ def test_prompts_stand_behind_the_results_with_what_they_mention_and_can_be_rewo
     assert waiting.given_back == []
 
 
+def test_none_is_taken_where_no_request_follows_or_a_reply_is_to_be_continued(tmp_path: Path) -> None:
+    waiting = Waiting([("use tabs", None)])
+    cut = Reply([{"type": "text", "text": "half"}], stop_reason="max_tokens")
+
+    async def work(run: ControllerRun) -> None:
+        run.controller.take_prompts_from(waiting)
+        assert (await run.controller.prompt("begin")).reason == "max_turns"
+        assert waiting.prompts == [("use tabs", None)]
+        assert len(run.server.requests) == 1 + 1 and "use tabs" not in str(run.server.requests)
+
+    run_controller(
+        tmp_path, work, respond=ScriptedModel([cut, Reply([calls("todo", todos=[])])]), max_turns=2
+    )
+
+
 class LoudHooks:
     """Hooks of which that of prompts refuses a loud one, or never answers."""
 
