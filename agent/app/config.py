@@ -102,12 +102,9 @@ PROJECT_SETTINGS = (
 )  # fmt: skip
 GRANTED_SETTINGS = ("allow", "sandbox")  # of the file of what was granted for a project
 PROJECT_MODES = ("manual", "plan", "dontAsk")
-GUARDING_SETTINGS = (
-    "deny",
-    "hooks",
-    "sandbox",
-    "compact",
-)  # a mistake is an error: what it was to guard would be open
+# Of these a mistake is an error: what it was to guard would be open.
+GUARDING_SETTINGS = ("deny", "hooks", "sandbox", "compact")
+UNREAD_FILES = ("settings.local.toml", "settings.json", "settings.local.json")  # as other agents name them
 MERGED_SETTINGS = ("allow", "deny", "hooks", "pass_env")  # those of several files add up
 
 
@@ -134,10 +131,13 @@ def load_config(
 
 def _with_projects_file(config: Config, folder: Path) -> Config:
     own = folder / ".makeroom" / "settings.toml"
-    if not is_foreign(own, folder):
-        return _with_file(config, own, PROJECT_SETTINGS)
-    ignored = f"{own} belongs to another user: it is ignored"
-    return replace(config, warnings=(*config.warnings, ignored))
+    told = [f"{own} belongs to another user: it is ignored"] if is_foreign(own, folder) else []
+    config = config if told else _with_file(config, own, PROJECT_SETTINGS)
+    with suppress(OSError):  # a folder that cannot be looked into
+        if unread := [name for name in UNREAD_FILES if (own.parent / name).exists()]:
+            names = ", ".join(unread)
+            told.append(f"{own.parent}: {names} not read; the settings of a project stand in {own.name}")
+    return replace(config, warnings=(*config.warnings, *told))
 
 
 def _with_file(config: Config, path: Path, allowed: Sequence[str] = ()) -> Config:

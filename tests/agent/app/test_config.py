@@ -231,6 +231,17 @@ def test_a_variable_that_holds_what_it_cannot_is_named(home: Home, name: str, wr
     assert home.load(**{name: right}).warnings == home.load(**{name: " "}).warnings == ()
 
 
+def test_files_of_settings_that_are_not_read_are_told_in_one_line(home: Home) -> None:
+    home.write("max_tokens = 9000", project=True)
+    folder = home.project / ".makeroom"
+    assert home.load().warnings == ()
+    (folder / "settings.json").write_text("{}")
+    (folder / "settings.local.toml").write_text('model = "haiku"')
+    (warning,) = home.load().warnings
+    assert warning.startswith(f"{folder}: settings.local.toml, settings.json not read; ")
+    assert warning.endswith("stand in settings.toml") and home.load().max_tokens == 9000
+
+
 def test_credentials_are_looked_for_where_the_sdk_looks(home: Home) -> None:
     assert not has_credentials(home.load(), {}, home.home)
     assert has_credentials(home.load(ANTHROPIC_API_KEY="k"), {}, home.home)
