@@ -41,8 +41,9 @@ def give_agents(services: Services, session: Session, context: TurnContext) -> N
     notes = (note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC)
     if any(about.get("background") for about in notes):
         home = services.repository.home
-        for report in runner().undelivered_reports(session, home, services.counter, pool.notify):
-            tools.inbox.post(report)
+        reports = runner().undelivered_reports(session, home, services.counter, pool.notify)
+        for seq, report in reports.items():
+            tools.inbox.post(report, since=seq)
 
 
 def _spawning(services: Services, pool: AgentPool) -> Callable[[SpawnRequest], Awaitable[SpawnResult]]:

@@ -76,7 +76,7 @@ class Controller:
     """One conversation partner; implements ports.Driver. `chooser` is None where nobody can choose.
 
     opening       what was begun without a controller; None: nothing
-    after_prompt  what the person ran since the last prompt: texts that go before the next one
+    after_prompt  texts that came without a question since the last prompt: they go before the next one
     own_commands  how many commands the person ran with `!`
     first_mode    the permission mode in which the first session begins
     """

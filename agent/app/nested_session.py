@@ -235,22 +235,22 @@ def _said_to(folded: Folded, label: str, since: int) -> Iterator[tuple[str, str]
 
 def undelivered_reports(
     session: Session, home: Path, counter: TokenCounter, tell: Callable[[str], None]
-) -> list[str]:
+) -> dict[int, str]:
     """The reports of agents in the background that ended, with the program or before, without being told.
 
-    `tell` takes a line for the person about each that came to none.
+    By the seqs of the notes that they began. `tell` takes a line for the person about each that came to none.
     """
-    notes = [note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC]
+    notes = {note.seq: note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC}
     told = _told_text(session)
-    reports = []
-    for about in notes:
+    reports = dict[int, str]()
+    for seq, about in notes.items():
         label = f"{about.get('agent')} #{about.get('number')}"
         if not about.get("background") or LATE_HEAD.format(label) in told:
             continue
         try:
             facts = read_record(path_of(home, str(about.get("session")))).facts
         except StoreError as error:
-            reports.append(late_report(label, str(about.get("task")), f"(none: {error})"))
+            reports[seq] = late_report(label, str(about.get("task")), f"(none: {error})")
             continue
         since, how = int(about.get("since") or 0), "it ended with an earlier run of the program"
         text = shortened_report(_last_text(facts, since)[1], counter)
@@ -259,7 +259,7 @@ def undelivered_reports(
             text = f"(none: it was cut off before it could report{'; it said last:' if text else ''})\n{text}"
             tell(f"{label} ({about.get('task')}) was cut off with an earlier run, before it could report")
         report = f"{text.rstrip()}\n[{how}; its session is {about.get('session')}]"
-        reports.append(late_report(label, str(about.get("task")), report))
+        reports[seq] = late_report(label, str(about.get("task")), report)
     return reports
 
 

@@ -123,7 +123,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
     """Run a command line of the user's, without asking; after `!!` the model is not told of it."""
     private = line.startswith("!!")
     command = line.lstrip("!").strip()
-    _, context = controller.in_use
+    session, context = controller.in_use
     tool = context.tools["bash"]
     if not command:
         return Notice("write the command after the !")
@@ -136,7 +136,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
         text = text_of(result.content)
         if not private:
             framed = f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>"
-            controller.after_prompt.append(framed)
+            context.tool_context.inbox.post(framed, since=session.folded.last_reply_seq)
         elif id := result.about.get("job"):  # its end is for the person only, too
             command_runner(context.tool_context).jobs[id].inbox = Inbox()
         advice = with_keys(OWN_EDITOR_ADVICE, controller.setup.key_names)

@@ -125,6 +125,10 @@ def test_an_agent_that_was_cut_off_before_it_could_report_is_told_so_after_a_res
         sent = str(run.server.requests[-1]["messages"][-1])
         assert "Its report:\\n(none: it was cut off before it could report; it said last:)\\nI search" in sent
         assert "[it was cut off there, with an earlier run of the program; its session is" in sent
+        await run.do("/rewind 2 conversation", "again")
+        assert "cut off" in str(run.server.requests[-1]["messages"][-1])
+        await run.do("/rewind 1 conversation", "again")
+        assert "cut off" not in str(run.server.requests[-1])  # its start is no part of the conversation now
 
     run_controller(tmp_path, work, respond=respond, faults=(stall,), verified=False)
 

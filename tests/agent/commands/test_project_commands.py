@@ -218,6 +218,16 @@ def test_a_command_of_the_users_own_is_shown_to_the_model_unless_it_is_private(t
     run_controller(tmp_path, work)
 
 
+def test_what_a_command_of_the_users_own_said_is_told_again_after_a_rewind(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("help", "!echo walrus", "help", "/rewind 2 conversation", "help")
+        assert sum(body.count(b"$ echo walrus") for body in run.bodies()) == 1
+        await run.do("/rewind 1 conversation", "help")
+        assert b"walrus" not in b"".join(run.bodies())
+
+    run_controller(tmp_path, work)
+
+
 def test_a_late_command_of_the_users_own_goes_on_and_a_private_one_stays_private(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         runner = command_runner(run.controller.in_use[1].tool_context)
