@@ -22,6 +22,7 @@ from agent.session.conversation_text import prompt_texts
 from agent.session.repository import load_deferred
 from tools.files.text_encoding import pluralize
 from transcripts.entries import Prompt
+from transcripts.facts import Result
 from transcripts.fold import Folded
 from transcripts.render_text import format_age
 from transcripts.search_hits import short_sid
@@ -90,11 +91,16 @@ def checkpoints_of(controller: Controller) -> Checkpoints | None:
 
 def gaps_of(controller: Controller) -> list[str]:
     """What /diff and /rewind do not know of in this session, one line each."""
-    checkpoints, added = checkpoints_of(controller), controller.in_use[1].tool_context.added
+    checkpoints, (session, context) = checkpoints_of(controller), controller.in_use
     if checkpoints is None:
         return []
-    folders = [f"the added folder {folder}: the checkpoints are of the project alone" for folder in added]
-    return [*checkpoints.uncovered(), *folders]
+    gaps = checkpoints.uncovered()
+    for folder in context.tool_context.added:
+        gaps.append(f"the added folder {folder}: the checkpoints are of the project alone")
+    abouts = (fact.about for fact in session.folded.facts if isinstance(fact, Result))
+    if jobs := dict.fromkeys(job for about in abouts if isinstance(job := about.get("job"), str)):
+        gaps.append(f"what commands changed while they were in the background ({', '.join(jobs)})")
+    return gaps
 
 
 async def _choose(controller: Controller, points: list[RewindPoint], chooser: Chooser) -> str | None:

@@ -195,6 +195,16 @@ def test_that_no_file_had_to_change_or_could_is_told(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
+def test_what_commands_change_in_the_background_is_told_as_not_covered(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("run `true` in the background", "hello")
+        gap = "not covered: what commands changed while they were in the background (b1)"
+        for line in ("/diff", "/rewind 1 files"):
+            assert gap in await run.do(line), line
+
+    run_controller(tmp_path, work)
+
+
 def test_cancelling_does_nothing(tmp_path: Path) -> None:
     async def after(run: ControllerRun) -> None:
         assert prompts(run) > 0 and "new" in (tmp_path / "a.py").read_text("utf-8")
