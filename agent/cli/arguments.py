@@ -39,7 +39,7 @@ other commands:
 
 
 @cache
-def parser() -> argparse.ArgumentParser:
+def parser() -> OneLineParser:
     """The parser; its help is the reference that the README's table is checked against."""
     made = OneLineParser(
         prog="makeroom",
@@ -97,6 +97,7 @@ def subcommand_of(argv: Sequence[str], names: Collection[str]) -> Subcommand | N
 def parse(argv: Sequence[str]) -> Options:
     """The options that argv asks for. Raises SystemExit (2, or 0 for --help and --version)."""
     made = parser()
+    made.line = argv
     given = made.parse_args(joined_values(made, argv))
     continues = given.continue_ or given.resume is not None
     if given.skip and given.permission_mode not in (None, "bypassPermissions"):

@@ -8,8 +8,11 @@ Imports nothing that is slow; reads no file and changes nothing.
 from __future__ import annotations
 
 import argparse
+import re
+import sys
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from typing import NamedTuple, NoReturn
 
 # First words of commands that other agents have, or that begin with a slash here. Nobody means one of them
@@ -50,12 +53,19 @@ OF_THE_LIBRARY = ("argument ", "unrecognized ", "the following ")  # messages th
 UNKNOWN_WORDS = "unrecognized arguments: "  # as argparse begins what it says of them
 HEADLESS_FLAGS = frozenset(("-p", "--print", "--input-format"))
 CD_FLAGS = ("-C", "--cd")
+FORMATS_MODULE = "agent.ui.output_formats"  # loaded when it is needed
+_WANTS_RESULT = re.compile(r"--(?:in|out)put-format[= ](?:stream-)?json\b")
 # These are given command lines, whose options are not ours.
 TAKE_COMMAND_LINES = ("mcp", "permissions")
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser that tells what is wrong in one line, without the usage; of a misspelt flag what was meant."""
+    """A parser that tells what is wrong in one line, without the usage; of a misspelt flag what was meant.
+
+    A program that waits for the result of the command `line` gets one.
+    """
+
+    line: Sequence[str] = ()
 
     def error(self, message: str) -> NoReturn:
         wrong = message.removeprefix(UNKNOWN_WORDS)
@@ -65,7 +75,15 @@ class OneLineParser(argparse.ArgumentParser):
             near = get_close_matches(flag.lstrip("-"), flags, 1)  # the dashes are alike in all
             message = f"unrecognized option {flag}{f': did you mean {flags[near[0]]}?' if near else ''}"
         more = f" ({self.prog} --help lists the options)" if message.startswith(OF_THE_LIBRARY) else ""
+        if _WANTS_RESULT.search(" ".join(self.line)):
+            write_refusal(message)
         self.exit(USAGE_CODE, f"{self.prog}: {message}{more}\n")
+
+
+def write_refusal(error: str, session: str = "") -> None:
+    """The result of a run that could not begin, for the program that waits for it."""
+    formats = import_module(FORMATS_MODULE)
+    sys.stdout.write(f"{formats.json_line(formats.refused_result(error, session))}\n")
 
 
 class Subcommand(NamedTuple):

@@ -25,6 +25,8 @@ from transcripts.record_recovery import recover_records
 from transcripts.secret_forms import secret_values
 from transcripts.spare_copy import told_of
 
+from .command_words import write_refusal
+
 if TYPE_CHECKING:
     from agent.app.controller import Controller
     from agent.events import Emit
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 REPL_MODULE = "agent.ui.repl"
 HEADLESS_MODULE = "agent.ui.headless"
 STREAM_MODULE = "agent.stream_protocol.stream_run"
-FORMATS_MODULE = "agent.ui.output_formats"
 CHOICE_MODULE = "agent.cli.session_choice"
 COMMANDS_MODULE = "agent.commands"
 SAFE_MODE = (
@@ -64,7 +65,7 @@ def run(options: Options) -> int:
 
     A program that waits for a result gets one also where the run could not begin.
     """
-    return with_errors_told(partial(_begin, options), partial(_write_refusal, options))
+    return with_errors_told(partial(_begin, options), partial(_refuse, options))
 
 
 def with_errors_told(action: Callable[[], int], tell: Callable[[str], None] = lambda error: None) -> int:
@@ -102,11 +103,10 @@ def _begin(options: Options) -> int:
     return _run(setup)
 
 
-def _write_refusal(options: Options, error: str) -> None:
-    """The result of a run that could not begin, where a program waits for it."""
+def _refuse(options: Options, error: str) -> None:
+    """The result of the run, where a program waits for it."""
     if options.output_format != "text" or options.input_format != "text":
-        formats = import_module(FORMATS_MODULE)
-        sys.stdout.write(f"{formats.json_line(formats.refused_result(error, options.resume or ''))}\n")
+        write_refusal(error, options.resume or "")
 
 
 def run_setup(options: Options) -> RunSetup:
@@ -150,7 +150,7 @@ def _run(setup: RunSetup) -> int:
         interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
         warnings = "".join(f"makeroom: {escaped(each)}\n" for each in setup.config.warnings)
         (sys.stdout if interactive else sys.stderr).write(f"{warnings}{NO_MODEL}")
-        _write_refusal(setup.options._replace(resume=None), "makeroom needs a model to talk to")
+        _refuse(setup.options._replace(resume=None), "makeroom needs a model to talk to")
         return AuthenticationError.code
     if setup.options.input_format == "stream-json":
         return int(import_module(STREAM_MODULE).run_stream(setup, _make_controller))

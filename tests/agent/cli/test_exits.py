@@ -191,6 +191,20 @@ def test_closed_standard_input_and_a_slow_reader_lose_nothing(tmp_path: Path) ->
     assert lines[-1]["type"] == "result" and lines[-1]["result"] == answer
 
 
+@pytest.mark.parametrize("words", ["-p x --output-format=json --bogus", "--output-format stream-json --at 1"])
+def test_a_command_line_that_makes_no_sense_has_its_result(
+    words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        parse(words.split())
+    out, err = capfd.readouterr()
+    line = json.loads(out)
+    assert (line["type"], line["is_error"]) == ("result", True) and line["errors"][0] in err
+    with pytest.raises(SystemExit, match="2"):
+        parse(["-p", "x", "--bogus"])
+    assert capfd.readouterr()[0] == ""
+
+
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])
 def test_an_answer_that_the_disk_does_not_take_is_told_once(tmp_path: Path, form: str) -> None:
     if not Path("/dev/full").exists():
