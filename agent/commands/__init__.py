@@ -205,8 +205,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("sessions", "session_commands.list_sessions",
             "List the sessions of this folder, newest first.", (), "always"),
     Command("resume", "session_commands.resume_session",
-            "Continue an earlier session. Takes its id, the beginning of its id, or its name; without "
-            "one, choose from a list.", ("continue",), at_screen=True),
+            "Continue an earlier session. Takes its id, the beginning of its id, its name, or words of its "
+            "first prompt; without one, choose from a list.", ("continue",), at_screen=True),
     Command("rewind", "rewind.rewind",
             "Go back to before an earlier prompt. Without arguments, choose from a list; `/rewind N` "
             "restores the conversation, `/rewind N files` the files, `/rewind N both` both. N is the "

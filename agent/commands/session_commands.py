@@ -12,17 +12,20 @@ from functools import partial
 from pathlib import Path
 
 from agent.app.controller import Controller
+from agent.errors import UsageError
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
 from agent.formatting import shorten, unquoted
 from agent.loop.compaction import tokens_when_cold
 from agent.loop.cost_preview import show_resumed
 from agent.menus import in_use_menu, session_line, session_menu
+from agent.ports import Chooser
 from agent.session.conversation_text import conversation_text
 from agent.session.session import text_of_reply
 from tools.processes.env_filter import filter_environment
 from transcripts.entries import Exchange
 from transcripts.export import export_text, write_private
 from transcripts.facts import Opened
+from transcripts.listing import SessionSummary
 from transcripts.record_errors import SessionInUse
 from transcripts.render_text import name_of
 
@@ -53,23 +56,53 @@ async def list_sessions(controller: Controller, argument: str) -> Event:
     return CommandOutput(shown) if lines else Notice("no sessions yet")
 
 
+async def _other_sessions(controller: Controller, words: str = "") -> list[SessionSummary]:
+    """The sessions but for the one in use, newest first, with all of the words in name or first prompt."""
+    listed = await asyncio.to_thread(controller.services.repository.listed)
+    others = [one for one in listed if one.sid != controller.in_use[0].sid]
+    texts = [f"{one.name} {one.first_prompt}".casefold() for one in others]
+    sought = words.casefold().split()
+    return [one for one, text in zip(others, texts, strict=True) if all(word in text for word in sought)]
+
+
+async def _choose_session(controller: Controller, chooser: Chooser, listed: list[SessionSummary]) -> str:
+    """The id of the session that is chosen from a list, "" where none is."""
+    menu = session_menu(listed, controller.in_use[1].clock.now(), controller.setup.masks)
+    row = await chooser.choose(menu)
+    return "" if row is None else row.value
+
+
+async def _named_session(controller: Controller, wanted: str) -> str:
+    """The id or the file that stands for a session, "" where none is chosen of those that words fit.
+
+    Raises UsageError where it names none, and its words fit none, or several of which nobody chooses one.
+    """
+    records, chooser = controller.services.repository, controller.chooser
+    try:
+        return wanted if records.is_recording(wanted) else records.named(wanted).stem
+    except UsageError:
+        found = await _other_sessions(controller, wanted)
+        if not found or (len(found) > 1 and chooser is None):
+            raise
+    if chooser is None or len(found) == 1:
+        return found[0].sid
+    return await _choose_session(controller, chooser, found)
+
+
 async def resume_session(controller: Controller, argument: str) -> Event | None:
     """/resume."""
-    session, context = controller.in_use
-    records, chooser = controller.services.repository, controller.chooser
-    if not argument:
-        if chooser is None:
-            controller.emit(await list_sessions(controller, ""))
-            return Notice("/resume ID continues one of these")
-        others = [one for one in await asyncio.to_thread(records.listed) if one.sid != session.sid]
-        if not others:
-            return Notice("there is no other session in this folder")
-        row = await chooser.choose(session_menu(others, context.clock.now(), controller.setup.masks))
-        if row is None:
-            return None
-        argument = row.value
-    if not records.is_recording(argument) and records.named(argument).stem == session.sid:
-        return Notice(f"{session.sid} is the session that you are in")
+    chooser = controller.chooser
+    if argument:
+        argument = await _named_session(controller, argument)
+    elif chooser is None:
+        controller.emit(await list_sessions(controller, ""))
+        return Notice("/resume ID continues one of these")
+    elif others := await _other_sessions(controller):
+        argument = await _choose_session(controller, chooser, others)
+    else:
+        return Notice("there is no other session in this folder")
+    if argument in ("", controller.in_use[0].sid):
+        return Notice(f"{argument} is the session that you are in") if argument else None
     try:
         await controller.use(*controller.factory.resume(argument))
         await controller.factory.restore_choices(*controller.in_use)

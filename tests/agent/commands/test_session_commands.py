@@ -151,6 +151,25 @@ def test_another_session_is_chosen_from_a_list_without_the_one_in_use(tmp_path: 
     run_controller(tmp_path, work)
 
 
+def test_a_session_is_found_by_words_of_its_first_prompt(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        sids = []
+        for prompt in ("mend the Parser of dates", "mend the parser of names", "tidy up"):
+            await run.do("/clear", prompt)
+            sids.append(run.controller.in_use[0].sid)
+        assert "no session 'parser' here" in await run.do("/resume parser"), "of which nobody chooses one"
+        assert f"going on with {sids[0]}" in await run.do("/resume dates parser")
+        assert "no session 'nothing of it' here" in await run.do("/resume nothing of it")
+        run.controller.chooser = chooser = ScriptedChooser("", sids[1])
+        await run.do("/resume mend", "/clear")
+        assert not chooser.menus, "the other one is the only one besides that in use"
+        assert await run.do("/resume mend") == ""
+        assert f"going on with {sids[1]}" in await run.do("/resume MEND")
+        assert [[row.value for row in menu.rows] for menu in chooser.menus] == [[sids[1], sids[0]]] * 2
+
+    run_controller(tmp_path, work)
+
+
 def test_a_session_in_use_can_be_viewed_or_forked_from_another(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("run `echo one`")
