@@ -11,7 +11,7 @@ from pydantic import Field
 
 from tools.parameters import Arguments
 from transcripts.messages import TextBlock
-from transcripts.originals import Originals, newest_prompt
+from transcripts.originals import Originals, prompt_in_view
 from transcripts.tool_kinds import RECALLED_KEY
 
 from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
@@ -74,7 +74,7 @@ async def _search(record: Originals, arguments: RecallArguments, own: str) -> To
     words, offset = (arguments.query or "").strip(), arguments.offset
     wanted = min(offset + _MAX_HITS, _MAX_FOUND)
     found = await asyncio.to_thread(record.find, words, arguments.scope, wanted + 3)
-    in_view = (own, newest_prompt(record.folded))
+    in_view = (own, prompt_in_view(record.folded))
     hits = [hit for hit in found if hit.id.partition(".")[0] not in in_view]
     if not hits:
         elsewhere = "" if arguments.scope == "project" else '; scope "project" searches earlier sessions too'

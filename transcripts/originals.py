@@ -202,10 +202,13 @@ def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
     return []
 
 
-def newest_prompt(folded: Folded) -> str:
-    """The id of what the person said last, "" for nothing."""
+def prompt_in_view(folded: Folded) -> str:
+    """The id of what the person said last, "" where the context does not show all of it."""
     prompts = (fact for fact in reversed(folded.facts) if isinstance(fact, User))
-    return next((f"r{fact.seq}" for fact in prompts if fact.source == "user"), "")
+    said, edits = next((fact for fact in prompts if fact.source == "user"), None), folded.edits
+    if said is None or edits.covering(said.seq) is not None:
+        return ""
+    return "" if any(edits.clears.get((said.seq, at)) for at in range(len(said.blocks))) else f"r{said.seq}"
 
 
 def _what_it_is(fact: Fact, facts: Iterable[Fact]) -> str:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tools import compact, recall
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
 from tools.recall import MAX_PAGE_CHARS
-from transcripts.facts import User
+from transcripts.facts import Clear, Fold, User
 from transcripts.fold import fold
 from transcripts.messages import TextBlock
 from transcripts.search_hits import Hit
@@ -94,6 +94,16 @@ def test_words_are_looked_for():
     assert text(ask(twice, query="pear")).splitlines()[1:] == ["    a pear"]  # not what is in view
     assert text(ask(originals, query="pear")).startswith("Nothing in this session fits: pear; scope")
     assert text(ask(originals, query="pear", scope="project")) == "Nothing in this project fits: pear"
+
+
+@pytest.mark.parametrize(
+    "edit", [Fold(98, 98, (TextBlock("record"),), 1), Clear(98, 0, "text", "[cleared]", 2)]
+)
+def test_a_prompt_that_is_not_shown_whole_is_found(edit: Fold | Clear):
+    pear = Originals(r98="which pear?")
+    assert text(ask(pear, query="pear")).startswith("Nothing")
+    pear.folded = pear.folded.with_edits((edit,))
+    assert text(ask(pear, query="pear")).endswith("which pear?")
 
 
 @pytest.mark.parametrize(

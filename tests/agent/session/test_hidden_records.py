@@ -52,7 +52,7 @@ def test_no_command_reaches_the_records_and_all_else_does(tmp_path: Path) -> Non
         sids.append(session.sid)
         if (await command_runner(context.tool_context).supervisor()).how != "namespace":
             pytest.skip("the system gives no namespaces")
-        await run.do(f"hello {MARKER}")
+        await run.do(f"hello {MARKER}", "hello")
         stored = (await use(run, "bash", command=f"seq 40000; echo {MARKER[:9]}'{MARKER[9:]}'")).stored
         record = project / ".transcripts" / f"{session.sid}.jsonl"
         before = (record.read_bytes(), (project / stored.path).read_bytes())
