@@ -446,6 +446,7 @@ def test_the_environment_keeps_programs_from_asking(shell: BashSession) -> None:
     names = "TERM PAGER GIT_PAGER GIT_TERMINAL_PROMPT GIT_EDITOR EDITOR DEBIAN_FRONTEND MAKEROOM AGENT"
     values = shell.say(f"for name in {names}; do printf '%s ' \"${{!name}}\"; done").split()
     assert values == ["dumb", "cat", "cat", "0", "true", "true", "noninteractive", "1", "1"]
+    assert shell.say("echo $AI_AGENT $MAKEROOM_SESSION") == f"makeroom {shell.context.session}"
     assert shell.say("echo ${PYTHONSAFEPATH-unset}") == os.environ.get("PYTHONSAFEPATH", "unset")
     assert codecs.lookup(sys.getfilesystemencoding()).name == "utf-8"
 

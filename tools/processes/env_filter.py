@@ -38,6 +38,7 @@ _QUIETING: Mapping[str, str] = {
     "DEBIAN_FRONTEND": "noninteractive",
     "MAKEROOM": "1",
     "AGENT": "1",
+    "AI_AGENT": "makeroom",
 }
 
 # git-config(1), git(1). fsmonitor names a program that `git status` runs; a folder that looks like a bare

@@ -359,6 +359,7 @@ def _shell(context: ToolContext, line: str, private: Path, report: Path) -> dict
         script.write_text(line, newline="")
         argv[3:] = [str(script)]
     environ["BASH_ENV"] = str(private / "prelude")
+    environ["MAKEROOM_SESSION"] = context.session
     environ["MAKEROOM_CWD"] = shlex.quote(str(report))
     return {"path": path, "argv": argv, "env": environ}
 
