@@ -202,6 +202,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("doctor", "doctor_command.examine",
             "Look for what is missing or wrong here, with its remedy. Connects to the server, but sends "
             "nothing.", (), "always"),
+    Command("bug", "doctor_command.write_report",
+            "Write down what a report of a fault needs: version, terminal, settings, newest failures. No "
+            "secrets stand in that file, and nothing is sent. Words after it say what went wrong.",
+            ("feedback",), "always"),
     Command("sessions", "session_commands.list_sessions",
             "List the sessions of this folder, newest first.", (), "always"),
     Command("resume", "session_commands.resume_session",

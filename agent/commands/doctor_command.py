@@ -1,4 +1,4 @@
-"""/doctor: what is missing or wrong here, each with its remedy."""
+"""/doctor: what is missing or wrong here, each with its remedy; /bug: what a report of a fault needs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from agent.app.config import has_credentials
 from agent.app.controller import Controller
 from agent.errors import ConfigError
-from agent.events import CommandOutput, Event
+from agent.events import CommandOutput, Event, Notice
 from agent.version import __version__
 from tools.sandbox.wall import short_path
+from transcripts.disk import make_private_folders
+from transcripts.export import write_private
+from transcripts.facts import Failed
 from transcripts.masking import mask
+from transcripts.session_lock import RECORDS_FOLDER
+
+from .settings_commands import setting_lines
 
 # What is looked for on the PATH -> what it is good for, and how to come by it.
 PROGRAMS = {
@@ -29,11 +36,38 @@ PROGRAMS = {
 }
 MIN_FREE_BYTES = 200 * 10**6  # below which a long session may fill the disk
 PROBE_TIMEOUT_S = 3.0
+ISSUES_URL = "https://github.com/makeroom-agent/makeroom/issues"
+MAX_REPORTED_FAILURES = 20  # of a session, the newest
 Finding = tuple[str, str, str]  # "" where all is well, else the remedy; what it is about; what was found
 
 
 async def examine(controller: Controller, argument: str) -> Event | None:
     """/doctor."""
+    return CommandOutput(await _examined(controller))
+
+
+async def write_report(controller: Controller, argument: str) -> Event | None:
+    """/bug."""
+    setup, (session, context) = controller.setup, controller.in_use
+    failures = [fact for fact in session.folded.facts if isinstance(fact, Failed)][-MAX_REPORTED_FAILURES:]
+    parts = {
+        "What went wrong": argument or "(what you did, what you expected, and what came instead)",
+        "Here": await _examined(controller),
+        "Settings": "\n".join(setting_lines(controller)),
+        "Newest failures": "\n".join(f"{one.what}: {one.reason}" for one in failures) or "none",
+        "Record": f"{controller.services.repository.home / RECORDS_FOLDER / session.sid}.jsonl\n"
+        "holds the whole conversation: add parts of it only after you looked through them",
+    }
+    text = "\n\n".join(f"## {title}\n\n{part}" for title, part in parts.items())
+    folder = setup.config.state_dir / "reports"
+    path = folder / f"{datetime.fromtimestamp(context.clock.now()):%Y%m%d-%H%M%S}.md"
+    make_private_folders(folder)
+    write_private(path, f"{setup.masks.all(text)}\n")
+    return Notice(f"written to {path}, and sent nowhere: look through it, then add it to {ISSUES_URL}")
+
+
+async def _examined(controller: Controller) -> str:
+    """What is here, a line each, with the remedy of what is wrong."""
     wall = controller.in_use[1].wall
     if wall is not None:
         with suppress(ConfigError):  # told below: there is none
@@ -44,7 +78,7 @@ async def examine(controller: Controller, argument: str) -> Event | None:
         lines.append(f"{'!!' if remedy else 'ok'}  {about}: {found}")
         lines += [f"      {remedy}"] if remedy else []
     wrong = sum(bool(remedy) for remedy, _, _ in findings)
-    return CommandOutput("\n".join([*lines, "", f"{wrong} to look at" if wrong else "all is well"]))
+    return "\n".join([*lines, "", f"{wrong} to look at" if wrong else "all is well"])
 
 
 def _findings(controller: Controller) -> Iterator[Finding]:

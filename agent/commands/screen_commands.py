@@ -37,7 +37,7 @@ HELP_SECTIONS: Mapping[str, str] = {  # lines of the help in short, and the comm
     "work": "init plan todo diff memory tasks background publish add-dir",
     "choices": "model effort permissions sandbox config theme vim",
     "extras": "skills agents mcp hooks trust",
-    "state": "help status cost doctor",
+    "state": "help status cost doctor bug",
 }
 KEY_HELP = (
     "{submit} sends; {newline} or \\ {submit} starts a new line",

@@ -256,11 +256,16 @@ async def show_settings(controller: Controller, argument: str) -> Event | None:
         shown = [(name, _shown_value(name, value), origin) for name, value, origin in rows]
         row = await controller.chooser.choose(settings_menu(shown))
         return await _change_setting(controller, row.value) if row is not None else None
-    width = max(len(name) for name, _, _ in rows)
-    lines = [f"{name:<{width}}  {_shown_value(name, value)}  ({origin})" for name, value, origin in rows]
     path = controller.setup.config.user_dir / "settings.toml"
-    controller.emit(CommandOutput("\n".join(lines)))
+    controller.emit(CommandOutput("\n".join(setting_lines(controller))))
     return Notice(f"to change them permanently: {path}; the README lists the names")
+
+
+def setting_lines(controller: Controller) -> list[str]:
+    """The settings in force, a line each with where it was set; secrets are only said to be there."""
+    rows = [*_settings(controller), *_compaction_settings(controller)]
+    width = max(len(name) for name, _, _ in rows)
+    return [f"{name:<{width}}  {_shown_value(name, value)}  ({origin})" for name, value, origin in rows]
 
 
 async def _change_named(controller: Controller, name: str, value: str, listed: set[str]) -> Event | None:

@@ -21,6 +21,24 @@ def test_the_doctor_tells_what_is_wrong_with_its_remedy(tmp_path: Path) -> None:
     run_controller(tmp_path, work, environ={"PATH": "/nowhere", "TERM": "dumb"})
 
 
+def test_a_report_of_a_fault_is_written_without_secrets_and_sent_nowhere(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("help")
+        session, _ = run.controller.in_use
+        session.failed("summary", "the key test-key-12345 is odd")
+        asked = len(run.server.requests)
+        told = await run.do("/bug it froze")
+        (path,) = (tmp_path / "home" / "state" / "reports").iterdir()
+        assert f"written to {path}, and sent nowhere" in told and len(run.server.requests) == asked
+        text = path.read_text("utf-8")
+        assert path.stat().st_mode & 0o777 == 0o600 and "test-key" not in text
+        parts = ("it froze", "makeroom: ", "\nkey ", "summary: the key ")
+        assert [part for part in parts if part not in text] == [] and "  set  (" in text
+        assert f"{tmp_path}/.transcripts/{session.sid}.jsonl" in text
+
+    run_controller(tmp_path, work)
+
+
 def test_a_server_that_cannot_be_reached_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
