@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tools.files.patch import unified_diff
+from tools.files.resolve_path import one_line_path
 
 from .change_log import FileChange
 from .recorder import Checkpoints
 from .snapshot import THEIRS, PathState
 
 MAX_COMPARED_FILE_BYTES = 4 << 20
+_NO_FILE = "pipe, socket or device"
 _Piece = tuple[bytes, bytes]
 _BINARY_PROBE_BYTES = 8_192  # a NUL among these tells that a file is not text
 
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """One changed path. `text` is a unified diff, or "" where `why` says why there is none.
+    """One changed path. `text` is a unified diff, or "" where `why` says why there is none. `why` also says
+    that something of another kind has taken its place.
 
     how   new, changed or gone; theirs for what somebody else changed between or after the session's changes
           of this path: its own diff then holds none of that
@@ -48,7 +51,8 @@ def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[Fi
     """What the session changed at a path, and apart from it what others did, as far as that can be told."""
     path, before = changes[0].path, changes[0].before
     kind, now = _read_now(checkpoints, path)
-    if before.kind == "dir" or kind == "dir":
+    kinds = (before.kind, kind)
+    if "dir" in kinds and not {*kinds} & {"file", "link", "other"}:
         return []  # a folder shows in its files
     old = _read_before(checkpoints, before)
     if before.kind == kind and old is not None and old == now:
@@ -58,17 +62,27 @@ def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[Fi
     if {change.after for change in changes} == {THEIRS}:
         return [FileDifference(path, "theirs", why="another session recorded this change as well")]
     how = "new" if before.kind == "none" else "gone" if ended == "none" else "changed"
+    swapped = _swapped(*kinds)
     if old is None or now is None:
-        return [FileDifference(path, how, why="too large to compare, or not kept")]
+        unknown = _NO_FILE if "other" in kinds else "too large to compare, or not kept"
+        return [FileDifference(path, how, why=swapped or unknown)]
     if any(b"\0" in content[:_BINARY_PROBE_BYTES] for content in (old, now)):
-        return [FileDifference(path, how, why=f"binary, {len(old):,} -> {len(now):,} bytes")]
+        why = swapped or f"binary, {len(old):,} -> {len(now):,} bytes"
+        return [FileDifference(path, how, why=why)]
     if old == now:
-        return [FileDifference(path, how, why="an empty file" if not now else f"{before.kind} -> {kind}")]
+        return [FileDifference(path, how, why=swapped or "an empty file")]
     own, theirs = _pieces(checkpoints, changes, old, now)
     if not theirs:
-        return [_difference(path, how, own)]
+        shown = _difference(path, how, own)
+        return [replace(shown, why=swapped) if swapped else shown]
     found = (_difference(path, how, own), _difference(path, "theirs", theirs))
     return [each for each in found if each.text] if own else []
+
+
+def _swapped(before: str, now: str) -> str:
+    """What has taken the place of what, such as `file -> folder`; "" where nothing has."""
+    names = {"file": "file", "link": "link", "dir": "folder", "other": _NO_FILE}
+    return f"{names[before]} -> {names[now]}" if before != now and {before, now} <= names.keys() else ""
 
 
 def _pieces(
@@ -93,7 +107,8 @@ def _pieces(
 
 
 def _difference(path: str, how: str, pieces: Sequence[_Piece]) -> FileDifference:
-    made = [unified_diff(_text(before), _text(after), path) for before, after in pieces]
+    name = one_line_path(path)
+    made = [unified_diff(_text(before), _text(after), name) for before, after in pieces]
     texts = [each.text for each in made if each.text]
     text = "".join(texts[:1] + [each.split("\n", 2)[2] for each in texts[1:]])  # the file is named once
     added, removed = (sum(getattr(each, name) for each in made) for name in ("added", "removed"))
@@ -106,7 +121,7 @@ def _text(content: bytes) -> str:
 
 def _read_before(checkpoints: Checkpoints, state: PathState) -> bytes | None:
     """The contents recorded for a state, the target of a link; None where none were kept."""
-    if state.kind in ("none", "link"):
+    if state.kind in ("none", "link", "dir"):
         return os.fsencode(state.value)
     return checkpoints.scanner.store.get(state.value) if state.value else None
 
@@ -120,5 +135,5 @@ def _read_now(checkpoints: Checkpoints, path: str) -> tuple[str, bytes | None]:
         with (checkpoints.root / path).open("rb") as file:
             content = file.read(MAX_COMPARED_FILE_BYTES + 1)
     except OSError:
-        return "other", None
+        return "file", None
     return "file", content if len(content) <= MAX_COMPARED_FILE_BYTES else None

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from tools.files.resolve_path import one_line_path
 from transcripts.session_lock import RECORDS_FOLDER
 
 from .change_log import ChangeLog, FileChange, OtherLogs, checkpoints_folder
@@ -255,7 +256,7 @@ class Checkpoints:
             lines.append(f"{unread:,} files are not stored yet: what commands change of them shows, no more")
         lost = {change.path for change in self.log.changes if not change.before.restorable}
         if lost:
-            some = ", ".join(sorted(lost)[:5])
+            some = ", ".join(map(one_line_path, sorted(lost)[:5]))
             lines.append(f"{len(lost)} changed files were too large or unreadable to keep: {some}")
         if self.scanner.store.full:
             lines.append(f"there is no room for more under {self.scanner.store.folder}")

@@ -25,6 +25,7 @@ from agent.session.system_prompt import (
     system_prompt,
 )
 from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
+from tools.files.resolve_path import one_line_path
 from tools.files.text_encoding import pluralize
 from tools.inbox import Inbox
 from tools.processes.bash_run import move_to_background
@@ -102,13 +103,14 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
     left = MAX_DIFF_LINES
     for one in shown:
         figures = one.why or f"+{one.added} -{one.removed}"
-        controller.emit(CommandOutput(f"{one.how:<8} {one.path}  {figures}"))
+        controller.emit(CommandOutput(f"{one.how:<8} {one_line_path(one.path)}  {figures}"))
         lines = one.text.splitlines()
         allowed = left if path else min(left, MAX_FILE_DIFF_LINES)
         if lines[:allowed]:
             controller.emit(CommandOutput("\n".join(lines[:allowed]) + "\n", "diff"))
         if hidden := lines[allowed:]:
-            controller.emit(Notice(f"{pluralize(len(hidden), 'more line')}; /diff {one.path} shows all"))
+            more, name = pluralize(len(hidden), "more line"), one_line_path(one.path)
+            controller.emit(Notice(f"{more}; /diff {name} shows all"))
         left -= len(lines[:allowed])
     own = [one for one in shown if one.how != "theirs"]
     added, removed = sum(one.added for one in own), sum(one.removed for one in own)

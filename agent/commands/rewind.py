@@ -20,6 +20,7 @@ from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
 from agent.session.conversation_text import prompt_texts
 from agent.session.repository import load_deferred
+from tools.files.resolve_path import one_line_path
 from tools.files.text_encoding import pluralize
 from transcripts.entries import Prompt
 from transcripts.facts import Result
@@ -172,7 +173,7 @@ async def _restore_files(controller: Controller, plan: list[RestoreStep], with_c
         return Notice("no file had to change" + (SO_FAR_SEEN if gaps else ""))
     failures = await asyncio.to_thread(restore, checkpoints, plan, with_changed)
     for step, reason in failures.items():
-        controller.emit(Notice(f"{step.path}: {reason}", "warning"))
+        controller.emit(Notice(f"{one_line_path(step.path)}: {reason}", "warning"))
     done = [step for step in plan if step not in failures]
     told = f"{count_steps(done)} {'is' if len(done) == 1 else 'are'} as before"
     return Notice(told if done else "no file was changed")
@@ -224,4 +225,4 @@ def _described_plan(controller: Controller, plan: list[RestoreStep]) -> CommandO
 def _step_line(step: RestoreStep) -> str:
     counts = f"+{step.added} -{step.removed}" if step.added or step.removed else ""
     mark = "  changed by somebody else since" if step.changed_since else ""
-    return f"{ACTION_LABELS[step.action]:<14} {step.path}  {counts}{mark}"
+    return f"{ACTION_LABELS[step.action]:<14} {one_line_path(step.path)}  {counts}{mark}"

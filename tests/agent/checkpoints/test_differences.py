@@ -142,17 +142,43 @@ def test_an_empty_file_is_called_so(root: Path, checkpoints: Checkpoints) -> Non
 
 
 def test_folders_show_in_their_files_only(root: Path, checkpoints: Checkpoints) -> None:
-    (root / "a").write_text("x\n")
     (root / "d").mkdir()
 
     def command() -> None:
-        (root / "a").unlink()
-        (root / "a").mkdir()
         (root / "d").rmdir()
         (root / "e").mkdir()
 
     run(checkpoints, command)
     assert differences(checkpoints) == []
+
+
+def test_what_took_the_place_of_something_else_is_shown(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "a").write_text("x\n")
+    for name in ("d1", "d2"):
+        (root / name).mkdir()
+        (root / name / "b").write_text("y\n")
+
+    def command() -> None:
+        (root / "a").unlink()
+        (root / "a").mkdir()
+        for name in ("d1", "d2"):
+            (root / name / "b").unlink()
+            (root / name).rmdir()
+        (root / "d1").write_text("z\n")
+        (root / "d2").symlink_to("/etc")
+        os.mkfifo(root / "pipe")
+
+    run(checkpoints, command)
+    assert found(checkpoints) == {
+        "a": ("changed", "file -> folder"),
+        "d1": ("changed", "folder -> file"),
+        "d1/b": ("gone", "+0 -1"),
+        "d2": ("changed", "folder -> link"),
+        "d2/b": ("gone", "+0 -1"),
+        "pipe": ("new", "pipe, socket or device"),
+    }
+    texts = {one.path: one.text for one in differences(checkpoints)}
+    assert "-x\n" in texts["a"] and "+z\n" in texts["d1"] and "+/etc\n" in texts["d2"]
 
 
 def test_a_link_is_compared_by_its_target_and_never_followed(root: Path, checkpoints: Checkpoints) -> None:
@@ -201,9 +227,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_read_and_looking_stores_nothing(
     run(checkpoints, command)
     stored = sorted((root / ".transcripts").rglob("*"))
     (root / "b").write_text("z\n")
-    assert differences(checkpoints)[0] == FileDifference(
-        "a", "changed", why="too large to compare, or not kept"
-    )
+    assert differences(checkpoints)[0] == FileDifference("a", "changed", why="file -> pipe, socket or device")
     assert sorted((root / ".transcripts").rglob("*")) == stored
 
 

@@ -139,6 +139,17 @@ def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None
     run_controller(tmp_path, work)
 
 
+def test_a_name_of_several_lines_stays_on_its_row(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("run `echo x >$'a\\ngone     b.txt'`")
+        assert "new      a␊gone     b.txt  +1 -0" in await run.do("/diff")
+        assert "+++ b/a␊gone     b.txt\n" in run.text()
+        assert "a␊gone     b.txt" in await run.do("/rewind 1 files")
+        assert "\ngone" not in run.text()
+
+    run_controller(tmp_path, work)
+
+
 def test_what_could_not_be_looked_at_is_said_also_where_nothing_was_seen(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a", "utf-8")
     (tmp_path / "z.txt").write_text("z", "utf-8")
