@@ -133,6 +133,8 @@ class Controller:
         """Use another session, of which hooks are told as `source`; the one before can be resumed."""
         await self._end_session("clear" if source == "clear" else "resume")
         self.session, self.context = session, context
+        if context.settings.model != (model := self.services.selection.facts.id):  # chosen meanwhile
+            await self.factory.change_model(session, context, model)
         self._beginning = SessionBeginning(session, context, source)
         await self._beginning.wall
 

@@ -4,9 +4,10 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from agent.model.selection import ModelSelection
 from agent.permissions.permission_store import store_rule
 from agent.permissions.rule_syntax import Rule
 from agent.permissions.settings_toml import permissions_path
+from agent.ports import HookAnswer, HookEvent
 from agent.session.environment_context import PLAN_TEXT
 from compact.prices import PRICES_BY_MODEL
 from tests.strict_api.demo_bridge import demo_reply
@@ -153,6 +155,36 @@ def test_a_model_chosen_while_a_turn_runs_has_its_next_request_and_no_thinking(
         assert models == ["claude-sonnet-5-5", *["claude-opus-5-5"] * (len(models) - 1)] and len(models) > 3
 
     run_controller(tmp_path, work)
+
+
+class SlowEnd:
+    """Hooks of which that of the end of a session waits."""
+
+    def __init__(self) -> None:
+        self.asked, self.answer = asyncio.Event(), asyncio.Event()
+
+    async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
+        if event is HookEvent.SESSION_END and not self.answer.is_set():
+            self.asked.set()
+            await self.answer.wait()
+        return HookAnswer()
+
+
+def test_a_model_chosen_while_a_session_ends_is_that_of_the_next(tmp_path: Path) -> None:
+    hooks = SlowEnd()
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("help")
+        clearing = asyncio.ensure_future(run.controller.command("/clear"))
+        await hooks.asked.wait()
+        await run.controller.command("/model opus")
+        hooks.answer.set()
+        await clearing
+        await run.do("help")
+        assert run.server.requests[-1]["model"] == "claude-opus-5-5"
+        assert "opus" in run.controller.status().model
+
+    run_controller(tmp_path, work, hooks=hooks)
 
 
 SETTINGS = """# mine
