@@ -33,7 +33,7 @@ from tools.processes.command_hints import EDITOR_ADVICE
 from tools.processes.jobs import BackgroundJob, command_runner
 from tools.sandbox.guarded_names import MEMORY_NAMES
 
-from .rewind import NO_CHECKPOINTS, SO_FAR_SEEN, checkpoints_of, gaps_of
+from .rewind import SO_FAR_SEEN, checkpoints_of, gaps_of, why_no_files
 from .setting_menus import mode_words
 
 INIT_PROMPT = """\
@@ -89,9 +89,9 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
 
 async def show_diff(controller: Controller, argument: str) -> Event | None:
     """/diff."""
-    checkpoints = checkpoints_of(controller)
-    if checkpoints is None:
-        return Notice(NO_CHECKPOINTS, "warning")
+    checkpoints, why = checkpoints_of(controller), why_no_files(controller)
+    if checkpoints is None or why:
+        return Notice(why, "warning")
     await asyncio.to_thread(checkpoints.end_crashed)
     found = await asyncio.to_thread(differences, checkpoints)
     path = unquoted(argument).removeprefix("./").rstrip("/")

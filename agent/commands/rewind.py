@@ -90,6 +90,14 @@ def checkpoints_of(controller: Controller) -> Checkpoints | None:
     return controller.in_use[1].checkpoints
 
 
+def why_no_files(controller: Controller) -> str:
+    """Why no files can be compared or restored, "" where they can be."""
+    folder = controller.in_use[1].tool_context.folder
+    if checkpoints_of(controller) is None:
+        return NO_CHECKPOINTS
+    return "" if folder.is_dir() else f"the project's folder {folder} is gone: bring it back first"
+
+
 def gaps_of(controller: Controller) -> list[str]:
     """What /diff and /rewind do not know of in this session, one line each."""
     checkpoints, (session, context) = checkpoints_of(controller), controller.in_use
@@ -135,8 +143,8 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
     point = points[int(number) - 1]
     scope = next((word for word in words if word in SCOPES), "conversation")
     if scope != "conversation":
-        if checkpoints_of(controller) is None:
-            return Notice(NO_CHECKPOINTS, "warning")
+        if why := why_no_files(controller):
+            return Notice(why, "warning")
         plan = await _plan(controller, point)
         if plan and "yes" not in words:
             some_changed = any(step.changed_since for step in plan)
@@ -159,8 +167,8 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
 
 
 async def _plan(controller: Controller, point: RewindPoint) -> list[RestoreStep]:
-    """What has to happen to the files; nothing without checkpoints."""
-    checkpoints = checkpoints_of(controller)
+    """What has to happen to the files; nothing where none can be restored."""
+    checkpoints = None if why_no_files(controller) else checkpoints_of(controller)
     return await asyncio.to_thread(plan_restore, checkpoints, point.seq) if checkpoints else []
 
 

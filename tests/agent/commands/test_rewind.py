@@ -53,6 +53,24 @@ def test_rewind_restores_the_conversation_before_a_prompt(tmp_path: Path) -> Non
     run_controller(tmp_path, work)
 
 
+def test_where_the_project_is_gone_no_file_is_said_to_be_as_before(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("run `echo one > a.txt`")
+        folder.rename(tmp_path / "away")
+        gone = f"the project's folder {folder} is gone: bring it back first"
+        for command in ("/diff", "/rewind 1 files", "/rewind 1 both yes"):
+            assert await run.do(command) == gone
+        (tmp_path / "away").rename(folder)
+        assert "a.txt  +1 -0" in await run.do("/diff")
+        await run.do("/rewind 1 files yes")
+        assert not (folder / "a.txt").exists()
+
+    run_controller(folder, work)
+
+
 def test_what_was_rewound_is_recalled_and_gone_on_with_in_a_copy(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("help", "run `echo giraffe`", "help")
