@@ -98,9 +98,27 @@ def changed_span(edits: Iterable[Edit]) -> tuple[int, int] | None:
 
 
 def open_turn(folded: Folded) -> int:
-    """seq of the user's newest prompt, which the newest turn answers; 0 without one."""
-    prompts = (entry.fact for entry in reversed(folded.entries) if isinstance(entry, Prompt))
-    return next((prompt.seq for prompt in prompts if prompt.source == "user"), 0)
+    """seq of the user's prompt that began the newest turn; 0 without one."""
+    return next((prompt.seq for prompt in open_prompts(folded)), 0)
+
+
+def open_prompts(folded: Folded) -> list[Prompt]:
+    """The user's prompts that the newest turn answers, oldest first: those that joined it stand last."""
+    found: list[Prompt] = []
+    for entry in reversed(folded.entries):
+        if isinstance(entry, Prompt) and entry.fact.source == "user":
+            found.append(entry)
+            if not entry.fact.joined:
+                break
+    return found[::-1]
+
+
+def open_requests(folded: Folded, at: int) -> int:
+    """How many of the prompts that the newest turn answers are among the first `at` entries."""
+    if not (opened := open_prompts(folded)):
+        return int(any(isinstance(entry, Prompt) for entry in folded.entries))
+    end = folded.entries[at].seq if at < len(folded.entries) else folded.last_seq + 1
+    return sum(prompt.seq < end for prompt in opened)
 
 
 def newest_reply(folded: Folded) -> int:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from transcripts.entries import Entry, Exchange, Prompt
-from transcripts.fold import Folded
 from transcripts.messages import (
     INJECTED_CLOSING_TAG,
     INJECTED_OPENING_TAG,
@@ -26,7 +25,7 @@ from transcripts.messages import (
 
 from .clearing import call_label, on_short_line, with_sentences
 from .directives import FACT, LASTING, REQUEST, REST, WISH, is_errand, weighed_sentences
-from .invariants import open_turn
+from .invariants import open_prompts, open_requests
 from .ledger import Ledger, build_ledger, commitments_text, ledger_text, missing_names, pins_of
 from .plan import Situation, Trigger
 
@@ -42,7 +41,7 @@ _FROM_FACT = re.compile(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
 LEDGER_HEADING = "## Ledger (newest and most used first)"
 WORDS_HEADING = "## All user messages, verbatim (the newest is last)"
 OPEN_REQUEST = (
-    "The last of the user's messages above, answers aside, is the request being worked on: "
+    "The last {count}of the user's messages above, answers aside, {are} the request being worked on: "
     "go on with it from where it stands."
 )
 NO_OPEN_REQUEST = "The requests above have been dealt with or are known; wait for the user's next message."
@@ -135,21 +134,15 @@ def record_text(situation: Situation, limits: FoldLimits, at: int, room: int, be
         pieces.append(f"{WORDS_HEADING}\n{words}")
     if unshown := [seq for entry in entries for seq in _results(entry) if seq > folded.last_reply_seq]:
         pieces.append(UNSHOWN_RESULTS.format(ids=f"r{unshown[0]} to r{unshown[-1]}"))
-    pieces.append(OPEN_REQUEST if _request_is_open(folded, limits.trigger, at) else NO_OPEN_REQUEST)
+    count = 0 if limits.trigger == "manual" else open_requests(folded, at)
+    several = {"count": f"{count} ", "are": "are"} if count > 1 else {"count": "", "are": "is"}
+    pieces.append(OPEN_REQUEST.format(**several) if count else NO_OPEN_REQUEST)
     return "\n\n".join(pieces)
 
 
 def _results(entry: Entry) -> list[int]:
     """The seqs of the results that an entry holds, in the order in which they came."""
     return sorted(result.seq for result in entry.results.values()) if isinstance(entry, Exchange) else []
-
-
-def _request_is_open(folded: Folded, trigger: Trigger, at: int) -> bool:
-    """Whether the newest request is among the first `at` entries while its turn goes on."""
-    tail = (entry for entry in folded.entries[at:] if isinstance(entry, Prompt))
-    if trigger == "manual" or any(entry.fact.source == "user" for entry in tail):
-        return False
-    return any(isinstance(entry, Prompt) for entry in folded.entries)
 
 
 def _constraints_and_state(
@@ -216,22 +209,24 @@ class UserBlock:
 
 
 def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> str:
-    """The user's messages and answers, oldest first, in about `room` tokens; the newest message always is.
+    """The user's messages and answers, oldest first, in about `room` tokens.
 
-    Where room is short, the older ones are shown by their beginnings and the sentences that direct the work,
-    down to the weight that fits; what room is then left goes to the newest. Only where even that is too much,
-    the oldest messages are left out, with their ids, but for their heaviest sentences.
+    The newest message always is among them, and that which began its turn. Where room is short, the older
+    ones are shown by their beginnings and the sentences that direct the work, down to the weight that fits;
+    what room is then left goes to the newest. Only where even that is too much, the oldest messages are left
+    out, with their ids, but for their heaviest sentences.
     """
     blocks = _last_said([block for entry in entries for block in _user_blocks(situation, entry)])
     if not blocks:
         return ""
-    last = max((at for at, block in enumerate(blocks) if not block.answers), default=len(blocks) - 1)
-    newest = _newest(situation, blocks[last], room)
-    room = max(0, room - newest[1])
-    older = [*blocks[:last], *blocks[last + 1 :]]
+    stay = dict[int, str]()
+    for at in sorted(_open_blocks(situation, blocks), reverse=True):
+        stay[at], tokens = _newest(situation, blocks[at], room)
+        room = max(0, room - tokens)
+    older = [block for at, block in enumerate(blocks) if at not in stay]
     level = next((form for form in FORMS if _total(situation, older, form) <= room), None)
     if level is None:
-        return "\n".join([*_heaviest_and_newest(situation, older, room), newest[0]])
+        return "\n".join([*_heaviest_and_newest(situation, older, room), *(stay[at] for at in sorted(stay))])
     shown = [_form(situation, block, level) for block in older]
     left = room - sum(tokens for _, tokens in shown)
     for better in (FORMS[max(0, FORMS.index(level) - 1)], WHOLE_FORM):
@@ -240,8 +235,17 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
             if 0 < tokens - shown[at][1] <= left:
                 left -= tokens - shown[at][1]
                 shown[at] = (text, tokens)
-    shown.insert(last, newest)
+    for at in sorted(stay):
+        shown.insert(at, (stay[at], 0))
     return "\n".join(text for text, _ in shown)
+
+
+def _open_blocks(situation: Situation, blocks: Sequence[UserBlock]) -> set[int]:
+    """Which blocks stand in any case: the last of the newest message and of that which began its turn."""
+    own = [(at, block.ident) for at, block in enumerate(blocks) if not block.answers]
+    began = [f"r{prompt.seq}." for prompt in open_prompts(situation.folded)[:1]]
+    first = [at for at, ident in own if ident.startswith(tuple(began))]
+    return {own[-1][0] if own else len(blocks) - 1, *first[-1:]}
 
 
 def _last_said(blocks: list[UserBlock]) -> list[UserBlock]:
@@ -364,9 +368,9 @@ def directives_within(situation: Situation, first: int, last: int, room: int) ->
     Where room is short those that always hold come first, then the newest. The newest prompt is left out:
     while its turn goes on it is shown whole.
     """
-    newest = open_turn(situation.folded)
+    opened = {prompt.seq for prompt in open_prompts(situation.folded)}
     entries = [
-        entry for entry in situation.folded.entries if first <= entry.seq <= last and entry.seq != newest
+        entry for entry in situation.folded.entries if first <= entry.seq <= last and entry.seq not in opened
     ]
     found = [
         (each.weight, at, f"- {block.text[each.start : each.end]} ({block.ident})")
@@ -383,12 +387,10 @@ def directives_within(situation: Situation, first: int, last: int, room: int) ->
 
 
 def request_within(situation: Situation, first: int, last: int) -> str | None:
-    """The user's newest prompt, with its id, if it is among the facts first..last; else None."""
-    newest, conversation = open_turn(situation.folded), situation.folded.conversation
-    if not newest or not first <= newest <= last:
-        return None
-    prompt = conversation.entries[conversation.index_of(newest)]
-    return "\n".join(_form(situation, block, WHOLE_FORM)[0] for block in _user_blocks(situation, prompt))
+    """The prompts that the newest turn works on, with their ids, of the facts first..last; else None."""
+    prompts = [prompt for prompt in open_prompts(situation.folded) if first <= prompt.seq <= last]
+    blocks = (block for prompt in prompts for block in _user_blocks(situation, prompt))
+    return "\n".join(_form(situation, block, WHOLE_FORM)[0] for block in blocks) if prompts else None
 
 
 def summary_in(record: str) -> str:

@@ -102,11 +102,15 @@ class Instructed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class User(Fact):
-    """A prompt: of the user (`source` "user"), or of the program on the user's behalf ("harness")."""
+    """A prompt: of the user (`source` "user"), or of the program on the user's behalf ("harness").
+
+    `joined`: it was written while a turn ran, and is worked on in that.
+    """
 
     blocks: tuple[Block, ...]
     tokens: tuple[int, ...] = ()
     source: str = "user"
+    joined: bool = False
 
 
 @dataclass(frozen=True, slots=True)

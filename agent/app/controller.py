@@ -243,9 +243,15 @@ def cycle_mode(controller: Controller) -> Mode:
 
 
 async def take_in(
-    controller: Controller, text: str, content: Sequence[Block] | None, typed: str | None, emit: Emit
+    controller: Controller,
+    text: str,
+    content: Sequence[Block] | None,
+    typed: str | None,
+    emit: Emit,
+    *,
+    joins: bool = False,
 ) -> User | TurnFinished:
-    """Put a prompt into the conversation, with what it mentions.
+    """Put a prompt into the conversation, with what it mentions; `joins` one of a turn that runs.
 
     Where it does not get in, the end of its turn is emitted and returned.
     """
@@ -265,7 +271,7 @@ async def take_in(
         await tell_prompt_cost(session, context, blocks, emit)
     window, folder = context.compaction.window.size, str(controller.setup.folder)
     record_opening(session, context.settings, window, folder, emit)
-    user = session.user(blocks)
+    user = session.user(blocks, joined=joins)
     if found.files:
         note_files(session, context.tool_context, user.seq, found.files)
     return user
@@ -282,7 +288,7 @@ async def take_waiting(controller: Controller, waiting: WaitingPrompts) -> None:
 
     while (prompt := waiting.take()) is not None:
         try:
-            await take_in(controller, prompt[0], None, prompt[1], emit)
+            await take_in(controller, prompt[0], None, prompt[1], emit, joins=True)
         except asyncio.CancelledError:
             waiting.give_back()
             raise

@@ -133,9 +133,10 @@ class Session:
             self._add(Instructed(*self._next(), system, tuple(tools)), durable=True)
         return opened
 
-    def user(self, blocks: tuple[Block, ...], source: str = "user") -> User:
+    def user(self, blocks: tuple[Block, ...], source: str = "user", *, joined: bool = False) -> User:
         blocks = tuple(map(without_surrogates, blocks))
-        return self._add(User(*self._next(), blocks, self._count.blocks(blocks), source), durable=True)
+        prompt = User(*self._next(), blocks, self._count.blocks(blocks), source, joined)
+        return self._add(prompt, durable=True)
 
     def request_sent(self, trigger: str, body: bytes, **about: Any) -> RequestSent:
         """A request with this body goes out. `about`: tokens, raw, attempt, encoding, settings, marks."""

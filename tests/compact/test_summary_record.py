@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from compact.invariants import open_turn
 from compact.plan import record_limit
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.summary_record import (
+    NO_OPEN_REQUEST,
     WORDS_HEADING,
     FoldLimits,
     record_text,
@@ -278,3 +280,28 @@ def test_a_message_of_which_every_sentence_stays_has_no_note_of_what_is_left_out
     world.user(text)
     world.user("Go on.")
     assert user_messages(world.situation, world.folded.entries, 999).splitlines()[0] == f"(r1.0) {text}"
+
+
+def test_what_was_written_while_a_turn_ran_is_worked_on_with_what_began_it():
+    world = World(judged=False)
+    world.user("Do the old thing.")
+    world.reply("It is done.")
+    world.user("Write the parser. " + "It has many parts. " * 400)
+    world.call("bash", "ok", command="true")
+    world.user("Use tabs please.", joined=True)
+    world.call("bash", "ok", command="true")
+    world.user("And no semicolons.", joined=True)
+    world.call("bash", "ok", command="true")
+    last = record(world, 8).splitlines()[-1]
+    assert last.startswith("The last 3 of the user's messages above, answers aside, are the request")
+    for at in (3, 4):  # what joined stands behind the record
+        assert record(world, at).splitlines()[-1].startswith("The last of the user's messages above, answers")
+    assert record(world, 2).endswith(NO_OPEN_REQUEST) and record(world, 8, "manual").endswith(NO_OPEN_REQUEST)
+    for room in (40, 400, 4_000):
+        shown = user_messages(world.situation, world.folded.entries, room)
+        assert "Write the parser." in shown and "And no semicolons." in shown
+        assert shown.index("Write the parser.") < shown.index("And no semicolons.")
+    seqs = [entry.seq for entry in world.folded.entries]
+    within = request_within(world.situation, seqs[2], seqs[5])
+    assert "Write the parser." in within and "Use tabs please." in within and "semicolons" not in within
+    assert open_turn(world.folded) == seqs[2]

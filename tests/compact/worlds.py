@@ -52,9 +52,9 @@ class World:
             self.judge.after(self.folded, fact)
         return fact
 
-    def user(self, *texts, source="user"):
+    def user(self, *texts, source="user", joined=False):
         blocks = tuple(TextBlock(text) if isinstance(text, str) else text for text in texts)
-        return self.add(User, blocks, COUNT.blocks(blocks), source)
+        return self.add(User, blocks, COUNT.blocks(blocks), source, joined)
 
     def reply(self, *blocks, complete=True, **more):
         blocks = tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks)
