@@ -27,7 +27,7 @@ from agent.events import (
 from agent.extensions.agents.agent_definitions import find_agent
 from agent.loop.agent_pool import AGENT_TOPIC, LATE_HEAD, Agent, late_report
 from agent.loop.context import TurnContext
-from agent.loop.turn import run_turn
+from agent.loop.turn import GO_ON_ADVICE, REFUSED_ADVICE, run_turn
 from agent.session.environment_context import environment_context
 from agent.session.repository import copy_for_agent
 from agent.session.session import Session, calls_of, text_of_reply
@@ -54,6 +54,10 @@ MAX_REPORT_TOKENS = 2_000  # of an agent's report that the calling session is gi
 MIN_REQUESTS_WITH_LAST_WORD = 3  # from which on the last one is kept for the report
 LAST_WORD = "You may send no more requests than one. Call no tool: write your report now, from what you have."
 MAX_LEFT_LINE_CHARS = 80  # shown of a command line that goes on
+_WORDS_FOR_MODEL = {  # that a turn ends with, in words for the model that gave the task
+    GO_ON_ADVICE: "give a new agent less to do at once",
+    REFUSED_ADVICE: "word its task otherwise, or do it yourself",
+}
 _UNTOLD = (TextDelta, ThinkingDelta, ToolCallDelta, RawStreamEvent, TurnFinished)
 
 
@@ -202,7 +206,10 @@ class NestedRun:
             return f"stopped after {pluralize(turns, 'request')}, the most that it may send"
         if ended.code == BudgetExceeded.code:
             return f"its share of the budget is spent, ${self.call.agent.budget:.4f}"
-        return ended.error
+        error = ended.error
+        for words, words_for_model in _WORDS_FOR_MODEL.items():
+            error = error.replace(words, words_for_model)
+        return error
 
     def _result(self, turns: int, error: str) -> SpawnResult:
         agent, (seq, whole) = self.call.agent, _last_text(self.session.folded.facts, self.since)

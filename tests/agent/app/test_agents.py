@@ -16,7 +16,7 @@ from agent.ports import Allow, Deny
 from agent.session.session import Session
 from tests.agent.loop.world import Memory
 from tests.strict_api.faults import Fault
-from tests.strict_api.reply import Reply, calls
+from tests.strict_api.reply import Reply, calls, says
 from tests.strict_api.server import Server
 from transcripts.facts import Closed, Opened, Result, Started
 from transcripts.fold import fold
@@ -94,6 +94,26 @@ def test_the_last_request_that_an_agent_may_send_is_for_its_report(project: Path
     assert LAST_WORD in str(run.server.requests[-2]["messages"][-1])
     (text,) = run.texts()
     assert text.startswith("all I found\n[explore #1 ended early: stopped after 3 requests")
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (
+            Reply([says("no")], "refusal"),
+            "the model refused to answer this; word its task otherwise, or do it yourself",
+        ),
+        (
+            Reply([says("a part")], "max_tokens"),
+            "the reply was cut 4 times; give a new agent less to do at once",
+        ),
+    ],
+)
+def test_why_an_agent_ended_early_is_told_with_what_the_model_can_do(
+    project: Path, reply: Reply, told: str
+) -> None:
+    run = run_agents(project, parts(go=[Reply([task("look")]), "done"], look=[reply], reply=[reply]))
+    assert f"[general #1 ended early: {told}]\n" in run.texts()[0]
 
 
 def test_questions_are_asked_by_name_and_a_refusal_holds_for_all_agents_of_the_turn(project: Path) -> None:
