@@ -198,7 +198,8 @@ class _Use:
             context.settings = replace(context.settings, effort=effort)
 
             def restore() -> None:
-                context.settings = replace(context.settings, effort=before)
+                if context.settings.effort == effort:  # else the person has chosen another one meanwhile
+                    context.settings = replace(context.settings, effort=before)
 
             self._at_turn_end(restore)
 
@@ -214,13 +215,16 @@ class _Use:
             return
 
         def restore() -> None:
-            selection.facts, context.settings, context.compaction = before
+            if context.settings.model in used:  # else the person has chosen another one meanwhile
+                selection.facts, context.settings, context.compaction = before
 
         try:
             await skills.use_model(wanted)
         except AgentError as error:
             skills.services.warn(f"/{self.skill.name} asks for the model {wanted}: {error}")
         else:
+            fallback = skills.services.setup.options.fallback_model
+            used = {context.settings.model, selection.model.catalog.resolve(fallback) if fallback else ""}
             self._at_turn_end(restore)
 
     async def forked(self, text: str) -> str:

@@ -1,5 +1,6 @@
 """Commands and skills in a session: what is approved runs and is granted, the latter for one turn."""
 
+import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -222,6 +223,27 @@ def test_model_and_effort_of_a_command_hold_for_its_turn(tmp_path: Path) -> None
         assert first["model"] == odd["model"] == "claude-sonnet-5-5"
         assert deep["model"].startswith("claude-opus")
         assert [body.get("output_config") for body in (first, deep, odd)] == [None, {"effort": "max"}, None]
+
+    run_controller(tmp_path, work, **options, model="claude-sonnet-5-5")
+
+
+def test_a_model_and_an_effort_that_are_chosen_in_the_turn_of_a_command_stay(tmp_path: Path) -> None:
+    options = project(tmp_path)
+    put(tmp_path / "home/.claude/commands/deep.md", "---\nmodel: opus\neffort: max\n---\nThink.")
+
+    async def work(run: ControllerRun) -> None:
+        await run.controller.ready()
+        _, context = run.controller.in_use
+
+        turn = asyncio.ensure_future(run.controller.prompt("/deep"))
+        while context.settings.effort != "max" or not context.asking.locked():
+            await asyncio.sleep(0)
+        await run.controller.command("/effort low")
+        await run.controller.command("/model claude-haiku-5-5")
+        assert (await turn).reason == "done"
+        await run.do("hello")
+        assert run.server.requests[-1]["model"] == "claude-haiku-5-5"
+        assert context.settings.effort == "low"
 
     run_controller(tmp_path, work, **options, model="claude-sonnet-5-5")
 
