@@ -229,18 +229,18 @@ def test_model_and_effort_of_a_command_hold_for_its_turn(tmp_path: Path) -> None
 
 def test_a_model_and_an_effort_that_are_chosen_in_the_turn_of_a_command_stay(tmp_path: Path) -> None:
     options = project(tmp_path)
-    put(tmp_path / "home/.claude/commands/deep.md", "---\nmodel: opus\neffort: max\n---\nThink.")
+    put(tmp_path / "home/.claude/commands/deep.md", f"---\nmodel: opus\neffort: max\n---\n{READ_ALL}")
+    files(tmp_path, 2)
 
     async def work(run: ControllerRun) -> None:
         await run.controller.ready()
         _, context = run.controller.in_use
-
         turn = asyncio.ensure_future(run.controller.prompt("/deep"))
         while context.settings.effort != "max" or not context.asking.locked():
             await asyncio.sleep(0)
         await run.controller.command("/effort low")
         await run.controller.command("/model claude-haiku-5-5")
-        assert (await turn).reason == "done"
+        assert (await turn).reason == "done" and len(run.server.requests) > 2
         await run.do("hello")
         assert run.server.requests[-1]["model"] == "claude-haiku-5-5"
         assert context.settings.effort == "low"
