@@ -37,6 +37,7 @@ from compact.tokens import TokenCounter
 from tools.files.text_encoding import pluralize
 from tools.processes.jobs import BackgroundJob, command_runner
 from tools.spawning import SpawnRequest, SpawnResult
+from tools.truncate import printable
 from transcripts.entries import Exchange
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.fold import Folded
@@ -284,9 +285,12 @@ def _told_text(session: Session) -> str:
 
 
 def _last_text(facts: Sequence[Fact], since: int) -> tuple[int, str]:
-    """(seq, text) of the newest reply after the fact `since` that says something; (0, "") without one."""
+    """(seq, text) of the newest reply after the fact `since` that says something; (0, "") without one.
+
+    Without what only a terminal obeys, as all that the calling model reads.
+    """
     replies = (fact for fact in reversed(facts) if isinstance(fact, Reply) and fact.seq > since)
-    found = ((fact.seq, text) for fact in replies if (text := text_of_reply(fact).strip()))
+    found = ((fact.seq, text) for fact in replies if (text := printable(text_of_reply(fact)).strip()))
     return next(found, (0, ""))
 
 

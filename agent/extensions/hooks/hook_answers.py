@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.formatting import shorten
 from agent.ports import HookAnswer, HookEvent
+from tools.truncate import printable
 
 from .hook_table import HookEntry
 
@@ -38,9 +39,9 @@ def hook_answer(raw: Mapping[str, Any]) -> HookAnswer:
     refused = decision == "deny" or raw.get("decision") in ("block", "deny")
     if decision is None and raw.get("decision") in ("approve", "allow"):
         decision = "allow"
-    veto = str(reason or "no reason given") if refused else None
+    veto = printable(str(reason or "no reason given")) if refused else None
     if veto is None and raw.get("veto") is not None:  # the older form
-        veto = str(raw["veto"])
+        veto = printable(str(raw["veto"]))
     stop = None
     if raw.get("continue") is False:
         stop = str(raw.get("stopReason") or reason or "a hook stopped the turn")
@@ -61,7 +62,7 @@ def answer_of_end(entry: HookEntry, code: int, out: str, err: str) -> HookAnswer
     if code in NOT_STARTED_EXIT_CODES or (code and any(words in err for words in _NO_SCRIPT)):
         raise HookFailed(f"could not be started: {_failure(code, err)}")
     if code == VETO_EXIT_CODE:
-        return HookAnswer(veto=shorten(err.strip() or out.strip() or "no reason given", MAX_WORDS_CHARS))
+        return HookAnswer(veto=_words(err) or _words(out) or "no reason given")
     text = out.strip()
     if text.startswith("{"):
         try:
@@ -84,8 +85,11 @@ def _failure(code: int, err: str) -> str:
 
 
 def _words(text: str) -> str:
-    return shorten(text.strip(), MAX_WORDS_CHARS)
+    """A text as the model gets it: as long as it may be, with nothing that only a terminal obeys."""
+    return shorten(printable(text).strip(), MAX_WORDS_CHARS)
 
 
 def _output(given: Any) -> str | None:
-    return given if isinstance(given, str) or given is None else json.dumps(given, ensure_ascii=False)
+    if given is None:
+        return None
+    return printable(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False))

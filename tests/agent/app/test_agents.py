@@ -96,6 +96,12 @@ def test_the_last_request_that_an_agent_may_send_is_for_its_report(project: Path
     assert text.startswith("all I found\n[explore #1 ended early: stopped after 3 requests")
 
 
+def test_a_report_reaches_the_model_without_what_only_a_terminal_obeys(project: Path) -> None:
+    words = "\x1b[31mred\x1b[0m\x07 \u202eb"
+    run = run_agents(project, parts(go=[Reply([task("look")]), "done"], look=[words]))
+    assert run.texts()[0].startswith("red b\n")
+
+
 @pytest.mark.parametrize(
     ("reply", "told"),
     [

@@ -9,6 +9,8 @@ from agent.extensions.hooks.hook_inputs import hook_input
 from agent.extensions.hooks.hook_table import HOOK_TIMEOUT_S, chosen, read_hooks
 from agent.ports import HookAnswer, HookEvent
 
+CODES = "\x1b[31mone\x1b[0m\x07\n\u202etwo\U000e0041"  # as a linter that colours its words writes
+
 
 def matches(matcher: Any, tool: str) -> bool:
     table = read_hooks({"PreToolUse": [{"matcher": matcher, "hooks": [{"command": "c"}]}]})
@@ -152,6 +154,9 @@ def test_the_output_of_a_call_has_what_scripts_ask_for() -> None:
         ({"hookSpecificOutput": {"permissionDecision": "allow"}}, HookAnswer(decision="allow")),
         ({"hookSpecificOutput": {"permissionDecision": "ask"}}, HookAnswer(decision="ask")),
         ({"hookSpecificOutput": {"additionalContext": "c"}}, HookAnswer(words="c")),
+        ({"hookSpecificOutput": {"additionalContext": CODES}}, HookAnswer(words="one\ntwo")),
+        ({"hookSpecificOutput": {"updatedToolOutput": CODES}}, HookAnswer(updated_output="one\ntwo")),
+        ({"decision": "block", "reason": CODES}, HookAnswer(veto="one\ntwo")),
         ({"hookSpecificOutput": {"updatedInput": {"a": 1}}}, HookAnswer(updated_input={"a": 1})),
         ({"hookSpecificOutput": {"updatedToolOutput": "o"}}, HookAnswer(updated_output="o")),
         ({"hookSpecificOutput": {"updatedToolOutput": {"a": 1}}}, HookAnswer(updated_output='{"a": 1}')),
