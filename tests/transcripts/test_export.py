@@ -1,12 +1,13 @@
 import json
 import re
+import resource
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from transcripts.codec import encode_fact
-from transcripts.export import export_text, fenced
+from transcripts.export import export_text, fenced, write_private
 from transcripts.export.html_page import session_page
 from transcripts.export.size_chart import scale_step
 from transcripts.facts import (
@@ -116,6 +117,21 @@ def test_the_time_told_is_that_of_the_beginning_also_after_a_change_of_the_model
     changed = Opened(facts[-1].seq + 1, 1_795_300_000.0, model="claude-opus-5-5", folder="/home/me/p")
     about = export_text(fold([*facts, changed]), "s1", suffix)
     assert re.search(r"claude-opus-5-5 in .*/home/me/p.*, 2026-11-21 09:30:00 UTC", about)
+
+
+def test_where_the_disk_is_full_no_part_of_an_export_is_left(tmp_path: Path) -> None:
+    """Its name can be given again, once there is room."""
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4, old[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_private(tmp_path / "x.md", "a text")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    write_private(tmp_path / "x.md", "a text")
+    with pytest.raises(FileExistsError):
+        write_private(tmp_path / "x.md", "another")
+    assert (tmp_path / "x.md").read_text() == "a text"
 
 
 def test_an_unknown_suffix_is_refused_with_the_known_ones() -> None:

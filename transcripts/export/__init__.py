@@ -67,11 +67,16 @@ def mask_session(folded: Folded, sid: str, masks: SecretMasks) -> Folded:
 def write_private(path: Path, text: str) -> None:
     """Write an export that only its owner may read: not every secret has a known shape.
 
-    Raises FileExistsError, for nothing is overwritten, and other OSErrors.
+    Raises FileExistsError, for nothing is overwritten, and other OSErrors, after which there is no file.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except BaseException:
+        with suppress(OSError):
+            path.unlink()
+        raise
 
 
 def session_lines(folded: Folded, sid: str) -> str:
