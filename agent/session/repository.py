@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -107,7 +107,7 @@ class SessionRepository:
 
     def _copy(self, original: str, facts: Sequence[Fact], at: int | None = None) -> Session:
         """A session with these facts, those up to `at`, and its original's checkpoints; its name differs."""
-        session = self._with_facts(facts)
+        session = self._with_facts(_of_a_person(facts))
         try:
             if self.keep:
                 copy_log(self.project, original, session.sid)
@@ -203,6 +203,11 @@ def copy_for_agent(repository: SessionRepository, session: Session, about: Mappi
     at, opened = next((at, fact) for at, fact in enumerate(facts) if isinstance(fact, Opened))
     facts[at] = replace(opened, parent=session.sid, about={**opened.about, **about})
     return repository._with_facts(facts)
+
+
+def _of_a_person(facts: Iterable[Fact]) -> list[Fact]:
+    """The facts of a session that a person begins, also where they are of one that an agent worked in."""
+    return [replace(fact, parent=None) if isinstance(fact, Opened) else fact for fact in facts]
 
 
 def _charged(session: Session, charges: Sequence[Charge]) -> Session:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.events import ClipboardCopy, Notice
+from agent.session.repository import copy_for_agent
 from transcripts.session_lock import RECORDS_FOLDER
 
 from .controller_run import ControllerRun, ScriptedChooser, run_controller, started
@@ -65,6 +66,26 @@ def test_lists_tell_which_session_a_fork_is_a_copy_of(tmp_path: Path) -> None:
         await run.do("/resume")
         rows = {row.value: row.facts[4:] for row in chooser.menus[0].rows}
         assert rows == {sids[0]: (), sids[1]: (f"fork of {sids[0]}",)}
+
+    run_controller(tmp_path, work)
+
+
+def test_a_fork_of_an_agents_session_is_the_persons(tmp_path: Path) -> None:
+    """Listed as a copy, not as another agent of the session that started the agent."""
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("help")
+        repository = run.controller.services.repository
+        about = {"agent": "plain", "number": 1, "task": "look"}
+        agent = copy_for_agent(repository, run.controller.in_use[0], about)
+        agent.close("left")
+        await run.controller.use(*run.controller.factory.fork_of(agent.sid))
+        await run.do("help")
+        copy = run.controller.in_use[0].sid
+        lines = [line for line in (await run.do("/sessions")).splitlines() if copy in line]
+        assert [f"(fork of {agent.sid})" in line for line in lines] == [True]
+        assert repository.newest().stem == copy
+        assert await run.do("/rename Mine") == "the name is 'Mine'"
 
     run_controller(tmp_path, work)
 
