@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
@@ -22,7 +23,8 @@ from transcripts.disk import opened_fd
 from .regex_search import NAMED_SETS
 from .text_encoding import word_set
 
-MAX_LISTED_FILES = 50_000
+IGNORE_FILE = ".gitignore"
+MAX_LISTED_FILES = 150_000
 MAX_SEEN_ENTRIES = 400_000  # looked at, ignored ones too
 MAX_IGNORE_BYTES = 65_536  # read of one file of patterns
 MAX_IGNORE_PATTERNS = 1_000  # of one file
@@ -219,6 +221,8 @@ def _char_set(negated: bool, members: str) -> str:
 
 def _fits(parts: Sequence[re.Pattern[str] | None], path: Sequence[str]) -> bool:
     """Whether the parts of a path match those of a pattern; a `**` may stand for any number of them."""
+    if parts and parts[-1] is not None and not parts[-1].match(path[-1]):
+        return False  # most paths, at once
     reached = {0}  # how many parts of the pattern are used up
     for name in path:
         after: set[int] = set()
@@ -254,8 +258,10 @@ def _walk(
         path, parts, files = waiting.popleft()
         entries = _entries(path, MAX_SEEN_ENTRIES - seen)
         seen += len(entries)
-        if heeded and (own := _ignore_file(Path(path, ".gitignore"), len(parts))):
-            files = [*files, own]
+        at = bisect_left(entries, (IGNORE_FILE,))  # to try to open it takes long
+        if heeded and entries[at : at + 1] and entries[at][0] == IGNORE_FILE:
+            own = _ignore_file(Path(path, IGNORE_FILE), len(parts))
+            files = [*files, own] if own else files
         for name, kind in entries:
             is_folder = kind == "folder"
             here = [*parts, name]

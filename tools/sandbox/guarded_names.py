@@ -11,6 +11,7 @@ import stat
 import unicodedata
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -125,20 +126,36 @@ def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
     Judged by name, in any letter case and any part of the path, so that no alias of the file system escapes.
     A file that may hold a private key by its name is looked into before it is read.
     """
-    folders, settings, files = GUARDED_FOLDERS, GUARDED_CONFIG_FOLDERS, GUARDED_FILES
-    if kind == "read":
-        folders, settings, files = SECRET_FOLDERS, SECRET_CONFIG_FOLDERS, SECRET_FILES
-    parts = [plain_name(part) for part in path.split("/") if part]
-    in_settings = any(
-        (above == ".config" and name in settings) or (above == "state" and name == OWN_STATE_FOLDER)
-        for above, name in pairwise(parts)
-    )
-    if in_settings or not folders.isdisjoint(parts):
-        return True
-    if not parts:
+    path = path.rstrip("/") if "//" not in path else "/".join(filter(None, path.split("/")))
+    if not path:
         return False
-    secret = kind == "read" and (SECRET_FORM.fullmatch(parts[-1]) is not None or holds_key(path))
-    return secret or parts[-1] in files or ENV_FILE.fullmatch(parts[-1]) is not None
+    above, _, last = path.rpartition("/")
+    if _is_guarded_folder(above, kind):
+        return True
+    name = plain_name(last)
+    if _guards(above.rpartition("/")[2], name, kind):
+        return True
+    secret = kind == "read" and (SECRET_FORM.fullmatch(name) is not None or holds_key(path))
+    files = SECRET_FILES if kind == "read" else GUARDED_FILES
+    return secret or name in files or ENV_FILE.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_guarded_folder(path: str, kind: str) -> bool:
+    """The same of all that is in a folder: searches ask for thousands of files in few of them."""
+    parts = ["", *filter(None, path.split("/"))]
+    return any(_guards(above, plain_name(name), kind) for above, name in pairwise(parts))
+
+
+def _guards(above: str, name: str, kind: str) -> bool:
+    """Whether a plain name is that of a folder whose content is protected; `above` is the folder it is in."""
+    folders, settings = GUARDED_FOLDERS, GUARDED_CONFIG_FOLDERS
+    if kind == "read":
+        folders, settings = SECRET_FOLDERS, SECRET_CONFIG_FOLDERS
+    if name in folders:
+        return True
+    above = plain_name(above)
+    return (above == ".config" and name in settings) or (above == "state" and name == OWN_STATE_FOLDER)
 
 
 def holds_key(path: str) -> bool:
