@@ -11,7 +11,10 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -24,6 +27,7 @@ SKIPPED_FOLDERS = {
 }
 FILE_CLOCK_NS = 50_000_000  # five times the coarsest resolution of file times
 MANY_FILES = 2_000  # from here on it takes less to list what is stored than to look each up
+_name_of = attrgetter("name")
 MAX_ANNOUNCED_FILE_BYTES = 16 << 20  # of a file that write or edit is about to change
 
 
@@ -107,20 +111,21 @@ class ProjectScanner:
         stamps: Stamps = {}
         new: list[tuple[str, str, os.stat_result]] = []
         stored = self.store.digests() if len(self.stamps) > MANY_FILES else self.store
-        for name, path in _walk(self.root):
+        for name, entry in _walk(self.root):
             if len(snapshot.states) >= self.limits.max_files or self.clock() > end:
                 snapshot.complete = False
                 break
             try:
-                found = os.lstat(path)
-                known = self._unchanged(name, found, stored)
-                if known is not None:
+                found = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(found.st_mode):
+                    snapshot.states[name] = _folder_state(stat.S_IMODE(found.st_mode))
+                elif (known := self._unchanged(name, found, stored)) is not None:
                     stamps[name], snapshot.states[name] = known, known[1]
                 elif stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_file_bytes:
-                    new.append((name, path, found))
+                    new.append((name, entry.path, found))
                     snapshot.states[name] = NOTHING  # keeps the order
                 else:
-                    snapshot.states[name] = self._noted(stamps, name, path, found, began_ns)
+                    snapshot.states[name] = self._noted(stamps, name, entry.path, found, began_ns)
             except FileNotFoundError:
                 continue
         new.sort(key=lambda one: one[2].st_mtime_ns, reverse=True)  # old files are rarely all that there is
@@ -130,14 +135,14 @@ class ProjectScanner:
                 snapshot.states[name] = self._noted(stamps, name, path, found, began_ns)
                 snapshot.read += 1
             else:
-                snapshot.states[name] = self._read(Path(path), found, max_bytes=-1)
+                snapshot.states[name] = self._read(path, found, max_bytes=-1)
                 snapshot.unread += 1
         self.stamps = stamps
         return snapshot
 
     def _noted(self, stamps: Stamps, name: str, path: str, found: os.stat_result, began_ns: int) -> PathState:
         """Read a state, and note in `stamps` what it is known by where its clock can hide no other change."""
-        state = self._read(Path(path), found, self.limits.max_file_bytes)
+        state = self._read(path, found, self.limits.max_file_bytes)
         newest_ns = max(found.st_mtime_ns, found.st_ctime_ns)
         if newest_ns < began_ns - FILE_CLOCK_NS and stat.S_ISREG(found.st_mode):
             stamps[name] = (_stamp(found), state)
@@ -155,18 +160,18 @@ class ProjectScanner:
             return NOTHING  # what lies behind a link is no part of the project
         path = self.root / name
         try:
-            return self._read(path, path.lstat(), max_bytes)
+            return self._read(str(path), path.lstat(), max_bytes)
         except (FileNotFoundError, NotADirectoryError):
             return NOTHING
         except OSError:
             return PathState("other")
 
-    def _read(self, path: Path, found: os.stat_result, max_bytes: int) -> PathState:
+    def _read(self, path: str, found: os.stat_result, max_bytes: int) -> PathState:
         mode = stat.S_IMODE(found.st_mode)
         if stat.S_ISLNK(found.st_mode):
-            return PathState("link", 0, str(path.readlink()))
+            return PathState("link", 0, os.readlink(path))  # noqa: PTH115 - paths of many files
         if stat.S_ISDIR(found.st_mode):
-            return PathState("dir", mode)
+            return _folder_state(mode)
         if not stat.S_ISREG(found.st_mode):
             return PathState("other")
         unstored = PathState("file", mode, stamp=f"{found.st_size} {found.st_mtime_ns}")
@@ -200,14 +205,28 @@ def _stamp(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode)
 
 
-def _walk(root: Path) -> Iterator[tuple[str, str]]:
-    """Every path below `root`, relative and whole, a folder before what is in it, in a fixed order."""
-    base = len(str(root).rstrip("/")) + 1
-    for folder, folders, files in os.walk(root):
-        whole = folder.rstrip("/") + "/"
-        skipped = {
-            name for name in SKIPPED_FOLDERS.intersection(folders) if not Path(whole, name).is_symlink()
-        }
-        folders[:] = sorted(set(folders) - skipped)
-        for name in sorted((*folders, *files)):
-            yield whole[base:] + name, whole + name
+@lru_cache(maxsize=64)
+def _folder_state(mode: int) -> PathState:
+    return PathState("dir", mode)
+
+
+def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Every path below `root`, relative, and its entry; a folder before what is in it, in a fixed order.
+
+    Folders that cannot be listed are empty.
+    """
+    waiting = [("", str(root))]
+    while waiting:
+        above, folder = waiting.pop()
+        entries: list[os.DirEntry[str]] = []
+        with suppress(OSError), os.scandir(folder) as listed:
+            entries.extend(listed)
+        folders = []
+        for entry in sorted(entries, key=_name_of):
+            name = above + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name in SKIPPED_FOLDERS:
+                    continue
+                folders.append((f"{name}/", entry.path))
+            yield name, entry
+        waiting += reversed(folders)
