@@ -200,6 +200,12 @@ class ToolCall:
     ask_to_leave: Callable[[WallRefusal], Awaitable[LeaveDecision]] | None = None
     ask: AskPerson | None = None
 
+    @property
+    def reply_seq(self) -> int:
+        """seq of the reply that asked for it; 0 where none did."""
+        seq = self.ident.partition(".")[0]
+        return int(seq) if seq.isdecimal() else 0
+
 
 # Given the name and the input of a call: the tool that it stands for, with that one's arguments. Under its
 # name the call is judged, run and told. None: the call stands for itself. Raises ToolError.

@@ -35,7 +35,7 @@ async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResu
     background = BashArguments.model_validate({"command": arguments.command, "run_in_background": True})
     started = await run_guarded(background, call)
     job = command_runner(call.context).jobs[str(started.about["job"])]
-    news = LineNews(job.inbox, job.id, call.context.masks.text)
+    news = LineNews(job.inbox, job.id, job.since, call.context.masks.text)
     take = job.command.take
     news.take(job.spool.tail())
     seconds = min(arguments.timeout / 1000, MAX_MONITOR_S)

@@ -49,7 +49,7 @@ def test_a_watched_command_ends_when_its_time_is_up(shell: BashSession) -> None:
 
 def test_no_request_carries_more_than_a_thousand_characters_and_the_newest_lines_win() -> None:
     inbox = Inbox()
-    news = LineNews(inbox, "b1", lambda line: line.replace("secret", "*"))
+    news = LineNews(inbox, "b1", 0, lambda line: line.replace("secret", "*"))
     news.take("".join(f"line {at} secret \x1b[31m\n" for at in range(500)).encode())
     news.take(b"caf\xc3")
     news.take(b"\xa9\n\n" + b"x" * 5_000 + b"\n")

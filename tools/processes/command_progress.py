@@ -53,8 +53,8 @@ def from_first_character(data: bytes) -> bytes:
 class LineNews:
     """Posts the new lines of a command under one key: the newest that wait, and how many there are."""
 
-    def __init__(self, inbox: Inbox, job: str, mask: Callable[[str], str]) -> None:
-        self._inbox, self._job, self._mask = inbox, job, mask
+    def __init__(self, inbox: Inbox, job: str, since: int, mask: Callable[[str], str]) -> None:
+        self._inbox, self._job, self._since, self._mask = inbox, job, since, mask
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._unfinished = ""
         self._untold: list[str] = []
@@ -82,7 +82,7 @@ class LineNews:
         self._untold += (self._mask(line)[:_MAX_TOLD_LINE_CHARS] for line in shown[-MAX_LINE_NEWS_CHARS:])
         while sum(len(line) + 1 for line in self._untold) > MAX_LINE_NEWS_CHARS - len(self._head()):
             del self._untold[0]
-        self._inbox.post("\n".join([self._head(), *self._untold]), self._key)
+        self._inbox.post("\n".join([self._head(), *self._untold]), self._key, self._since)
 
     @property
     def _key(self) -> str:

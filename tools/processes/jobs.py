@@ -93,6 +93,7 @@ class CommandRequest:
     walled: bool = False
     cwd: Path | None = None  # where it runs; None: in the session's current folder
     inbox: Inbox | None = None  # where its end is told, once it is in the background; None: in the session's
+    since: int = 0  # seq of the reply that asked for it; 0: none did
 
 
 @dataclass(slots=True, eq=False)
@@ -105,6 +106,7 @@ class BackgroundJob:
     command: CommandHandle
     spool: Spool
     inbox: Inbox  # of the session that started it
+    since: int  # as of the request
     began: float
     left_over: bool = False  # by a command in the foreground: it ends with the last process
     wall: WallProfile | None = None  # that it runs within
@@ -173,7 +175,7 @@ class BackgroundJob:
         self.spool.flush()
         self.has_ended.set()
         announcement = self._announcement()
-        self.inbox.post(f"[{announcement}]", self.id)
+        self.inbox.post(f"[{announcement}]", self.id, self.since)
         self.runner.on_finish(announcement)
         if (guard := self.runner.records) is not None:
             await guard.later(busy=bool(self.runner.running))
@@ -299,8 +301,8 @@ class CommandRunner:
         now = asyncio.get_running_loop().time()
         id, shown = f"b{len(self.jobs) + 1}", spool.total if left_over else 0
         line, wall = request.line, self.profile if request.walled else None
-        told = request.inbox or self.context.inbox
-        job = BackgroundJob(self, id, line, command, spool, told, now, left_over, wall, shown, now)
+        told, since = request.inbox or self.context.inbox, request.since
+        job = BackgroundJob(self, id, line, command, spool, told, since, now, left_over, wall, shown, now)
         self.jobs[job.id] = job
         spool.keep()
         command.take = job.take

@@ -7,6 +7,7 @@ from pathlib import Path
 from agent.commands.rewind import rewind_points
 from agent.events import PromptRestored
 from agent.session.session_replay import show_replayed
+from tools.processes.jobs import command_runner
 from transcripts.facts import User
 from transcripts.fold import fold
 from transcripts.messages import TextBlock
@@ -219,6 +220,21 @@ def test_what_commands_change_in_the_background_is_told_as_not_covered(tmp_path:
         gap = "not covered: what commands changed while they were in the background (b1)"
         for line in ("/diff", "/rewind 1 files"):
             assert gap in await run.do(line), line
+
+    run_controller(tmp_path, work)
+
+
+def test_the_end_of_a_command_whose_start_was_taken_out_is_not_told_again(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello", "run `true` in the background")
+        _, context = run.controller.in_use
+        await command_runner(context.tool_context).jobs["b1"].has_ended.wait()
+        await run.do("and on")
+        assert "finished" in str(run.bodies()[-2])
+        await run.do("/rewind 3 conversation", "and on")  # the prompt that told it
+        assert "finished" in str(run.bodies()[-2])
+        await run.do("/rewind 2 conversation", "and on")
+        assert "finished" not in str(run.bodies())
 
     run_controller(tmp_path, work)
 
