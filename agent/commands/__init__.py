@@ -134,7 +134,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("effort", "settings_commands.set_effort",
             "Show or change how hard the model thinks. Takes off, low, medium, high, xhigh or max; "
             "without one, choose from a list. It holds from the next request on.",
-            ("thinking",), "bare", at_screen=True),
+            ("thinking",), "always", at_screen=True),
     Command("memory", "project_commands.show_memory",
             "Show the memory files, what they import, and the tokens of each. They are those that this "
             "session began with, and those told with files of folders below.",

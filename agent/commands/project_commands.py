@@ -28,7 +28,7 @@ from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_a
 from tools.files.resolve_path import one_line_path
 from tools.files.text_encoding import pluralize
 from tools.inbox import Inbox
-from tools.processes.bash_run import move_to_background
+from tools.processes.bash_run import JOB_ADVICE, move_to_background
 from tools.processes.command_hints import EDITOR_ADVICE
 from tools.processes.jobs import BackgroundJob, command_runner
 from tools.sandbox.guarded_names import MEMORY_NAMES
@@ -139,8 +139,9 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
         if not private:
             framed = f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>"
             context.tool_context.inbox.post(framed, since=session.folded.last_reply_seq)
-        elif id := result.about.get("job"):  # its end is for the person only, too
+        if (id := result.about.get("job")) and private:  # its end is for the person only, too
             command_runner(context.tool_context).jobs[id].inbox = Inbox()
+        text = text.replace(JOB_ADVICE.format(id=id), f"/tasks shows it, /tasks kill {id} ends it")
         advice = with_keys(OWN_EDITOR_ADVICE, controller.setup.key_names)
         return CommandOutput(text.replace(EDITOR_ADVICE, advice))
 

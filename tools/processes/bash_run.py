@@ -45,6 +45,7 @@ _MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer are spelled out
 _MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
 
 Why = Literal["", "timeout", "output", "editor", "lost", "moved", "late"]
+JOB_ADVICE = 'Look: bash(job="{id}"). End: bash(job="{id}", kill=true). You are told when it finishes'
 _GOES_ON = ("moved", "late")  # what did not end it
 
 
@@ -318,10 +319,7 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
         case "moved" | "late" if end.job is not None:
             id, limit = end.job.id, f"not over after {end.limit_s:g} s, its time limit: it"
             why = limit if end.why == "late" else "the person moved this command, which"
-            yield (
-                f'[{why} goes on in the background as job {id}. Look: bash(job="{id}"). '
-                f'End: bash(job="{id}", kill=true). You are told when it finishes]'
-            )
+            yield f"[{why} goes on in the background as job {id}. {JOB_ADVICE.format(id=id)}]"
         case "output":
             yield f"[ended after {spool.total:,} bytes of output, the limit. Filter it or send it to a file]"
         case "editor":

@@ -94,6 +94,7 @@ def test_an_unknown_command_is_told_with_the_nearest(tmp_path: Path) -> None:
         ("/pin", True),
         ("/pin use tabs", False),
         ("/thinking", True),
+        ("/effort high", True),
         ("/compact", False),
         ("/clear", False),
         ("/nothing", False),

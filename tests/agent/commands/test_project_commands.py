@@ -242,7 +242,8 @@ def test_what_a_command_of_the_users_own_said_is_told_again_after_a_rewind(tmp_p
 def test_a_late_command_of_the_users_own_goes_on_and_a_private_one_stays_private(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         runner = command_runner(run.controller.in_use[1].tool_context)
-        assert "goes on in the background as job b1" in await run.do("!!echo for me; sleep 300")
+        said = await run.do("!!echo for me; sleep 300")
+        assert "goes on in the background as job b1. /tasks shows it, /tasks kill b1 ends it]" in said
         assert "goes on in the background as job b2" in await run.do("!echo for both; sleep 300")
         for job in runner.running:
             await runner.stop(job)
