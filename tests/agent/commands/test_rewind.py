@@ -1,5 +1,7 @@
 """/rewind: what is shown and asked before, and what each answer does."""
 
+import asyncio
+import os
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -225,9 +227,12 @@ def test_what_commands_change_in_the_background_is_told_as_not_covered(tmp_path:
 
 
 def test_the_end_of_a_command_whose_start_was_taken_out_is_not_told_again(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+
     async def work(run: ControllerRun) -> None:
-        await run.do("hello", "run `true` in the background")
+        await run.do("hello", "run `cat gate` in the background")
         _, context = run.controller.in_use
+        await asyncio.to_thread((tmp_path / "gate").write_text, "open")  # not before the turn is over
         await command_runner(context.tool_context).jobs["b1"].has_ended.wait()
         await run.do("and on")
         assert "finished" in str(run.bodies()[-2])
