@@ -18,7 +18,7 @@ from math import sqrt
 from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Result
 from transcripts.fold import Folded
-from transcripts.messages import INJECTED_OPENING_TAG, Block, TextBlock
+from transcripts.messages import INJECTED_OPENING_TAG, PUT_BACK_START, Block, TextBlock
 from transcripts.server_calls import finished_results
 from transcripts.tool_kinds import ToolKind
 from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
@@ -32,7 +32,6 @@ OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
 EDIT_WEIGHT = 15.0  # an edit out of view costs a failed call and a read beside the text
 PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
 EXPECTED_SHARE = 0.5  # of what the table expects: fewer references than this scale its rates down
-PUT_BACK_START = "[put back:"  # of a text in a result that an earlier one showed; the file's path follows
 _INJECTED_START = f"{INJECTED_OPENING_TAG}\n"
 SHOWN_IN = "[lines {first}-{last} are not repeated: as in {where} above]"  # of a page whose lines are in view
 _SHOWN_IN_IDS = re.compile(r"^\[lines \d+-\d+ are not repeated: as in .*\br(\d+) above\]$", re.MULTILINE)

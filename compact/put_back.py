@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from transcripts.entries import Prompt
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.messages import Block, TextBlock, ToolUseBlock, without_injected
+from transcripts.messages import PUT_BACK_START, Block, TextBlock, ToolUseBlock, without_injected
 
 from .hazards import (
-    PUT_BACK_START,
     BlockTracker,
     Cell,
     TrackedBlock,
@@ -139,11 +138,6 @@ def put_back(
         if len(blocks) == MAX_SPANS:
             break
     return tuple(blocks)
-
-
-def is_put_back(block: Block) -> bool:
-    """Whether a block of a result is a span that was put back."""
-    return isinstance(block, TextBlock) and block.text.startswith(PUT_BACK_START)
 
 
 def _files_touched(touch: FileTouch, tracker: BlockTracker) -> dict[str, list[str]]:

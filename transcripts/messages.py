@@ -25,6 +25,7 @@ ADDED_TAGS = frozenset(
     for tag in (HOOK_OPENING_TAG, INJECTED_OPENING_TAG, SKILL_OPENING_TAG, OWN_COMMAND_OPENING_TAG)
 )
 INJECTED_TAGS = ((INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG), (SKILL_OPENING_TAG, SKILL_CLOSING_TAG))
+PUT_BACK_START = "[put back:"  # of a text in a result that an earlier one showed; the file's path follows
 SKILL_START = "Instructions of the skill "  # of a text that loads some; name and folder follow
 INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is no JSON object
 MAX_INPUT_VALUES = 50_000  # in the input of one tool call, keys not counted
@@ -165,6 +166,11 @@ def injected(text: str) -> str:
     """A text within the tags of what the program adds, which it cannot close itself."""
     closed = text.replace(INJECTED_CLOSING_TAG, f"<\\{INJECTED_CLOSING_TAG[1:]}")
     return f"{INJECTED_OPENING_TAG}\n{closed}\n{INJECTED_CLOSING_TAG}"
+
+
+def is_put_back(block: Block) -> bool:
+    """Whether a block of a result is a span of an earlier one that was put back."""
+    return isinstance(block, TextBlock) and block.text.startswith(PUT_BACK_START)
 
 
 def is_attached(block: Block) -> TypeGuard[TextBlock]:

@@ -14,10 +14,9 @@ from typing import Any
 
 from agent import events
 from agent.formatting import format_count, format_duration, whole_percent
-from compact.put_back import is_put_back
 from tools.files.text_encoding import pluralize
 from transcripts.facts import Result
-from transcripts.messages import TextBlock
+from transcripts.messages import TextBlock, is_put_back
 from transcripts.tool_kinds import tool_kind
 
 from .terminal_text import (

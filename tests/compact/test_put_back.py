@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from compact.hazards import Cell, tracker_of
-from compact.put_back import FileTouch, PutBackRules, cleared_texts, is_put_back, put_back
+from compact.put_back import FileTouch, PutBackRules, cleared_texts, put_back
 from transcripts.facts import Clear, Compacted, Fold, Result
-from transcripts.messages import TextBlock, ToolUseBlock, injected
+from transcripts.messages import TextBlock, ToolUseBlock, injected, is_put_back
 
 from .worlds import COUNT, World, again
 

@@ -11,7 +11,6 @@ from agent.app.controller import prompt_blocks
 from agent.events import ContextChart, ContextCompacted, TurnFinished
 from agent.loop.model_call import prompt_tokens
 from agent.session.environment_context import surroundings_told
-from compact.hazards import PUT_BACK_START
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
 from tests.strict_api.demo_bridge import demo_reply
@@ -21,7 +20,7 @@ from tests.strict_api.scripted_model import ScriptedModel
 from tools import BUILTIN
 from transcripts.entries import Prompt
 from transcripts.facts import Compacted, Reply, Result
-from transcripts.messages import TextBlock
+from transcripts.messages import PUT_BACK_START, TextBlock
 
 from .controller_run import READ_ALL, ControllerRun, ScriptedChooser, files, run_controller
 

@@ -16,14 +16,13 @@ from agent.app.controller import prompt_blocks
 from agent.checkpoints.recorder import Checkpoints
 from agent.events import Notice
 from agent.loop.loop_detection import TIMES
-from compact.hazards import PUT_BACK_START
 from compact.identifiers import joined_text
 from tests.strict_api.reply import Reply, calls
 from tools.edit import TOOL as EDIT
 from tools.read import TOOL as READ
 from transcripts.facts import Clear, Result
 from transcripts.fold import fold
-from transcripts.messages import TextBlock, is_injected
+from transcripts.messages import PUT_BACK_START, TextBlock, is_injected
 
 from .world import World, world
 

@@ -27,11 +27,10 @@ from agent.ui.render import (
     render_prompt,
 )
 from agent.ui.terminal_text import RenderContext, Theme
-from compact.hazards import PUT_BACK_START
 from tests.sampling import sampled
 from tools.base import Access
 from transcripts.facts import Result, StoredOutput
-from transcripts.messages import TextBlock
+from transcripts.messages import PUT_BACK_START, TextBlock
 
 from .text_samples import DIFF, SAMPLES, WIDTHS, too_wide, without_sgr
 
