@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
@@ -258,8 +257,7 @@ def _walk(
         path, parts, files = waiting.popleft()
         entries = _entries(path, MAX_SEEN_ENTRIES - seen)
         seen += len(entries)
-        at = bisect_left(entries, (IGNORE_FILE,))  # to try to open it takes long
-        if heeded and entries[at : at + 1] and entries[at][0] == IGNORE_FILE:
+        if heeded and (IGNORE_FILE, "file") in entries:  # to try to open it takes long
             own = _ignore_file(Path(path, IGNORE_FILE), len(parts))
             files = [*files, own] if own else files
         for name, kind in entries:
