@@ -19,7 +19,7 @@ from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import DummyStyle
 
 from .frame_update import Frame, frame_update
-from .terminal_charset import encode_for_terminal
+from .standard_streams import encode_for_terminal
 from .terminal_text import painted_width, wrap_painted, write_fully
 
 SAVE_CURSOR, RESTORE_CURSOR = "\x1b7", "\x1b8"

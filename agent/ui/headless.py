@@ -27,7 +27,7 @@ from transcripts.messages import Block
 from transcripts.record_errors import StoreError
 
 from .output_formats import RunOutput
-from .terminal_charset import stdin_text
+from .standard_streams import stdin_text
 
 log = logging.getLogger(__name__)
 MAX_STDIN_BYTES = 10 * 1024 * 1024  # a prompt beyond that is a mistake

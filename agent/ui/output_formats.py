@@ -30,7 +30,7 @@ from transcripts.messages import TextBlock, ToolUseBlock, Usage
 from transcripts.render_text import INVISIBLE
 
 from .render import plain_chart, retrying_message
-from .terminal_charset import PipeWriter
+from .standard_streams import PipeWriter
 from .terminal_text import escape_prose, escape_strict, one_line, title_line
 
 _WHY = re.compile(rf"(?m)(?:Permission denied: |^\[(?={WALLED_OFF}))([^\n]*?)\.?(?: Tell the person .*)?\]?$")

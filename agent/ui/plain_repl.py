@@ -28,8 +28,8 @@ from .render import (
     render_result,
     retrying_message,
 )
+from .standard_streams import PipeWriter, stdin_lines
 from .terminal import exit_on_signals, signal_handlers
-from .terminal_charset import PipeWriter, stdin_lines
 from .terminal_text import RenderContext, Theme, at_terminal, escape_prose, one_line, title_line
 
 LINE_PROMPT = "> "

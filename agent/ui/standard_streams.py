@@ -1,6 +1,5 @@
-"""Encode what a terminal is sent, in UTF-8 or the charset of a locale that has another, with symbols it has.
-
-Standard input is decoded as a file of its bytes is.
+"""The standard streams as bytes: input is decoded as a file of its bytes is, output is written to pipes, and
+to terminals in UTF-8 or the charset of a locale that has another, with symbols that it has.
 """
 
 from __future__ import annotations

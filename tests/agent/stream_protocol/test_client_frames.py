@@ -32,7 +32,7 @@ from agent.stream_protocol.client_frames import (
 from agent.stream_protocol.client_servers import client_servers
 from agent.stream_protocol.client_tools import server_status
 from agent.stream_protocol.stream_input import LOCAL_COMMANDS
-from agent.ui.terminal_charset import PipeWriter
+from agent.ui.standard_streams import PipeWriter
 from tools.base import Access
 from transcripts.messages import ImageBlock, TextBlock, UnknownBlock
 

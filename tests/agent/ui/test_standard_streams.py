@@ -8,7 +8,7 @@ from wcwidth import strip_sequences
 
 from agent.ui.markdown import draw_markdown
 from agent.ui.render import call_title, render_plainly
-from agent.ui.terminal_charset import encode_for_terminal, locale_charset
+from agent.ui.standard_streams import encode_for_terminal, locale_charset
 from agent.ui.terminal_text import RenderContext, Theme, cell_width, shows_links, wrap_painted
 from tests.agent.ui.pty_terminal import PtyTerminal
 
