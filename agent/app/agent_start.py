@@ -43,7 +43,7 @@ def give_agents(services: Services, session: Session, context: TurnContext) -> N
         home = services.repository.home
         reports = runner().undelivered_reports(session, home, services.counter, pool.notify)
         for seq, report in reports.items():
-            tools.inbox.post(report, since=seq)
+            tools.inbox.post(report, f"report {seq}", seq)
 
 
 def _spawning(services: Services, pool: AgentPool) -> Callable[[SpawnRequest], Awaitable[SpawnResult]]:

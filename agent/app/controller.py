@@ -22,7 +22,12 @@ from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions, note_files, 
 from agent.loop.turn import run_turn
 from agent.permissions.modes import Mode
 from agent.ports import Approver, Chooser, Status, WaitingPrompts
-from agent.session.environment_context import environment_context, news_of_pins, news_of_surroundings
+from agent.session.environment_context import (
+    environment_context,
+    news_of_pins,
+    news_of_surroundings,
+    note_news,
+)
 from agent.session.session import Session, record_opening
 from compact.settings import WindowState
 from tools.base import ToolError
@@ -272,6 +277,8 @@ async def take_in(
     window, folder = context.compaction.window.size, str(controller.setup.folder)
     record_opening(session, context.settings, window, folder, emit)
     user = session.user(blocks, joined=joins)
+    if context.tool_context.inbox.changed:
+        note_news(session, context.tool_context.inbox)
     if found.files:
         note_files(session, context.tool_context, user.seq, found.files)
     return user
@@ -346,6 +353,7 @@ def rewind_to(session: Session, context: TurnContext, prompt: int, about: Mappin
     session.rewound(prompt, about)
     told = (fact.seq for fact in reversed(session.folded.facts) if isinstance(fact, User | Reply | Result))
     context.tool_context.inbox.rewound(next(told, 0))
+    note_news(session, context.tool_context.inbox)
 
 
 async def tell_after_turn(context: TurnContext, emit: Emit, ports: bool) -> None:

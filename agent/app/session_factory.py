@@ -11,7 +11,7 @@ from agent.errors import ConfigError, RequestRejected, UsageError
 from agent.events import Notice
 from agent.loop.context import ActiveSession, TurnContext
 from agent.ports import HookEvent
-from agent.session.environment_context import OPEN_MODE, news_of_ended_commands
+from agent.session.environment_context import OPEN_MODE, restore_news
 from agent.session.session import Session, record_opening
 from agent.session.system_prompt import TEXTS_WITHOUT_WALL, with_command_text
 from tools.processes.jobs import command_runner
@@ -69,8 +69,7 @@ class SessionFactory:
 
     def _start(self, session: Session) -> ActiveSession:
         context = build_context(self.services, session)
-        if ended := news_of_ended_commands(session.folded):
-            context.tool_context.inbox.post(ended)
+        restore_news(session.folded, context.tool_context.inbox)
         give_agents(self.services, session, context)
         give_skills(self.services, session, context, partial(self.change_model, session, context))
         if name := self.services.setup.options.fallback_model:

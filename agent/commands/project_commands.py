@@ -14,6 +14,7 @@ from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCal
 from agent.formatting import format_duration, shorten, unquoted, with_keys
 from agent.loop.tool_executor import text_of
 from agent.loop.touched_files import memory_told_below
+from agent.session.environment_context import note_news
 from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
 from agent.session.system_prompt import (
     MAX_MEMORY_CHARS,
@@ -139,6 +140,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
         if not private:
             framed = f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>"
             context.tool_context.inbox.post(framed, since=session.folded.last_reply_seq)
+            note_news(session, context.tool_context.inbox)
         if (id := result.about.get("job")) and private:  # its end is for the person only, too
             command_runner(context.tool_context).jobs[id].inbox = Inbox()
         text = text.replace(JOB_ADVICE.format(id=id), f"/tasks shows it, /tasks kill {id} ends it")

@@ -18,6 +18,7 @@ from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgres
 from agent.formatting import shorten
 from agent.permissions.rules import only_reads
 from agent.ports import HookEvent
+from agent.session.environment_context import note_news
 from agent.session.session import Session, calls_of
 from compact.trim import MIN_TRIMMED_CHARS
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
@@ -348,6 +349,8 @@ def _finish(
         about=replace_surrogates_in_json(result.about),
         stored=result.stored,
     )
+    if tools.inbox.changed:
+        note_news(batch.session, tools.inbox)
     if call.tool is not None and call.tool.record is not None:
         call.tool.record(result, batch.context.tool_context, fact.seq)
     batch.emit(ToolCallFinished(batch.reply, call.index, call.name, call.title, fact, seconds, call.denied))

@@ -31,8 +31,10 @@ from transcripts.messages import (
     TextBlock,
     injected,
     is_injected,
+    replace_surrogates_in_json,
 )
 
+from .session import Session
 from .system_prompt import COMMAND_TEXTS, TEXTS_WITHOUT_WALL
 
 OPEN_MODE = "bypassPermissions"  # in which commands run open whether there is a wall or not
@@ -47,6 +49,7 @@ END_OF_PLAN_TEXT = """\
 # Plan mode
 Plan mode is over: you may change files again, as far as the person allows it."""
 PLAN_KEY = "plan mode"  # of news about it
+NEWS_TOPIC = "news"  # of metadata: a note of an inbox
 _COMMAND_TEXTS, _PLAN_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT), (PLAN_TEXT, END_OF_PLAN_TEXT)
 RECORDING_LAYERS = ("summary", "ledger")  # whose folds hold the pins as they are then
 _TELLS_OF_COMMANDS = tuple(
@@ -120,11 +123,25 @@ def _begins(texts: Iterable[str], heading: str) -> bool:
     return any(text.startswith(heading) for text in texts)
 
 
-def news_of_ended_commands(folded: Folded) -> str:
+def note_news(session: Session, inbox: Inbox) -> None:
+    """Put into the record what became of late news, for the next run of the program."""
+    for about in inbox.notes():
+        session.add_metadata(NEWS_TOPIC, replace_surrogates_in_json(about))
+
+
+def restore_news(folded: Folded, inbox: Inbox) -> None:
+    """Have in the inbox what earlier runs noted, and which commands ended with them."""
+    inbox.restore(note.about for note in folded.metadata if note.topic == NEWS_TOPIC)
+    if told := news_of_ended_commands(folded):
+        inbox.post(told[1], "ended commands", told[0])
+
+
+def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
     """That the background commands which the model knows as running ended with the run of the program that
-    started them; "" where it knows of none. For a session that is gone on with.
+    started them, and where the first was started; None where it knows of none. For a session that is gone on
+    with.
     """
-    running = dict[str, str]()  # id -> command line
+    running, begun = dict[str, str](), dict[str, int]()  # id -> command line, seq of what began it
     for entry in folded.entries:
         if isinstance(entry, Prompt):
             _forget_ended(running, entry.fact.blocks)
@@ -132,6 +149,7 @@ def news_of_ended_commands(folded: Folded) -> str:
         for at, result in sorted(entry.results.items(), key=lambda item: item[1].seq):
             if isinstance(job := result.about.get("job"), str):
                 running[job] = str(entry.uses[at].input.get("command") or running.get(job, ""))
+                begun.setdefault(job, entry.seq)
                 if result.about.get("ended"):
                     del running[job]
             _forget_ended(running, result.content)
@@ -140,7 +158,8 @@ def news_of_ended_commands(folded: Folded) -> str:
         "it ended with the run of the program that started it"
         for job, line in running.items()
     ]
-    return "\n".join((COMMANDS_HEADING, *lines)) if lines else ""
+    first = min((begun[job] for job in running), default=0)
+    return (first, "\n".join((COMMANDS_HEADING, *lines))) if lines else None
 
 
 def _forget_ended(running: dict[str, str], blocks: Iterable[Block]) -> None:

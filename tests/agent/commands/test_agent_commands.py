@@ -61,7 +61,9 @@ def test_the_report_of_an_agent_in_the_background_comes_with_the_next_prompt(tmp
         assert "It is Title." in str(sent[:-1])
         sid = run.controller.in_use[0].sid
         await run.do("/clear", f"/resume {sid}")
-        assert run.controller.in_use[1].tool_context.inbox.take() == []  # it was told
+        assert not run.controller.in_use[1].tool_context.inbox.waiting  # it was told
+        await run.do("/rewind 2 conversation", "again")  # the prompt that told it
+        assert str(run.server.requests[-1]["messages"]).count("(do look) has ended") == 1
 
     run_controller(tmp_path, work, respond=held(respond, "look", over))
 

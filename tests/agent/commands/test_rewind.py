@@ -271,3 +271,32 @@ def test_the_prompt_of_a_server_is_listed_as_it_was_typed() -> None:
     called = User(1, 0.0, (*blocks, TextBlock("say: hello Bob")), source="user")
     asked = User(2, 0.0, (TextBlock("one"), TextBlock("two")), source="user")
     assert [point.text for point in rewind_points(fold([called, asked]))] == ["/mcp__calc__hello Bob", "two"]
+
+
+def test_news_that_an_earlier_run_told_is_told_again_where_its_prompt_is_taken_out(tmp_path: Path) -> None:
+    """A resume makes the session anew from its record, as another run of the program does."""
+    os.mkfifo(tmp_path / "gate")
+
+    async def again(run: ControllerRun) -> None:
+        await run.do("/clear", f"/resume {run.controller.in_use[0].sid}")
+
+    def told(run: ControllerRun, words: bytes) -> int:
+        return b"".join(run.bodies()).count(words)
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello", "run `cat gate` in the background", "!echo walrus")
+        await again(run)  # what waited waits
+        await run.do("and on")
+        assert told(run, b"$ echo walrus") == told(run, b"runs no more") == 1
+        await again(run)
+        await run.do("more")
+        assert told(run, b"$ echo walrus") == told(run, b"runs no more") == 1
+        await again(run)
+        await run.do("/rewind 3 conversation")
+        await again(run)
+        await run.do("and on", "and on")
+        assert told(run, b"$ echo walrus") == told(run, b"runs no more") == 1
+        await run.do("/rewind 2 conversation", "and on")
+        assert told(run, b"$ echo walrus") == told(run, b"runs no more") == 0
+
+    run_controller(tmp_path, work)
