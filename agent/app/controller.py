@@ -261,8 +261,9 @@ async def take_in(
     Where it does not get in, the end of its turn is emitted and returned.
     """
     session, context = controller.in_use
-    earlier, controller.after_prompt = controller.after_prompt, []
+    earlier = [*controller.after_prompt]
     if context.hooks is not None and (refused := await hook_refuses(context.hooks, text, earlier)):
+        del controller.after_prompt[: len(earlier)]
         emit(refused)
         return refused
     found, given = NO_ADDITIONS, (TextBlock(text),) if content is None else content
@@ -271,9 +272,9 @@ async def take_in(
         found = await _additions(controller.in_use, (text, words), headless, emit)
         if found.ended is not None:
             return found.ended
-    blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind))
-    if found.blocks or len(text) >= LARGE_PROMPT_CHARS:
-        await tell_prompt_cost(session, context, blocks, emit)
+    tell = emit if found.blocks or len(text) >= LARGE_PROMPT_CHARS else None
+    blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind), tell)
+    del controller.after_prompt[: len(earlier)]
     window, folder = context.compaction.window.size, str(controller.setup.folder)
     record_opening(session, context.settings, window, folder, emit)
     user = session.user(blocks, joined=joins)
@@ -311,11 +312,20 @@ async def _additions(
 
 
 async def prompt_blocks(
-    session: Session, context: TurnContext, earlier: Sequence[str], content: Sequence[Block]
+    session: Session,
+    context: TurnContext,
+    earlier: Sequence[str],
+    content: Sequence[Block],
+    tell: Emit | None = None,
 ) -> tuple[Block, ...]:
     """A prompt's blocks; before its content stand the environment and the pins, if they are new, finished
-    commands, cleared text that it names, and what came before the prompt.
+    commands, cleared text that it names, and what came before the prompt. `tell` is told what it costs.
+
+    News is taken when all else is there: whoever cancels this loses none.
     """
+    named = await text_named(session, context.compaction, content) if session.folded.compactions else []
+    if tell is not None:
+        await tell_prompt_cost(session, context, (*map(TextBlock, named), *content), tell)
     opened, tools = session.folded.opened, context.tool_context
     before: list[str] = []
     if opened is None or opened.folder != str(tools.folder) or not session.folded.entries:
@@ -330,9 +340,7 @@ async def prompt_blocks(
     waiting = tools.inbox.take(session.folded.last_seq + 1) if tools.inbox.waiting else ()
     news = (text if text.startswith("<") else injected(text) for text in waiting)
     before += [text for text in news if text not in before]
-    if session.folded.compactions:
-        before += await text_named(session, context.compaction, content)
-    return (*map(TextBlock, (*before, *earlier)), *content)
+    return (*map(TextBlock, (*before, *named, *earlier)), *content)
 
 
 def end_interrupted(session: Session, context: TurnContext, prompt: int, headless: bool) -> TurnFinished:

@@ -1,12 +1,15 @@
 """Files that a prompt mentions, through a whole session: what is sent, told, charged and remembered."""
 
+import asyncio
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from agent.events import Notice
 from tests.agent.commands.controller_run import ControllerRun, run_controller
-from tests.strict_api.faults import Fault
+from tests.strict_api.faults import COUNTING, Fault
+from tests.strict_api.reply import Body
 from transcripts.entries import Exchange
 from transcripts.messages import TextBlock, is_attached
 
@@ -74,6 +77,28 @@ def test_the_first_large_prompt_is_billed_by_the_count_of_the_server(tmp_path: P
         assert (abs(told - added) <= 0.01 * added) is counts and abs(told - added) <= added
 
     run_controller(tmp_path, work, faults=() if counts else (Fault("no_count_tokens"),))
+
+
+def test_news_waits_on_where_a_prompt_is_cancelled_before_it_got_in(tmp_path: Path) -> None:
+    counting, over = Event(), Event()
+
+    def held(body: Body) -> bool:
+        counting.set()
+        return over.wait()
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("say hello", "!echo walrus")
+        run.controller.after_prompt.append("mind the gap")
+        turn = asyncio.ensure_future(run.controller.prompt("say well to this\n" + "some words\n" * 20_000))
+        await asyncio.to_thread(counting.wait)
+        turn.cancel()
+        await asyncio.wait({turn})
+        over.set()
+        await run.do("say well", "say more")
+        said = str(run.server.requests[-1]["messages"])
+        assert said.count("$ echo walrus") == said.count("mind the gap") == 1 and "some words" not in said
+
+    run_controller(tmp_path, work, faults=(Fault("status", path=COUNTING, status=500, when=held),))
 
 
 def test_what_was_pasted_mentions_nothing(tmp_path: Path) -> None:
