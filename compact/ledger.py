@@ -17,6 +17,7 @@ from typing import Literal
 
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import CHANGED_KEY, GONE, Metadata, Result, User
+from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock, attached_as, is_attached, is_injected
 from transcripts.tool_kinds import ToolKind
 
@@ -37,6 +38,7 @@ FULLY_WEIGHED_FILES = 4  # that one command changed: of more each weighs less, a
 CHECKED_NAMES = 40  # of each kind, in the coverage of a summary; half as many numbers
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
 _EDGE = "./@+-~"
+_ACCOUNTS = "accounts of entries"  # by seq, in `derived`
 _WORD_WITH_SIGNS = re.compile(r"[\w./@+~-]+")
 _COMMITMENT_TITLES = {
     "promise": "Promised by the assistant",
@@ -70,8 +72,12 @@ class Ledger:
 
 @dataclass(slots=True)
 class EntryAccount:
-    """What one entry adds to a ledger; `uses` are (kind, calls of the entry so far, name -> weight)."""
+    """What one entry adds to a ledger; `uses` are (kind, calls of the entry so far, name -> weight).
 
+    `made_of` are the number of its results and the kinds of its tools: an entry changes in nothing else.
+    """
+
+    made_of: tuple[int, tuple[ToolKind, ...]]
     calls: int = 0
     uses: list[tuple[ScoreKind, int, Mapping[str, float]]] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
@@ -81,19 +87,18 @@ class EntryAccount:
     attached: list[tuple[str, str]] = field(default_factory=list)
 
 
-Accounts = dict[int, EntryAccount]
-"""The accounts of entries by seq, so that each is made once in a moment, however many stretches are tried."""
+def build_ledger(folded: Folded, entries: Iterable[Entry]) -> Ledger:
+    """The ledger of a stretch of the conversation.
 
-
-def build_ledger(
-    entries: Iterable[Entry], kind_of: Callable[[str], ToolKind], accounts: Accounts | None = None
-) -> Ledger:
-    """The ledger of a stretch of the conversation. `kind_of` tells the kind of a tool by its name."""
-    ledger, kind_of, calls = Ledger(), cache(kind_of), 0
-    known: Accounts = {} if accounts is None else accounts
+    What each entry says is worked out once, as it costs far more than to sum it up: further cuts, what comes
+    after a preview and later compactions use it again.
+    """
+    ledger, kind_of, calls = Ledger(), cache(folded.kind_of), 0
+    known: dict[int, EntryAccount] = folded.derived.setdefault(_ACCOUNTS, {})
     for entry in entries:
-        if (account := known.get(entry.seq)) is None:
-            account = known[entry.seq] = _account(entry, kind_of)
+        made_of = _made_of(entry, kind_of)
+        if (account := known.get(entry.seq)) is None or account.made_of != made_of:
+            account = known[entry.seq] = _account(entry, made_of)
         for kind, offset, found in account.uses:
             _add(getattr(ledger, kind), found, _weight(calls + offset))
             if other := ledger.changed if kind == "gone" else ledger.gone if kind == "changed" else None:
@@ -104,16 +109,22 @@ def build_ledger(
     return ledger
 
 
-def _account(entry: Entry, kind_of: Callable[[str], ToolKind]) -> EntryAccount:
-    account = EntryAccount()
+def _made_of(entry: Entry, kind_of: Callable[[str], ToolKind]) -> tuple[int, tuple[ToolKind, ...]]:
+    if isinstance(entry, Prompt):
+        return 0, ()
+    return len(entry.results), tuple(kind_of(use.name) for use in entry.uses.values())
+
+
+def _account(entry: Entry, made_of: tuple[int, tuple[ToolKind, ...]]) -> EntryAccount:
+    account = EntryAccount(made_of)
     if isinstance(entry, Prompt):
         account.constraints.extend(_constraints(entry.fact))
         account.attached.extend(_attached(entry.fact))
         account.uses.extend(("read", 0, {path: 1.0}) for path, _ in account.attached)
         return account
-    for index, use in entry.uses.items():
+    for (index, use), kind in zip(entry.uses.items(), made_of[1], strict=True):
         account.calls += 1
-        _add_call(account, use, kind_of(use.name), entry.results.get(index))
+        _add_call(account, use, kind, entry.results.get(index))
     for result in entry.results.values():
         sentences = (each for _, text in result.said for each in _lasting_sentences(text))
         account.constraints.extend((each, f"r{result.seq}") for each in sentences)

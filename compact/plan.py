@@ -12,7 +12,7 @@ from transcripts.messages import Usage
 from transcripts.view import View
 
 from .cache_breakpoints import cache_used
-from .ledger import Accounts, Ledger
+from .ledger import Ledger
 from .prices import Prices
 from .settings import CompactSettings, ContextWindow, trigger_of
 from .tokens import Calibration, TokenCounter, context_tokens
@@ -28,12 +28,11 @@ class WorkedOut:
     """What was found out about the facts themselves, whatever edits are in force, in one moment.
 
     Shared by all situations of that moment, because one plan tries several cuts and several summaries.
-    accounts of entries by seq, ledgers of the first so many entries, blocks of the user by (seq, block),
-    tokens of a record by what it was made for; and of one conversation with its edits what is shown of files
-    and what an attempt at a summary comes to, each with the conversation that it was made of.
+    ledgers of the first so many entries, blocks of the user by (seq, block), tokens of a record by what it
+    was made for; and of one conversation with its edits what is shown of files and what an attempt at a
+    summary comes to, each with the conversation that it was made of.
     """
 
-    accounts: Accounts = field(default_factory=dict)
     ledgers: dict[int, Ledger] = field(default_factory=dict)
     user_blocks: dict[tuple[int, int], Any] = field(default_factory=dict)
     record_tokens: dict[tuple[Any, ...], int] = field(default_factory=dict)

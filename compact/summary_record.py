@@ -90,8 +90,7 @@ def ledger_before(situation: Situation, at: int) -> Ledger:
     """The ledger of the first `at` entries; built once, because several cuts and summaries are tried."""
     made = situation.worked_out
     if at not in made.ledgers:
-        folded = situation.folded
-        made.ledgers[at] = build_ledger(folded.entries[:at], folded.kind_of, made.accounts)
+        made.ledgers[at] = build_ledger(situation.folded, situation.folded.entries[:at])
     return made.ledgers[at]
 
 

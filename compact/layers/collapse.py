@@ -81,7 +81,7 @@ def _digest(situation: Situation, segment: list[Entry]) -> Fold:
     words = user_messages(situation, segment, DIGEST_USER_TOKENS)
     if words:
         pieces.append(f"## User messages, verbatim\n{words}")
-    ledger = build_ledger(segment, situation.folded.kind_of, situation.worked_out.accounts)
+    ledger = build_ledger(situation.folded, segment)
     if text := ledger_text(ledger, situation.counter, DIGEST_LEDGER_TOKENS, skip=words):
         pieces.append(f"## Ledger\n{text}")
     replies = (entry.fact for entry in reversed(segment) if isinstance(entry, Exchange))

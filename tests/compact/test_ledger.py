@@ -2,16 +2,17 @@
 
 import pytest
 
+from compact.identifiers import whole_name_counts
 from compact.ledger import build_ledger, commitments_text, coverage, ledger_text, missing_names, pins_of
-from transcripts.facts import about_said
+from transcripts.facts import Compacted, Fold, Instructed, about_said
+from transcripts.fold import fold
 from transcripts.messages import ATTACHED_LINE, ImageBlock, TextBlock, ToolUseBlock, injected
-from transcripts.tool_kinds import tool_kind
 
 from .worlds import COUNT, World
 
 
 def ledger(world):
-    return build_ledger(world.folded.entries, world.folded.kind_of)
+    return build_ledger(world.folded, world.folded.entries)
 
 
 def started():
@@ -252,12 +253,35 @@ def test_a_compound_name_is_listed_whole_and_its_parts_are_not_repeated():
     assert ledger_text(ledger(world), COUNT, 500) == "Names:  state.AgentType, data-testid"
 
 
-def test_the_kind_of_a_tool_is_asked_once_for_each_name():
-    asked = []
+def searched_texts(monkeypatch):
+    """The texts that are searched for names from now on."""
+    searched = []
 
-    def kind_of(name):
-        asked.append(name)
-        return tool_kind(name)
+    def search(text):
+        searched.append(text)
+        return whole_name_counts(text)
 
-    build_ledger(rich().folded.entries, kind_of)
-    assert sorted(asked) == ["bash", "edit", "read"]
+    monkeypatch.setattr("compact.ledger.whole_name_counts", search)
+    return searched
+
+
+def test_what_an_entry_says_is_worked_out_once_and_anew_where_it_has_changed(monkeypatch):
+    world = rich()
+    asks = world.reply(ToolUseBlock("c1", "read", {"file_path": "src/first_one.py"}))
+    before, searched = ledger(world), searched_texts(monkeypatch)
+    world.add(Compacted, "ledger", "manual", (Fold(1, 4, (TextBlock("folded"),), 1),))
+    assert ledger(world) == before
+    assert searched == []
+    world.result(asks, 0, "from src/other_name.py")
+    assert "src/other_name.py" in ledger(world).names
+    assert len(searched) == 2  # the input and the result
+    anew = fold(world.facts)
+    assert ledger(world) == build_ledger(anew, anew.entries)
+
+
+def test_a_tool_that_turns_out_to_write_is_accounted_for_anew():
+    world = started()
+    world.call("put_file", "done", file_path="src/a.py")
+    assert list(ledger(world).read) == ["src/a.py"]
+    world.add(Instructed, (), ({"name": "put_file", "kind": "writes"},))
+    assert list(ledger(world).changed) == ["src/a.py"]
