@@ -72,7 +72,7 @@ async def run_bash(
     """`limits` are changed by BASH_DEFAULT_TIMEOUT_MS and BASH_MAX_TIMEOUT_MS, and by the call's timeout."""
     context, runner = call.context, command_runner(call.context)
     if arguments.job is not None:
-        return await _ask_about_job(runner, arguments, limits)
+        return await _ask_about_job(runner, arguments, call, limits)
     if arguments.restart:
         context.cwd = context.folder
     line = normal_line(arguments.command)
@@ -151,7 +151,7 @@ async def _start_job(
 
 
 async def _ask_about_job(
-    runner: CommandRunner, arguments: BashArguments, limits: CommandLimits
+    runner: CommandRunner, arguments: BashArguments, call: ToolCall, limits: CommandLimits
 ) -> ToolResult:
     if arguments.command.strip():
         raise ToolError("`command` and `job` were both given.\nSend them as two calls.")
@@ -161,7 +161,9 @@ async def _ask_about_job(
         raise ToolError(f"There is no job {arguments.job}.\nJobs of this session: {known}.")
     if arguments.kill:
         await runner.stop(job)
-    ports = await job.ports()
+    ports, inbox = await job.ports(), call.context.inbox
+    if job.ended is not None and job.inbox.reader is inbox:  # another session's model is told by its own
+        inbox.count_as_told(job.id, call.reply_seq + 1)
     return job_result(job, ports, runner.context, asyncio.get_running_loop().time(), limits)
 
 

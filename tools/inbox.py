@@ -42,16 +42,24 @@ class Inbox:
     def withdraw(self, key: str) -> None:
         """Do not tell what waits under this key: the model knows it by now."""
         self.waiting.pop(key, None)
-        if self._heir is not None:
-            self._heir.withdraw(key)
 
     def take(self, seq: int = 0) -> list[str]:
         """All that waits; it is told now, in the next prompt or result, whose seq is `seq` or later."""
-        self._note(self.waiting)
         texts = list(self.waiting.values())
-        self._told |= {key: (seq, text) for key, text in self.waiting.items()}
-        self.waiting.clear()
+        for key in (*self.waiting,):
+            self.count_as_told(key, seq)
         return texts
+
+    def count_as_told(self, key: str, seq: int) -> None:
+        """What waits under this key, if anything does, is told in other words, by a fact from `seq` on."""
+        if (text := self.waiting.pop(key, None)) is not None:
+            self._told[key] = seq, text
+            self._note([key])
+
+    @property
+    def reader(self) -> Inbox:
+        """The one from which what is posted here is taken."""
+        return self if self._heir is None else self._heir.reader
 
     def rewound(self, last: int) -> None:
         """Have told again what no prompt and no result up to the fact `last`, the newest of them, has told.

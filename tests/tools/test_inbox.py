@@ -38,7 +38,8 @@ def test_an_inbox_that_nobody_reads_any_more_gives_all_to_its_heir() -> None:
     child.post("unkeyed")
     child.hand_over(heir)
     child.post("after")
-    child.withdraw("b2")
+    assert child.reader is heir
+    heir.count_as_told("b2", 1)
     assert heir.take() == ["own", "before", "unkeyed", "after"]
     assert child.take() == []
 

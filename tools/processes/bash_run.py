@@ -383,8 +383,6 @@ def job_result(
     notes += [f"[{port_note(port, job.runner)}]" for port in ports]
     if refusal := job.refusal():
         notes.append(f"[{refusal}: the wall holds for a command as long as it runs]")
-    if job.ended is not None:
-        job.inbox.withdraw(job.id)
     if job.ended is None and now - job.last_output >= limits.quiet_s and _ends_in_prompt(job.spool):
         notes.append(
             "[hint: it seems to wait for an answer that nobody can give; stop it and use an option instead]"

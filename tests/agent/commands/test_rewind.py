@@ -9,6 +9,8 @@ from pathlib import Path
 from agent.commands.rewind import rewind_points
 from agent.events import PromptRestored
 from agent.session.session_replay import show_replayed
+from tests.agent.app.agent_session import parts
+from tests.strict_api.reply import Reply, calls
 from tools.processes.jobs import command_runner
 from transcripts.facts import User
 from transcripts.fold import fold
@@ -242,6 +244,22 @@ def test_the_end_of_a_command_whose_start_was_taken_out_is_not_told_again(tmp_pa
         assert "finished" not in str(run.bodies())
 
     run_controller(tmp_path, work)
+
+
+def test_the_end_of_a_command_that_a_result_told_is_told_again_without_that(tmp_path: Path) -> None:
+    kill = Reply([calls("bash", job="b1", kill=True)])
+    begin = Reply([calls("bash", command="sleep 300", run_in_background=True)])
+    respond = parts(begin=[begin, "done"], end=[kill, "done"], more=["done"], last=["done"])
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("begin", "end", "more")
+        assert b"Background command" not in b"".join(run.bodies())  # the result told it
+        await run.do("/rewind 2 conversation", "more", "last")
+        assert b"".join(run.bodies()).count(b"[Background command b1 (sleep 300) stopped") == 1
+        await run.do("/clear", f"/resume {run.controller.in_use[0].sid}", "/rewind 2 conversation", "last")
+        assert b"".join(run.bodies()).count(b"[Background command b1 (sleep 300) stopped") == 1
+
+    run_controller(tmp_path, work, respond=respond)
 
 
 def test_cancelling_does_nothing(tmp_path: Path) -> None:
