@@ -12,6 +12,7 @@ the work that follows writes them.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from posixpath import normpath
 from typing import Any
 
@@ -37,6 +38,7 @@ MIN_UNDOTTED_CHARS = 6  # without dots and slashes
 _CASE_CHANGE_OR_UNDERSCORE = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
 _HEX_ID = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,40}")
 _LETTER = re.compile(r"[A-Za-z]")
+KEPT_RUNS, MAX_KEPT_RUN_CHARS = 4_096, 200  # whose names are remembered: about 1 MB
 
 
 def names(text: str) -> set[str]:
@@ -44,43 +46,58 @@ def names(text: str) -> set[str]:
     return set(name_counts(text))
 
 
-def name_counts(text: str) -> Counter[str]:
+def name_counts(text: str) -> dict[str, int]:
     """Every path and identifier in a text, with the number of its occurrences."""
-    return _names_in(_runs(text))
+    return _counts(_runs(text))[0]
 
 
-def whole_name_counts(text: str) -> Counter[str]:
+def whole_name_counts(text: str) -> dict[str, int]:
     """As `name_counts`, with dotted and hyphenated names whole; parts count where they stand alone."""
-    runs = _runs(text)
-    found, compounds = _names_in(runs), Counter[str]()
-    for run, times in runs.items():
-        if (hit := _COMPOUND.match(run)) is not None and len(hit[0]) >= MIN_UNDOTTED_CHARS:
-            compounds[hit[0]] += times
+    found, compounds = _counts(_runs(text))
     for name, times in compounds.items():
         for part in re.split(r"[.-]", name) if name not in found else ():
             if part in found:
                 found[part] -= times
-        found[name] = max(times, found[name])
-    return +found
+        found[name] = max(times, found.get(name, 0))
+    return {name: times for name, times in found.items() if times > 0}
 
 
-def _runs(text: str) -> dict[str, int]:
-    """The runs of characters of which names are made, with their numbers, without words and other short ones.
+_Run = tuple[tuple[str, ...], str]
+"""The names in a run of the characters that names are made of, and the compound it begins with or ""."""
 
-    No name goes beyond its run, and most runs stand in a text more than once.
-    """
+
+def _runs(text: str) -> list[tuple[_Run, int]]:
+    """The runs of a text, with their numbers, without words and other short ones. No name goes beyond one."""
     runs = Counter(_NAME_RUN.findall(text)).items()
-    long = ((run, n) for run, n in runs if len(run) >= MIN_UNDOTTED_CHARS or "." in run or "/" in run)
-    return {run: n for run, n in long if not (run.isalpha() and run[1:].islower())}
+    return [
+        (_run(run), times)
+        for run, times in runs
+        if (len(run) >= MIN_UNDOTTED_CHARS or "." in run or "/" in run)
+        and not (run.isalpha() and run[1:].islower())
+    ]
 
 
-def _names_in(runs: Mapping[str, int]) -> Counter[str]:
-    found: dict[str, int] = {}
-    for run, times in runs.items():
-        for candidate in _CANDIDATE.findall(run):
-            name = candidate.rstrip("/.@+-")
+def _run(run: str) -> _Run:
+    return _kept_run(run) if len(run) <= MAX_KEPT_RUN_CHARS else _kept_run.__wrapped__(run)
+
+
+@lru_cache(maxsize=KEPT_RUNS)  # most stand in the next texts too
+def _kept_run(run: str) -> _Run:
+    candidates = (candidate.rstrip("/.@+-") for candidate in _CANDIDATE.findall(run))
+    hit = _COMPOUND.match(run)
+    compound = hit[0] if hit is not None and len(hit[0]) >= MIN_UNDOTTED_CHARS else ""
+    return tuple(filter(_is_name, candidates)), compound
+
+
+def _counts(runs: Iterable[tuple[_Run, int]]) -> tuple[dict[str, int], dict[str, int]]:
+    """The numbers of the names in runs, and of their compounds."""
+    found, compounds = dict[str, int](), dict[str, int]()
+    for (names_in, compound), times in runs:
+        for name in names_in:
             found[name] = found.get(name, 0) + times
-    return Counter({name: times for name, times in found.items() if _is_name(name)})
+        if compound:
+            compounds[compound] = compounds.get(compound, 0) + times
+    return found, compounds
 
 
 def _is_name(name: str) -> bool:

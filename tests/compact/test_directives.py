@@ -651,6 +651,8 @@ def weighed(text):
     [
         ("Before you run a migration, wait for my go-ahead.", LASTING),
         ("End every reply with a summary line.", LASTING),
+        ("DO NOT PUSH TO main.", LASTING),
+        ("VERGISS WAS ich über die Größe gesagt habe.", LASTING),
         ("Whenever you touch the parser, rerun the fuzz corpus.", LASTING),
         ("Use metric units.", REQUEST),
         ("Also, please sprinkle the docs with examples.", REQUEST),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact.identifiers import name_counts, names, strings
+from compact.identifiers import name_counts, names, strings, whole_name_counts
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,14 @@ def test_a_long_unbroken_text_takes_no_longer_than_another(piece):
 
 def test_every_string_of_a_value_is_found():
     assert list(strings({"a": ["b", {"c": ("d", 5)}], "e": None})) == ["b", "d"]
+
+
+def test_names_are_the_same_however_often_and_in_whatever_texts_they_are_looked_for():
+    long = f"some_name{'x' * 300}"
+    text = f"state.AgentType AgentType data-testid {long} word ab 1/2 src/a.py"
+    found = {"state.AgentType": 1, "AgentType": 1, "data-testid": 1, long: 1, "src/a.py": 1}
+    for _ in range(2):
+        assert whole_name_counts(text) == found
+        assert whole_name_counts(f"{text} {text} state.AgentType") == {
+            name: 3 if name == "state.AgentType" else 2 for name in found
+        }
