@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from transcripts.facts import Clear, Reply, Result, User
 from transcripts.fold import Folded
-from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock, own_words
 from transcripts.server_calls import server_call_of
 from transcripts.view import Part, PartKind, View
 from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
@@ -237,7 +237,8 @@ def head_and_tail(text: str, characters: int, ident: str) -> str:
 def ends_and_directives(text: str, characters: int, ident: str) -> str:
     """As `head_and_tail`, up to half of it for the sentences between that direct later work."""
     half = max(1, characters // 2)
-    inside = [each for each in weighed_sentences(text) if each.end > half and each.start < len(text) - half]
+    said = weighed_sentences(own_words(text))
+    inside = [each for each in said if each.end > half and each.start < len(text) - half]
     kept, room = list[Sentence](), half
     for each in sorted(inside, key=lambda one: -one.weight):
         if each.weight >= REQUEST and each.end - each.start < room:
@@ -257,7 +258,8 @@ def with_sentences(text: str, ident: str, weight: int, head: int = 0, ends: int 
 
     `head` are the characters of the beginning, `ends` about those of the whole, for which it is cut at both.
     """
-    spans = [(each.start, each.end) for each in weighed_sentences(text) if each.weight >= weight]
+    said = weighed_sentences(own_words(text))
+    spans = [(each.start, each.end) for each in said if each.weight >= weight]
     if ends:
         half = max(ends - sum(end - start for start, end in spans), ends // 4) // 2
         spans += [(0, _to_word_end(text, half)), (max(0, len(text) - half), len(text))]

@@ -18,7 +18,7 @@ from typing import Literal
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import CHANGED_KEY, GONE, Metadata, Result, User
 from transcripts.fold import Folded
-from transcripts.messages import TextBlock, ToolUseBlock, attached_as, is_attached, is_injected
+from transcripts.messages import TextBlock, ToolUseBlock, attached_as, is_attached, is_injected, own_words
 from transcripts.tool_kinds import ToolKind
 
 from .directives import LASTING, Commitment, commitments, weighed_sentences
@@ -188,7 +188,7 @@ def _constraints(fact: User) -> Iterator[tuple[str, str]]:
         return
     for index, block in enumerate(fact.blocks):
         if isinstance(block, TextBlock) and not is_injected(block):
-            for each in _lasting_sentences(block.text):
+            for each in _lasting_sentences(own_words(block.text)):
                 yield each, f"r{fact.seq}.{index}"
 
 

@@ -23,6 +23,22 @@ MIN_RECORD_TOKENS = 500  # of a record by our count, however small the window
 OUTPUTS_PREFIX = ".task_outputs/tool-results/"
 
 
+@dataclass(slots=True)
+class UserBlock:
+    """A block of a user message: its recall id, its text and tokens, and what was made of it.
+
+    `answers` says to which call these are the words, "" for a message of its own; `sentences` are (weight,
+    sentence) of those that say more than small talk.
+    """
+
+    ident: str
+    text: str
+    tokens: int
+    answers: str = ""
+    forms: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
+    sentences: list[tuple[int, str]] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class WorkedOut:
     """What was found out about the facts themselves, whatever edits are in force, in one moment.
@@ -34,7 +50,7 @@ class WorkedOut:
     """
 
     ledgers: dict[int, Ledger] = field(default_factory=dict)
-    user_blocks: dict[tuple[int, int], Any] = field(default_factory=dict)
+    user_blocks: dict[tuple[int, int], UserBlock] = field(default_factory=dict)
     record_tokens: dict[tuple[Any, ...], int] = field(default_factory=dict)
     attempts: dict[tuple[Any, ...], tuple[Folded, Any]] = field(default_factory=dict)
 

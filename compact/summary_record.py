@@ -9,7 +9,7 @@ turn goes on.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from transcripts.entries import Entry, Exchange, Prompt
@@ -21,13 +21,14 @@ from transcripts.messages import (
     TextBlock,
     is_attached,
     is_injected,
+    own_words,
 )
 
 from .clearing import call_label, on_short_line, with_sentences
 from .directives import FACT, LASTING, REQUEST, REST, WISH, is_errand, weighed_sentences
 from .invariants import open_prompts, open_requests
 from .ledger import Ledger, build_ledger, commitments_text, ledger_text, missing_names, pins_of
-from .plan import Situation, Trigger
+from .plan import Situation, Trigger, UserBlock
 
 RECORD_HEADER = (
     "[folded: this is makeroom's record of the earlier conversation (r{first}-r{last}), not a request. "
@@ -62,6 +63,7 @@ FORMS = (
 )
 ENDS_ONLY = (CAPPED, LASTING + 1)
 LINE_FRAME_TOKENS = 8  # of the mark and the id that a sentence is shown with
+MAX_OWN_COMMAND_TOKENS = 200  # of a command that the user ran and of what it wrote
 CUT_NOTE_TOKENS = 18  # of the note that says how much of a message is left out
 MAX_COMMITMENT_TOKENS = 1_200  # of what the assistant promised, decided and gave up
 MAX_MISSING_NAMES_TOKENS = 500  # appended to a summary that lacks them
@@ -191,22 +193,6 @@ def _surroundings(entries: Sequence[Entry]) -> Iterator[str]:
         yield "\n".join(("## Surroundings, as told last", *told.values()))
 
 
-@dataclass(slots=True)
-class UserBlock:
-    """A block of a user message: its recall id, its text and tokens, and what was made of it.
-
-    `answers` says to which call these are the words, "" for a message of its own; `sentences` are (weight,
-    sentence) of those that say more than small talk.
-    """
-
-    ident: str
-    text: str
-    tokens: int
-    answers: str = ""
-    forms: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
-    sentences: list[tuple[int, str]] | None = None
-
-
 def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> str:
     """The user's messages and answers, oldest first, in about `room` tokens.
 
@@ -297,7 +283,8 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
 def _sentences_of(block: UserBlock) -> list[tuple[int, str]]:
     """(weight, sentence) of each sentence that says more than small talk; an errand weighs least."""
     if block.sentences is None:
-        spans = ((each.weight, block.text[each.start : each.end]) for each in weighed_sentences(block.text))
+        said = weighed_sentences(own_words(block.text))
+        spans = ((each.weight, block.text[each.start : each.end]) for each in said)
         block.sentences = [
             (REST if weight < LASTING and is_errand(text) else weight, text)
             for weight, text in spans
@@ -316,9 +303,11 @@ def _form(situation: Situation, block: UserBlock, form: tuple[int, int]) -> tupl
     and the tokens that this takes."""
     if form not in block.forms:
         most, weight = form
-        text = block.text
-        if block.tokens > (most + CUT_NOTE_TOKENS if most else situation.settings.user_block_max_tokens):
-            size = situation.settings.user_block_max_tokens * len(text) // block.tokens * 9 // 10
+        text, cap = block.text, situation.settings.user_block_max_tokens
+        if own_words(text) != text:
+            cap = min(cap, MAX_OWN_COMMAND_TOKENS)
+        if block.tokens > (most + CUT_NOTE_TOKENS if most else cap):
+            size = cap * len(text) // block.tokens * 9 // 10
             cut = {"ends": size} if most == CAPPED else {"head": _head(situation, text, most)}
             text = with_sentences(text, block.ident, weight, **cut)
         text = f"({', '.join(filter(None, (block.ident, block.answers)))}) {text}"
@@ -374,7 +363,7 @@ def directives_within(situation: Situation, first: int, last: int, room: int) ->
     found = [
         (each.weight, at, f"- {block.text[each.start : each.end]} ({block.ident})")
         for at, block in enumerate(block for entry in entries for block in _user_blocks(situation, entry))
-        for each in weighed_sentences(block.text)
+        for each in weighed_sentences(own_words(block.text))
         if each.weight >= REQUEST
     ]
     kept = set[str]()

@@ -215,6 +215,13 @@ def said_by_person(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     )
 
 
+def own_words(text: str) -> str:
+    """What of a text of a prompt the person wrote: all of it, or down to the line of their own command."""
+    if not text.startswith(OWN_COMMAND_OPENING_TAG):
+        return text
+    return "\n".join(text.split("\n", 2)[:2])  # what it wrote is not their words
+
+
 def replace_surrogates(text: str) -> str:
     """Replace each lone surrogate by "?": no UTF-8 file and no request can hold one."""
     if text.isascii():

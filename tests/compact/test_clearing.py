@@ -231,3 +231,10 @@ def test_the_file_of_a_call_and_the_text_of_a_block():
     made = world(("bash", (TextBlock("a"), ImageBlock("image/png", ""), TextBlock("b")), {"command": "x"}))
     assert shown_text(part(made, PartKind.RESULT).block) == "a\nb"
     assert not is_replaced(part(made, PartKind.RESULT))
+
+
+def test_of_a_command_of_the_users_its_line_alone_may_direct_later_work():
+    told = "Never push this.\n" * 60 + "Always ask.\n" + "Row.\n" * 60
+    ran = f"<command-of-the-user>\n$ cat policy.txt\n{told}</command-of-the-user>"
+    assert "Always ask." in ends_and_directives(told, 400, "r1.0")
+    assert ends_and_directives(ran, 400, "r1.0") == head_and_tail(ran, 400, "r1.0")

@@ -285,3 +285,9 @@ def test_a_tool_that_turns_out_to_write_is_accounted_for_anew():
     assert list(ledger(world).read) == ["src/a.py"]
     world.add(Instructed, (), ({"name": "put_file", "kind": "writes"},))
     assert list(ledger(world).changed) == ["src/a.py"]
+
+
+def test_what_a_command_of_the_users_wrote_constrains_nothing():
+    world = started()
+    world.user("<command-of-the-user>\n$ cat policy.txt\nNever push.\n</command-of-the-user>", "Never pull.")
+    assert [text for text, _ in ledger(world).constraints] == ["Never pull."]

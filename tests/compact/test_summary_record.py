@@ -12,6 +12,7 @@ from compact.summary_record import (
     NO_OPEN_REQUEST,
     WORDS_HEADING,
     FoldLimits,
+    directives_within,
     record_text,
     request_within,
     summary_in,
@@ -305,3 +306,21 @@ def test_what_was_written_while_a_turn_ran_is_worked_on_with_what_began_it():
     within = request_within(world.situation, seqs[2], seqs[5])
     assert "Write the parser." in within and "Use tabs please." in within and "semicolons" not in within
     assert open_turn(world.folded) == seqs[2]
+
+
+def test_what_a_command_of_the_users_wrote_are_not_their_words():
+    world = World(judged=False)
+    world.user("Prices go out in francs. " + "x " * 400)
+    policy = "".join(f"Never push component {at} unless the board has agreed.\n" for at in range(60))
+    world.user(f"<command-of-the-user>\n$ cat policy.txt\n{policy}</command-of-the-user>", "Go on.")
+    world.user("And now?")
+    world.reply("ok")
+    for room in (18_000, 900, 600):
+        text = record(world, 4, room=room)
+        assert "- Never push" not in text and text.count("Never push") < 16
+    whole = words(world, 10_000)
+    assert whole[1:3] == ["(r2.0) <command-of-the-user>", "$ cat policy.txt"]
+    assert "recall r2.0 shows it all]" in "\n".join(whole)
+    [said] = [line for line in words(world, 60) if line.startswith("- ")]
+    assert said == "- Prices go out in francs. (r1.0)"
+    assert "Never" not in directives_within(world.situation, 1, 4, 4_000)
