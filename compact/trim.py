@@ -6,9 +6,9 @@ does a page of which little would go.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 from transcripts.facts import Result
 from transcripts.fold import Folded
@@ -95,14 +95,39 @@ def _found_in(page: _Page, earlier: Sequence[_Page]) -> dict[int, tuple[str, int
     """Index of a line of the page -> (id, number) of where an earlier one shows it, in runs."""
     places: dict[int, tuple[str, int]] = {}
     for old in earlier:
-        if len(set(old.lines)) * 4 < len(old.lines):  # mostly one line: to compare it takes too long
-            continue
-        matcher = SequenceMatcher(None, old.lines, page.lines, autojunk=False)
-        for run in matcher.get_matching_blocks():
-            if run.size >= MIN_RUN_LINES:
-                for step in range(run.size):
-                    places.setdefault(run.b + step, (old.ident, old.numbers[run.a + step]))
+        for there, here, size in _runs(old, page):
+            for step in range(size):
+                places.setdefault(here + step, (old.ident, old.numbers[there + step]))
     return places
+
+
+def _runs(old: _Page, page: _Page) -> Iterator[tuple[int, int, int]]:
+    """(index in `old`, index in the page, lines) of the runs that both show, in the page's order.
+
+    In time that grows with the lines, however often they repeat: of the places where a run stands, the one
+    with the same line number counts, else the next behind the run before, else the first.
+    """
+    found, of_number = dict[tuple[str, ...], list[int]](), {n: at for at, n in enumerate(old.numbers)}
+    for at, lines in enumerate(_stretches(old)):
+        found.setdefault(lines, []).append(at)
+    here, there, wanted = 0, 0, list(_stretches(page))
+    while here < len(wanted):
+        if not (places := found.get(wanted[here])):
+            here += 1
+            continue
+        same = of_number.get(page.numbers[here], -1)
+        is_there = same >= 0 and old.lines[same : same + MIN_RUN_LINES] == wanted[here]
+        there = same if is_there else places[bisect_left(places, there) % len(places)]
+        size = MIN_RUN_LINES
+        while page.lines[here + size : here + size + 1] == old.lines[there + size : there + size + 1] != ():
+            size += 1
+        yield there, here, size
+        here, there = here + size, there + size
+
+
+def _stretches(page: _Page) -> Iterator[tuple[str, ...]]:
+    """Each MIN_RUN_LINES lines that stand together."""
+    return zip(*(page.lines[start:] for start in range(MIN_RUN_LINES)), strict=False)
 
 
 def _trimmed(rows: Sequence[str], page: _Page, places: Mapping[int, tuple[str, int]]) -> Iterator[str]:

@@ -1,5 +1,8 @@
 """A page of a file does not repeat what a page in view shows; what is gone from the view comes again."""
 
+import sys
+from contextlib import contextmanager
+
 import pytest
 
 from compact.hazards import Cell, pages_referred_to, tracker_of
@@ -75,10 +78,9 @@ def test_little_that_repeats_stays():
     assert trimmed(world, page(apart)) == page(apart), "runs of seven lines"
 
 
-@pytest.mark.parametrize("lines", [["x = 1"] * 3_000, [str(number) for number in range(5_000)]])
-def test_pages_that_would_take_long_to_compare_stay(lines):
-    world = session((page(lines), {}))
-    assert trimmed(world, page(lines)) == page(lines)
+def test_pages_of_very_many_lines_stay():
+    text = page([str(number) for number in range(5_000)])
+    assert trimmed(session((text, {})), text) == text
 
 
 def test_the_page_that_a_trimmed_one_refers_to_is_as_likely_to_be_needed_as_if_it_were_read_again():
@@ -91,3 +93,52 @@ def test_the_page_that_a_trimmed_one_refers_to_is_as_likely_to_be_needed_as_if_i
     assert (first.cell, first.hold, first.touched) == (Cell.READ, 0.0, 3)
     again = session((page(LINES), {}), (page(LINES), {}))
     assert tracker_of(again.folded).blocks[0].cell is Cell.READ_AGAIN
+
+
+@contextmanager
+def at_most(steps):
+    """Fails as soon as more lines of Python than `steps` have been run within."""
+
+    def counted(frame, event, argument):
+        nonlocal steps
+        steps -= event == "line"
+        if steps < 0:
+            sys.settrace(None)
+            pytest.fail("it takes too many steps")
+        return counted
+
+    before = sys.gettrace()
+    sys.settrace(counted)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ["x = 1"],
+        ["{", '"id": %d,', '"name": "user%d",', '"enabled": true,', '"role": "user"', "},"],
+        ["a = 1", "b = 2"],
+        [*["x = 1"] * 8, "y = 2"],
+    ],
+)
+def test_pages_that_repeat_themselves_take_steps_by_the_line(record):
+    lines = [line % at if "%d" in line else line for at in range(4_000) for line in record]
+    text = page(lines[2_001:4_000], 2_002)
+    world = session((page(lines[:2_001]), {}))
+    with at_most(40 * 2_000):
+        shown = trimmed(world, text)
+    assert (shown == text) == ("{" in record), "four lines that repeat are too few"
+
+
+def test_of_equal_runs_the_one_with_the_same_number_is_told():
+    head = [f"# line {number} of the licence, which this file carries twice" for number in range(30)]
+    world = session((page([*head, *LINES[:50], *head]), {}))
+    changed = [*head, *LINES[:50], "added = 1", *head]
+    assert trimmed(world, page(changed)).split("\n") == [
+        "[lines 1-80 are not repeated: as in r4 above]",
+        "81\tadded = 1",
+        "[lines 82-111 are not repeated: as in lines 81-110 of r4 above]",
+    ]
