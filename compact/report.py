@@ -174,8 +174,11 @@ def largest_parts(view: View, slope: float) -> list[tuple[Part, int]]:
     """
     found: list[tuple[Part, int]] = []
     for message in view:
-        texts = [shown_text(part.block) for part in message.parts]
+        texts = [_text_of_edit(part) for part in message.parts]
         folds = [text.startswith(FOLD_START) for text in texts]
+        if not any(folds):
+            found.extend((part, round(slope * part.tokens)) for part in message.parts)
+            continue
         tokens = sum(part.tokens for part, fold in zip(message.parts, folds, strict=True) if fold)
         size = sum(len(text) for text, fold in zip(texts, folds, strict=True) if fold)
         found.extend(
@@ -183,6 +186,10 @@ def largest_parts(view: View, slope: float) -> list[tuple[Part, int]]:
             for part, text, fold in zip(message.parts, texts, folds, strict=True)
         )
     return sorted(found, key=lambda each: -each[1])
+
+
+def _text_of_edit(part: Part) -> str:
+    return shown_text(part.block) if part.kind is PartKind.PLACEHOLDER else ""
 
 
 def largest_blocks_sentence(view: View, slope: float) -> str:
