@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from itertools import islice
+from pathlib import Path
+from unicodedata import normalize
 
 from .facts import Fact, Metadata, Opened, Reply, Result, User
 from .messages import (
@@ -23,7 +25,11 @@ from .messages import (
     ToolUseBlock,
     UnknownBlock,
     said_by_person,
+    without_added,
+    without_injected,
 )
+from .stored_outputs import read_output
+from .tool_kinds import RECALLED_KEY, tool_kind
 
 NO_DATE = "no date"
 MAX_TITLE_OF_SESSION_CHARS = 80  # of its first prompt
@@ -85,6 +91,33 @@ def fact_text(fact: Fact) -> str:
         case User(blocks=blocks) | Reply(blocks=blocks) | Result(content=blocks):
             return content_text(blocks)
     return ""
+
+
+def indexed_text(fact: Fact, outputs: Path) -> str:
+    """What of a fact can be found: what was said, and the whole of an output that was stored beside it.
+
+    Not what was recalled, nor the calls that asked for it: else every search would find the ones before it.
+    Its characters are composed, so that a word is found however its accents are written.
+    """
+    return normalize("NFC", _told_text(fact, outputs))
+
+
+def _told_text(fact: Fact, outputs: Path) -> str:
+    match fact:
+        case User():
+            return content_text(without_added(fact.blocks))
+        case Result() if fact.stored is not None:
+            return read_output(fact.stored, outputs) or fact_text(fact)
+        case Reply():
+            said = (block for block in fact.blocks if not _is_recall(block))
+            return content_text(tuple(said))
+        case Result() if not fact.about.get(RECALLED_KEY):
+            return content_text(without_injected(fact.content))
+    return ""
+
+
+def _is_recall(block: Block) -> bool:
+    return isinstance(block, ToolUseBlock) and tool_kind(block.name) == "recalls"
 
 
 def call_of(reply: Fact | None, result: Result) -> ToolUseBlock | None:

@@ -14,9 +14,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from heapq import nlargest
-from itertools import chain
+from functools import cache, partial
+from heapq import heappushpop, nlargest
+from itertools import chain, islice
 from pathlib import Path
 from threading import Event, Thread
 from typing import BinaryIO
@@ -28,25 +28,26 @@ from .listing import record_files
 from .load import MAX_LINE_BYTES, read_record
 from .messages import ToolUseBlock
 from .record_errors import StoreError
-from .render_text import call_of
+from .render_text import call_of, indexed_text
 from .search_index import (
     IndexUnavailable,
     Place,
     SearchIndex,
-    indexed_text,
+    begin_reading,
+    merge_parts,
     name_beginnings,
     open_index,
     opening_before,
     terms_like,
 )
-from .search_terms import MIN_PREFIX_CHARS, Matcher, QueryTerm, Weights, query_terms
+from .search_terms import MIN_PREFIX_CHARS, Matcher, QueryTerm, Weights, query_terms, without_accents
 from .session_lock import RECORDS_FOLDER
 from .stored_outputs import OUTPUTS_FOLDER
 
 MAX_FACTS_OF_TERM = 1_000  # the newest ones with a word that are looked at
 MAX_CANDIDATES = 100  # that are weighed with their neighbours
 MAX_READ_FACTS = 16  # that are read and judged by their texts
-NEIGHBOUR_WEIGHTS = {0: 1.0, 1: 0.5, 2: 0.2}  # of a word that stands so many turns away
+NEIGHBOUR_WEIGHTS = 0.5, 0.2  # of a word that stands one or two turns away
 SESSION_WEIGHT = 0.15  # of how much the whole session is about the query
 CLOSENESS_WEIGHT = 0.5  # of how much of the query stands in one place
 BM25_K1, BM25_B = 1.2, 0.4  # each term counts once: what a long text holds more of is chance
@@ -97,6 +98,7 @@ def search_records(
     try:
         with open_index(home) as index, ExitStack() as files:
             unread = index.update(sids, time.monotonic() + update_s)
+            begin_reading(index)
             scores, weights = _rank(index, terms, sids)
             records = RecordLines(home, files)
             best = _distinct(records, scores, sids, max(limit, MAX_READ_FACTS))
@@ -135,7 +137,8 @@ def update_index(home: Path, is_over: Callable[[], bool]) -> bool:
         while not is_over():
             with open_index(home) as index:
                 index.forget_all_but(sids)
-                if not index.update(sids, time.monotonic() + SLICE_S):
+                until = time.monotonic() + SLICE_S
+                if not index.update(sids, until) and merge_parts(index, until):
                     return True
         return True
     return False
@@ -212,12 +215,7 @@ def _rank(
         term: term.weight * math.log(1 + (max(0, known - len(ids)) + 0.5) / (len(ids) + 0.5))
         for term, ids in having.items()
     }
-    plain: dict[int, float] = defaultdict(float)
-    for term, ids in having.items():
-        weight = weights[term]
-        for id in ids:
-            plain[id] += weight
-    best = nlargest(MAX_CANDIDATES, plain, key=plain.__getitem__)
+    best = _most_telling(having, weights)
     places = index.places({id + step for id in best for step in (-1, 0, 1)})
     of_session = _session_scores(index, having, weights)
     scores = _own_and_neighbours(places, having, weights)
@@ -233,13 +231,14 @@ def _other_form(index: SearchIndex, term: QueryTerm, within: range | None) -> Qu
     """A term that nothing has, as the beginning of another, or else as what it is a slip for."""
     if len(term.text) < MIN_PREFIX_CHARS:
         return term
-    for beginning in chain((term.text,), name_beginnings(index, term.text)):
+    spelt = without_accents(term.text)
+    for beginning in chain((term.text,), name_beginnings(index, spelt)):
         longer = replace(term, text=beginning, is_prefix=True)
         if index.facts_with(longer, within, 1):
             return longer
     if within is not None and index.facts_with(term, None, 1):
         return term  # what another session has is no slip
-    close = _slip_for(index, term.text)
+    close = _slip_for(index, spelt)
     return QueryTerm(close, term.weight * SLIP_WEIGHT, is_prefix=True) if close else term
 
 
@@ -259,26 +258,45 @@ def _slip_for(index: SearchIndex, text: str) -> str:
     return likely[close[0]] if close else ""
 
 
+def _most_telling(having: Mapping[QueryTerm, list[int]], weights: Weights) -> list[int]:
+    """The MAX_CANDIDATES facts whose own words count most, however long they are."""
+    scores = dict[int, float]()
+    for term, ids in having.items():
+        weight = weights[term]
+        for id in ids:
+            scores[id] = scores.get(id, 0.0) + weight
+    best = sorted(scores.values())[-MAX_CANDIDATES:]
+    above = [id for id, score in scores.items() if score > best[0]]
+    last = (id for id, score in scores.items() if score == best[0])
+    return [*above, *islice(last, len(best) - len(above))]
+
+
 def _own_and_neighbours(
     places: Mapping[int, Place], having: Mapping[QueryTerm, list[int]], weights: Weights
 ) -> dict[int, float]:
     """What each fact's own words and those of its neighbours count: of each word the nearest."""
+    # A bit for each term that a fact has.
+    terms = dict.fromkeys((id + step for id in places for step in range(-2, 3)), 0)
+    for at, ids in enumerate(having.values()):
+        for id in terms.keys() & ids:
+            terms[id] |= 1 << at
+
+    values = [weights[term] for term in having]
+
+    @cache
+    def worth(bits: int) -> float:
+        return sum(weight for at, weight in enumerate(values) if bits >> at & 1)
+
+    beside, further = NEIGHBOUR_WEIGHTS
     mean = sum(place.terms for place in places.values()) / max(1, len(places))
-    lengths = ((id, 1 - BM25_B + BM25_B * place.terms / mean) for id, place in places.items())
-    likely = {id: (BM25_K1 + 1) / (BM25_K1 * length + 1) for id, length in lengths}
-    shares = {id: max(each, NEIGHBOUR_WEIGHTS[1]) for id, each in likely.items()}  # also of a very long text
-    beside = {step: {id + step for id in places} for step in (-2, -1, 1, 2)}
-    scores = dict.fromkeys(places, 0.0)
-    for term, ids in having.items():
-        weight, found = weights[term], set(ids)
-        own = found & places.keys()
-        for id in own:
-            scores[id] += weight * shares[id]
-        next_to = {id - step for step in (-1, 1) for id in found & beside[step]} - own
-        for id in next_to:
-            scores[id] += weight * NEIGHBOUR_WEIGHTS[1]
-        for id in {id - step for step in (-2, 2) for id in found & beside[step]} - own - next_to:
-            scores[id] += weight * NEIGHBOUR_WEIGHTS[2]
+    scores = dict[int, float]()
+    for id, place in places.items():
+        own = terms[id]
+        next_to = (terms[id - 1] | terms[id + 1]) & ~own
+        near = (terms[id - 2] | terms[id + 2]) & ~own & ~next_to
+        share = (BM25_K1 + 1) / (BM25_K1 * (1 - BM25_B + BM25_B * place.terms / mean) + 1)
+        share = max(share, beside)  # also of a very long text
+        scores[id] = share * worth(own) + beside * worth(next_to) + further * worth(near)
     return scores
 
 
@@ -313,12 +331,15 @@ def _judged(
 ) -> list[Found]:
     """The best facts by score and text; those where much of the query stands in one place come first."""
     matcher = Matcher.of(weights)
-    judged = []
+    judged, best = list[Found](), [0.0] * max(1, limit)  # `best`: a heap of the scores of those that are kept
     for score, sid, fact in scored:
+        if score * (1 + CLOSENESS_WEIGHT) < best[0]:
+            continue  # not even with all words in one place
         text = indexed_text(fact, outputs)
         closeness, start = matcher.closest(text)
         score *= 1 + CLOSENESS_WEIGHT * closeness
         judged.append(Found(sid, fact, text, start, score, beside=not closeness))
+        heappushpop(best, score)
     return nlargest(limit, judged, key=lambda one: (one.score, one.fact.ts, one.fact.seq))
 
 

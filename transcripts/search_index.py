@@ -17,25 +17,22 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from unicodedata import normalize
 
 from .codec import BadLine, decode_line
 from .disk import make_private_folders, opened_fd, opened_unread
-from .facts import Fact, Opened, Reply, Result, Rewound, User
+from .facts import Fact, Opened, Result, Rewound
 from .load import MAX_LINE_BYTES
 from .masking import mask
-from .messages import Block, ToolUseBlock, without_added, without_injected
 from .record_files import SEARCH_FOLDER
-from .render_text import content_text, fact_text, speaker_of
-from .search_terms import QueryTerm, document_terms
+from .render_text import indexed_text, speaker_of
+from .search_terms import QueryTerm, document_terms, without_accents
 from .session_lock import RECORDS_FOLDER
-from .stored_outputs import OUTPUTS_FOLDER, read_output
-from .tool_kinds import RECALLED_KEY, tool_kind
+from .stored_outputs import OUTPUTS_FOLDER
 
 if TYPE_CHECKING:
     import sqlite3
 
-INDEX_VERSION = 7  # another number makes every index anew
+INDEX_VERSION = 8  # another number makes every index anew
 MAX_INDEXED_CHARS = 1_000_000  # of one fact
 BATCH_BYTES = 4 << 20  # of records that are read in one transaction
 MAX_CALL_DISTANCE = 200  # facts between a call and its result
@@ -43,6 +40,8 @@ MIN_FREE_PAGES, MAX_FREE_SHARE = 64, 0.15  # pages of the file that hold nothing
 LOCK_TIMEOUT_S = 1.0
 DATABASE_TIMEOUT_S = 0.1  # for what holds no lock of ours, but the database
 SAME_START_CHARS, MAX_LIKE_TERMS = 2, 8_000  # of words that may be slips for one another
+SPELT_CHARS, LAST_CHAR = range(3, 25), chr(0x10FFFF)  # of words that others may be slips for
+MERGED_PAGES, MIN_MERGED_SHARE = 500, 0.75  # of the words: merged at once; that lie together already
 MIN_STALE_TEXTS, MAX_STALE_SHARE = 1_000, 0.3  # facts whose records are gone; above both it is made anew
 _FILE_BITS = 26  # the id of a fact is that of its file, shifted, plus its place among the file's texts
 _MARK_BYTES = 32  # of a record before the place up to which it was indexed: they hold a checksum
@@ -57,6 +56,7 @@ _SCHEMA = f"""
     CREATE TABLE rewound (file INTEGER, first INTEGER, last INTEGER);
     CREATE TABLE opened (file INTEGER, seq INTEGER, at INTEGER);
     CREATE TABLE gone (texts INTEGER);
+    CREATE TABLE spellings (word TEXT PRIMARY KEY) WITHOUT ROWID;
     CREATE VIRTUAL TABLE words USING fts5(
         text, content='', columnsize=0, detail=none,
         tokenize="porter unicode61 tokenchars '_' categories 'L* N* Co So'"
@@ -77,33 +77,6 @@ class Place(NamedTuple):
     seq: int
     at: int
     terms: int
-
-
-def indexed_text(fact: Fact, outputs: Path) -> str:
-    """What of a fact can be found: what was said, and the whole of an output that was stored beside it.
-
-    Not what was recalled, nor the calls that asked for it: else every search would find the ones before it.
-    Its characters are composed, so that a word is found however its accents are written.
-    """
-    return normalize("NFC", _told_text(fact, outputs))
-
-
-def _told_text(fact: Fact, outputs: Path) -> str:
-    match fact:
-        case User():
-            return content_text(without_added(fact.blocks))
-        case Result() if fact.stored is not None:
-            return read_output(fact.stored, outputs) or fact_text(fact)
-        case Reply():
-            said = (block for block in fact.blocks if not _is_recall(block))
-            return content_text(tuple(said))
-        case Result() if not fact.about.get(RECALLED_KEY):
-            return content_text(without_injected(fact.content))
-    return ""
-
-
-def _is_recall(block: Block) -> bool:
-    return isinstance(block, ToolUseBlock) and tool_kind(block.name) == "recalls"
 
 
 @contextmanager
@@ -190,6 +163,7 @@ class SearchIndex:
     def __init__(self, home: Path, connection: sqlite3.Connection) -> None:
         self._records, self._outputs = home / RECORDS_FOLDER, home / OUTPUTS_FOLDER
         self._db = connection
+        self._spelt = set[str]()  # in the batch that is read
 
     def update(self, sids: Iterable[str], until: float) -> int:
         """Read what was appended to these sessions' records, up to the moment `until` (monotonic seconds).
@@ -203,8 +177,6 @@ class SearchIndex:
             with suppress(FileNotFoundError):
                 if stamps.get(sid) != _stamp(os.lstat(path)):
                     left += self._update_one(sid, Path(path), until)
-        if not left:
-            _give_back_space(self._db)
         return left
 
     def forget_all_but(self, sids: Collection[str]) -> None:
@@ -214,7 +186,7 @@ class SearchIndex:
                 self._drop(file)
         (stale,) = self._db.execute("SELECT total(texts) FROM gone").fetchone()
         if stale > MIN_STALE_TEXTS and stale > MAX_STALE_SHARE * self.count():
-            names = ("files", "facts", "rewound", "opened", "gone", "words")
+            names = ("files", "facts", "rewound", "opened", "gone", "spellings", "words")
             self._db.executescript("".join(f"DROP TABLE {name};" for name in names) + _SCHEMA)
 
     def count(self) -> int:
@@ -238,14 +210,16 @@ class SearchIndex:
 
     def places(self, ids: Collection[int]) -> dict[int, Place]:
         """Where facts stand. Those are left out whose record is gone, or that were rewound."""
-        query = f"""
-            SELECT facts.id, files.sid, facts.seq, facts.at, facts.terms
-            FROM facts JOIN files ON files.id = facts.id >> {_FILE_BITS}
-            WHERE facts.id IN ({", ".join(map(str, ids))}) AND NOT EXISTS (
-                SELECT 1 FROM rewound WHERE file = files.id AND facts.seq BETWEEN first AND last
-            )
-        """
-        return {row[0]: Place(*row) for row in self._db.execute(query)}
+        files = ", ".join(map(str, {id >> _FILE_BITS for id in ids}))
+        sids = dict(self._db.execute(f"SELECT id, sid FROM files WHERE id IN ({files})"))
+        query = f"SELECT file, first, last FROM rewound WHERE file IN ({files})"
+        rewound = self._db.execute(query).fetchall()
+        query = f"SELECT id, seq, at, terms FROM facts WHERE id IN ({', '.join(map(str, ids))})"
+        return {
+            id: Place(id, sids[id >> _FILE_BITS], seq, at, terms)
+            for id, seq, at, terms in self._db.execute(query)
+            if not any(file == id >> _FILE_BITS and first <= seq <= last for file, first, last in rewound)
+        }
 
     def place_before(self, place: Place, seq: int) -> Place | None:
         """Where an earlier fact of the same session stands that is not far away."""
@@ -303,6 +277,8 @@ class SearchIndex:
                     break
                 texts += self._add(line, known.id, texts, end)
                 end += len(line)
+            self._db.executemany("INSERT OR IGNORE INTO spellings VALUES (?)", zip(sorted(self._spelt)))
+            self._spelt.clear()
             mark = os.pread(fd, _MARK_BYTES, max(0, end - _MARK_BYTES))
             values = (end, texts, mark, known.id)
             self._db.execute("UPDATE files SET size = ?, texts = ?, mark = ? WHERE id = ?", values)
@@ -324,10 +300,18 @@ class SearchIndex:
         text = indexed_text(fact, self._outputs)[:MAX_INDEXED_CHARS]
         if not text.strip():
             return False
-        terms, id = document_terms(mask(text)) + _field_terms(fact), (file << _FILE_BITS) + number
+        words, id = document_terms(mask(text)), (file << _FILE_BITS) + number
+        spelt = (word for word in words if len(word) in SPELT_CHARS and word.isalpha())
+        self._spelt.update(map(without_accents, spelt))
+        terms = words + _field_terms(fact)
         self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (id, " ".join(terms)))
         self._db.execute("INSERT INTO facts VALUES (?, ?, ?, ?)", (id, fact.seq, at, len(terms)))
         return True
+
+
+def begin_reading(index: SearchIndex) -> None:
+    """Read all that follows in one transaction: one for each statement takes longer than to read."""
+    index._db.execute("BEGIN")
 
 
 def opening_before(index: SearchIndex, place: Place) -> Place | None:
@@ -338,14 +322,23 @@ def opening_before(index: SearchIndex, place: Place) -> Place | None:
 
 
 def terms_like(index: SearchIndex, word: str) -> list[str]:
-    """The terms that begin as a word does and are about as long, as they are held: without endings.
+    """The words and names that begin as a word does and are about as long.
 
-    Of a name that is joined of words one half has to be the same: its parts are looked for themselves.
+    Of a name one half has to be the same: its parts are looked for themselves. Of one that is written without
+    the signs between its parts, the first part and how the next one begins.
     """
-    start = word[: len(word) // 2 if "_" in word else SAME_START_CHARS]
-    end, lengths = start[:-1] + chr(ord(start[-1]) + 1), (len(word) - 4, len(word) + 3)
-    within = "AND term < ? AND length(term) BETWEEN ? AND ?"
-    return _vocabulary(index, start, MAX_LIKE_TERMS, within, (end, *lengths))
+    lengths, found = (len(word) - 4, len(word) + 3), list[str]()
+    starts = [word[: len(word) // 2]]
+    if "_" not in word:
+        starts = [f"{word[:at]}_{word[at]}" for at in range(SAME_START_CHARS, len(word))]
+        # Not from the vocabulary: that is mostly names, and is read with what has each.
+        query = "SELECT word FROM spellings WHERE word BETWEEN ? AND ? AND length(word) BETWEEN ? AND ?"
+        start = word[:SAME_START_CHARS]
+        found = [each for (each,) in index._db.execute(query, (start, start + LAST_CHAR, *lengths))]
+    within = "AND term <= ? AND length(term) BETWEEN ? AND ?"
+    for start in starts:
+        found += _vocabulary(index, start, MAX_LIKE_TERMS, within, (start + LAST_CHAR, *lengths))
+    return found
 
 
 def name_beginnings(index: SearchIndex, word: str, start: str = "") -> Iterator[str]:
@@ -372,18 +365,26 @@ def _vocabulary(
     """The terms from `least` on, in order, at most `limit`; an empty one where there is none."""
     index._db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, words, row)")
     found = f"SELECT term FROM vocabulary WHERE term >= ? {within} LIMIT ?"
-    # As one text: to fetch each of some thousand rows takes longer than to find them.
-    ((terms,),) = index._db.execute(f"SELECT group_concat(term, ' ') FROM ({found})", (least, *values, limit))
-    return (terms or "").split(" ")
+    return [term for (term,) in index._db.execute(found, (least, *values, limit))] or [""]
 
 
-def _give_back_space(db: sqlite3.Connection) -> None:
-    """Give back what merging left free, where that is much."""
+def merge_parts(index: SearchIndex, until: float) -> bool:
+    """Merge what was added, so that a word is found in one place; whether that was done by `until`."""
+    db = index._db
+    parts = "SELECT count(*) AS pages FROM words_idx GROUP BY segid"
+    most, pages = db.execute(f"SELECT max(pages), total(pages) FROM ({parts})").fetchone()
+    while pages > MIN_FREE_PAGES and most < MIN_MERGED_SHARE * pages:
+        before = db.total_changes
+        db.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-MERGED_PAGES,))
+        if db.total_changes - before < 2:
+            break  # as FTS5 tells that nothing is left to merge
+        if time.monotonic() > until:
+            return False
     (free,) = db.execute("PRAGMA freelist_count").fetchone()
     (pages,) = db.execute("PRAGMA page_count").fetchone()
-    if free > max(MIN_FREE_PAGES, MAX_FREE_SHARE * pages):
-        db.execute("INSERT INTO words (words) VALUES ('optimize')")
+    if free > max(MIN_FREE_PAGES, MAX_FREE_SHARE * pages):  # what merging left
         db.execute("VACUUM")
+    return True
 
 
 def _stamp(found: os.stat_result) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import accumulate, chain, groupby, islice, pairwise
 from operator import itemgetter
-from unicodedata import normalize
+from unicodedata import combining, normalize
 
 MAX_TERM_CHARS = 40  # of one part; of what is longer, the beginning
 MAX_HASH_CHARS = 12  # of a hash: by so many digits it is known
@@ -124,6 +124,11 @@ def _symbols(text: str) -> list[str]:
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
+
+
+def without_accents(text: str) -> str:
+    """A text as the index spells it."""
+    return text if text.isascii() else "".join(char for char in normalize("NFD", text) if not combining(char))
 
 
 def is_unspaced(text: str) -> bool:

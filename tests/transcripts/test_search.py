@@ -79,6 +79,7 @@ def index_file(project: Path) -> Path:
         ("maxTries", "a3"),
         ("maxtries", "a3"),
         ("the ranodm jiter", "a3"),
+        ("what colour did the bikehsed get", "b1"),
         ("src/retry.py", "a2"),
         ("backof*", "a2"),
         ("giving up", "a4"),  # by its stem
@@ -177,6 +178,29 @@ def test_a_place_is_right_behind_letters_that_are_several_when_folded(project: P
 
 def test_a_word_that_is_like_no_other_finds_nothing(project: Path) -> None:
     assert found(project, "kubernetes") == found(project, "xq") == found(project, "zzzzzz") == []
+
+
+@pytest.mark.parametrize("word", ["initialisaton", "initilaisation", "InitialiseHandelr", "initialisehander"])
+def test_a_slip_is_found_by_how_the_word_is_written_and_not_by_its_stem(project: Path, word: str) -> None:
+    write(project, "c", User(1, NOON, (TextBlock("The initialisation is slow: see initialise_handler."),)))
+    assert found(project, word)[:1] == ["c1"]
+
+
+def test_what_was_added_bit_by_bit_is_merged_in_the_background(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_index, "MIN_FREE_PAGES", 4)
+    for batch in range(8):
+        some = range(40 * batch + 10, 40 * batch + 50)
+        texts = ((n, " ".join(f"{word}{n}" for word in ("apple", "pear", "plum", "fig"))) for n in some)
+        write(project, "a", *(User(n, NOON, (TextBlock(text),)) for n, text in texts))
+        found(project, f"pear{some[0]}")  # which reads what is new, and does no more
+    with closing(sqlite3.connect(index_file(project))) as database:
+        in_parts = database.execute("SELECT count(DISTINCT segid) FROM words_idx").fetchone()
+        update_index(project, lambda: False)
+        assert database.execute("SELECT count(DISTINCT segid) FROM words_idx").fetchone() == (1,) < in_parts
+        assert database.execute("PRAGMA freelist_count").fetchone()[0] < 5
+    assert found(project, "fig17")[0] == "a17"
 
 
 def test_a_search_keeps_to_its_sessions(project: Path) -> None:
