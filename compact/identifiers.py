@@ -43,17 +43,22 @@ KEPT_RUNS, MAX_KEPT_RUN_CHARS = 4_096, 200  # whose names are remembered: about 
 
 def names(text: str) -> set[str]:
     """Every path and identifier in a text."""
-    return set(name_counts(text))
-
-
-def name_counts(text: str) -> dict[str, int]:
-    """Every path and identifier in a text, with the number of its occurrences."""
-    return _counts(_runs(text))[0]
+    return {name for run in _runs(set(_NAME_RUN.findall(text))) for name in _run(run)[0]}
 
 
 def whole_name_counts(text: str) -> dict[str, int]:
-    """As `name_counts`, with dotted and hyphenated names whole; parts count where they stand alone."""
-    found, compounds = _counts(_runs(text))
+    """The names in a text with the number of their occurrences, dotted and hyphenated ones whole.
+
+    Their parts count where they stand alone.
+    """
+    counts = Counter(_NAME_RUN.findall(text))
+    found, compounds = dict[str, int](), dict[str, int]()
+    for run in _runs(counts):
+        (names_in, compound), times = _run(run), counts[run]
+        for name in names_in:
+            found[name] = found.get(name, 0) + times
+        if compound:
+            compounds[compound] = compounds.get(compound, 0) + times
     for name, times in compounds.items():
         for part in re.split(r"[.-]", name) if name not in found else ():
             if part in found:
@@ -62,42 +67,27 @@ def whole_name_counts(text: str) -> dict[str, int]:
     return {name: times for name, times in found.items() if times > 0}
 
 
-_Run = tuple[tuple[str, ...], str]
-"""The names in a run of the characters that names are made of, and the compound it begins with or ""."""
-
-
-def _runs(text: str) -> list[tuple[_Run, int]]:
-    """The runs of a text, with their numbers, without words and other short ones. No name goes beyond one."""
-    runs = Counter(_NAME_RUN.findall(text)).items()
+def _runs(runs: Iterable[str]) -> list[str]:
+    """Those that may hold names: no words, and no other short ones. No name goes beyond its run."""
     return [
-        (_run(run), times)
-        for run, times in runs
+        run
+        for run in runs
         if (len(run) >= MIN_UNDOTTED_CHARS or "." in run or "/" in run)
         and not (run.isalpha() and run[1:].islower())
     ]
 
 
-def _run(run: str) -> _Run:
+def _run(run: str) -> tuple[tuple[str, ...], str]:
+    """The names in a run, and the compound that it begins with, "" for none."""
     return _kept_run(run) if len(run) <= MAX_KEPT_RUN_CHARS else _kept_run.__wrapped__(run)
 
 
 @lru_cache(maxsize=KEPT_RUNS)  # most stand in the next texts too
-def _kept_run(run: str) -> _Run:
+def _kept_run(run: str) -> tuple[tuple[str, ...], str]:
     candidates = (candidate.rstrip("/.@+-") for candidate in _CANDIDATE.findall(run))
     hit = _COMPOUND.match(run)
     compound = hit[0] if hit is not None and len(hit[0]) >= MIN_UNDOTTED_CHARS else ""
     return tuple(filter(_is_name, candidates)), compound
-
-
-def _counts(runs: Iterable[tuple[_Run, int]]) -> tuple[dict[str, int], dict[str, int]]:
-    """The numbers of the names in runs, and of their compounds."""
-    found, compounds = dict[str, int](), dict[str, int]()
-    for (names_in, compound), times in runs:
-        for name in names_in:
-            found[name] = found.get(name, 0) + times
-        if compound:
-            compounds[compound] = compounds.get(compound, 0) + times
-    return found, compounds
 
 
 def _is_name(name: str) -> bool:

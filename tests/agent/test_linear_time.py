@@ -33,7 +33,7 @@ from agent.ui.terminal_text import (
 )
 from agent.ui.transcript_view import MarkdownStream
 from compact.directives import commitments, weighed_sentences
-from compact.identifiers import name_counts
+from compact.identifiers import whole_name_counts
 from compact.ledger import _NUMBER
 from compact.summary_prompt import _ANALYSIS, _SUMMARY
 from compact.summary_record import summary_in
@@ -109,7 +109,7 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     ),
     "quote": quote,
     "summarize_error": lambda text: summarize_error(ValueError(text)),
-    "name_counts": name_counts,
+    "whole_name_counts": whole_name_counts,
     "numbers": _NUMBER.findall,
     "weighed_sentences": weighed_sentences.__wrapped__,
     "commitments": lambda text: list(commitments(text, True)),
@@ -218,7 +218,7 @@ WENT_WRONG = [
     ("markdown stream", "a\n"),
     ("plain lines", "a"),
     ("map_error", "<"),
-    ("name_counts", "./"),
+    ("whole_name_counts", "./"),
     ("holds_placeholder", "[cleared r1"),
     ("find_all", "a"),
     ("hint", "sudo: "),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compact.identifiers import name_counts, names, strings, whole_name_counts
+from compact.identifiers import names, strings, whole_name_counts
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_names_are_paths_and_identifiers(text, found):
 
 
 def test_names_are_counted():
-    assert name_counts("some_name, other_name and some_name") == {"some_name": 2, "other_name": 1}
+    assert whole_name_counts("some_name, other_name and some_name") == {"some_name": 2, "other_name": 1}
 
 
 @pytest.mark.timeout(20)  # a pattern that goes back takes minutes
