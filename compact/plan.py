@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from transcripts.facts import Edit
 from transcripts.fold import Folded
-from transcripts.messages import Usage
+from transcripts.messages import Usage, own_words
 from transcripts.view import View
 
 from .cache_breakpoints import cache_used
+from .directives import FACT, LASTING, REST, is_errand, weighed_sentences
 from .ledger import Ledger
 from .prices import Prices
 from .settings import CompactSettings, ContextWindow, trigger_of
@@ -37,6 +38,27 @@ class UserBlock:
     answers: str = ""
     forms: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
     sentences: list[tuple[int, str]] | None = None
+
+    def said(self) -> list[tuple[int, str]]:
+        """(weight, sentence) of each sentence that says more than small talk; an errand weighs least."""
+        if self.sentences is None:
+            said = weighed_sentences(own_words(self.text))
+            spans = ((each.weight, self.text[each.start : each.end]) for each in said)
+            self.sentences = [
+                (REST if weight < LASTING and is_errand(text) else weight, text)
+                for weight, text in spans
+                if weight >= FACT
+            ]
+        return self.sentences
+
+    def is_talk(self, most: int) -> bool:
+        """Whether it has at most so many tokens and says nothing that holds once it is answered."""
+        return self.tokens <= most and not self.answers and all(weight < FACT for weight, _ in self.said())
+
+    def tells(self) -> bool:
+        """Whether it is more than errands and a few words."""
+        said = (self.text[each.start : each.end] for each in weighed_sentences(own_words(self.text)))
+        return any(each.count(" ") >= 3 and not is_errand(each) for each in said)
 
 
 @dataclass(frozen=True, slots=True)

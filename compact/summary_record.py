@@ -1,10 +1,10 @@
 """The record that stands in place of folded history; code makes it, whatever the model wrote.
 
 In this order: the summary (if there is one), the ledger with what the assistant committed itself to, pins and
-constraints with their source, live state, the user's messages: verbatim while there is room, then their
-beginnings and every sentence that directs the work, the heaviest first. It is marked as a record, so that
-nothing in it is taken for a new request. The newest request comes last, and is called open only while its
-turn goes on.
+constraints with their source, live state, the user's messages: verbatim while there is room, then without
+small talk, then their beginnings and every sentence that directs the work, the heaviest first. It is
+marked as a record, so that nothing in it is taken for a new request. The newest request comes last, and is
+called open only while its turn goes on.
 """
 
 import re
@@ -25,7 +25,7 @@ from transcripts.messages import (
 )
 
 from .clearing import call_label, on_short_line, with_sentences
-from .directives import FACT, LASTING, REQUEST, REST, WISH, is_errand, weighed_sentences
+from .directives import FACT, LASTING, REQUEST, WISH, weighed_sentences
 from .invariants import open_prompts, open_requests
 from .ledger import Ledger, build_ledger, commitments_text, ledger_text, missing_names, pins_of
 from .plan import Situation, Trigger, UserBlock
@@ -50,7 +50,9 @@ UNSHOWN_RESULTS = "The results of the newest calls did not fit and were not show
 LATER_HOLDS = "(What was said later holds, here and in the messages below: they may take back some of these.)"
 REFUSING = "refusing"  # before the call that the words of a user refuse
 OMITTED_MESSAGES = "({count} older messages are left out here: recall shows {ids})"
+OMITTED_TALK = "({count} short messages between {ids} are left out here: recall shows them)"
 OMITTED_BUT_SENTENCES = "({count} older messages are left out but for these sentences: recall shows {ids})"
+KEPT_NEWEST = 12  # blocks of the user, which are no small talk to the work in hand
 HEAD_TOKENS, SHORT_HEAD_TOKENS = 44, 16  # of a message of the user that is not shown whole
 CAPPED = 0  # tokens of a form: as many as user_block_max_tokens allows, from both ends
 # How a block of the user is shown, mildest first: (tokens of it, weight from which sentences stay besides).
@@ -58,9 +60,9 @@ WHOLE_FORM = (CAPPED, WISH)
 FORMS = (
     WHOLE_FORM,
     (CAPPED, REQUEST),
-    *((HEAD_TOKENS, weight) for weight in (FACT, WISH, REQUEST, LASTING)),
-    (SHORT_HEAD_TOKENS, LASTING),
+    *((HEAD_TOKENS, weight) for weight in (FACT, WISH, REQUEST)),
 )
+SHORTEST_FORM = (SHORT_HEAD_TOKENS, WISH)
 ENDS_ONLY = (CAPPED, LASTING + 1)
 LINE_FRAME_TOKENS = 8  # of the mark and the id that a sentence is shown with
 MAX_OWN_COMMAND_TOKENS = 200  # of a command that the user ran and of what it wrote
@@ -196,10 +198,10 @@ def _surroundings(entries: Sequence[Entry]) -> Iterator[str]:
 def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> str:
     """The user's messages and answers, oldest first, in about `room` tokens.
 
-    The newest message always is among them, and that which began its turn. Where room is short, the older
-    ones are shown by their beginnings and the sentences that direct the work, down to the weight that fits;
-    what room is then left goes to the newest. Only where even that is too much, the oldest messages are left
-    out, with their ids, but for their heaviest sentences.
+    The newest message always is among them, and that which began its turn. Where room is short, small talk
+    gives way first. Then the older ones are shown by their beginnings and the sentences that direct the work,
+    down to the weight that fits; what room is then left goes to the newest. Only where even that is too much,
+    the oldest messages are left out, with their ids, but for their heaviest sentences.
     """
     blocks = _last_said([block for entry in entries for block in _user_blocks(situation, entry)])
     if not blocks:
@@ -209,20 +211,38 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
         stay[at], tokens = _newest(situation, blocks[at], room)
         room = max(0, room - tokens)
     older = [block for at, block in enumerate(blocks) if at not in stay]
-    level = next((form for form in FORMS if _total(situation, older, form) <= room), None)
+    talk = set[int]()
+    if _total(situation, older, WHOLE_FORM) > room:
+        talk = {at for at, block in enumerate(older[:-KEPT_NEWEST]) if block.is_talk(HEAD_TOKENS)}
+        room -= CUT_NOTE_TOKENS if talk else 0
+    said = [block for at, block in enumerate(older) if at not in talk]
+    level = next((form for form in FORMS if _total(situation, said, form) <= room), None)
     if level is None:
-        return "\n".join([*_heaviest_and_newest(situation, older, room), *(stay[at] for at in sorted(stay))])
-    shown = [_form(situation, block, level) for block in older]
+        heaviest = _heaviest_and_newest(situation, said, room)
+        return "\n".join([*_talk_note(older, talk), *heaviest, *(stay[at] for at in sorted(stay))])
+    shown = [("", 0) if at in talk else _form(situation, block, level) for at, block in enumerate(older)]
     left = room - sum(tokens for _, tokens in shown)
     for better in (FORMS[max(0, FORMS.index(level) - 1)], WHOLE_FORM):
         for at in range(len(older) - 1, -1, -1):
             text, tokens = _form(situation, older[at], better)
-            if 0 < tokens - shown[at][1] <= left:
+            if at not in talk and 0 < tokens - shown[at][1] <= left:
                 left -= tokens - shown[at][1]
                 shown[at] = (text, tokens)
+    for at in sorted(talk, key=lambda at: (older[at].tells(), at), reverse=True):
+        text, tokens = _form(situation, older[at], WHOLE_FORM)
+        if (left := left - tokens) < 0:
+            break
+        talk.remove(at)
+        shown[at] = (text, tokens)
+    note = _talk_note(older, talk)
     for at in sorted(stay):
-        shown.insert(at, (stay[at], 0))
-    return "\n".join(text for text, _ in shown)
+        shown.insert(at, (stay[at], 1))
+    return "\n".join([*note, *(text for text, tokens in shown if tokens)])
+
+
+def _talk_note(blocks: Sequence[UserBlock], talk: set[int]) -> list[str]:
+    ids = f"{blocks[min(talk)].ident} and {blocks[max(talk)].ident}" if talk else ""
+    return [OMITTED_TALK.format(count=len(talk), ids=ids)] if talk else []
 
 
 def _open_blocks(situation: Situation, blocks: Sequence[UserBlock]) -> set[int]:
@@ -256,18 +276,20 @@ def _total(situation: Situation, blocks: Sequence[UserBlock], form: tuple[int, i
 def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room: int) -> list[str]:
     """The newest blocks in their shortest form, behind the heaviest sentences of the older ones.
 
-    The sentences get half of the room if they need it. Of the same weight the newest come first, so that
-    nothing is shown without what was said of it later.
+    The sentences get three quarters of the room if they need them. Of the same weight the newest come
+    first, so that nothing is shown without what was said of it later.
     """
-    each = ((weight, at, line) for at, block in enumerate(blocks) for weight, line in _sentences_of(block))
+    each = ((weight, at, line) for at, block in enumerate(blocks) for weight, line in block.said())
     said = list(dict.fromkeys(each))
     last = {_alike(line): at for _, at, line in said}
     tokens = {line: situation.counter.text(line) + LINE_FRAME_TOKENS for _, _, line in said}
-    reserve = min(room // 2, sum(tokens.values()))
-    left, first = room - reserve - CUT_NOTE_TOKENS, len(blocks)
-    while first and (size := _form(situation, blocks[first - 1], FORMS[-1])[1]) <= left:
-        left, first = left - size, first - 1
-    left += reserve
+    parts = [sum(tokens[line] for weight, line in block.said() if weight >= FACT) for block in blocks]
+    wanted, left, first = sum(parts), room - CUT_NOTE_TOKENS, len(blocks)
+    while first:
+        size = _form(situation, blocks[first - 1], SHORTEST_FORM)[1]
+        if size + min(wanted - parts[first - 1], room * 3 // 4) > left:
+            break
+        wanted, left, first = wanted - parts[first - 1], left - size, first - 1
     kept = set[tuple[int, str]]()
     for _, at, line in sorted(said, key=lambda one: one[:2], reverse=True):
         if at < first and last[_alike(line)] == at and tokens[line] <= left:
@@ -276,21 +298,8 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
     lines = [f"- {line} ({blocks[at].ident})" for _, at, line in said if (at, line) in kept]
     note = OMITTED_BUT_SENTENCES if lines else OMITTED_MESSAGES
     ids = f"{blocks[0].ident} to {blocks[max(0, first - 1)].ident}"
-    shown = [_form(situation, block, FORMS[-1])[0] for block in blocks[first:]]
+    shown = [_form(situation, block, SHORTEST_FORM)[0] for block in blocks[first:]]
     return [*([note.format(count=first, ids=ids)] if first else []), *lines, *shown]
-
-
-def _sentences_of(block: UserBlock) -> list[tuple[int, str]]:
-    """(weight, sentence) of each sentence that says more than small talk; an errand weighs least."""
-    if block.sentences is None:
-        said = weighed_sentences(own_words(block.text))
-        spans = ((each.weight, block.text[each.start : each.end]) for each in said)
-        block.sentences = [
-            (REST if weight < LASTING and is_errand(text) else weight, text)
-            for weight, text in spans
-            if weight >= FACT
-        ]
-    return block.sentences
 
 
 def _alike(sentence: str) -> str:
