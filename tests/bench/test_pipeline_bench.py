@@ -1,12 +1,25 @@
-"""What CPU time the pipeline takes before a call at 180k tokens in 2,000 and 10,000 messages; is it more?"""
+"""What CPU time the pipeline takes before a call at 180k tokens in 2,000 and 10,000 messages, and on request.
 
+With MAKEROOM_RECORDINGS=FOLDER also that of `/compact` without a model, and of one more after it, on the
+recorded sessions there.
+"""
+
+import os
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from compact.settings import CompactSettings
+from agent.replay.command import read_recordings
+from compact.layers.summary import fallback_summary
+from compact.plan import Situation
+from compact.prices import PRICE_TIERS
+from compact.settings import CompactSettings, ContextWindow
+from compact.tokens import Calibration, TokenCounter, load_counter
 from tests.compact.worlds import World
+from transcripts.facts import Compacted
+from transcripts.fold import Folded, fold
 
 pytestmark = pytest.mark.bench
 
@@ -42,3 +55,34 @@ def test_all_layers_take_at_most_5_ms_before_a_call_and_no_more_when_history_is_
     print(f"p95 before a call: {short:.2f} ms at 500 messages, {long:.2f} at 2,000, {longest:.2f} at 10,000")
     assert long <= 5.0
     assert longest <= 5.0
+
+
+def compact(folded: Folded, counter: TokenCounter) -> float:
+    """Seconds of CPU that `/compact` without a model takes; it is recorded."""
+    situation = Situation(
+        folded, CompactSettings(), ContextWindow(200_000, 32_000), PRICE_TIERS["standard"],
+        now=folded.facts[-1].ts, overhead=3_200, calibration=Calibration(), binds=True, counter=counter,
+    )  # fmt: skip
+    begun = time.process_time()
+    made = fallback_summary(situation, "manual", "no model")
+    took = time.process_time() - begun
+    if made is not None:
+        about = (folded.last_seq + 1, situation.now, made.layer, "manual", made.edits)
+        folded.apply(Compacted(*about, report=made.report))
+    return took
+
+
+@pytest.mark.skipif("MAKEROOM_RECORDINGS" not in os.environ, reason="needs recordings")
+def test_compact_without_a_model_takes_at_most_200_ms_at_500_facts():
+    counter = load_counter()
+    counter.warm()
+    files = sorted(Path(os.environ["MAKEROOM_RECORDINGS"]).glob("*.jsonl"))
+    recordings, rows = read_recordings(files, counter, "recorded")[0], []
+    compact(fold(recordings[0].facts), counter)  # compiles the patterns: 60 ms
+    for recorded in recordings:
+        folded = fold(recorded.facts)
+        took = compact(folded, counter)
+        rows.append((len(recorded.facts), 1_000 * took, 1_000 * compact(folded, counter)))
+    for facts, once, again in sorted(rows):
+        print(f"{facts} facts: {once:.0f} ms, and {again:.0f} for one more")
+    assert all(once <= 200 * max(1, facts / 500) for facts, once, _ in rows)
