@@ -23,6 +23,7 @@ from agent.loop.turn import run_turn
 from agent.permissions.modes import Mode
 from agent.ports import Approver, Chooser, Status, WaitingPrompts
 from agent.session.environment_context import (
+    TYPED_LINE,
     environment_context,
     news_of_pins,
     news_of_surroundings,
@@ -336,9 +337,9 @@ async def prompt_blocks(
         before += news_of_surroundings(session.folded, commands, mode)
     if session.folded.metadata:
         before += news_of_pins(session.folded)
-    # What has a tag of its own (the words of hooks) keeps that; other news is not the person's words either.
+    # Words of hooks have a tag of their own, typed lines are the person's; other news is neither.
     waiting = tools.inbox.take(session.folded.last_seq + 1) if tools.inbox.waiting else ()
-    news = (text if text.startswith("<") else injected(text) for text in waiting)
+    news = (text if text.startswith(("<", TYPED_LINE)) else injected(text) for text in waiting)
     before += [text for text in news if text not in before]
     return (*map(TextBlock, (*before, *named, *earlier)), *content)
 

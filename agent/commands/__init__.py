@@ -103,8 +103,8 @@ COMMANDS: tuple[Command, ...] = (
             "Have the model write AGENTS.md, or improve it. It studies the project first. Words after it "
             "are passed on to the model."),
     Command("compact", "context_commands.compact_now",
-            "Compact the context now. Words after it say what to focus on; --dry-run only shows what "
-            "would go.", ("compress", "summarize"), options=("--dry-run",)),
+            "Compact the context now. Words after it say what to focus on, and go with the next prompt too; "
+            "--dry-run only shows what would go.", ("compress", "summarize"), options=("--dry-run",)),
     Command("uncompact", "context_commands.undo_compaction",
             "Undo a compaction, the newest one or the one with the given id. The record keeps both."),
     Command("drop", "context_commands.drop_block",

@@ -13,6 +13,7 @@ from agent.loop.compaction import CompactionRequest, compact_context, situation_
 from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.menus import Menu, MenuRow
+from agent.session.environment_context import TYPED_LINE, note_news
 from agent.session.repository import load_deferred
 from agent.session.session import NESTED_TOPIC, Session, record_opening
 from compact.clearing import is_placeholder, is_replaced, recall_id, strike_edits
@@ -168,6 +169,10 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
             controller.emit,
             CompactionRequest("manual", argument, worked_out=situation.worked_out),
         )
+        if argument:  # a rule among these words holds on: they are speech of the person, as any other
+            inbox = context.tool_context.inbox
+            inbox.post(f"{TYPED_LINE}{argument}", since=session.folded.last_reply_seq)
+            note_news(session, inbox)
         return None
     if not planned.proposals:
         return Notice(planned.note or "nothing would be compacted")

@@ -49,6 +49,7 @@ END_OF_PLAN_TEXT = """\
 # Plan mode
 Plan mode is over: you may change files again, as far as the person allows it."""
 PLAN_KEY = "plan mode"  # of news about it
+TYPED_LINE = "/compact "  # how news begins that the person typed
 NEWS_TOPIC = "news"  # of metadata: a note of an inbox
 _COMMAND_TEXTS, _PLAN_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT), (PLAN_TEXT, END_OF_PLAN_TEXT)
 RECORDING_LAYERS = ("summary", "ledger")  # whose folds hold the pins as they are then

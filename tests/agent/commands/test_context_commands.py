@@ -407,6 +407,21 @@ def test_a_resumed_session_knows_the_texts_that_left_the_context_before(tmp_path
     run_controller(tmp_path, work)
 
 
+def test_words_behind_compact_are_told_with_the_next_prompt_and_stay_in_later_records(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        rule = "/compact from now on never touch billing"
+        await run.do(READ_ALL, rule, "/clear", f"/resume {run.controller.in_use[0].sid}", "help", "help")
+        session, _ = run.controller.in_use
+        assert b"".join(run.bodies()).count(rule.encode()) == 1
+        await run.do(READ_ALL, READ_ALL, "/compact")
+        record = joined_text([part.block for part in session.folded.view[0].parts])
+        assert session.folded.edits and record.count(f".0) {rule}") == 1
+
+    run_controller(tmp_path, work)
+
+
 def test_the_context_names_records_and_files_with_their_own_sizes_and_no_empty_rows(tmp_path: Path) -> None:
     files(tmp_path, 12)
 
