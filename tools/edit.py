@@ -11,6 +11,7 @@ from tools.files.file_change import (
     changing_tool,
     check_encoding,
     check_omission,
+    check_placeholder,
     check_text,
     decoded_as_seen,
     is_stale,
@@ -70,11 +71,15 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
     except FileNotFoundError:
         if old:
             raise
+        check_placeholder(new, "", "new_string")
         return PlannedChange(None, arguments.new_string.encode(), "", new, count=1)
     decoded = decoded_as_seen(file, context)
     if decoded is None:
         raise ToolError(f"{one_line_path(path)} is a binary file and cannot be edited as text.\nUse bash.")
     text, form = decoded
+    source = source_text(file.data, text, form)
+    check_placeholder(old, source.flat, "old_string")
+    check_placeholder(new, source.flat, "new_string")
     if not old:
         if text:
             raise ToolError(
@@ -82,7 +87,6 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
             )
         return PlannedChange(file, file.data + form.encode(arguments.new_string), "", new, count=1)
     stale = is_stale(context, file)
-    source = source_text(file.data, text, form)
     places = _places(source, old, new, arguments, stale)
     data = _spliced(source, places, old, new, path)
     after = source.flat.replace(old, new)

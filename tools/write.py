@@ -10,6 +10,7 @@ from tools.files.file_change import (
     changing_tool,
     check_encoding,
     check_omission,
+    check_placeholder,
     check_text,
     decoded_as_seen,
     is_stale,
@@ -43,6 +44,7 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
     try:
         file = load_file(path)
     except FileNotFoundError:
+        check_placeholder(after, "", "content")
         return PlannedChange(None, arguments.content.encode(), "", after)
     decoded = decoded_as_seen(file, context)
     if decoded is None:
@@ -57,6 +59,7 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
             "content holds \ufffd, which only stands for bytes of this file that are no text.\n"
             "Use edit for the parts that change; these bytes then stay as they are."
         )
+    check_placeholder(after, unify_newlines(before), "content")
     check_omission(after, unify_newlines(before), "content")
     check_encoding(path, form, after, before)
     data = form.mark + _encoded(arguments.content, form, path)

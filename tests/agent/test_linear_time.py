@@ -37,7 +37,7 @@ from compact.identifiers import whole_name_counts
 from compact.ledger import _NUMBER
 from compact.summary_prompt import _ANALYSIS, _SUMMARY
 from compact.summary_record import summary_in
-from tools.files.patch import find_all, holds_placeholder, unified_diff
+from tools.files.patch import added_placeholder, find_all, unified_diff
 from tools.files.text_encoding import decode_text
 from tools.processes.command_hints import hint, lex_commands, looks_like_prompt
 from tools.processes.output_folding import fold_output
@@ -115,7 +115,7 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "commitments": lambda text: list(commitments(text, True)),
     "summary": lambda text: _SUMMARY.search(_ANALYSIS.sub("", text, count=1)),
     "summary_in": summary_in,
-    "holds_placeholder": holds_placeholder,
+    "added_placeholder": lambda text: added_placeholder(text, ""),
     "find_all": lambda text: find_all(text, text[: len(text) // 2]),
     "unified_diff": lambda text: unified_diff(text, text[::-1], "name"),
     "lex_commands": lex_commands,
@@ -197,7 +197,19 @@ PIECES = [
         "-----BEGIN A PRIVATE KEY-----",
         "eyJaaaaa.",
     ),
-    *("://a:", ":a@", "sk-ant-", "ghp_", "[cleared r1", "[cleared: r1.", "<analysis>", "<summary>", "never "),
+    *(
+        "://a:",
+        ":a@",
+        "sk-ant-",
+        "ghp_",
+        "[cleared r1",
+        "[put back: a, part, ",
+        "[... 1,",
+        "[cleared: r1.",
+        "<analysis>",
+        "<summary>",
+        "never ",
+    ),
     *(
         "maximum context length is ",
         "(1 ",
@@ -219,7 +231,9 @@ WENT_WRONG = [
     ("plain lines", "a"),
     ("map_error", "<"),
     ("whole_name_counts", "./"),
-    ("holds_placeholder", "[cleared r1"),
+    ("added_placeholder", "[cleared r1"),
+    ("added_placeholder", "[put back: a, part, "),
+    ("added_placeholder", "[... 1,"),
     ("find_all", "a"),
     ("hint", "sudo: "),
     ("word_before_cursor", "a"),

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
+from compact.clearing import head_and_tail
+from compact.hazards import SHOWN_IN
 from tools.base import SeenFile, ToolError
 from tools.edit import TOOL, EditArguments
 from tools.files.patch import find_all, source_text, splice
@@ -473,7 +475,17 @@ def test_a_miss_in_a_huge_file_is_told_in_bounded_time(files: FileSession):
     )
 
 
-PLACEHOLDERS = ["[cleared: read src/a.py, 3,412 tokens; recall r57 shows it]", "<persisted-output>"]
+PLACEHOLDERS = [
+    "[cleared: read src/a.py, 3,412 tokens; recall r57 shows it]",
+    "<persisted-output>",
+    "[lines 1-60 are not repeated: as in r6 above]",
+    "[lines 62-161 are not repeated: as in lines 61-160 of r6 above]",
+    "    [put back: src/a b.py, lines 1-4, shown earlier and cleared (r12)]",
+    "[put back: a.py, part, shown earlier and cleared (r12.1)]",
+    "[... 1,120 characters are left out here; recall r5 shows it all]",
+    "[... 120 characters are left out here; recall r5.1 shows it all ...]",
+    "x = 1 [... 120 characters are left out here; recall r5 shows it all; of them:]",
+]
 
 
 @pytest.mark.parametrize("text", PLACEHOLDERS)
@@ -485,6 +497,27 @@ def test_our_own_placeholders_do_not_come_into_files(files: FileSession, text: s
         "edit", file_path="f", old_string=text, new_string="b"
     )
     files.do("write", file_path="g", content="[cleared: all of it] and r57\n")
+    assert files.path("f").read_bytes() == b"a\n"
+
+
+@pytest.mark.parametrize("text", PLACEHOLDERS[:1] + PLACEHOLDERS[2:])
+def test_a_file_that_has_a_placeholder_can_be_changed(files: FileSession, text: str):
+    files.seen("f", f"a\n{text}\nb\n".encode())
+    files.edit("f", f"a\n{text}\nb", f"c\n{text}\nd")
+    files.do("write", file_path="f", content=f"e\n{text}\n")
+    other = re.sub(r"\br\d", "r9", text)
+    assert "placeholder" in files.refused("write", file_path="f", content=f"e\n{other}\n")
+    files.edit("f", text, "gone")
+    assert files.path("f").read_text() == "e\ngone\n"
+
+
+def test_lines_that_compaction_shows_are_refused_and_text_that_speaks_of_them_written(files: FileSession):
+    line = SHOWN_IN.format(first=1, last=60, where="r6")
+    cut = head_and_tail("a" * 2_000, 100, "r5.1").split("\n")[1]
+    for each in (line, cut):
+        assert each in files.refused("write", file_path="g", content=f"x = 1\n{each}\ny = 2\n")
+        for content in (f'told = "{each}"\n', f"Such as `{each}`\n"):
+            files.do("write", file_path="h", content=content)
 
 
 def test_parallel_edits_of_one_file_queue_up(files: FileSession):

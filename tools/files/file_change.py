@@ -14,7 +14,7 @@ from tools.base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolRes
 from tools.parameters import FileArguments
 
 from .atomic_write import WriteAbandoned, WriteRequest, atomic_write
-from .patch import added_omission, holds_placeholder, unified_diff
+from .patch import added_omission, added_placeholder, unified_diff
 from .resolve_path import one_line_path
 from .safe_open import FILE_TIMEOUT_S, FileChanged, FileContent, in_thread, os_errors_explained
 from .text_encoding import TextForm, decode_text, has_surrogate, mark_stray_bytes
@@ -98,10 +98,15 @@ def check_text(text: str, parameter: str) -> None:
             f"{parameter} holds a NUL character; a file with one is binary and could not be read again.\n"
             "Write it as the language spells it, such as \\0; use bash for binary files."
         )
-    if holds_placeholder(text):
+
+
+def check_placeholder(new: str, old: str, parameter: str) -> None:
+    """Raises ToolError for a line of the conversation that is no text of a file; `old` may have it."""
+    if found := added_placeholder(new, old):
         raise ToolError(
-            f"{parameter} holds a placeholder for what was cleared from this conversation, not the content.\n"
-            "Read the file again, or recall the original by the id it names, and send the real text."
+            f"{parameter} holds a placeholder, {found!r}, which only this conversation shows.\n"
+            "Send the text that it stands for: recall the id that it names, or read those lines; or make an "
+            "edit of no more than the part that changes."
         )
 
 

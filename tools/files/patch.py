@@ -21,6 +21,14 @@ _SNIPPET_LINES = 24
 _SNIPPET_WIDTH_CHARS = 2_000
 _BRACKETED = re.compile(r"\[(?:cleared|snipped|folded|persisted)\b[^\[\]\n]*+\]")
 _SHOWN_RECALL_ID = re.compile(r"\br\d{1,15}(?:\.\d{1,9})?\b")
+# Whole lines that a view has in the place of text, or above it; the note of what is cut ends its line.
+_STAND_IN_LINE = re.compile(
+    r"^[ \t]*+\[lines \d++-\d++ are not repeated: as in (?:lines \d++-\d++ of )?r[\d.]++ above\][ \t]*$"
+    r"|^[ \t]*+\[put back: [^\n]*, (?:lines \d++-\d++|part), shown earlier and cleared \(r[\d.]++\)\][ \t]*$"
+    r"|\[\.\.\. [\d,]++ characters are left out here; recall r[\d.]++ shows it all(?: \.\.\.|; of them:)?+\]"
+    r"[ \t]*$",
+    re.MULTILINE,
+)
 _OVERLAPPING_MATCHES = 10  # counted beyond those that can stand side by side
 # A line that is nothing but a comment with dots and what they stand for.
 _OMISSION = re.compile(
@@ -170,14 +178,16 @@ def _with_newlines_of(before: str, new: str, newline: str) -> str:
     return mixed if unify_newlines(mixed) == new else new.replace("\n", newline)  # a lone CR met an LF
 
 
-def holds_placeholder(text: str) -> bool:
-    """Whether the text has the form in which the model is shown what was left out of the conversation.
+def added_placeholder(new: str, old: str) -> str:
+    """The first text in `new`, and not in `old`, that stands for what the conversation does not show (again).
 
-    Such as "[cleared: read src/a.py, 3,412 tokens; recall r57 shows it]". A model that sees it in its own
-    earlier calls may copy it into a file.
+    Such as "[cleared: read src/a.py, 3,412 tokens; recall r57 shows it]" or "[lines 1-60 are not repeated: as
+    in r6 above]". A model that sees it may copy it into a file. "" where there is none.
     """
-    placeholders = (found[0] for found in _BRACKETED.finditer(text))
-    return _STORED_OUTPUT_TAG in text or any(map(_SHOWN_RECALL_ID.search, placeholders))
+    found = [_STORED_OUTPUT_TAG] if _STORED_OUTPUT_TAG in new else []
+    found += [each[0] for each in _BRACKETED.finditer(new) if _SHOWN_RECALL_ID.search(each[0])]
+    found += [each[0].strip() for each in _STAND_IN_LINE.finditer(new)]
+    return next((each for each in dict.fromkeys(found) if each not in old), "")
 
 
 def added_omission(new: str, old: str) -> str:
