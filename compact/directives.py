@@ -1,4 +1,4 @@
-"""Which sentences bind later work: what a person asks for, what an assistant promises, decides or gives up.
+"""Which sentences of a person bind later work, and where sentences begin and end.
 
 Recognised by grammar, because the words for what may be demanded have no end: by mood (a sentence that begins
 with a bare verb), by modality, negation, quantity and condition, whose words are closed classes, and by the
@@ -12,12 +12,13 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 LASTING, REQUEST, WISH, FACT, REST = 5, 4, 3, 2, 1  # weights of sentences, the heaviest first
-HEADING = -1  # it has no weight of its own
 MAX_SENTENCE_CHARS = 600  # a longer one is data, not speech, and weighs least
 MAX_ABBREVIATION_CHARS = 12  # before a full stop that may be one's
+MIN_WRAP_CHARS = 40  # of a line, behind which a line with a capital may go on
 MAX_SEARCHED_CHARS = 200_000  # of one text: what people type is shorter
 
 
@@ -34,7 +35,7 @@ def _words(kind: str) -> frozenset[str]:
 
 
 @cache
-def _pattern(name: str) -> re.Pattern[str]:
+def pattern(name: str) -> re.Pattern[str]:
     """A pattern by its name, or one of all phrases of a class, for text in lower case."""
     tables = _tables()
     if name in tables["patterns"]:
@@ -44,28 +45,29 @@ def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{phrases})\b|{unspaced}")
 
 
-def _has(name: str, sentence: str) -> bool:
+def has(name: str, sentence: str) -> bool:
     """Whether a pattern, or any of the phrases of a class, stands in a sentence."""
     tables, other = _tables(), f"{name}_elsewhere"
     # Phrases stand in lower case: to search without regard to case takes twice as long.
     text = sentence if name in tables["patterns"] else sentence.lower()
-    found = _pattern(name).search(text) is not None
+    found = pattern(name).search(text) is not None
     # Other languages stand apart, because most is said in English.
-    return found or (other in tables and not _is_surely_english(sentence) and _has(other, sentence))
+    return found or (other in tables and not _is_surely_english(sentence) and has(other, sentence))
 
 
 @lru_cache(maxsize=64)
 def _is_surely_english(sentence: str) -> bool:
     words = _spoken_words(sentence)
     sure = not _words("sure_english").isdisjoint(words) and _words("foreign").isdisjoint(words)
-    return sure and (sentence.isascii() or not _has("other_letters", sentence))
+    return sure and (sentence.isascii() or not has("other_letters", sentence))
 
 
 _SPOKEN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _SYMBOL = re.compile(r"[{}()\[\]<>=;|\\&^%~*$#@_+/]")
-_ITEM_START = re.compile(r"\s*(?:[-*•‣+–]|\d{1,3}[.)]|[a-zA-Z][.)]|\[[ xX]\])\s+")
+ITEM_START = re.compile(r"\s*(?:[-*•‣+–]|\d{1,3}[.)]|[a-zA-Z][.)]|\[[ xX]\])\s+")
 _CODE_SIGNS = ("machine", "code_start", "shifted_code")
 _END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])[」』”）]*\s*")
+_LINE_END = re.compile(r"\n")
 _CLAUSE = re.compile(r"[,;]\s+|\s(?=(?:and|but|so|then|also|please|because)\s)", re.IGNORECASE)
 
 
@@ -86,35 +88,49 @@ class Sentence:
 def weighed_sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences of a person's text, in order, each with its weight from REST to LASTING."""
     return tuple(
-        Sentence(start, end, _weight(text[start:end], code)) for start, end, code in _sentences(text)
+        Sentence(start, end, max(_weight(each, code) for each in _readings(text, start, end)))
+        for start, end, code in sentences(text)
     )
+
+
+def _readings(text: str, start: int, end: int) -> list[str]:
+    """A sentence, and its lines where they may stand for themselves: not all are as full as can be."""
+    sentence = text[start:end]
+    if "\n" not in sentence:
+        return [sentence]
+    lines = [line.rstrip() for line in text[text.rfind("\n", 0, start) + 1 : end].splitlines()]
+    width = max(map(len, lines))
+    pairs = pairwise(lines)
+    wrapped = width >= MIN_WRAP_CHARS and all(_had_no_room(line, after, width) for line, after in pairs)
+    # Of the phrases that are looked for none has the end of a line within.
+    return [" ".join(sentence.split()), *([] if wrapped else sentence.splitlines())]
 
 
 def _weight(sentence: str, code: bool) -> int:
     """How much a sentence of a person binds later work."""
     if code or len(sentence) > MAX_SENTENCE_CHARS or not _SPOKEN_WORD.search(sentence):
         return REST
-    if _has("takes_back", sentence) and not sentence.endswith("?"):
+    if has("takes_back", sentence) and not sentence.endswith("?"):
         return LASTING  # or the model would be shown a rule alone that holds no longer
     imperative = _is_imperative(sentence)
-    if _has("lasting", sentence) and (imperative or _has("binding", sentence)):
+    if has("lasting", sentence) and (imperative or has("binding", sentence)):
         return LASTING
     if _is_foreign(sentence):
         signs = any(word in _words("foreign_directives") for word in _spoken_words(sentence))
-        signs = signs or _has("unspaced_directive", sentence) or sentence.endswith(("!", "！"))
-        return REQUEST if signs or _has("short_item", sentence) else WISH
-    if imperative or _has("asks", sentence):
+        signs = signs or has("unspaced_directive", sentence) or sentence.endswith(("!", "！"))
+        return REQUEST if signs or has("short_item", sentence) else WISH
+    if imperative or has("asks", sentence):
         return REQUEST
-    shaped = sentence.endswith("?") or _has("short_item", sentence) or _pattern("short_rule").match(sentence)
-    if shaped or _has("lasting", sentence) or _is_general(sentence):
+    shaped = sentence.endswith("?") or has("short_item", sentence) or pattern("short_rule").match(sentence)
+    if shaped or has("lasting", sentence) or _is_general(sentence):
         return WISH
-    return FACT if any(_has(sign, sentence) for sign in ("concrete", "negated", "deixis")) else REST
+    return FACT if any(has(sign, sentence) for sign in ("concrete", "negated", "deixis")) else REST
 
 
 def is_errand(sentence: str) -> bool:
     """Whether a sentence asks for one thing, so that it says nothing more once that is done or answered."""
-    rule = any(_has(kind, sentence) for kind in ("lasting", "quantity", "short_item"))
-    return not rule and _pattern("errand").match(_without_starter(sentence)) is not None
+    rule = any(has(kind, sentence) for kind in ("lasting", "quantity", "short_item"))
+    return not rule and pattern("errand").match(_without_starter(sentence)) is not None
 
 
 def _is_general(sentence: str) -> bool:
@@ -123,12 +139,12 @@ def _is_general(sentence: str) -> bool:
     Its subject has no article ("Amounts go out in francs") or is a quantity ("Nobody but me merges"), and it
     tells of no past; or it speaks of what is the reader's or the writer's business.
     """
-    if _has("past", sentence):
+    if has("past", sentence):
         return False
     clauses = [_without_starter(sentence)]
-    if (fronted := _pattern("fronted").match(clauses[0])) is not None:
+    if (fronted := pattern("fronted").match(clauses[0])) is not None:
         clauses.append(_without_starter(clauses[0][fronted.end() :]))
-    of_both = _has("deixis", sentence) and _has("present", sentence)
+    of_both = has("deixis", sentence) and has("present", sentence)
     return of_both or any(_has_general_subject(clause) for clause in clauses)
 
 
@@ -139,7 +155,7 @@ def _has_general_subject(clause: str) -> bool:
 
 def _without_starter(sentence: str) -> str:
     """The sentence without marks of lists and quotes, and without words such as "also" and "please"."""
-    return sentence[(found.end() if (found := _pattern("starter").match(sentence)) else 0) :]
+    return sentence[(found.end() if (found := pattern("starter").match(sentence)) else 0) :]
 
 
 def _is_imperative(sentence: str) -> bool:
@@ -147,7 +163,7 @@ def _is_imperative(sentence: str) -> bool:
     body = _without_starter(sentence)
     if _begins_with_verb(body):
         return True
-    fronted = _pattern("fronted").match(body)
+    fronted = pattern("fronted").match(body)
     if fronted is not None:
         return _begins_with_verb(_without_starter(body[fronted.end() :]))
     # "X, so run the tests": the last clause may be the one that asks.
@@ -175,7 +191,7 @@ def _begins_with_verb(clause: str, sure: bool = False) -> bool:
         return second not in _words("finite")
     if sure or not first.isascii() or not first.isalpha() or first in _words("no_first_verb"):
         return False
-    return second in _words("object_start") and len(first) > 2 and not _has("no_bare_verb", first)
+    return second in _words("object_start") and len(first) > 2 and not has("no_bare_verb", first)
 
 
 def _is_foreign(sentence: str) -> bool:
@@ -189,7 +205,7 @@ def _is_foreign(sentence: str) -> bool:
     return foreign > english and (foreign >= 2 or (len(words) >= 3 and not english))
 
 
-def _sentences(text: str) -> Iterator[tuple[int, int, bool]]:
+def sentences(text: str) -> Iterator[tuple[int, int, bool]]:
     """(start, end, whether it looks like code or a log) of each sentence, in order."""
     for start, end, code in _stretches(text[:MAX_SEARCHED_CHARS]):
         if code:
@@ -197,7 +213,7 @@ def _sentences(text: str) -> Iterator[tuple[int, int, bool]]:
             continue
         begun = start
         for found in _END.finditer(text, start, end):
-            if _has("no_end", text[max(begun, found.start() - MAX_ABBREVIATION_CHARS) : found.start()]):
+            if has("no_end", text[max(begun, found.start() - MAX_ABBREVIATION_CHARS) : found.start()]):
                 continue
             yield from _stripped(text, begun, found.end())
             begun = found.end()
@@ -211,12 +227,15 @@ def _stripped(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]
         if len(body) <= MAX_SENTENCE_CHARS:
             yield first, first + len(body), False
             return
-        # Nobody set a full stop: the clauses stand for sentences, as in what was dictated.
+        # Nobody set a full stop: the lines stand for sentences, or the clauses, as in what was dictated.
         begun = first
-        for found in _CLAUSE.finditer(text, first, first + len(body)):
-            yield begun, found.start(), False
+        for found in (_LINE_END if "\n" in body else _CLAUSE).finditer(text, first, first + len(body)):
+            yield from _stripped(text, begun, found.start())
             begun = found.end()
-        yield begun, first + len(body), False
+        if begun > first:
+            yield from _stripped(text, begun, first + len(body))
+        else:
+            yield first, first + len(body), False
 
 
 def _stretches(text: str) -> Iterator[tuple[int, int, bool]]:
@@ -225,17 +244,17 @@ def _stretches(text: str) -> Iterator[tuple[int, int, bool]]:
     A line that goes on in the next one, as text does that was wrapped, is one stretch with it.
     """
     lines = text.splitlines(keepends=True)
-    begun, at, before = -1, 0, ""
-    for line, code in zip(lines, _code_lines(lines), strict=True):
+    begun, at = -1, 0
+    around = ["", "", *(line.rstrip() for line in lines), ""]
+    for number, (line, code) in enumerate(zip(lines, _code_lines(lines), strict=True)):
         first, at = at, at + len(line)
-        if begun >= 0 and (code or not _wraps(before, line)):
+        if begun >= 0 and (code or not _wraps(*around[number : number + 4])):
             yield begun, first, False
             begun = -1
         if code and line.strip():
             yield first, first + len(line.rstrip()), True
         elif line.strip() and begun < 0:
             begun = first
-        before = line
     if begun >= 0:
         yield begun, at, False
 
@@ -244,7 +263,7 @@ def _code_lines(lines: Sequence[str]) -> list[bool]:
     """Which lines of a text are code: fenced, of a diff, shaped like code, or comments beside such lines."""
     fence, diff, code = "", False, list[bool]()
     for line in lines:
-        marker = found[1] if (found := _pattern("fence").match(line)) is not None else ""
+        marker = found[1] if (found := pattern("fence").match(line)) is not None else ""
         fenced = bool(fence or marker)
         if marker and fence in ("", marker):
             fence = "" if fence else marker
@@ -259,36 +278,48 @@ def _code_lines(lines: Sequence[str]) -> list[bool]:
 
 def _is_comment_of(line: str, beside: str, code: bool) -> bool:
     """Whether a line is a comment that goes with the line beside it, which may be code."""
-    if not _pattern("comment").match(line) or _has("fence", beside):
+    if not pattern("comment").match(line) or has("fence", beside):
         return False
     if line.lstrip().startswith("*"):  # else it is an item of a list
-        return bool(_pattern("block_comment").match(beside) or (code and _pattern("comment").match(beside)))
+        return bool(pattern("block_comment").match(beside) or (code and pattern("comment").match(beside)))
     return code or (line[0].isspace() and beside[0].isspace() and bool(beside.strip()))
 
 
-def _wraps(before: str, line: str) -> bool:
-    """Whether a line goes on with the sentence of the line before it."""
-    end, start = before.rstrip(), line.lstrip()
-    if not end or not start or _ITEM_START.match(line) or end[-1] in ".!?:;。！？…":
+def _wraps(first: str, before: str, line: str, after: str) -> bool:
+    """Whether the third of four lines goes on with the sentence of the second."""
+    start = line.lstrip()
+    if not before or not start or ITEM_START.match(line):
         return False
-    if bool(_pattern("comment").match(before)) != bool(_pattern("comment").match(line)):
+    if before[-1] in ".!?:;。！？…" and not has("no_end", before[-MAX_ABBREVIATION_CHARS:]):
         return False
-    return start[0].islower() or end[-1] == ","
+    if bool(pattern("comment").match(before)) != bool(pattern("comment").match(line)):
+        return False
+    if start[0].islower() or before[-1] == ",":
+        return True
+    # A noun, a name or a figure may begin a line of what was wrapped: then each line is as full as can be.
+    width = max(MIN_WRAP_CHARS, *map(len, (first, before, line, after)))
+    full = _had_no_room(before, start, width) and not {before.lstrip()[0], start[0]} & set("#|><=")
+    return full and (first[-1:] in ("", ":", ",") or _had_no_room(first, before, width))
+
+
+def _had_no_room(before: str, line: str, width: int) -> bool:
+    """Whether the first word of a line had no room on the line before it."""
+    return len(before) + 1 + len(line.lstrip().partition(" ")[0]) > width
 
 
 def _is_code(line: str) -> bool:
     """Whether a line looks like a program, a log or a table rather than like speech."""
     text = line.strip()
-    if not text or (_ITEM_START.match(line) and not _has("code_end", text)):
+    if not text or (ITEM_START.match(line) and not has("code_end", text)):
         return False
-    if any(_pattern(sign).match(line) for sign in _CODE_SIGNS) or _has("code_end", text):
+    if any(pattern(sign).match(line) for sign in _CODE_SIGNS) or has("code_end", text):
         return True
     return 5 * len(_SYMBOL.findall(text)) > len(text)
 
 
-def _unmarked(line: str) -> str:
+def unmarked(line: str) -> str:
     """The line without what may stand before its first word."""
-    return _pattern("mark").sub("", line, count=1)
+    return pattern("mark").sub("", line, count=1)
 
 
 def _is_spoken(line: str) -> bool:
@@ -296,105 +327,33 @@ def _is_spoken(line: str) -> bool:
 
     It must be words for the most part, some of them such as programs have no use for.
     """
-    if _pattern("machine").match(line):
+    if pattern("machine").match(line):
         return False
-    body = _unmarked(line)
-    labelled = any(_label_pattern(kind).match(line.strip()) for kind in _COMMITMENT_KINDS)
-    if labelled or _pattern("sure_start").match(body) or _has("unspaced_directive", body):
+    body = unmarked(line)
+    labelled = any(label_pattern(kind).match(line.strip()) for kind in COMMITMENT_KINDS)
+    if labelled or pattern("sure_start").match(body) or has("unspaced_directive", body):
         return True
-    body = _pattern("quoted").sub(" x ", body).rstrip('\n\r\t ;:{}[]()<>=|\\#*"')
-    if (operator := _pattern("operator").search(body)) is not None:
+    body = pattern("quoted").sub(" x ", body).rstrip('\n\r\t ;:{}[]()<>=|\\#*"')
+    if (operator := pattern("operator").search(body)) is not None:
         body = body[: operator.start()]
     words = body.split()
-    plain = [word.lower().rstrip(",.:;!?)") for word in words if _pattern("plain_word").fullmatch(word)]
+    plain = [word.lower().rstrip(",.:;!?)") for word in words if pattern("plain_word").fullmatch(word)]
     if len(words) < (4 if operator else 3) or 5 * len(plain) < 3 * len(words):
         return False
-    if any(_has(kind, body) for kind in ("binding", "asks", "lasting")) or _has("deixis", body):
+    if any(has(kind, body) for kind in ("binding", "asks", "lasting")) or has("deixis", body):
         return True
     if operator is not None or any(word in _words("foreign_directives") for word in plain):
         return operator is None
     asks = body[0].isupper() and _begins_with_verb(body, sure=True)
     asks = asks or sum(word in _words("spoken") for word in plain) >= 1 + body[0].islower()
-    return asks or _pattern("short_rule").match(body) is not None
+    return asks or pattern("short_rule").match(body) is not None
 
 
 CommitmentKind = Literal["promise", "decision", "rejected"]
-_COMMITMENT_KINDS: tuple[CommitmentKind, ...] = get_args(CommitmentKind)
-
-
-@dataclass(frozen=True, slots=True)
-class Commitment:
-    """A sentence of an assistant: a promise, a decision, or something that was tried and given up."""
-
-    kind: CommitmentKind
-    text: str
-    weight: int
-
-
-def commitments(text: str, acts: bool) -> Iterator[Commitment]:
-    """The sentences of a reply that commit the assistant, decide with a reason, or give something up.
-
-    `acts` tells that the reply calls tools: then "I will read the file" tells of its next step, and only what
-    forbids, always holds or depends on a condition is a promise.
-    """
-    under: CommitmentKind | None = None  # what the heading says, of the list or the paragraph behind it
-    past, taken = 0, False
-    for start, end, code in _sentences(text):
-        sentence, gap, past = text[start:end], text[past:start], end
-        if code or (taken and not _ITEM_START.match(sentence) and gap.count("\n") > 1):
-            under = None
-        if code or len(sentence) > MAX_SENTENCE_CHARS or sentence.endswith("?"):
-            continue
-        kind, weight = _kind_and_weight(sentence, acts)
-        lists = weight == LASTING and sentence.endswith(":")
-        if weight == HEADING or sentence.startswith("#") or sentence.endswith(":"):
-            under, taken = (kind if lists or weight == HEADING else None), False
-        else:
-            taken = True
-        if (shown := kind or under) and weight != HEADING and (lists or not sentence.endswith(":")):
-            yield Commitment(shown, sentence, weight or REQUEST)
-
-
-def _kind_and_weight(sentence: str, acts: bool) -> tuple[CommitmentKind | None, int]:
-    """What a sentence of an assistant is, and what it weighs: HEADING for a label with nothing behind it."""
-    for kind in _COMMITMENT_KINDS:
-        found = _label_pattern(kind).match(sentence)
-        if found is not None and (found[2] or ":" in sentence or sentence[0] in "#*"):
-            return kind, LASTING if found[2] else HEADING
-    if weight := _promise_weight(sentence, acts):
-        return "promise", weight
-    unmarked = _unmarked(sentence)
-    rejected = _has("given_up", sentence) or _pattern("gives_up").match(unmarked)
-    if rejected or _has("decided", sentence) or _pattern("decides").match(unmarked):
-        return "rejected" if rejected else "decision", WISH + _has("reason", sentence)
-    return None, 0
+COMMITMENT_KINDS: tuple[CommitmentKind, ...] = get_args(CommitmentKind)
 
 
 @cache
-def _label_pattern(kind: CommitmentKind) -> re.Pattern[str]:
+def label_pattern(kind: CommitmentKind) -> re.Pattern[str]:
     end = r"(?:\s*\([^()]*\))?[*_\s]*?(?:[:：|—–]|\s-\s|\n|$)[\s*_|]*"
-    return re.compile(rf"(?i)(?:[\W_]|\d+[.)])*({_pattern(f'{kind}_label').pattern}){end}(.*)", re.DOTALL)
-
-
-def _promise_weight(sentence: str, acts: bool) -> int:
-    """How much a sentence binds its speaker; 0 for one that tells of something else."""
-    if _has("reports", sentence):
-        return 0
-    if _has("vows", sentence):
-        return LASTING
-    lasting = (_has(kind, sentence) for kind in ("untouched", "lasting", "bound", "held"))  # where it matters
-    if _has("own_future", sentence):
-        return LASTING if any(lasting) else 0 if acts or _has("next_step", sentence) else REQUEST
-    if _pattern("forswears").match(_unmarked(sentence)) or (acts and _has("for_good", sentence)):
-        return REQUEST
-    untouched = _has("untouched", sentence)
-    if acts or sentence.startswith("|"):
-        return REQUEST if untouched and (_has("lasting", sentence) or _has("denied", sentence)) else 0
-    if _pattern("agrees").match(sentence) is not None:
-        return REQUEST
-    own = _has("own", sentence)
-    if _has("told", sentence) or not (own or untouched or _has("deixis", sentence)):
-        return 0
-    if untouched or _has("binding", sentence):
-        return REQUEST if own else WISH
-    return FACT if _has("will", sentence) or any(lasting) else 0
+    return re.compile(rf"(?i)(?:[\W_]|\d+[.)])*({pattern(f'{kind}_label').pattern}){end}(.*)", re.DOTALL)

@@ -21,7 +21,8 @@ from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock, attached_as, is_attached, is_injected, own_words
 from transcripts.tool_kinds import ToolKind
 
-from .directives import LASTING, Commitment, commitments, weighed_sentences
+from .commitments import Commitment, commitments
+from .directives import LASTING, weighed_sentences
 from .identifiers import file_path_of, joined_text, strings, whole_name_counts
 from .tokens import TokenCounter
 

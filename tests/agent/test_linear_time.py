@@ -32,7 +32,8 @@ from agent.ui.terminal_text import (
     wrap,
 )
 from agent.ui.transcript_view import MarkdownStream
-from compact.directives import commitments, weighed_sentences
+from compact.commitments import commitments
+from compact.directives import weighed_sentences
 from compact.identifiers import whole_name_counts
 from compact.ledger import _NUMBER
 from compact.summary_prompt import _ANALYSIS, _SUMMARY

@@ -2,13 +2,13 @@
 
 import pytest
 
+from compact.commitments import commitments
 from compact.directives import (
     FACT,
     LASTING,
     REQUEST,
     REST,
     WISH,
-    commitments,
     is_errand,
     weighed_sentences,
 )
@@ -919,7 +919,26 @@ def test_the_next_step_of_a_reply_that_acts_is_no_promise(sentence):
 @pytest.mark.timeout(10)  # a pattern that goes back takes half a minute and more
 @pytest.mark.parametrize(
     "piece",
-    ["a", "[a", "a ", "a, ", "and ", "1. ", "- ", "“", "no ", "- (", "```\n", "\n", "a\n", "I will ", "。"],
+    [
+        "a",
+        "[a",
+        "a ",
+        "a, ",
+        "and ",
+        "1. ",
+        "- ",
+        "“",
+        "no ",
+        "- (",
+        "```\n",
+        "\n",
+        "a\n",
+        "I will ",
+        "。",
+        "B. a\nC",
+        "B. a\rc",
+        "a\n\r",
+    ],
 )
 def test_no_text_takes_long(piece):
     text = piece * (50_000 // len(piece))

@@ -17,7 +17,7 @@ from functools import cache, partial
 from typing import Any, ClassVar
 
 from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
-from agent.events import BlockFinished, Emit, Event, RawStreamEvent
+from agent.events import BlockFinished, Emit, Event, Notice, RawStreamEvent
 from agent.model.answer_reader import (
     LOCAL_STALL_TIMEOUT_S,
     SILENCE_TIMEOUT_S,
@@ -53,11 +53,11 @@ from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint
 from .clouds import Cloud, bedrock_events, cloud_body
 from .request import COMPACTION_BETA, FORMAT, NAMES, beta_header, beta_names, encode_request
 from .sdk_import import import_sdk
-from .server_tools import server_tool_notice
 
 log = logging.getLogger(__name__)
 OFFICIAL_URL = "https://api.anthropic.com"
 COUNT_TIMEOUT_S = 2.0  # a prompt waits for it
+MAX_SHOWN_QUERY_CHARS = 200  # of what the tools of the service search for or read
 _HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream"}
 
 
@@ -207,7 +207,7 @@ class AnthropicModel:
             if event["type"] == "content_block_stop":
                 block = reply.blocks[-1]
                 emit(BlockFinished(block, reply.ident, reply.model, reply.usage))
-                if isinstance(block, UnknownBlock) and (notice := server_tool_notice(block)) is not None:
+                if isinstance(block, UnknownBlock) and (notice := _server_tool_notice(block)) is not None:
                     emit(notice)
             if self.passes_events:
                 emit(RawStreamEvent(event))
@@ -286,6 +286,19 @@ def _body_of(error: Any) -> str:
         return str(error.response.text)
     except RuntimeError:  # the body of a streamed answer was not read
         return json.dumps(error.body)
+
+
+def _server_tool_notice(block: UnknownBlock) -> Notice | None:
+    """What a person is told of a tool that the service runs: each search and page, and what failed."""
+    kind, content = str(block.raw.get("type")), block.raw.get("content")
+    if kind == "server_tool_use":
+        given = block.raw.get("input")
+        found = (given.get(name) for name in ("query", "url")) if isinstance(given, Mapping) else ()
+        shown = str(next(filter(None, found), given))[:MAX_SHOWN_QUERY_CHARS]
+        return Notice(f"{block.raw.get('name')}: {shown}")
+    if kind.endswith("_tool_result") and isinstance(content, Mapping) and "error_code" in content:
+        return Notice(f"{kind.removesuffix('_tool_result')} failed: {content['error_code']}", "warning")
+    return None
 
 
 def _fed(accumulator: MessageAccumulator, event: Mapping[str, Any], data: str) -> list[Event]:

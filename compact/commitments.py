@@ -1,0 +1,94 @@
+"""Which sentences bind an assistant: what it promises, decides with a reason, or gives up."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .directives import (
+    COMMITMENT_KINDS,
+    FACT,
+    ITEM_START,
+    LASTING,
+    MAX_SENTENCE_CHARS,
+    REQUEST,
+    WISH,
+    CommitmentKind,
+    has,
+    label_pattern,
+    pattern,
+    sentences,
+    unmarked,
+)
+
+HEADING = -1  # it has no weight of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """A sentence of an assistant: a promise, a decision, or something that was tried and given up."""
+
+    kind: CommitmentKind
+    text: str
+    weight: int
+
+
+def commitments(text: str, acts: bool) -> Iterator[Commitment]:
+    """The sentences of a reply that commit the assistant, decide with a reason, or give something up.
+
+    `acts` tells that the reply calls tools: then "I will read the file" tells of its next step, and only what
+    forbids, always holds or depends on a condition is a promise.
+    """
+    under: CommitmentKind | None = None  # what the heading says, of the list or the paragraph behind it
+    past, taken = 0, False
+    for start, end, code in sentences(text):
+        sentence, gap, past = text[start:end], text[past:start], end
+        if code or (taken and not ITEM_START.match(sentence) and gap.count("\n") > 1):
+            under = None
+        if code or len(sentence) > MAX_SENTENCE_CHARS or sentence.endswith("?"):
+            continue
+        kind, weight = _kind_and_weight(sentence, acts)
+        lists = weight == LASTING and sentence.endswith(":")
+        if weight == HEADING or sentence.startswith("#") or sentence.endswith(":"):
+            under, taken = (kind if lists or weight == HEADING else None), False
+        else:
+            taken = True
+        if (shown := kind or under) and weight != HEADING and (lists or not sentence.endswith(":")):
+            yield Commitment(shown, sentence, weight or REQUEST)
+
+
+def _kind_and_weight(sentence: str, acts: bool) -> tuple[CommitmentKind | None, int]:
+    """What a sentence of an assistant is, and what it weighs: HEADING for a label with nothing behind it."""
+    for kind in COMMITMENT_KINDS:
+        found = label_pattern(kind).match(sentence)
+        if found is not None and (found[2] or ":" in sentence or sentence[0] in "#*"):
+            return kind, LASTING if found[2] else HEADING
+    if weight := _promise_weight(sentence, acts):
+        return "promise", weight
+    body = unmarked(sentence)
+    rejected = has("given_up", sentence) or pattern("gives_up").match(body)
+    if rejected or has("decided", sentence) or pattern("decides").match(body):
+        return "rejected" if rejected else "decision", WISH + has("reason", sentence)
+    return None, 0
+
+
+def _promise_weight(sentence: str, acts: bool) -> int:
+    """How much a sentence binds its speaker; 0 for one that tells of something else."""
+    if has("reports", sentence):
+        return 0
+    if has("vows", sentence):
+        return LASTING
+    lasting = (has(kind, sentence) for kind in ("untouched", "lasting", "bound", "held"))  # where it matters
+    if has("own_future", sentence):
+        return LASTING if any(lasting) else 0 if acts or has("next_step", sentence) else REQUEST
+    if pattern("forswears").match(unmarked(sentence)) or (acts and has("for_good", sentence)):
+        return REQUEST
+    untouched = has("untouched", sentence)
+    if acts or sentence.startswith("|"):
+        return REQUEST if untouched and (has("lasting", sentence) or has("denied", sentence)) else 0
+    if pattern("agrees").match(sentence) is not None:
+        return REQUEST
+    own = has("own", sentence)
+    if has("told", sentence) or not (own or untouched or has("deixis", sentence)):
+        return 0
+    if untouched or has("binding", sentence):
+        return REQUEST if own else WISH
+    return FACT if has("will", sentence) or any(lasting) else 0
