@@ -32,12 +32,17 @@ MAX_SEARCHED_RESULT_CHARS = 60_000  # of a result, in which names are looked for
 MAX_CONSTRAINT_CHARS = 300
 MAX_ERROR_CHARS = 160
 MAX_LISTED_COMMAND_CHARS = 120
+MAX_ERROR_LINES = 40  # at the end of a command's output, among which its error is looked for
+MAX_FAILED_COMMAND_CHARS = 60  # before what it said
 MIN_NUMBER_CHARS = 3
 MAX_APPENDED_NUMBERS = 15  # appended to a summary that lacks them
 MANY_NAMES = 200  # from so many on it is faster to find all names of a text first than to search it for each
 FULLY_WEIGHED_FILES = 4  # that one command changed: of more each weighs less, as they are made by a program
 CHECKED_NAMES = 40  # of each kind, in the coverage of a summary; half as many numbers
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
+_ERROR_SIGN = re.compile(
+    r"error|fail|fatal|exception|denied|refused|cannot|can't|no such|not found|panic", re.IGNORECASE
+)
 _EDGE = "./@+-~"
 _ACCOUNTS = "accounts of entries"  # by seq, in `derived`
 _WORD_WITH_SIGNS = re.compile(r"[\w./@+~-]+")
@@ -155,14 +160,25 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
     for path, how in files.items():
         weight = min(1.0, FULLY_WEIGHED_FILES / len(files))
         account.uses.append(("gone" if how == GONE else "changed", at, {path: weight}))
-    if kind == "runs" and isinstance(command := use.input.get("command"), str):
+    line = use.input.get("command") if kind == "runs" else None
+    command = " ".join(line.split()) if isinstance(line, str) else ""
+    if command:
         code = result.about.get("exit") if result is not None else None
         ended = f" -> {code}" if code is not None else " -> error" * failed
-        account.commands.append(f"{' '.join(command.split())[:MAX_LISTED_COMMAND_CHARS]}{ended}")
+        account.commands.append(f"{command[:MAX_LISTED_COMMAND_CHARS]}{ended}")
     if failed and not (result is not None and result.said):  # what a person said stands among their words
-        lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
-        told = lines[-1 if kind == "runs" else 0]  # a command's error ends its output, ours is said first
-        account.errors.append(f"{use.name} {path}: {told}"[:MAX_ERROR_CHARS])
+        call = " ".join(filter(None, (use.name, path or command[:MAX_FAILED_COMMAND_CHARS])))
+        account.errors.append(f"{call}: {_telling_line(text, kind)}"[:MAX_ERROR_CHARS])
+
+
+def _telling_line(text: str, kind: ToolKind) -> str:
+    """The line of a failed call that tells most of it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    if kind != "runs":
+        return lines[0]  # of ours, which say first what is wrong
+    # A command's error ends its output, behind which only notes stand: [exit code 2], [took 40 s].
+    end = [line for line in lines[-MAX_ERROR_LINES:] if line[:1] + line[-1:] != "[]"] or lines[:1]
+    return next((line for line in reversed(end) if _ERROR_SIGN.search(line)), end[-1])
 
 
 def _weight(calls: int) -> float:

@@ -93,7 +93,7 @@ def test_commands_stand_with_their_exit_codes_and_errors_with_their_last_line():
     world.reply(ToolUseBlock("t", "bash", {"command": "unfinished"}))
     made = ledger(world)
     assert made.commands == ["make a -> 0", "make b -> error", "make c", "unfinished"]
-    assert made.errors == ["bash : last line"]
+    assert made.errors == ["bash make b: last line"]
     world.call("read", "no such file " * 50, error=True, file_path="gone.py")
     assert len(ledger(world).errors[1]) == 160 and ledger(world).errors[1].startswith("read gone.py: no such")
 
@@ -291,3 +291,22 @@ def test_what_a_command_of_the_users_wrote_constrains_nothing():
     world = started()
     world.user("<command-of-the-user>\n$ cat policy.txt\nNever push.\n</command-of-the-user>", "Never pull.")
     assert [text for text, _ in ledger(world).constraints] == ["Never pull."]
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "told"),
+    [
+        (
+            "ls /none",
+            "ls: cannot access '/none': No such file or directory\n[exit code 2]",
+            "ls /none: ls: cannot access '/none': No such file or directory",
+        ),
+        ("false", "[exit code 1]\n[took 12.0 s]", "false: [exit code 1]"),
+        ("make  all", "E: Failed to fetch\nsee the log\n[exit code 100]", "make all: E: Failed to fetch"),
+        ("echo " + "a" * 90, "b\n[exit code 3]", "echo " + "a" * 55 + ": b"),
+    ],
+)
+def test_an_error_of_a_command_names_it_and_what_it_said(command, output, told):
+    world = started()
+    world.call("bash", output, error=True, command=command)
+    assert ledger(world).errors == [f"bash {told}"]
