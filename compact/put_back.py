@@ -51,13 +51,14 @@ _LINE_NAMED = re.compile(r"(?:\bline |:)(\d{1,6})\b")
 @dataclass(frozen=True, slots=True)
 class FileTouch:
     """A call and what came of it, or a prompt; `prompt` is the size of the request that it goes into, in our
-    tokens.
+    tokens. `real` gives the real path of a file that a call names, "" where no file is there.
     """
 
     use: ToolUseBlock | None
     content: tuple[Block, ...]
     error: bool
     prompt: int
+    real: Callable[[str], str] = lambda name: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +95,14 @@ def cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> list
         return []
     tracker, found = tracker_of(folded), []
     is_failed_edit = touch.use is not None and touch.error and folded.kind_of(touch.use.name) == "writes"
-    for file, paths in _files_touched(touch, tracker).items():
+    for file, names_said in _files_touched(touch, tracker).items():
+        paths = [touch.real(name) or name for name in names_said]
         for block in reversed(tracker.of_file(file)):
             if block.field in OLD_TEXT_ARGUMENTS or edits.shows(block.seq, block.index, block.field):
                 continue
             if is_failed_edit or _pays(block, tracker, touch.prompt, rules):
                 text = _text_of(folded, block, rules.whole)
-                if text is not None and any(may_be_same(text.path, path) for path in paths):
+                if text is not None and any(_is_meant(text.path, path) for path in paths):
                     found.append(text)
     return found
 
@@ -151,6 +153,11 @@ def _files_touched(touch: FileTouch, tracker: BlockTracker) -> dict[str, list[st
     for path in (file_path_of(use) if use is not None else "", *sorted(names(said))):
         found.setdefault(base_name(path), []).append(path)
     return {file: paths for file, paths in found.items() if file and tracker.of_file(file)}
+
+
+def _is_meant(known: str, path: str) -> bool:
+    """Whether a path that was said is of a known file. One from the root says all; others may be its end."""
+    return known == path if known.startswith("/") and path.startswith("/") else may_be_same(known, path)
 
 
 def _is_edit(use: ToolUseBlock) -> bool:

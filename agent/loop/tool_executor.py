@@ -210,7 +210,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         if folder not in ("", str(batch.context.tool_context.folder)):
             await tell_memory_below(batch.session, batch.context, [result.about], batch.emit)
         if batch.session.folded.compactions:
-            needed = await needed_text(batch.session, batch.context.compaction, call.use, result)
+            needed = await needed_text(batch.session, batch.context, call.use, result)
     except ToolInterrupted as error:
         told = {"text": text_of(error.result.content), **error.result.human, "note": "interrupted"}
         result = replace(error.result, content=(*error.result.content, *result.content), human=told)
@@ -314,7 +314,7 @@ async def _answer_with_text(batch: CallBatch, call: PreparedCall) -> None:
     needed = None
     try:
         if call.result is not None and not call.denied and batch.session.folded.compactions:
-            needed = await needed_text(batch.session, batch.context.compaction, call.use, call.result)
+            needed = await needed_text(batch.session, batch.context, call.use, call.result)
     finally:
         _answer(batch, call, needed)
 

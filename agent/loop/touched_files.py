@@ -18,6 +18,7 @@ from compact.identifiers import block_texts
 from compact.put_back import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
 from compact.trim import trim_page
 from tools.base import ToolContext, ToolError, ToolResult
+from tools.files.resolve_path import resolve_path
 from tools.files.safe_open import in_thread, load_file, restore_seen
 from tools.files.text_encoding import decode_text, unify_newlines
 from transcripts.codec import BadLine
@@ -63,11 +64,20 @@ def content_of(
 
 
 async def needed_text(
-    session: Session, state: CompactionState, use: ToolUseBlock, result: ToolResult
+    session: Session, context: TurnContext, use: ToolUseBlock, result: ToolResult
 ) -> NeededText | None:
     """What a call with this result needs again; None where that is nothing, or no file could be read."""
+    state, real = context.compaction, partial(_real_path, context.tool_context)
     prompt = state.overhead + session.folded.view.tokens
-    return await _needed(session, state, FileTouch(use, result.content, result.error, prompt))
+    return await _needed(session, state, FileTouch(use, result.content, result.error, prompt, real))
+
+
+def _real_path(context: ToolContext, name: str) -> str:
+    """The real path of the file with this name, seen from the current folder; "" where none is there."""
+    with suppress(ToolError, OSError):
+        path = resolve_path(context, name)
+        return path if Path(path).is_file() else ""
+    return ""
 
 
 async def text_named(session: Session, state: CompactionState, content: Sequence[Block]) -> list[str]:

@@ -113,6 +113,20 @@ def test_another_file_of_the_same_name_brings_nothing(path, told):
     assert [text.partition(", ")[0].removeprefix("[put back: ") for text in said] == told
 
 
+@pytest.mark.parametrize(
+    ("real", "told"),
+    [("/p/one/a.py", ["one/a.py"]), ("/p/three/a.py", []), ("", [".two/a.py", "one/a.py"])],
+)
+def test_a_name_that_is_a_file_in_the_current_folder_is_no_other_one(real, told):
+    said = back(in_one_of_two_packages(), replace(edit_that_misses("a.py"), real=lambda name: real))
+    assert [text.partition(", ")[0].removeprefix("[put back: ") for text in said] == told
+    command = touch("bash", "6: x", command="cd one && grep -n two_6 a.py")
+    (said,) = back(in_one_of_two_packages(), command)
+    assert said.startswith("[put back: .two/a.py, ")
+    said = back(in_one_of_two_packages(), replace(command, real=lambda name: real))
+    assert bool(real) != any(text.startswith("[put back: .two/a.py, ") for text in said)
+
+
 def test_what_was_put_back_of_one_file_is_not_put_back_again():
     world = in_one_of_two_packages()
     (said,) = back(world, edit_that_misses("one/a.py"))

@@ -91,6 +91,37 @@ def test_an_edit_that_fails_for_want_of_the_text_has_it_in_its_result(tmp_path: 
         made.check()
 
 
+def named_text(name: str) -> str:
+    return TEXT.replace("small", name)
+
+
+@pytest.mark.parametrize("name", ["a.py", "../below/a.py", "below/a.py"])
+def test_of_files_of_one_name_the_one_that_the_current_folder_means_comes_back(
+    tmp_path: Path, name: str
+) -> None:
+    for folder in ("below", "other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.py").write_text(named_text(folder))
+    reads = Reply(tuple(calls("read", file_path=f"{folder}/a.py") for folder in ("below", "other")))
+    wrong = calls("edit", file_path=name, old_string="def below_7(): return 8", new_string="x")
+    with cleared(tmp_path, reads, "done", Reply((wrong,)), "done") as made:
+
+        async def whole() -> None:
+            await made.turn("read it")
+            await made.turn("and these")
+            seqs = [fact.seq for fact in made.record.facts if isinstance(fact, Result)]
+            clears = tuple(Clear(seq, 0, "content", "[cleared: it]") for seq in seqs)
+            made.session.compacted("micro", "auto", clears, {})
+            made.context.tool_context.cwd = tmp_path / "below"
+            await made.turn("on")
+            await made.context.model.close()  # type: ignore[attr-defined]
+
+        asyncio.run(whole())
+        (said,) = put_back(made)
+        assert said.startswith("[put back: below/a.py, ") and "def below_7" in said
+        made.check()
+
+
 def test_a_repeated_call_is_noticed_although_the_first_brought_text_back(tmp_path: Path) -> None:
     same = Reply((calls("echo", words="look at a.py"),))
     with cleared(tmp_path, *[same] * TIMES, "done") as made:
