@@ -128,9 +128,7 @@ class TokenCounter:
 
         A text is counted as it is: as an escaped JSON string, code would count a tenth more.
         """
-        values = (
-            self.text(value) if isinstance(value, str) else self.value(value) for value in arguments.values()
-        )
+        values = (self.text(one) if isinstance(one, str) else self.value(one) for one in arguments.values())
         names = (self.text(name) + ARGUMENT_FRAME_TOKENS for name in arguments)
         return sum(values) + sum(names)
 
@@ -223,8 +221,7 @@ def calibrate(measures: tuple[tuple[int, int], ...]) -> Calibration:
 
 def slope_of(folded: Folded) -> float:
     """The model's tokens for each of our count of a text, as the replies so far tell."""
-    calibration = calibrate(folded.sizes.pairs)
-    sizes = folded.sizes.requests
+    sizes, calibration = folded.sizes.requests, calibrate(folded.sizes.pairs)
     return _rates(folded, sizes, calibration).text if sizes else calibration.slope
 
 
@@ -339,6 +336,14 @@ def _explained(
     least, most = (share * overhead + besides for share, besides in OVERHEAD_BOUNDS)
     rest = rates.of(shown.text + made_share * shown.made, shown.ids)
     return min(most, max(least, alone)) + shown.known + rest
+
+
+def overhead_tokens(folded: Folded, overhead: int) -> float:
+    """The model's tokens of system prompt and tools, of which `overhead` is our count."""
+    sizes, calibration = folded.sizes.requests, calibrate(folded.sizes.pairs)
+    if not sizes:
+        return calibration.tokens(overhead)
+    return _explained(_Shown(0, 0, 0, 0), sizes, overhead, _rates(folded, sizes, calibration), 0.0)
 
 
 def _learn_made(folded: Folded, sizes: Sequence[RequestSize], overhead: int, rates: _Rates) -> None:

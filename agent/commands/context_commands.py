@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.app.context_building import overheads
@@ -29,7 +30,7 @@ from compact.report import (
     shown_id,
 )
 from compact.settings import WindowState, state_of
-from compact.tokens import slope_of
+from compact.tokens import overhead_tokens, slope_of
 from compact.uncompact import CannotUndo, Evicted, evicted, in_force, plan_undo
 from tools.files.text_encoding import pluralize
 from transcripts.facts import Compacted
@@ -65,11 +66,10 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     session, context = controller.in_use
     compaction, view = context.compaction, session.folded.view
     total, slope = prompt_tokens(session, context), slope_of(session.folded)
-    framed = slope * view.tokens / (sum(view.tally) or 1)  # ids and roles stand beside each part
-    rows = [(PART_LABELS[kind], round(view.tally[kind] * framed)) for kind in PartKind]
-    frame = overheads(context.settings, compaction.counter)
-    rest = max(0, total - sum(count for _, count in rows)) / (sum(frame.values()) or 1)
-    rows = [*((label, round(count * rest)) for label, count in frame.items()), *rows]
+    ours = overheads(context.settings, compaction.counter)
+    parts = {PART_LABELS[kind]: view.tally[kind] for kind in PartKind}
+    frame = min(total, overhead_tokens(session.folded, compaction.overhead)) if view.tokens else total
+    rows = [*_in_all(ours, frame), *_in_all(parts, total - frame)]
     state = state_of(total, compaction.window, compaction.settings)
     title = f"The context of {context.settings.model}: {WINDOW_STATE_WORDS[state]}"
     shown = tuple(row for row in rows if row[1])
@@ -77,6 +77,12 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     newest = None if argument == "all" else MAX_NEWEST_COMPACTIONS
     lines = [*_largest_blocks(view, slope), "", *_compactions(session, compaction.settings.policy, newest)]
     return CommandOutput("\n".join(lines))
+
+
+def _in_all(counts: Mapping[str, int], tokens: float) -> list[tuple[str, int]]:
+    """Rows of our counts as the model's tokens, of which there are so many in all of them."""
+    rate = tokens / (sum(counts.values()) or 1)
+    return [(label, round(count * rate)) for label, count in counts.items()]
 
 
 def _largest_blocks(view: View, slope: float) -> list[str]:

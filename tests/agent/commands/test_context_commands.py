@@ -422,6 +422,22 @@ def test_words_behind_compact_are_told_with_the_next_prompt_and_stay_in_later_re
     run_controller(tmp_path, work)
 
 
+def test_system_and_tools_stay_the_same_in_the_context_and_all_rows_add_up(tmp_path: Path) -> None:
+    files(tmp_path, 12)
+
+    async def work(run: ControllerRun) -> None:
+        seen = []
+        for line in ("say hello", "read src/part_1.py", "run `seq 9 99`", READ_ALL, "/compact", "say well"):
+            await run.do(line, "/context")
+            (chart,) = run.emitted(ContextChart)
+            rows, total = dict(chart.rows), prompt_tokens(*run.controller.in_use)
+            assert abs(sum(rows.values()) - total) <= len(rows)
+            seen.append(rows["system"] + rows["tools"])
+        assert max(seen) - min(seen) < 0.02 * min(seen), seen
+
+    run_controller(tmp_path, work)
+
+
 def test_the_context_names_records_and_files_with_their_own_sizes_and_no_empty_rows(tmp_path: Path) -> None:
     files(tmp_path, 12)
 
