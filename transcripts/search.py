@@ -30,6 +30,7 @@ from .messages import ToolUseBlock
 from .record_errors import StoreError
 from .render_text import call_of, indexed_text
 from .search_index import (
+    FILE_BITS,
     IndexUnavailable,
     Place,
     SearchIndex,
@@ -45,7 +46,7 @@ from .session_lock import RECORDS_FOLDER
 from .stored_outputs import OUTPUTS_FOLDER
 
 MAX_FACTS_OF_TERM = 1_000  # the newest ones with a word that are looked at
-MAX_CANDIDATES = 100  # that are weighed with their neighbours
+MAX_CANDIDATES = 60  # that are weighed with their neighbours
 MAX_READ_FACTS = 16  # that are read and judged by their texts
 NEIGHBOUR_WEIGHTS = 0.5, 0.2  # of a word that stands one or two turns away
 SESSION_WEIGHT = 0.15  # of how much the whole session is about the query
@@ -217,11 +218,11 @@ def _rank(
     }
     best = _most_telling(having, weights)
     places = index.places({id + step for id in best for step in (-1, 0, 1)})
-    of_session = _session_scores(index, having, weights)
+    of_session = _session_scores(having, weights)
     scores = _own_and_neighbours(places, having, weights)
     wanted = frozenset(sids)
     return {
-        place: scores[id] + SESSION_WEIGHT * of_session[index.file_of(id)]
+        place: scores[id] + SESSION_WEIGHT * of_session[id >> FILE_BITS]
         for id, place in places.items()
         if place.sid in wanted
     }, weights
@@ -276,7 +277,7 @@ def _own_and_neighbours(
 ) -> dict[int, float]:
     """What each fact's own words and those of its neighbours count: of each word the nearest."""
     # A bit for each term that a fact has.
-    terms = dict.fromkeys((id + step for id in places for step in range(-2, 3)), 0)
+    terms = dict.fromkeys(chain.from_iterable(range(id - 2, id + 3) for id in places), 0)
     for at, ids in enumerate(having.values()):
         for id in terms.keys() & ids:
             terms[id] |= 1 << at
@@ -289,24 +290,23 @@ def _own_and_neighbours(
 
     beside, further = NEIGHBOUR_WEIGHTS
     mean = sum(place.terms for place in places.values()) / max(1, len(places))
+    per_term = BM25_K1 * BM25_B / max(1, mean)
     scores = dict[int, float]()
     for id, place in places.items():
         own = terms[id]
         next_to = (terms[id - 1] | terms[id + 1]) & ~own
         near = (terms[id - 2] | terms[id + 2]) & ~own & ~next_to
-        share = (BM25_K1 + 1) / (BM25_K1 * (1 - BM25_B + BM25_B * place.terms / mean) + 1)
+        share = (BM25_K1 + 1) / (1 + BM25_K1 * (1 - BM25_B) + per_term * place.terms)
         share = max(share, beside)  # also of a very long text
         scores[id] = share * worth(own) + beside * worth(next_to) + further * worth(near)
     return scores
 
 
-def _session_scores(
-    index: SearchIndex, having: Mapping[QueryTerm, list[int]], weights: Weights
-) -> dict[int, float]:
+def _session_scores(having: Mapping[QueryTerm, list[int]], weights: Weights) -> dict[int, float]:
     """How much each session is about the query: how many of its facts have each word, with saturation."""
     scores: dict[int, float] = defaultdict(float)
     for term, ids in having.items():
-        for file, count in Counter(map(index.file_of, ids)).items():
+        for file, count in Counter([id >> FILE_BITS for id in ids]).items():
             scores[file] += weights[term] * count / (count + BM25_K1)
     return scores
 

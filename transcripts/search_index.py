@@ -43,7 +43,7 @@ SAME_START_CHARS, MAX_LIKE_TERMS = 2, 8_000  # of words that may be slips for on
 SPELT_CHARS, LAST_CHAR = range(3, 25), chr(0x10FFFF)  # of words that others may be slips for
 MERGED_PAGES, MIN_MERGED_SHARE = 500, 0.75  # of the words: merged at once; that lie together already
 MIN_STALE_TEXTS, MAX_STALE_SHARE = 1_000, 0.3  # facts whose records are gone; above both it is made anew
-_FILE_BITS = 26  # the id of a fact is that of its file, shifted, plus its place among the file's texts
+FILE_BITS = 26  # the id of a fact is that of its file, shifted, plus its place among the file's texts
 _MARK_BYTES = 32  # of a record before the place up to which it was indexed: they hold a checksum
 _READ_KINDS = tuple(b'"kind":"%s"' % kind for kind in (b"user", b"reply", b"result", b"rewound", b"opened"))
 _KIND_WITHIN_BYTES = 300  # the kind of a line stands within its first bytes
@@ -196,7 +196,7 @@ class SearchIndex:
     def ids_of(self, sid: str) -> range:
         """The ids that the facts of a session have."""
         row = self._db.execute("SELECT id, texts FROM files WHERE sid = ?", (sid,)).fetchone()
-        return range(row[0] << _FILE_BITS, (row[0] << _FILE_BITS) + row[1]) if row else range(0)
+        return range(row[0] << FILE_BITS, (row[0] << FILE_BITS) + row[1]) if row else range(0)
 
     def facts_with(self, term: QueryTerm, within: range | None, limit: int) -> list[int]:
         """The ids of the newest facts that have a term, at most `limit`."""
@@ -210,15 +210,15 @@ class SearchIndex:
 
     def places(self, ids: Collection[int]) -> dict[int, Place]:
         """Where facts stand. Those are left out whose record is gone, or that were rewound."""
-        files = ", ".join(map(str, {id >> _FILE_BITS for id in ids}))
+        files = ", ".join(map(str, {id >> FILE_BITS for id in ids}))
         sids = dict(self._db.execute(f"SELECT id, sid FROM files WHERE id IN ({files})"))
         query = f"SELECT file, first, last FROM rewound WHERE file IN ({files})"
         rewound = self._db.execute(query).fetchall()
         query = f"SELECT id, seq, at, terms FROM facts WHERE id IN ({', '.join(map(str, ids))})"
         return {
-            id: Place(id, sids[id >> _FILE_BITS], seq, at, terms)
+            id: Place(id, sids[id >> FILE_BITS], seq, at, terms)
             for id, seq, at, terms in self._db.execute(query)
-            if not any(file == id >> _FILE_BITS and first <= seq <= last for file, first, last in rewound)
+            if not any(file == id >> FILE_BITS and first <= seq <= last for file, first, last in rewound)
         }
 
     def place_before(self, place: Place, seq: int) -> Place | None:
@@ -226,11 +226,6 @@ class SearchIndex:
         query = "SELECT id, seq, at, terms FROM facts WHERE id BETWEEN ? AND ? AND seq = ?"
         row = self._db.execute(query, (place.id - MAX_CALL_DISTANCE, place.id, seq)).fetchone()
         return Place(row[0], place.sid, *row[1:]) if row else None
-
-    @staticmethod
-    def file_of(id: int) -> int:
-        """By what the ids of one session's facts are known."""
-        return id >> _FILE_BITS
 
     def _update_one(self, sid: str, path: Path, until: float) -> int:
         """Read one record on; how many bytes are left."""
@@ -260,9 +255,9 @@ class SearchIndex:
 
     def _drop(self, file: int) -> None:
         """Forget a record. Its words stay until the index is made anew: they lead nowhere."""
-        first = file << _FILE_BITS
+        first = file << FILE_BITS
         self._db.execute("INSERT INTO gone SELECT texts FROM files WHERE id = ?", (file,))
-        self._db.execute("DELETE FROM facts WHERE id BETWEEN ? AND ?", (first, first + (1 << _FILE_BITS) - 1))
+        self._db.execute("DELETE FROM facts WHERE id BETWEEN ? AND ?", (first, first + (1 << FILE_BITS) - 1))
         self._db.execute("DELETE FROM files WHERE id = ?", (file,))
 
     def _read_batch(self, fd: int, known: IndexedFile) -> IndexedFile:
@@ -300,7 +295,7 @@ class SearchIndex:
         text = indexed_text(fact, self._outputs)[:MAX_INDEXED_CHARS]
         if not text.strip():
             return False
-        words, id = document_terms(mask(text)), (file << _FILE_BITS) + number
+        words, id = document_terms(mask(text)), (file << FILE_BITS) + number
         spelt = (word for word in words if len(word) in SPELT_CHARS and word.isalpha())
         self._spelt.update(map(without_accents, spelt))
         terms = words + _field_terms(fact)
@@ -317,7 +312,7 @@ def begin_reading(index: SearchIndex) -> None:
 def opening_before(index: SearchIndex, place: Place) -> Place | None:
     """Where the session that a fact belongs to was opened last before it."""
     query = "SELECT seq, at FROM opened WHERE file = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
-    row = index._db.execute(query, (index.file_of(place.id), place.seq)).fetchone()
+    row = index._db.execute(query, (place.id >> FILE_BITS, place.seq)).fetchone()
     return Place(0, place.sid, row[0], row[1], 0) if row else None
 
 
