@@ -16,6 +16,7 @@ from .messages import Block, Usage, empty_mapping
 SAID_KEY = "said"  # of what a tool tells of a result, see `Result.said`
 CHANGED_KEY = "changed"  # of the same, what a command changed: path in the project -> "changed", "new", GONE
 GONE = "gone"
+NEWS_TOPIC = "news"  # of metadata: a note of an inbox, which names facts of its own record by number
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from tools.files.project_files import git_folder
 from tools.inbox import Inbox
 from transcripts.disk import read_regular
 from transcripts.entries import Entry, Prompt
-from transcripts.facts import Fold
+from transcripts.facts import NEWS_TOPIC, Fold
 from transcripts.fold import Folded
 from transcripts.messages import (
     INJECTED_CLOSING_TAG,
@@ -50,7 +50,6 @@ END_OF_PLAN_TEXT = """\
 Plan mode is over: you may change files again, as far as the person allows it."""
 PLAN_KEY = "plan mode"  # of news about it
 TYPED_LINE = "/compact "  # how news begins that the person typed
-NEWS_TOPIC = "news"  # of metadata: a note of an inbox
 _COMMAND_TEXTS, _PLAN_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT), (PLAN_TEXT, END_OF_PLAN_TEXT)
 RECORDING_LAYERS = ("summary", "ledger")  # whose folds hold the pins as they are then
 _TELLS_OF_COMMANDS = tuple(

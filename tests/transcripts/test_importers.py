@@ -5,7 +5,7 @@ import json
 import pytest
 
 from transcripts.codec import encode_fact
-from transcripts.facts import Compacted, Metadata, Opened, Reply, Result, Rewound, Unthink, User
+from transcripts.facts import NEWS_TOPIC, Compacted, Metadata, Opened, Reply, Result, Rewound, Unthink, User
 from transcripts.fold import fold
 from transcripts.importers import IMPORT_FORMATS, UnreadableRecording, detect_format, import_session
 from transcripts.messages import INVALID_JSON, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
@@ -275,9 +275,10 @@ def test_our_own_transcripts_lose_compactions_and_what_was_rewound_and_keep_pins
         Result(4, 7.0, 3, 0, (TextBlock("x"),)),
         Compacted(5, 7.0, "micro", "auto", (Unthink(3, 3),)),
         Metadata(6, 7.0, "pin", {"text": "never push"}),
-        User(7, 8.0, (TextBlock("wrong"),)),
-        Rewound(8, 9.0, 7),
-        Reply(9, 9.0, (TextBlock("done"),)),
+        Metadata(7, 7.0, NEWS_TOPIC, {"key": "#0", "since": 3, "text": "b1 ended", "told": 2}),
+        User(8, 8.0, (TextBlock("wrong"),)),
+        Rewound(9, 9.0, 8),
+        Reply(10, 9.0, (TextBlock("done"),)),
     ]
     raw = b"".join(encode_fact(fact, "s") for fact in facts)
     made = import_session(raw[:-30] + b"\n" + encode_fact(facts[-1], "s") + b'{"torn', count)

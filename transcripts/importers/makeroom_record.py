@@ -7,7 +7,7 @@ out, for a replay makes its own.
 from dataclasses import replace
 
 from transcripts.codec import BadLine, decode_line
-from transcripts.facts import Metadata, Reply, Result, User
+from transcripts.facts import NEWS_TOPIC, Metadata, Reply, Result, User
 from transcripts.fold import Folded
 
 from .recording import ImportedSession, ParsedFile
@@ -38,7 +38,7 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
                 facts.append(replace(fact, seq=seq, tokens=count(fact.blocks), asked=None))
             case Result() if fact.of in numbers:
                 facts.append(replace(fact, seq=seq, of=numbers[fact.of], tokens=count(fact.content)))
-            case Metadata():
+            case Metadata() if fact.topic != NEWS_TOPIC:
                 facts.append(replace(fact, seq=seq))
             case _:
                 del numbers[fact.seq]
