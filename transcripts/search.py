@@ -23,7 +23,7 @@ from typing import BinaryIO
 
 from .codec import BadLine, decode_line
 from .disk import opened_unread
-from .facts import Fact, Opened, Result
+from .facts import Fact, Opened, Result, Rewound
 from .listing import record_files
 from .load import MAX_LINE_BYTES, read_record
 from .messages import ToolUseBlock
@@ -53,6 +53,7 @@ SESSION_WEIGHT = 0.15  # of how much the whole session is about the query
 CLOSENESS_WEIGHT = 0.5  # of how much of the query stands in one place
 BM25_K1, BM25_B = 1.2, 0.4  # each term counts once: what a long text holds more of is chance
 MIN_SLIP_LIKENESS = 0.8  # of a word that nothing has and one that it is taken for
+REWOUND_WEIGHT = 0.5  # of what is no part of the conversation any more
 SLIP_WEIGHT = 0.7  # of the word that one which nothing has is taken for
 SLICE_S = 0.2  # that the index is held for at once while it is brought up to date
 UPDATE_S = 2.0  # that a search spends on what was appended since the last one; the rest is not found yet
@@ -76,6 +77,7 @@ class Found:
     beside: bool = False
     call: ToolUseBlock | None = None
     folder: str = ""
+    rewound: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +120,16 @@ def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], lim
     matcher = Matcher.of(weights)
     by_seq = {fact.seq: fact for fact in facts}
     openings = [fact for fact in facts if isinstance(fact, Opened)]
-    scored = ((_plain_score(matcher, fact, outputs), sid, fact) for fact in facts)
+    stretches = [range(fact.to, fact.seq) for fact in facts if isinstance(fact, Rewound)]
+    rewound = {fact.seq for fact in facts for stretch in stretches if fact.seq in stretch}
+    weight_of = defaultdict(lambda: 1.0, dict.fromkeys(rewound, REWOUND_WEIGHT))
+    scored = ((weight_of[fact.seq] * _plain_score(matcher, fact, outputs), sid, fact) for fact in facts)
     judged = _judged((each for each in scored if each[0]), weights, outputs, limit)
     made = []
     for one in judged:
         opened = next((each for each in reversed(openings) if each.seq < one.fact.seq), None)
         reply = by_seq.get(one.fact.of) if isinstance(one.fact, Result) else None
-        made.append(_with_call(one, reply, opened))
+        made.append(_with_call(replace(one, rewound=one.fact.seq in rewound), reply, opened))
     return tuple(made)
 
 
@@ -222,7 +227,8 @@ def _rank(
     scores = _own_and_neighbours(places, having, weights)
     wanted = frozenset(sids)
     return {
-        place: scores[id] + SESSION_WEIGHT * of_session[id >> FILE_BITS]
+        place: (scores[id] + SESSION_WEIGHT * of_session[id >> FILE_BITS])
+        * (REWOUND_WEIGHT if place.rewound else 1.0)
         for id, place in places.items()
         if place.sid in wanted
     }, weights
@@ -345,6 +351,7 @@ def _judged(
 
 def _with_origin(index: SearchIndex, records: RecordLines, one: Found, place: Place) -> Found:
     """A result with the call that it answers, and with the folder that the session worked in then."""
+    one = replace(one, rewound=place.rewound)
     if not isinstance(one.fact, Result):
         return one
     origins = index.place_before(place, one.fact.of), opening_before(index, place)

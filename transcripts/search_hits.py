@@ -34,6 +34,7 @@ class Hit:
              is outside of the project
     offset   characters into the original where the match is, if that has several pages; else 0
     beside   whether what is beside it in the conversation has the words
+    rewound  whether a rewind took it out of the conversation
     """
 
     id: str
@@ -46,6 +47,7 @@ class Hit:
     changed: bool | None = None
     offset: int = 0
     beside: bool = False
+    rewound: bool = False
 
     def lines(self, now: float) -> list[str]:
         """The hit as lines of text."""
@@ -54,12 +56,14 @@ class Hit:
         beside = ", beside what fits" if self.beside else ""
         sid, slash, place = self.id.rpartition("/")
         shown = f"{short_sid(sid)}{slash}{place}"
-        head = f"{shown}  {format_age(self.ts, now)}  {self.kind}{beside}{offset}{changed[self.changed]}"
+        rewound = ", rewound" if self.rewound else ""
+        about = f"{rewound}{beside}{offset}{changed[self.changed]}"
+        head = f"{shown}  {format_age(self.ts, now)}  {self.kind}{about}"
         return [head, *(f"    {line}" for line in self.excerpt)]
 
     def to_json(self, now: float) -> dict[str, Any]:
         """The hit as plain data; `age_s` in seconds."""
-        names = ("id", "session", "ts", "kind", "path", "changed", "offset", "beside")
+        names = ("id", "session", "ts", "kind", "path", "changed", "offset", "beside", "rewound")
         about = {name: getattr(self, name) for name in names}
         score, age = round(self.score, 3), round(now - self.ts, 1)
         return {**about, "age_s": age, "score": score, "excerpt": "\n".join(self.excerpt)}
@@ -91,6 +95,7 @@ def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hi
         changed=_has_changed(project, one.folder, path, about.get("sha256")),
         offset=one.start if len(one.text) > MAX_UNPAGED_CHARS else 0,
         beside=one.beside,
+        rewound=one.rewound,
     )
 
 

@@ -77,6 +77,7 @@ class Place(NamedTuple):
     seq: int
     at: int
     terms: int
+    rewound: bool = False
 
 
 @contextmanager
@@ -209,16 +210,15 @@ class SearchIndex:
         return [id for (id,) in self._db.execute(query, (words, *bounds, limit))]
 
     def places(self, ids: Collection[int]) -> dict[int, Place]:
-        """Where facts stand. Those are left out whose record is gone, or that were rewound."""
+        """Where facts stand. Those are left out whose record is gone."""
         files = ", ".join(map(str, {id >> FILE_BITS for id in ids}))
         sids = dict(self._db.execute(f"SELECT id, sid FROM files WHERE id IN ({files})"))
         query = f"SELECT file, first, last FROM rewound WHERE file IN ({files})"
         rewound = self._db.execute(query).fetchall()
         query = f"SELECT id, seq, at, terms FROM facts WHERE id IN ({', '.join(map(str, ids))})"
         return {
-            id: Place(id, sids[id >> FILE_BITS], seq, at, terms)
+            id: Place(id, sids[id >> FILE_BITS], seq, at, terms, _is_within(rewound, id >> FILE_BITS, seq))
             for id, seq, at, terms in self._db.execute(query)
-            if not any(file == id >> FILE_BITS and first <= seq <= last for file, first, last in rewound)
         }
 
     def place_before(self, place: Place, seq: int) -> Place | None:
@@ -302,6 +302,10 @@ class SearchIndex:
         self._db.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (id, " ".join(terms)))
         self._db.execute("INSERT INTO facts VALUES (?, ?, ?, ?)", (id, fact.seq, at, len(terms)))
         return True
+
+
+def _is_within(stretches: list[tuple[int, int, int]], file: int, seq: int) -> bool:
+    return any(each == file and first <= seq <= last for each, first, last in stretches)
 
 
 def begin_reading(index: SearchIndex) -> None:

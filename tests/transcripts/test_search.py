@@ -281,12 +281,23 @@ def test_what_is_appended_is_found_at_once_and_a_torn_line_when_it_is_whole(proj
     assert found(project, "walrus")[0] == "a6"
 
 
-def test_what_was_rewound_and_records_that_are_gone_are_not_found(project: Path) -> None:
+def test_records_that_are_gone_are_not_found(project: Path) -> None:
     assert found(project, "bikeshed")[:3] == ["a5", "b1", "b2"]
-    write(project, "a", Rewound(6, NOON, 5))
+    (project / RECORDS_FOLDER / "a.jsonl").unlink()
     assert found(project, "bikeshed")[:2] == ["b1", "b2"]
-    (project / RECORDS_FOLDER / "b.jsonl").unlink()
-    assert "a5" not in found(project, "bikeshed")
+
+
+@pytest.mark.parametrize("kept", ["index", "no index"])
+def test_what_was_rewound_is_found_last_and_says_so(
+    project: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    if kept == "no index":
+        monkeypatch.setattr(search_index, "_SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
+    write(project, "a", Rewound(6, NOON, 5), User(7, NOON, (TextBlock("Paint the bikeshed red."),)))
+    hits = make_hits(search_records(project, "paint the bikeshed", ["a"], 5, 60).found, "a", project)
+    assert [(hit.id, hit.rewound) for hit in hits[:2]] == [("r7", False), ("r5", True)]
+    assert ", rewound" in hits[1].lines(NOON)[0] and ", rewound" not in hits[0].lines(NOON)[0]
+    assert hits[1].to_json(NOON)["rewound"] is True
 
 
 def test_a_record_that_was_replaced_is_read_anew(project: Path) -> None:
