@@ -475,6 +475,36 @@ def test_a_miss_in_a_huge_file_is_told_in_bounded_time(files: FileSession):
     )
 
 
+ONE_LINE = ";".join(f"function f{n}(a,b){{return a*{n * 7_919 % 100_003}+b.q{n}}}" for n in range(30_000))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        ("function f15000(a, b){return a*", "Only white space differs"),
+        ("f15000( a,b )", "Only white space differs"),
+        ("function f15000(a,b){return b*", "The nearest text is this"),
+        ("function g15000(a,b){return a*", "The nearest text is this"),
+        ("function f15000(a,b){return\u00a0a*", "Only characters that look alike differ"),
+    ],
+)
+def test_a_miss_in_a_file_of_one_long_line_shows_the_place(files: FileSession, wanted: str, reason: str):
+    files.seen("f", ONE_LINE.encode())
+    told = files.refused("edit", file_path="f", old_string=wanted, new_string="x")
+    assert reason in told
+    assert " chars]…" in told and "f15000(a,b)" in told.partition("String: ")[0]
+    assert len(told) < 1_500
+
+
+def test_of_a_long_line_the_place_that_differs_is_shown(files: FileSession):
+    line = " ".join(f"word{n}" for n in range(1_000))
+    files.seen("f", f"first\n{line}\nlast\n".encode())
+    other = line.replace("word700", "word7oo")
+    told = files.refused("edit", file_path="f", old_string=f"first\n{other}\nlast", new_string="x")
+    shown = told.partition("\n2\t")[2].partition("\n")[0]
+    assert "word699 word700 word701" in shown and len(shown) < 600
+
+
 PLACEHOLDERS = [
     "[cleared: read src/a.py, 3,412 tokens; recall r57 shows it]",
     "<persisted-output>",

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
+from functools import partial
 from time import thread_time
 
 from transcripts.render_text import INVISIBLE
@@ -22,6 +24,11 @@ _MIN_FAR_DONE_CHARS = 30  # the same where nothing in the file is like old_strin
 _MAX_BLOCK_LINES = 12  # of the file that are shown
 _LEAD_LINES = 3  # shown before the first line that differs in a block that is cut
 _MAX_LINE_CHARS = 500  # of a line that are compared and shown
+_LEAD_CHARS = 200  # shown before the first character that differs in a line that is cut
+_PIECE_CHARS = (16, 8)  # of a text, by which its place in a long line is found
+_MAX_PIECES = 40  # of one size that are sought
+_MAX_SOUGHT_CHARS = 2_000  # of a text that is cut into such pieces
+_CHUNK_CHARS = 1_024
 _MAX_COMPARED_CHARS = 2_000  # of a block, to name the characters that differ
 _MAX_NAMED_CHARS = 6
 _LINE_NUMBER = re.compile(r"^ *\d+(?:\t|→|\|| \| |: ?)", re.MULTILINE)
@@ -63,7 +70,11 @@ def _almost_there(flat: str, old: str) -> str:
             return f"Only white space differs (tabs, spaces, blank ends). The file has:\n{shown}"
     for simple in (_plain_characters, _plain_and_no_blanks):
         if (first := _find_block(flat, old, simple)) is not None:
-            named = _differing_characters("\n".join(flat.split("\n")[first : first + len(wanted)]), old)
+            block = flat.split("\n")[first : first + len(wanted)]
+            if len(block) == 1:  # the text may be anywhere in a long line
+                at = _place_in(block[0], wanted[0])
+                block = [block[0][at : at + len(wanted[0])] if at else block[0]]
+            named = _differing_characters("\n".join(block), old)
             also = "" if simple is _plain_characters else ", and white space"
             return f"Only {_ALIKE}{also}{named}. The file has:\n{_excerpt(flat, first, wanted)}"
     plain = old.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\\\", "\\")
@@ -186,7 +197,9 @@ def _similar_blocks(lines: list[str], wanted: list[str]) -> Iterator[tuple[float
     for index, line in enumerate(lines):
         if thread_time() > until:
             return
-        matcher.set_seq1(line.strip()[:_MAX_LINE_CHARS])
+        text = line.strip()
+        at = _likely_place(text, target) if len(text) > _MAX_LINE_CHARS else 0
+        matcher.set_seq1(text[at : at + (len(target) if at else _MAX_LINE_CHARS)])
         if matcher.real_quick_ratio() < _MIN_LIKENESS or matcher.quick_ratio() < _MIN_LIKENESS:
             continue
         likeness = matcher.ratio()
@@ -200,14 +213,14 @@ def _similar_blocks(lines: list[str], wanted: list[str]) -> Iterator[tuple[float
 def _excerpt(flat: str, first: int, wanted: Sequence[str]) -> str:
     """The lines from the index `first` on that stand for the wanted ones, numbered.
 
-    Of many those around the first that differs, with a note; long ones are cut.
+    Of many those around the first that differs, with a note; of long ones what is around the text.
     """
     lines = flat.split("\n")[first : first + len(wanted)]
     pairs = enumerate(zip(lines, wanted, strict=False))
     differs = next((at for at, (one, two) in pairs if one != two), 0)
     start = max(0, min(differs - _LEAD_LINES, len(lines) - _MAX_BLOCK_LINES))
     shown = lines[start : start + _MAX_BLOCK_LINES]
-    rows = [f"{number}\t{_cut(line)}" for number, line in enumerate(shown, first + start + 1)]
+    rows = [f"{first + at + 1}\t{_cut(line, wanted[at])}" for at, line in enumerate(shown, start)]
     if len(shown) < len(lines):
         rows.append(
             f"[{len(shown)} of the {len(lines)} lines {first + 1}-{first + len(lines)}; "
@@ -216,9 +229,47 @@ def _excerpt(flat: str, first: int, wanted: Sequence[str]) -> str:
     return "\n".join(rows)
 
 
-def _cut(line: str) -> str:
-    left = len(line) - _MAX_LINE_CHARS
-    return line if left <= 0 else f"{line[:_MAX_LINE_CHARS]}…[+{left:,} chars]"
+def _cut(line: str, wanted: str) -> str:
+    """The line; of a long one the part that stands for the wanted text, or that differs from it."""
+    if len(line) <= _MAX_LINE_CHARS:
+        return line
+    at = _place_in(line, wanted)
+    pairs = enumerate(zip(line[at:], wanted, strict=False))
+    same = next((number for number, (one, two) in pairs if one != two), 0)
+    start = max(at, at + same - _LEAD_CHARS)
+    left = len(line) - start - _MAX_LINE_CHARS
+    before = f"[+{start:,} chars]…" if start else ""
+    return before + line[start : start + _MAX_LINE_CHARS] + (f"…[+{left:,} chars]" if left > 0 else "")
+
+
+def _place_in(line: str, wanted: str) -> int:
+    """Where in a long line the wanted text begins, or what comes nearest to it; 0 for other lines."""
+    if len(line) <= _MAX_LINE_CHARS:
+        return 0
+    for simple in (_no_blanks, _plain_and_no_blanks):
+        place = simple(line).find(simple(wanted)) if wanted.strip() else -1
+        for start in range(0, len(line) if place >= 0 else 0, _CHUNK_CHARS):
+            sizes = partial(_simple_size, simple, line[start : start + _CHUNK_CHARS])
+            if sizes(_CHUNK_CHARS) > place:
+                return start + bisect_right(range(_CHUNK_CHARS), place, key=sizes) - 1
+            place -= sizes(_CHUNK_CHARS)
+    return _likely_place(line, wanted)
+
+
+def _simple_size(simple: Callable[[str], str], text: str, characters: int) -> int:
+    return len(simple(text[:characters]))
+
+
+def _likely_place(line: str, wanted: str) -> int:
+    """Where the text would begin in the line by the piece of it that is rarest there; 0 where none is."""
+    wanted = wanted[:_MAX_SOUGHT_CHARS]
+    for size in _PIECE_CHARS:
+        starts = range(0, max(1, len(wanted) - size + 1), 1 + len(wanted) // _MAX_PIECES)
+        counts = [(count, at) for at in starts if (count := line.count(wanted[at : at + size]))]
+        if counts:
+            _, at = min(counts)
+            return max(0, line.find(wanted[at : at + size]) - at)
+    return 0
 
 
 def _line_of(flat: str, place: int) -> int:
