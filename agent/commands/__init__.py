@@ -287,6 +287,7 @@ def may_run_during_turn(line: str) -> bool:
 
 def use_without_screen(line: str) -> Literal["words", "run", "refuse"]:
     """Whether a prompt of a script is a command that runs there, one that does not, or for the model."""
+    line = line.lstrip()
     name = line.removeprefix("/").partition(" ")[0].partition("\n")[0]
     command = find_command(name.lower()) if line.startswith("/") else None
     if command is None:

@@ -146,8 +146,9 @@ async def run_prompt(
 ) -> TurnFinished:
     """Run a turn on a prompt, or the slash command that it is: then what that tells is the answer, and an
     error that it tells fails the run. Raises UsageError for a command that there is not, or that needs a
-    screen and is not named in `runnable`.
+    screen and is not named in `runnable`, or that has more lines behind its name.
     """
+    text = text.lstrip() if text.lstrip().startswith("/") else text
     use = controller.command_table.use_without_screen(text)
     if use == "words":
         if unknown := await controller.command_table.unknown_command(controller, text):
@@ -155,6 +156,9 @@ async def run_prompt(
         return await controller.prompt(text, content)
     if use == "refuse" and text.split()[0].removeprefix("/") not in runnable:
         raise for_the_screen(text)
+    if "\n" in (name := text.strip().partition(" ")[0]):
+        name = name.partition("\n")[0]
+        raise UsageError(f"{name} stands alone or with words on its line: send what is below it by itself")
     output.answers_command = True
     await controller.command(text)
     failed = output.told_error

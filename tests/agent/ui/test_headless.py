@@ -365,6 +365,10 @@ def test_a_command_for_the_screen_is_refused_in_a_script_and_other_words_go_to_t
         for line, hint in (("/compcat", "did you mean /compact?"), ("/unknown word", "/help lists them")):
             done = here(server, line)
             assert (done.returncode, done.stdout) == (2, "") and hint in done.stderr
+        done = here(server, "/compact\nand then read f1")
+        assert (done.returncode, done.stdout) == (2, "") and "/compact stands alone" in done.stderr
+        done = here(server, " \n/cost\n")
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout
         assert list(server.requests) == []
         assert here(server, "/etc/hosts: what is in it?").stdout == "an answer\n"
         assert here(server, "/tmp is full").stdout == "an answer\n"
