@@ -34,8 +34,9 @@ from compact.settings import WindowState
 from tools.base import ToolError
 from tools.processes.job_ports import new_listeners
 from tools.processes.jobs import command_runner
+from transcripts.entries import Entry, Prompt
 from transcripts.facts import Reply, Result, User
-from transcripts.messages import Block, TextBlock, injected
+from transcripts.messages import Block, TextBlock, injected, is_thinking
 
 from .composition import make_services
 from .follow_ups import hook_refuses, run_with_follow_ups
@@ -350,11 +351,19 @@ def end_interrupted(session: Session, context: TurnContext, prompt: int, headles
     """
     if context.agents is not None:
         context.agents.interrupt()
-    if session.folded.entries[-1].seq == prompt and not headless:
+    at = session.folded.conversation.index_of(prompt)
+    if not headless and not any(map(_shows_answer, session.folded.entries[at + 1 :])):
         rewind_to(session, context, prompt, {"why": "interrupted before any answer"})
     if (task := asyncio.current_task()) is not None:
         task.uncancel()
     return TurnFinished("interrupted", 0, "interrupted", 130)
+
+
+def _shows_answer(entry: Entry) -> bool:
+    """Whether it is more than a reply that was cut off while the model was still thinking, or before that."""
+    if isinstance(entry, Prompt) or not all(map(is_thinking, entry.fact.blocks)):
+        return True
+    return entry.fact.partial.startswith("{")  # the input of a call, whose name a face has shown
 
 
 def rewind_to(session: Session, context: TurnContext, prompt: int, about: Mapping[str, Any]) -> None:

@@ -6,11 +6,14 @@ import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from agent.commands.rewind import rewind_points
-from agent.events import PromptRestored
+from agent.events import Event, PromptRestored, TextDelta, ThinkingDelta
 from agent.session.session_replay import show_replayed
 from tests.agent.app.agent_session import parts
-from tests.strict_api.reply import Reply, calls
+from tests.strict_api.faults import Fault
+from tests.strict_api.reply import Reply, calls, says, thinks
 from tools.processes.jobs import command_runner
 from transcripts.facts import User
 from transcripts.fold import fold
@@ -260,6 +263,31 @@ def test_the_end_of_a_command_that_a_result_told_is_told_again_without_that(tmp_
         assert b"".join(run.bodies()).count(b"[Background command b1 (sleep 300) stopped") == 1
 
     run_controller(tmp_path, work, respond=respond)
+
+
+@pytest.mark.parametrize("seen", [ThinkingDelta, TextDelta])
+def test_a_prompt_that_is_stopped_in_the_thought_before_an_answer_leaves_the_conversation(
+    tmp_path: Path, seen: type[Event]
+) -> None:
+    """The face gives it back then for editing: else it would be there twice."""
+    answer = Reply([*([thinks("Well. " * 500)] if seen is ThinkingDelta else []), says("Yes. " * 500)])
+    stall = Fault("stall", at=4_000, when=lambda body: "gazelle" in str(body["messages"][-1]))
+    respond = parts(first=["well"], gazelle=[answer], again=["well"])
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("first", "!echo walrus")
+        turn = asyncio.ensure_future(run.controller.prompt("gazelle"))
+        while not run.emitted(seen):
+            await asyncio.sleep(0.001)
+        turn.cancel()
+        assert (await turn).reason == "interrupted"
+        cost = run.controller.in_use[0].cost
+        await run.do("again")
+        sent = str(run.server.requests[-1]["messages"])
+        assert sent.count("gazelle") == (seen is TextDelta) and sent.count("$ echo walrus") == 1
+        assert 0 < cost < run.controller.in_use[0].cost
+
+    run_controller(tmp_path, work, respond=respond, faults=(stall,), verified=False)
 
 
 def test_cancelling_does_nothing(tmp_path: Path) -> None:
