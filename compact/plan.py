@@ -36,7 +36,7 @@ class UserBlock:
     text: str
     tokens: int
     answers: str = ""
-    forms: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
+    forms: dict[tuple[int, ...], tuple[str, int]] = field(default_factory=dict)
     sentences: list[tuple[int, str]] | None = None
 
     def said(self) -> list[tuple[int, str]]:

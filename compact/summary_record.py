@@ -55,12 +55,15 @@ OMITTED_BUT_SENTENCES = "({count} older messages are left out but for these sent
 KEPT_NEWEST = 12  # blocks of the user, which are no small talk to the work in hand
 HEAD_TOKENS, SHORT_HEAD_TOKENS = 44, 16  # of a message of the user that is not shown whole
 CAPPED = 0  # tokens of a form: as many as user_block_max_tokens allows, from both ends
-# How a block of the user is shown, mildest first: (tokens of it, weight from which sentences stay besides).
+TYPED_TOKENS = 200  # of a message that may have been typed; a longer one holds what was pasted
+# How a block of the user is shown, mildest first: (tokens of it, weight from which sentences stay besides,
+# tokens down to which it stands whole if not cut to these).
 WHOLE_FORM = (CAPPED, WISH)
-FORMS = (
+FORMS: tuple[tuple[int, ...], ...] = (
     WHOLE_FORM,
     (CAPPED, REQUEST),
-    *((HEAD_TOKENS, weight) for weight in (FACT, WISH, REQUEST)),
+    *((HEAD_TOKENS, weight, TYPED_TOKENS) for weight in (FACT, WISH)),
+    *((HEAD_TOKENS, weight, whole) for weight, whole in ((WISH, 0), (REQUEST, TYPED_TOKENS), (REQUEST, 0))),
 )
 SHORTEST_FORM = (SHORT_HEAD_TOKENS, WISH)
 ENDS_ONLY = (CAPPED, LASTING + 1)
@@ -199,9 +202,10 @@ def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> 
     """The user's messages and answers, oldest first, in about `room` tokens.
 
     The newest message always is among them, and that which began its turn. Where room is short, small talk
-    gives way first. Then the older ones are shown by their beginnings and the sentences that direct the work,
-    down to the weight that fits; what room is then left goes to the newest. Only where even that is too much,
-    the oldest messages are left out, with their ids, but for their heaviest sentences.
+    gives way first. Then the older ones, the pasted before the typed, are shown by their beginnings and the
+    sentences that direct the work, down to the weight that fits; what room is then left goes to the newest.
+    Only where even that is too much, the oldest messages are left out, with their ids, but for their heaviest
+    sentences.
     """
     blocks = _last_said([block for entry in entries for block in _user_blocks(situation, entry)])
     if not blocks:
@@ -269,7 +273,7 @@ def _newest(situation: Situation, block: UserBlock, room: int) -> tuple[str, int
     return next((form for form in forms if form[1] <= room), _form(situation, block, ENDS_ONLY))
 
 
-def _total(situation: Situation, blocks: Sequence[UserBlock], form: tuple[int, int]) -> int:
+def _total(situation: Situation, blocks: Sequence[UserBlock], form: tuple[int, ...]) -> int:
     return sum(_form(situation, block, form)[1] for block in blocks)
 
 
@@ -307,15 +311,14 @@ def _alike(sentence: str) -> str:
     return sentence.casefold().strip(" .!")
 
 
-def _form(situation: Situation, block: UserBlock, form: tuple[int, int]) -> tuple[str, int]:
-    """How a block is shown in a form (tokens of its text at most, weight from which sentences stay besides),
-    and the tokens that this takes."""
+def _form(situation: Situation, block: UserBlock, form: tuple[int, ...]) -> tuple[str, int]:
+    """How a block is shown in a form, and the tokens that this takes."""
     if form not in block.forms:
-        most, weight = form
+        most, weight, *whole = form
         text, cap = block.text, situation.settings.user_block_max_tokens
         if own_words(text) != text:
             cap = min(cap, MAX_OWN_COMMAND_TOKENS)
-        if block.tokens > (most + CUT_NOTE_TOKENS if most else cap):
+        if block.tokens > min(cap, max([most + CUT_NOTE_TOKENS, *whole]) if most else cap):
             size = cap * len(text) // block.tokens * 9 // 10
             cut = {"ends": size} if most == CAPPED else {"head": _head(situation, text, most)}
             text = with_sentences(text, block.ident, weight, **cut)

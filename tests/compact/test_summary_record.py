@@ -120,6 +120,16 @@ def test_of_short_messages_that_are_too_many_the_heaviest_sentences_stay_in_thei
     assert sum(COUNT.text(line) for line in shown) <= 620
 
 
+def test_what_was_typed_is_shown_whole_before_more_of_what_was_pasted():
+    world = World(judged=False)
+    rows = "".join(f"| /v2/{at} | {at} | Tomasz | keep separator {at} a semicolon |\n" for at in range(9))
+    world.user(f"The figures:\n\n| endpoint | ms | owner | note |\n{rows}")
+    world.user("Odd?\n" + "".join(f"noise {at} {at * 7919:x}\n" for at in range(160)))
+    world.user("Go on.")
+    shown = "\n".join(words(world, 730))
+    assert rows.strip() in shown
+
+
 def test_small_talk_gives_way_before_anything_else_is_cut():
     world, talk = World(judged=False), ("run that again", "what about windows?", "ok", "Look at {}.py.")
     rows = "".join(f"| /v2/{at} | {at} | Tomasz | keep separator {at} a semicolon |\n" for at in range(9))
