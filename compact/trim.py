@@ -15,7 +15,7 @@ from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock
 
 from .hazards import SHOWN_IN, tracker_of
-from .identifiers import file_path_of, joined_text
+from .identifiers import base_name, file_path_of, joined_text
 from .invariants import fact_at
 
 MIN_RUN_LINES = 8  # that are left out together
@@ -46,7 +46,7 @@ def trim_page(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], pat
     rows = content[0].text.split("\n")
     if len(content[0].text) < MIN_TRIMMED_CHARS or len(rows) > MAX_PAGE_LINES:
         return content
-    earlier = list(_pages_in_view(folded, file, path))
+    earlier = list(_pages_in_view(folded, use, path))
     if not earlier or not (page := _page("", rows)):
         return content
     places = _found_in(page, earlier)
@@ -56,12 +56,13 @@ def trim_page(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], pat
     return (TextBlock("\n".join(_trimmed(rows, page, places))), *content[1:])
 
 
-def _pages_in_view(folded: Folded, file: str, path: str) -> Iterator[_Page]:
-    """The newest pages of a file that the view shows whole."""
-    edits, left = folded.edits, MAX_PAGES
-    for block in reversed(tracker_of(folded).of_file(file.rpartition("/")[2])):
-        fact = fact_at(folded, block.seq)
-        if not isinstance(fact, Result) or not edits.shows(block.seq, block.index, block.field):
+def _pages_in_view(folded: Folded, call: ToolUseBlock, path: str) -> Iterator[_Page]:
+    """The newest pages of the file of a call that the view shows whole."""
+    edits, file, left = folded.edits, file_path_of(call), MAX_PAGES
+    known = (block.seq for block in reversed(tracker_of(folded).of_file(base_name(file))))
+    for seq in dict.fromkeys((*_above_in_its_reply(folded, call), *known)):
+        fact = fact_at(folded, seq)
+        if not isinstance(fact, Result) or not edits.shows(seq, 0, "content"):
             continue
         exchange = folded.conversation.exchange_of(fact.of)
         use = exchange.uses.get(fact.block) if exchange else None
@@ -77,6 +78,14 @@ def _pages_in_view(folded: Folded, file: str, path: str) -> Iterator[_Page]:
             left -= 1
         if not left:
             return
+
+
+def _above_in_its_reply(folded: Folded, call: ToolUseBlock) -> list[int]:
+    """The results so far that stand above that of a call of the newest reply, the nearest first."""
+    if (last := folded.conversation.last_exchange) is None:
+        return []
+    index = next((index for index, use in last.uses.items() if use.id == call.id), 0)
+    return [last.results[above].seq for above in sorted(last.results, reverse=True) if above < index]
 
 
 def _is_same_file(use: ToolUseBlock, result: Result, file: str, path: str) -> bool:

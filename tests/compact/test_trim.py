@@ -55,6 +55,20 @@ def test_around_an_edit_the_new_lines_are_shown_with_the_numbers_that_they_have_
     ]
 
 
+def test_pages_of_one_reply_are_trimmed_by_those_above_them():
+    world = World(judged=False)
+    world.user("begin")
+    uses = [ToolUseBlock(ident, "read", {"file_path": "src/a.py"}) for ident in ("one", "two", "three")]
+    reply, shown = world.reply(*uses), []
+    for index in (1, 0, 2):
+        (block,) = trim_page(world.folded, uses[index], (TextBlock(page(LINES)),), "")
+        world.result(reply, index, block.text)
+        shown.append(block.text)
+    told = "[lines 1-200 are not repeated: as in r4 above]"
+    assert shown == [page(LINES), page(LINES), told], "the first one finished later than the second"
+    assert not {block.cell for block in tracker_of(world.folded).blocks if block.seq == 4} - {Cell.READ}
+
+
 def test_lines_that_differ_in_indentation_alone_are_new():
     world = session((page(LINES), {}))
     text = page([line.replace("\t", "\t\t") for line in LINES])
