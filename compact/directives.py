@@ -122,14 +122,14 @@ def _weight(sentence: str, code: bool) -> int:
     if imperative or has("asks", sentence):
         return REQUEST
     shaped = sentence.endswith("?") or has("short_item", sentence) or pattern("short_rule").match(sentence)
-    if shaped or has("lasting", sentence) or _is_general(sentence):
+    if shaped or has("lasting", sentence) or has("standing", sentence) or _is_general(sentence):
         return WISH
     return FACT if any(has(sign, sentence) for sign in ("concrete", "negated", "deixis")) else REST
 
 
 def is_errand(sentence: str) -> bool:
     """Whether a sentence asks for one thing, so that it says nothing more once that is done or answered."""
-    rule = any(has(kind, sentence) for kind in ("lasting", "quantity", "short_item"))
+    rule = any(has(kind, sentence) for kind in ("lasting", "standing", "quantity", "short_item"))
     return not rule and pattern("errand").match(_without_starter(sentence)) is not None
 
 
@@ -314,7 +314,7 @@ def _is_code(line: str) -> bool:
         return False
     if any(pattern(sign).match(line) for sign in _CODE_SIGNS) or has("code_end", text):
         return True
-    return 5 * len(_SYMBOL.findall(text)) > len(text)
+    return 5 * len(_SYMBOL.findall(text.strip("*_"))) > len(text)
 
 
 def unmarked(line: str) -> str:
