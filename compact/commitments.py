@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from .directives import (
     COMMITMENT_KINDS,
@@ -10,23 +11,32 @@ from .directives import (
     LASTING,
     MAX_SENTENCE_CHARS,
     REQUEST,
+    REST,
     WISH,
     CommitmentKind,
+    closed_class,
     has,
+    is_foreign,
     label_pattern,
     pattern,
     sentences,
+    spoken_words,
     unmarked,
 )
 
 HEADING = -1  # it has no weight of its own
+MAX_UNKNOWN_CHARS = 160  # of a sentence in an unknown language that is kept
+ShownKind = CommitmentKind | Literal["said"]
 
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """A sentence of an assistant: a promise, a decision, or something that was tried and given up."""
+    """A sentence of an assistant: a promise, a decision, or something that was tried and given up.
 
-    kind: CommitmentKind
+    "said" is one in a language of which no phrases are known: it may be any of these.
+    """
+
+    kind: ShownKind
     text: str
     weight: int
 
@@ -37,7 +47,7 @@ def commitments(text: str, acts: bool) -> Iterator[Commitment]:
     `acts` tells that the reply calls tools: then "I will read the file" tells of its next step, and only what
     forbids, always holds or depends on a condition is a promise.
     """
-    under: CommitmentKind | None = None  # what the heading says, of the list or the paragraph behind it
+    under: ShownKind | None = None  # what the heading says, of the list or the paragraph behind it
     past, taken = 0, False
     for start, end, code in sentences(text):
         sentence, gap, past = text[start:end], text[past:start], end
@@ -55,7 +65,7 @@ def commitments(text: str, acts: bool) -> Iterator[Commitment]:
             yield Commitment(shown, sentence, weight or REQUEST)
 
 
-def _kind_and_weight(sentence: str, acts: bool) -> tuple[CommitmentKind | None, int]:
+def _kind_and_weight(sentence: str, acts: bool) -> tuple[ShownKind | None, int]:
     """What a sentence of an assistant is, and what it weighs: HEADING for a label with nothing behind it."""
     for kind in COMMITMENT_KINDS:
         found = label_pattern(kind).match(sentence)
@@ -67,7 +77,15 @@ def _kind_and_weight(sentence: str, acts: bool) -> tuple[CommitmentKind | None, 
     rejected = has("given_up", sentence) or pattern("gives_up").match(body)
     if rejected or has("decided", sentence) or pattern("decides").match(body):
         return "rejected" if rejected else "decision", WISH + has("reason", sentence)
-    return None, 0
+    return ("said", REST) if not acts and _is_in_unknown_language(sentence) else (None, 0)
+
+
+def _is_in_unknown_language(sentence: str) -> bool:
+    """Whether a short sentence is in a language without known phrases, so that it may say anything."""
+    if len(sentence) > MAX_UNKNOWN_CHARS or not is_foreign(sentence) or has("tabled_letters", sentence):
+        return False
+    spoken = spoken_words(sentence)
+    return closed_class("foreign").isdisjoint(spoken) and closed_class("tabled").isdisjoint(spoken)
 
 
 def _promise_weight(sentence: str, acts: bool) -> int:
@@ -82,6 +100,8 @@ def _promise_weight(sentence: str, acts: bool) -> int:
     if pattern("forswears").match(unmarked(sentence)) or (acts and has("for_good", sentence)):
         return REQUEST
     untouched = has("untouched", sentence)
+    if acts and pattern("accepts").match(sentence) is not None:
+        return REQUEST
     if acts or sentence.startswith("|"):
         return REQUEST if untouched and (has("lasting", sentence) or has("denied", sentence)) else 0
     if pattern("agrees").match(sentence) is not None:

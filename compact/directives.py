@@ -29,7 +29,7 @@ def _tables() -> dict[str, Any]:
 
 
 @cache
-def _words(kind: str) -> frozenset[str]:
+def closed_class(kind: str) -> frozenset[str]:
     """The words of a class."""
     return frozenset(_tables()[kind].split())
 
@@ -57,8 +57,8 @@ def has(name: str, sentence: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _is_surely_english(sentence: str) -> bool:
-    words = _spoken_words(sentence)
-    sure = not _words("sure_english").isdisjoint(words) and _words("foreign").isdisjoint(words)
+    words = spoken_words(sentence)
+    sure = not closed_class("sure_english").isdisjoint(words) and closed_class("foreign").isdisjoint(words)
     return sure and (sentence.isascii() or not has("other_letters", sentence))
 
 
@@ -71,7 +71,7 @@ _LINE_END = re.compile(r"\n")
 _CLAUSE = re.compile(r"[,;]\s+|\s(?=(?:and|but|so|then|also|please|because)\s)", re.IGNORECASE)
 
 
-def _spoken_words(sentence: str) -> list[str]:
+def spoken_words(sentence: str) -> list[str]:
     return [word.lower() for word in _SPOKEN_WORD.findall(sentence)]
 
 
@@ -115,8 +115,8 @@ def _weight(sentence: str, code: bool) -> int:
     imperative = _is_imperative(sentence)
     if has("lasting", sentence) and (imperative or has("binding", sentence)):
         return LASTING
-    if _is_foreign(sentence):
-        signs = any(word in _words("foreign_directives") for word in _spoken_words(sentence))
+    if is_foreign(sentence):
+        signs = any(word in closed_class("foreign_directives") for word in spoken_words(sentence))
         signs = signs or has("unspaced_directive", sentence) or sentence.endswith(("!", "！"))
         return REQUEST if signs or has("short_item", sentence) else WISH
     if imperative or has("asks", sentence):
@@ -149,8 +149,9 @@ def _is_general(sentence: str) -> bool:
 
 
 def _has_general_subject(clause: str) -> bool:
-    first, *more = _spoken_words(clause)[:2] or [""]
-    return bool(more) and (first in _words("general_subject") or first not in _words("no_first_verb"))
+    first, *more = spoken_words(clause)[:2] or [""]
+    general = first in closed_class("general_subject") or first not in closed_class("no_first_verb")
+    return bool(more) and general
 
 
 def _without_starter(sentence: str) -> str:
@@ -174,34 +175,34 @@ def _is_imperative(sentence: str) -> bool:
 def _begins_with_verb(clause: str, sure: bool = False) -> bool:
     """Whether a clause begins with a bare verb. `sure`: only with one of the common ones."""
     words = [word.lower() for word in clause.split(None, 4)[:4]]
-    while words and re.fullmatch(r"[a-z]{3,}ly,?", words[0]) and words[0] not in _words("base_verbs"):
+    while words and re.fullmatch(r"[a-z]{3,}ly,?", words[0]) and words[0] not in closed_class("base_verbs"):
         words.pop(0)
     if not words:
         return False
     first = words[0].rstrip(",.!:;")
     second = words[1].rstrip(",.!?:;") if len(words) > 1 else ""
-    only = first == "only" and second in _words("base_verbs")
+    only = first == "only" and second in closed_class("base_verbs")
     if only or first in ("don't", "don’t", "dont", "never", "always", "let's", "let’s", "not"):
         return True
     if first in ("do", "have", "be", "let"):
         return second not in ("you", "i", "we", "they", "he", "she", "it") or first == "let"
     if first.startswith(("re-", "double-", "pre-", "un-", "de-", "cross-")):
         first = first.rpartition("-")[2]
-    if first in _words("base_verbs"):
-        return second not in _words("finite")
-    if sure or not first.isascii() or not first.isalpha() or first in _words("no_first_verb"):
+    if first in closed_class("base_verbs"):
+        return second not in closed_class("finite")
+    if sure or not first.isascii() or not first.isalpha() or first in closed_class("no_first_verb"):
         return False
-    return second in _words("object_start") and len(first) > 2 and not has("no_bare_verb", first)
+    return second in closed_class("object_start") and len(first) > 2 and not has("no_bare_verb", first)
 
 
-def _is_foreign(sentence: str) -> bool:
+def is_foreign(sentence: str) -> bool:
     """Whether a sentence is in another language than English, as far as letters and common words tell."""
-    words = _spoken_words(sentence)
+    words = spoken_words(sentence)
     if sum(1 for char in sentence if char > "\u024f" and char.isalpha()) > len(sentence) // 8:
         return True
-    english = sum(word in _words("english") for word in words)
+    english = sum(word in closed_class("english") for word in words)
     accented = any("\u00c0" <= char <= "\u024f" for char in sentence)
-    foreign = sum(word in _words("foreign") for word in words) + accented
+    foreign = sum(word in closed_class("foreign") for word in words) + accented
     return foreign > english and (foreign >= 2 or (len(words) >= 3 and not english))
 
 
@@ -342,10 +343,10 @@ def _is_spoken(line: str) -> bool:
         return False
     if any(has(kind, body) for kind in ("binding", "asks", "lasting")) or has("deixis", body):
         return True
-    if operator is not None or any(word in _words("foreign_directives") for word in plain):
+    if operator is not None or any(word in closed_class("foreign_directives") for word in plain):
         return operator is None
     asks = body[0].isupper() and _begins_with_verb(body, sure=True)
-    asks = asks or sum(word in _words("spoken") for word in plain) >= 1 + body[0].islower()
+    asks = asks or sum(word in closed_class("spoken") for word in plain) >= 1 + body[0].islower()
     return asks or pattern("short_rule").match(body) is not None
 
 

@@ -50,6 +50,7 @@ _COMMITMENT_TITLES = {
     "promise": "Promised by the assistant",
     "decision": "Decided",
     "rejected": "Tried and given up",
+    "said": "Said by the assistant",
 }
 
 Scores = dict[str, float]
@@ -278,7 +279,7 @@ def commitments_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: st
     unique = list({each.text: each for each, _ in newest_first if each.text not in skip}.values())[::-1]
     ranked = sorted(enumerate(unique), key=lambda item: (-item[1].weight, -item[0]))
     kept: dict[int, Commitment] = {}
-    left = limit - 8 * len(_COMMITMENT_TITLES)
+    left = limit - 8 * len({each.kind for each in unique})
     for at, each in ranked:
         left -= counter.text(each.text) + 8  # the frame of a line, with its id
         if left < 0:
