@@ -64,9 +64,7 @@ def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
     older ones no more than `tail_max_tokens`. The cut does not depend on the summary, so that a preview can
     show it.
     """
-    settings = situation.settings
-    most = situation.unscaled(settings.tail_max_tokens) if limits.tail is None else limits.tail
-    limit = record_limit(situation)
+    most, limit = _most_of_tail(situation, limits), record_limit(situation)
     at = _cut(situation, min(most, limit // 2))
     if at == 0:
         return None
@@ -76,6 +74,15 @@ def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
     if limits.tail is None:
         at = min(at, max(1, _first_recent(situation), _cut(situation, room)))
     return fold_before(situation, limits, at)
+
+
+def has_old_entries(situation: Situation, limits: FoldLimits) -> bool:
+    """Whether `fold_history` has anything to fold."""
+    return _cut(situation, min(_most_of_tail(situation, limits), record_limit(situation) // 2)) > 0
+
+
+def _most_of_tail(situation: Situation, limits: FoldLimits) -> int:
+    return situation.unscaled(situation.settings.tail_max_tokens) if limits.tail is None else limits.tail
 
 
 def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from compact.clearing import head_and_tail
-from compact.folding import Shrink, fold_before, fold_history, shrink_to
+from compact.folding import Shrink, fold_before, fold_history, has_old_entries, shrink_to
 from compact.hazards import cheapness
 from compact.identifiers import joined_text
 from compact.ledger import coverage
@@ -115,7 +115,7 @@ def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> 
     if situation.tokens < least:
         few = f"nothing to do: {situation.tokens:,} tokens are in the context"
         return CompactionPlan(note=f"{few}; a summary pays from {least:,} on ([compact] min_compact_size)")
-    if fold_history(situation, FoldLimits(trigger)) is None and not _has_to_shrink(situation, trigger):
+    if not has_old_entries(situation, FoldLimits(trigger)) and not _has_to_shrink(situation, trigger):
         return CompactionPlan(note=ALL_RECENT)
     if not _has_to_shrink(situation, trigger) and (reason := _frees_too_little(situation, trigger)):
         return CompactionPlan(note=reason)
@@ -217,7 +217,7 @@ def _usual_attempt(situation: Situation, trigger: Trigger) -> int:
 
 def dummy_summary(situation: Situation) -> str:
     """Meaningless words, as many as a usual summary has, where the model is not asked."""
-    return "summary " * min(USUAL_SUMMARY_TOKENS, max(1, situation.view.tokens // 10))
+    return " ".join(["summary"] * min(USUAL_SUMMARY_TOKENS, max(1, situation.view.tokens // 10)))
 
 
 def _attempt(situation: Situation, limits: FoldLimits, trigger: Trigger, summary: str) -> Proposal | None:

@@ -12,8 +12,9 @@ from compact.folding import (
     unseen_entries,
 )
 from compact.layers.summary import fallback_summary, ledger_first, target_tokens
+from compact.pipeline import dry_run
 from compact.settings import CompactSettings, ContextWindow
-from compact.summary_record import FoldLimits
+from compact.summary_record import FoldLimits, record_text
 from transcripts.facts import Clear, Compacted, Fold
 from transcripts.messages import TextBlock, ToolUseBlock
 
@@ -256,3 +257,19 @@ def test_the_ledger_is_taken_first_where_what_was_cleared_frees_enough():
     assert ledger_first(strict, cleared) is None
     assert ledger_first(world.situation, world.situation) is None
     assert ledger_first(replace(world.situation, window=ContextWindow(1_000, 10)), cleared) is None
+
+
+def test_a_dry_run_makes_the_record_of_a_cut_once_for_each_summary(monkeypatch):
+    made = []
+
+    def write(situation, limits, at, room, beside=""):
+        made.append((limits, at))
+        return record_text(situation, limits, at, room, beside)
+
+    monkeypatch.setattr("compact.folding.record_text", write)
+    world = World(judged=False)
+    world.user("begin")
+    for at in range(60):
+        world.call("read", "x " * 2_000, file_path=f"src/part_{at}.py")
+    assert dry_run(world.situation, "manual").proposals
+    assert [limits.summary.split()[:1] for limits, _ in made] == [["summary"], []]
