@@ -238,20 +238,26 @@ class Matcher:
             yield bisect_right(ends, start) if ends else start, stem
 
     def closest(self, text: str) -> tuple[float, int]:
-        """The largest share of the query within WINDOW_CHARS, and where its most telling term stands."""
+        """The largest share of the query within WINDOW_CHARS, and where its most telling term stands.
+
+        Of places with the same share it is the narrowest, and of those the first.
+        """
         weights, inside = self.weights, dict.fromkeys(self.weights, 0)
-        best, total, span, first = 0.0, 0.0, (0, 0), 0
+        best, narrowest, total, span, first = 0.0, 0, 0.0, (0, 0), 0
         placed = list(self.matches(text))
         for number, (at, stem) in enumerate(placed, 1):
-            while placed[first][0] < at - WINDOW_CHARS:
-                old, first = placed[first][1], first + 1
-                inside[old] -= 1
-                total -= 0.0 if inside[old] else weights[old]
             if not inside[stem]:
                 total += weights[stem]
-                if total > best + 1e-9:
-                    best, span = total, (first, number)
             inside[stem] += 1
+            begins, old = placed[first]
+            while begins < at - WINDOW_CHARS or inside[old] > 1:  # too far off, or there again later
+                inside[old] -= 1
+                total -= 0.0 if inside[old] else weights[old]
+                first += 1
+                begins, old = placed[first]
+            gain = total - best
+            if gain > 1e-9 or (gain > -1e-9 and at - begins < narrowest):
+                best, narrowest, span = total, at - begins, (first, number)
         start = max(placed[slice(*span)], key=lambda each: weights[each[1]], default=(0, ""))[0]
         return best / (sum(weights.values()) or 1.0), start
 

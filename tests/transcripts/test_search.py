@@ -232,6 +232,17 @@ def test_a_result_knows_its_call_and_where_the_words_stand(project: Path) -> Non
     assert best.text[best.start :].startswith("jitter")
 
 
+@pytest.mark.parametrize("query", ["calls hour geo service", "the geo lookups cost"])
+def test_the_excerpt_of_a_pasted_log_shows_the_line_that_has_all_words(project: Path, query: str) -> None:
+    flushed = "".join(f"[10:16:57.{n}] DEBUG gateway.geo: flush conn={n}\n" for n in range(40))
+    near = "geo: 3 calls, see below\n" + "the service upstream was slow for an hour, again and again\n" * 2
+    rule = "the geo lookups cost us real money, so no more than 20 calls an hour to that service\n"
+    write(project, "c", User(1, NOON, (TextBlock(near + flushed + rule + flushed),)))
+    (best, *_) = search_records(project, query, ["c"], 5, 60).found
+    (hit,) = make_hits([best], "c", project)
+    assert rule.strip() in hit.excerpt
+
+
 def test_an_excerpt_shows_no_bare_tags_nor_what_was_added_to_a_result(project: Path) -> None:
     ran = "<command-of-the-user>\n$ make walrus\n</command-of-the-user>"
     news = TextBlock("<surroundings>\nplan of the walrus is over\n</surroundings>")
