@@ -117,10 +117,13 @@ def verify_record(home: Path, sid: str) -> Verified:
 
 def _verify_requests(facts: Sequence[Fact], verified: Verified) -> None:
     """Fold fact by fact; make each request again on the way, and look at the prefixes in between."""
-    folded, step = Folded(), -(-len(facts) // MAX_CHECKED_PREFIXES)
+    folded, sent, step = Folded(), set[int](), -(-len(facts) // MAX_CHECKED_PREFIXES)
     for number, fact in enumerate(facts):
         if isinstance(fact, RequestSent):
             _verify_request(folded, fact, verified)
+            sent.add(fact.seq)
+        elif isinstance(fact, Reply | Compacted) and fact.asked is not None and fact.asked not in sent:
+            raise Difference(f"r{fact.seq}: the request that it answers, r{fact.asked}, is not in the record")
         folded.apply(fact)
         if number % step == 0 or isinstance(fact, Compacted):
             if found := problems(_with_question(folded.view)):

@@ -88,6 +88,16 @@ def leave_out_a_prompt(facts: list[Fact]) -> list[bytes]:
     return [encode_fact(fact, "s") for fact in facts if fact.seq != 3]
 
 
+def leave_out_a_request(facts: list[Fact]) -> list[bytes]:
+    """The last of a reply: of those before it nothing is missing."""
+    last = max(fact.seq for fact in facts if isinstance(fact, RequestSent))
+    return [encode_fact(fact, "s") for fact in facts if fact.seq != last]
+
+
+def leave_out_all_requests(facts: list[Fact]) -> list[bytes]:
+    return [encode_fact(fact, "s") for fact in facts if not isinstance(fact, RequestSent)]
+
+
 def damage(facts: list[Fact]) -> list[bytes]:
     lines = [encode_fact(fact, "s") for fact in facts]
     lines[5] = lines[5].replace(b'"ts"', b'"tz"')
@@ -111,6 +121,8 @@ def say_a_line_twice(facts: list[Fact]) -> list[bytes]:
         (say_a_line_twice, r"s: line 7 is damaged: record 6 comes again with other words"),
         (change_a_result, r"s: r\d+: a request of \d+ messages is not what was sent: \w{12} was sent"),
         (leave_out_a_prompt, r"s: r\d+: a request of \d+ message"),
+        (leave_out_a_request, r"s: r\d+: the request that it answers, r\d+, is not in the record"),
+        (leave_out_all_requests, r"s: r\d+: the request that it answers, r\d+, is not in the record"),
         (damage, r"s: line 6 is damaged"),
     ],
 )
