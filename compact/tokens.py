@@ -9,8 +9,6 @@ import binascii
 import gzip
 import hashlib
 import json
-import struct
-from base64 import b64decode
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +16,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import combinations, pairwise
-from math import prod
 from pathlib import Path
 from statistics import median
 from threading import Lock
@@ -36,7 +33,7 @@ from transcripts.messages import (
     UnknownBlock,
 )
 from transcripts.view import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, PartKind
-from transcripts.view_renderer import MAX_IMAGE_TOKENS
+from transcripts.view_renderer import image_tokens
 
 TABLE_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"  # as tiktoken expects it
 SPLIT_PATTERN = (
@@ -47,8 +44,6 @@ ENCODED_AT_ONCE_CHARS = 50_000  # bounds the list of tokens and the regular expr
 MAX_COUNTED_CHARS = 1_000_000  # 0.3 s at worst; no prompt of a session is as long
 BLOCK_FRAME_TOKENS = 4  # of a block that is more than text
 ARGUMENT_FRAME_TOKENS = 2  # of each argument of a call, beside its name and its value
-PIXELS_PER_TOKEN = 750  # of an image, by the API's documentation
-IMAGE_HEAD_CHARS = 64_000  # of base64, in which the size of an image is looked for
 
 INITIAL_SLOPE = 1.0  # before the first reply; on recordings of current models it is 1.2 to 1.5
 MIN_SPREAD = 1.3  # largest count over smallest, from which on a slope can be told from an offset
@@ -119,7 +114,7 @@ class TokenCounter:
             case ToolResultBlock(content=content):
                 return sum(self.blocks(content)) + BLOCK_FRAME_TOKENS
             case ImageBlock(data=data):
-                return min(MAX_IMAGE_TOKENS, max(1, _pixels(data) // PIXELS_PER_TOKEN))
+                return image_tokens(data)
             case UnknownBlock():
                 return self.value(block.raw) + BLOCK_FRAME_TOKENS
 
@@ -171,25 +166,6 @@ def _encoding(table: Path) -> Any:
     made = tiktoken.Encoding("cl100k", pat_str=SPLIT_PATTERN, mergeable_ranks=ranks, special_tokens={})
     ranks.clear()  # the encoder has its own copy: frees ten MiB
     return made
-
-
-def _pixels(data: str) -> int:
-    """Width times height of a base64 png, gif or jpeg, from its first bytes; a huge one if unknown."""
-    unknown = MAX_IMAGE_TOKENS * PIXELS_PER_TOKEN
-    try:
-        head = b64decode(data[:IMAGE_HEAD_CHARS])
-    except ValueError:
-        return unknown
-    if head[:8] == b"\x89PNG\r\n\x1a\n" and len(head) >= 24:
-        return int(prod(struct.unpack_from(">II", head, 16)))
-    if head[:4] == b"GIF8" and len(head) >= 10:
-        return int(prod(struct.unpack_from("<HH", head, 6)))
-    at = 2 if head[:2] == b"\xff\xd8" else len(head)  # the segments of a jpeg
-    while at + 9 < len(head) and head[at] == 0xFF:
-        if 0xC0 <= head[at + 1] <= 0xCF and head[at + 1] not in (0xC4, 0xC8, 0xCC):
-            return int(prod(struct.unpack_from(">HH", head, at + 5)))
-        at += 2 + int.from_bytes(head[at + 2 : at + 4], "big")
-    return unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,13 +237,15 @@ class _Made:
     """What was learnt of what edits have made: it has `share` of the tokens that another text would have.
 
     `left` tokens of a prompt stayed unexplained, whose rest was `of` tokens of our count. Where much was new
-    in it, that explains them: it had `newest` tokens for each of our count.
+    in it, that explains them: it had `newest` tokens for each of our count. `behind`: the seq of the last
+    fact that was folded then; 0 where nothing was, so that `share` is that of placeholders.
     """
 
     share: float = USUAL_MADE_SHARE
     left: float = 0.0
     of: int = 0
     newest: float = 0.0
+    behind: int = 0
 
 
 def context_tokens(folded: Folded, overhead: int, calibration: Calibration) -> int:
@@ -323,6 +301,9 @@ def _edited_tokens(folded: Folded, sizes: Sequence[RequestSize], overhead: int, 
     if folded.sizes.as_counted is not None:
         _learn_made(folded.sizes.as_counted, sizes, overhead, rates)
     made = folded.derived.get(_MADE, _Made())
+    if made.behind != _folded_to(folded):  # of a new record they tell nothing
+        is_telling = made.behind and MIN_MADE_SHARE < made.share < MAX_MADE_SHARE
+        made = _Made(made.share if is_telling else USUAL_MADE_SHARE, newest=made.newest)
     shown = _shown(folded, sizes, len(folded.view), made.newest)
     left = made.left * min(1.0, shown.raw / made.of) if made.of else 0.0
     return left + _explained(shown, sizes, overhead, rates, made.share)
@@ -351,17 +332,17 @@ def _learn_made(folded: Folded, sizes: Sequence[RequestSize], overhead: int, rat
     view, last = folded.view, sizes[-1]
     if not (folded.edits.folds or folded.edits.clears) or folded.derived.get(_LEARNT) == last:
         return
-    folded.derived[_LEARNT], end = last, view.index_of(last.seq)
+    folded.derived[_LEARNT], end, behind = last, view.index_of(last.seq), _folded_to(folded)
     shown = _shown(folded, sizes, end)
     new = view.tokens_before(end) - view.tokens_before(view.index_of(sizes[-2].seq)) if len(sizes) > 1 else 0
     if not last.grown and new > shown.raw / 2:
         other = _explained(shown, sizes, overhead, rates, USUAL_MADE_SHARE) - rates.text * new
-        folded.derived[_MADE] = _Made(newest=_bounded((last.tokens - other) / new))
+        folded.derived[_MADE] = _Made(newest=_bounded((last.tokens - other) / new), behind=behind)
         return
     without = last.tokens - _explained(shown, sizes, overhead, rates, 0.0)
     hold, tokens = MADE_HOLD_TOKENS, rates.text * shown.made
     share = min(MAX_MADE_SHARE, max(MIN_MADE_SHARE, (without + hold * USUAL_MADE_SHARE) / (tokens + hold)))
-    folded.derived[_MADE] = _Made(share, without - share * tokens, shown.raw)
+    folded.derived[_MADE] = _Made(share, without - share * tokens, shown.raw, behind=behind)
 
 
 def _shown(folded: Folded, sizes: Sequence[RequestSize], end: int, newest: float = 0.0) -> _Shown:
@@ -369,8 +350,7 @@ def _shown(folded: Folded, sizes: Sequence[RequestSize], end: int, newest: float
 
     `newest` is what is known of what was new in the newest, see `_Made`.
     """
-    view, folds, known = folded.view, folded.edits.folds, 0.0
-    behind = folds[-1].last if folds else 0
+    view, known, behind = folded.view, 0.0, _folded_to(folded)
     lasts, tokens = [message.last for message in view[:end]], view.tokens_before
     stretches, excerpts = [(bisect_left(lasts, sizes[-1].seq), end)], 0
     end = stretches[0][0]
@@ -392,6 +372,12 @@ def _shown(folded: Folded, sizes: Sequence[RequestSize], end: int, newest: float
     ids = sum(view.ids_before(end) - view.ids_before(start) for start, end in stretches)
     made = sum(view.between(PartKind.PLACEHOLDER, start, end) for start, end in stretches)
     return _Shown(round(known), raw - made - ids * CALL_ID_TOKENS, made - excerpts, ids)
+
+
+def _folded_to(folded: Folded) -> int:
+    """The seq of the last fact that a record stands for; 0 without one."""
+    folds = folded.edits.folds
+    return folds[-1].last if folds else 0
 
 
 def _excerpts(messages: Sequence[Message]) -> int:

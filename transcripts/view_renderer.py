@@ -6,8 +6,11 @@ blocks that the API would refuse are left out.
 
 from __future__ import annotations
 
+import struct
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import prod
 
 from .edits import ActiveEdits
 from .entries import Entry, Exchange, Prompt
@@ -34,6 +37,8 @@ EMPTY_CLEAR = "[left out]"
 BEGINNING_LOST = "[the beginning of this session could not be read]"
 NOTICE_TOKENS = 12  # our count of each of these lines
 MAX_IMAGE_TOKENS = 1_600  # of the largest image after the API has scaled it
+PIXELS_PER_TOKEN = 750  # of an image, by the API's documentation
+IMAGE_HEAD_CHARS = 64_000  # of base64, in which the size of an image is looked for
 CHARS_PER_TOKEN = 4
 UNKNOWN_BLOCK_FIELD = "block"  # by which an edit clears the whole of a block of an unknown type
 UNKNOWN_FIELDS = "(unknown fields)"  # by which it clears what a call holds beside its input
@@ -203,3 +208,27 @@ def rough_tokens(blocks: tuple[Block, ...]) -> int:
             case _:
                 total += MAX_IMAGE_TOKENS
     return total
+
+
+def image_tokens(data: str) -> int:
+    """The tokens of a base64 image."""
+    return min(MAX_IMAGE_TOKENS, max(1, _pixels(data) // PIXELS_PER_TOKEN))
+
+
+def _pixels(data: str) -> int:
+    """Width times height of a base64 png, gif or jpeg, from its first bytes; a huge one if unknown."""
+    unknown = MAX_IMAGE_TOKENS * PIXELS_PER_TOKEN
+    try:
+        head = b64decode(data[:IMAGE_HEAD_CHARS])
+    except ValueError:
+        return unknown
+    if head[:8] == b"\x89PNG\r\n\x1a\n" and len(head) >= 24:
+        return int(prod(struct.unpack_from(">II", head, 16)))
+    if head[:4] == b"GIF8" and len(head) >= 10:
+        return int(prod(struct.unpack_from("<HH", head, 6)))
+    at = 2 if head[:2] == b"\xff\xd8" else len(head)  # the segments of a jpeg
+    while at + 9 < len(head) and head[at] == 0xFF:
+        if 0xC0 <= head[at + 1] <= 0xCF and head[at + 1] not in (0xC4, 0xC8, 0xCC):
+            return int(prod(struct.unpack_from(">HH", head, at + 5)))
+        at += 2 + int.from_bytes(head[at + 2 : at + 4], "big")
+    return unknown

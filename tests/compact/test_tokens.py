@@ -177,3 +177,30 @@ def test_what_is_left_after_a_large_cut_is_known(kept, folded):
     world.add(Compacted, "micro", "auto", edits, report={})
     assert tokens == pytest.approx(counted(world), rel=0.05 if kept or folded else 0.08)
     assert context_tokens(world.folded, 3_000, calibrate(world.folded.sizes.pairs)) == tokens
+
+
+def test_a_record_is_not_counted_as_the_placeholders_before_it_were():
+    world = World(overhead=3_000, judged=False)
+
+    def sent():  # placeholders take a third less than other texts
+        parts = [part for message in world.folded.view for part in message.parts]
+        made = [part.tokens for part in parts if part.kind is PartKind.PLACEHOLDER]
+        short = sum(tokens for tokens in made if tokens < 100)
+        texts = world.overhead + sum(part.tokens for part in parts)
+        return Usage(input=round(1.3 * texts - 0.4 * short + 8 * ids_in(parts)), output=40)
+
+    world.user("go through src/ and mend what is broken")
+    for at in range(160):
+        reply = world.reply(ToolUseBlock(f"t{at}", "bash", {"command": f"make part{at}"}), usage=sent())
+        world.result(reply, 0, "word " * 200)
+    results = [fact for fact in world.facts if isinstance(fact, Result)]
+    for half in (results[:80], results[80:]):
+        edits = tuple(Clear(one.seq, 0, "content", "[cleared: " + "make " * 50 + "]", 60) for one in half)
+        world.add(Compacted, "micro", "auto", edits, report={})
+        world.reply("done", usage=sent())
+        world.user("go on")
+    record = (TextBlock("record " * 8_000),)
+    edits = (Fold(1, world.folded.last_seq, record, sum(COUNT.blocks(record))),)
+    tokens = context_tokens(world.folded.with_edits(edits), 3_000, calibrate(world.folded.sizes.pairs))
+    world.add(Compacted, "ledger", "auto", edits, report={})
+    assert tokens == pytest.approx(sent().prompt, rel=0.08)
