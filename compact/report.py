@@ -15,7 +15,7 @@ from .clearing import call_label, recall_id, shown_text
 from .invariants import changed_span, with_dropped_thinking
 from .plan import File, Proposal, Situation, Trigger
 from .prices import PriceList, RewriteBill
-from .tokens import context_tokens
+from .tokens import context_tokens, tokens_behind
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
 LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # of which a person wants to know in any case
@@ -101,7 +101,7 @@ def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: in
         return RewriteBill(after, 0, freed)  # nothing that changes was ever sent
     since = situation.now - situation.settings.cache_ttl_s
     cached = cached_messages(situation.folded, then, view[changed].first, since)
-    rewritten = min(after, situation.scaled(then.view.tokens - then.view.tokens_before(cached)))
+    rewritten = min(after, tokens_behind(then, cached, situation.calibration))
     return RewriteBill(after - rewritten, rewritten, freed)
 
 
@@ -109,12 +109,12 @@ def rewrite_told(situation: Situation) -> str:
     """What the next request writes to the cache anew, after what the user just changed; "" where that is
     little, or the cache has expired anyway.
     """
-    folded, view = situation.folded, situation.view
+    folded = situation.folded
     if folded.last_request is None or situation.cache_is_cold:
         return ""
     since = situation.now - situation.settings.cache_ttl_s
     cached = cached_messages(folded, folded, folded.last_seq + 1, since)
-    anew = min(situation.tokens, situation.scaled(view.tokens - view.tokens_before(cached)))
+    anew = min(situation.tokens, tokens_behind(folded, cached, situation.calibration))
     dollars = situation.prices.dollars(anew * situation.prices.write)
     if dollars < MIN_TOLD_COST_USD:
         return ""

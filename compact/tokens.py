@@ -197,8 +197,7 @@ def calibrate(measures: tuple[tuple[int, int], ...]) -> Calibration:
 
 def slope_of(folded: Folded) -> float:
     """The model's tokens for each of our count of a text, as the replies so far tell."""
-    sizes, calibration = folded.sizes.requests, calibrate(folded.sizes.pairs)
-    return _rates(folded, sizes, calibration).text if sizes else calibration.slope
+    return _rates(folded, folded.sizes.requests, calibrate(folded.sizes.pairs)).text
 
 
 def _bounded(slope: float) -> float:
@@ -273,7 +272,7 @@ def context_tokens(folded: Folded, overhead: int, calibration: Calibration) -> i
 
 def _rates(folded: Folded, sizes: Sequence[RequestSize], calibration: Calibration) -> _Rates:
     """The rates by which requests have grown so far, by least squares; held near what is usual at first."""
-    key, known = (len(sizes), sizes[-1], calibration.slope), folded.derived.get(_RATES)
+    key, known = (len(sizes), sizes[-1:], calibration.slope), folded.derived.get(_RATES)
     if known is None or known[0] != key:
         usual = min(MAX_USUAL_SLOPE, max(INITIAL_SLOPE, calibration.slope))
         tt, ti, ii = TEXT_HOLD, 0.0, IDS_HOLD
@@ -300,13 +299,27 @@ def _edited_tokens(folded: Folded, sizes: Sequence[RequestSize], overhead: int, 
     """
     if folded.sizes.as_counted is not None:
         _learn_made(folded.sizes.as_counted, sizes, overhead, rates)
-    made = folded.derived.get(_MADE, _Made())
-    if made.behind != _folded_to(folded):  # of a new record they tell nothing
-        is_telling = made.behind and MIN_MADE_SHARE < made.share < MAX_MADE_SHARE
-        made = _Made(made.share if is_telling else USUAL_MADE_SHARE, newest=made.newest)
+    made = _made_of(folded)
     shown = _shown(folded, sizes, len(folded.view), made.newest)
     left = made.left * min(1.0, shown.raw / made.of) if made.of else 0.0
     return left + _explained(shown, sizes, overhead, rates, made.share)
+
+
+def _made_of(folded: Folded) -> _Made:
+    """What is known of what edits have made; of a new record placeholders, and what is gone, tell nothing."""
+    made: _Made = folded.derived.get(_MADE, _Made())
+    if made.behind == _folded_to(folded):
+        return made
+    is_telling = made.behind and MIN_MADE_SHARE < made.share < MAX_MADE_SHARE
+    return _Made(made.share if is_telling else USUAL_MADE_SHARE, newest=made.newest)
+
+
+def tokens_behind(folded: Folded, at: int, calibration: Calibration) -> int:
+    """The model's tokens of the messages from index `at` on."""
+    view, sizes, end = folded.view, folded.sizes.requests, len(folded.view)
+    raw, ids = view.tokens - view.tokens_before(at), view.ids_before(end) - view.ids_before(at)
+    less = (1 - _made_of(folded).share) * view.between(PartKind.PLACEHOLDER, at, end)
+    return max(0, round(_rates(folded, sizes, calibration).of(raw - less - ids * CALL_ID_TOKENS, ids)))
 
 
 def _explained(

@@ -108,7 +108,8 @@ def test_a_report_has_sizes_and_costs_in_the_models_tokens():
     freed = situation.scaled(situation.view.tokens - after.view.tokens)
     assert report["freed"] == report["before"] - report["after"] == pytest.approx(freed, rel=0.1)
     kept = report["after"] - report["rewritten"]
-    assert report["rewritten"] == situation.scaled(after.view.tokens - after.view.tokens_before(1))
+    rewritten = situation.scaled(after.view.tokens - after.view.tokens_before(1))
+    assert report["rewritten"] == pytest.approx(rewritten, rel=0.05)
     assert report["predicted_cost_usd"] == pytest.approx(report["rewritten"] * 1.25 * 3e-6, abs=1e-6)
     assert report["cold_cost_usd"] == pytest.approx((report["rewritten"] + kept) * 1.25 * 3e-6, abs=1e-6)
     assert report["extra_cost_usd"] == pytest.approx(report["rewritten"] * 1.15 * 3e-6, abs=1e-6)

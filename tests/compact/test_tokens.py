@@ -7,8 +7,9 @@ from base64 import b64encode
 
 import pytest
 
+from compact.report import propose
 from compact.tokens import Calibration, TokenCounter, calibrate, context_tokens, load_counter
-from transcripts.facts import Clear, Compacted, Fold, Result
+from transcripts.facts import Clear, Compacted, Fold, Result, Rewound
 from transcripts.messages import (
     ImageBlock,
     RedactedThinkingBlock,
@@ -179,6 +180,23 @@ def test_what_is_left_after_a_large_cut_is_known(kept, folded):
     assert context_tokens(world.folded, 3_000, calibrate(world.folded.sizes.pairs)) == tokens
 
 
+def test_what_a_batch_writes_anew_is_known_where_it_is_mostly_calls_and_placeholders():
+    world = World(overhead=3_000, judged=False)
+    for at in range(80):
+        world.user(f"and part {at}")
+        use = ToolUseBlock(f"t{at}", "bash", {"command": f"make part{at}"})
+        reply = world.reply(use, usage=Usage(input=counted(world), output=20))
+        world.result(reply, 0, "word " * 200)
+        world.reply("ok", usage=Usage(input=counted(world), output=1))
+    results = [fact for fact in world.facts if isinstance(fact, Result)][40:]
+    edits = tuple(Clear(one.seq, 0, "content", f"[cleared: r{one.seq}]", 244) for one in results)
+    rewritten = propose(world.situation, "micro", "auto", edits).report["rewritten"]
+    world.add(Compacted, "micro", "auto", edits, report={})
+    whole = counted(world)
+    world.add(Rewound, results[0].seq - 1)
+    assert rewritten == pytest.approx(whole - counted(world), rel=0.2)
+
+
 def test_a_record_is_not_counted_as_the_placeholders_before_it_were():
     world = World(overhead=3_000, judged=False)
 
@@ -194,8 +212,9 @@ def test_a_record_is_not_counted_as_the_placeholders_before_it_were():
         reply = world.reply(ToolUseBlock(f"t{at}", "bash", {"command": f"make part{at}"}), usage=sent())
         world.result(reply, 0, "word " * 200)
     results = [fact for fact in world.facts if isinstance(fact, Result)]
+    placeholder = "[cleared: " + "make " * 46 + "]"
     for half in (results[:80], results[80:]):
-        edits = tuple(Clear(one.seq, 0, "content", "[cleared: " + "make " * 50 + "]", 60) for one in half)
+        edits = tuple(Clear(one.seq, 0, "content", placeholder, sum(one.tokens) - 60) for one in half)
         world.add(Compacted, "micro", "auto", edits, report={})
         world.reply("done", usage=sent())
         world.user("go on")
