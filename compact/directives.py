@@ -42,7 +42,8 @@ def pattern(name: str) -> re.Pattern[str]:
         return re.compile(tables["patterns"][name], re.VERBOSE)
     phrases = "|".join(re.split(r" \| |\n", tables[name].strip()))
     unspaced = "|".join(tables["unspaced"].get(name, "(?!)").split())
-    return re.compile(rf"\b(?:{phrases})\b|{unspaced}")
+    # Where no word begins none of so many is tried.
+    return re.compile(rf"\b(?=[\w'’])(?:{phrases})\b|{unspaced}")
 
 
 def has(name: str, sentence: str) -> bool:
@@ -65,6 +66,7 @@ def _is_surely_english(sentence: str) -> bool:
 _SPOKEN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _SYMBOL = re.compile(r"[{}()\[\]<>=;|\\&^%~*$#@_+/]")
 ITEM_START = re.compile(r"\s*(?:[-*•‣+–]|\d{1,3}[.)]|[a-zA-Z][.)]|\[[ xX]\])\s+")
+_CODE_ENDS = tuple(";{}:()>\\")  # characters, one of which ends each line of `code_end`
 _CODE_SIGNS = ("machine", "code_start", "shifted_code")
 _END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])[」』”）]*\s*")
 _LINE_END = re.compile(r"\n")
@@ -311,16 +313,17 @@ def _had_no_room(before: str, line: str, width: int) -> bool:
 def _is_code(line: str) -> bool:
     """Whether a line looks like a program, a log or a table rather than like speech."""
     text = line.strip()
-    if not text or (ITEM_START.match(line) and not has("code_end", text)):
+    ends = text[-1:] in _CODE_ENDS and has("code_end", text)
+    if not text or (ITEM_START.match(line) and not ends):
         return False
-    if any(pattern(sign).match(line) for sign in _CODE_SIGNS) or has("code_end", text):
+    if ends or any(pattern(sign).match(line) for sign in _CODE_SIGNS):
         return True
     return 5 * len(_SYMBOL.findall(text.strip("*_"))) > len(text)
 
 
 def unmarked(line: str) -> str:
     """The line without what may stand before its first word."""
-    return pattern("mark").sub("", line, count=1)
+    return line[found.end() if (found := pattern("mark").match(line)) else 0 :]
 
 
 def _is_spoken(line: str) -> bool:

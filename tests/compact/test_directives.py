@@ -433,6 +433,7 @@ TAKEN_BACK = (
     "Больше не нужно спрашивать перед каждым коммитом.",
     "Беру свои слова про табы назад.",
     "Я передумал, оставь пробелы.",
+    "Передумал, оставь пробелы.",
     "The lockdown has ended, deploy as you like.",
     "You needn't ask any more.",
     "Okay, you can commit directly to main.",
