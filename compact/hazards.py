@@ -2,9 +2,9 @@
 
 For every result and long tool input the tracker knows its kind, the calls since it was touched (a name in it
 used anew, its file named), and `hold`: what carrying it has cost beyond the insurance that it was, in input
-tokens at the full price. The table is what was seen on 37 recorded sessions of coding agents, in references
-(names that only a result had told) and edits whose old text the block showed, per million token-calls. A
-session that refers back less than the table expects has its rates scaled down.
+tokens at the full price. The table is what was seen on 37 recorded sessions of coding agents (READ_PART: on
+7), in references (names that only a result had told) and edits whose old text the block showed, per million
+token-calls. A session that refers back less than the table expects has its rates scaled down.
 """
 
 import re
@@ -18,22 +18,24 @@ from math import sqrt
 from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Result
 from transcripts.fold import Folded
-from transcripts.messages import INJECTED_OPENING_TAG, PUT_BACK_START, Block, TextBlock
+from transcripts.messages import INJECTED_OPENING_TAG, PUT_BACK_START, Block, TextBlock, ToolUseBlock
 from transcripts.server_calls import finished_results
 from transcripts.tool_kinds import ToolKind
 from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
 
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
 from .identifiers import base_name, block_texts, file_path_of, joined_text, names
+from .invariants import fact_at
 from .prices import Prices
 
 AGE_BOUNDS = (2, 5, 10, 20, 40)  # calls since a block was touched, up to which each column of the table holds
 OLDEST_AGE = AGE_BOUNDS[-1] + 1  # from which on age makes no difference
-EDIT_WEIGHT = 15.0  # an edit out of view costs a failed call and a read beside the text
+EDIT_WEIGHT = 13.0  # an edit out of view costs a failed call and a read beside the text
 PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
 EXPECTED_SHARE = 0.5  # of what the table expects: fewer references than this scale its rates down
 _INJECTED_START = f"{INJECTED_OPENING_TAG}\n"
 SHOWN_IN = "[lines {first}-{last} are not repeated: as in {where} above]"  # of a page whose lines are in view
+_FIRST_NUMBER = re.compile(r" *(\d+)(?:→|\t)")
 _SHOWN_IN_IDS = re.compile(r"^\[lines \d+-\d+ are not repeated: as in .*\br(\d+) above\]$", re.MULTILINE)
 MAX_NAMED_CHARS = 60_000  # of a result, in which names are looked for
 REREAD_CALL_TOKENS = 750.0  # of a call that asks again: 150 of output at five times the price of input
@@ -46,19 +48,21 @@ class Cell(IntEnum):
     READ = 1
     READ_NAMED = 2  # its file was named twice or more since
     READ_EDITED = 3  # its file was edited since
-    READ_AGAIN = 4  # its file was read again since
-    OUTPUT_BEFORE_EDITS = 5
-    OUTPUT = 6  # of commands, searches and all other tools
-    OWN = 7  # the model's own new text
-    PUT_BACK = 8  # output with text that was put back; references as 7 sessions had them
+    READ_PART = 4  # another part of its file was read since
+    READ_AGAIN = 5  # its file was edited, or most of its lines were shown, and it was read again since
+    OUTPUT_BEFORE_EDITS = 6
+    OUTPUT = 7  # of commands, searches and all other tools
+    OWN = 8  # the model's own new text
+    PUT_BACK = 9  # output with text that was put back; references as 7 sessions had them
 
 
-_SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_NAMED, Cell.READ_EDITED, Cell.PUT_BACK})
+_SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_NAMED, Cell.READ_PART, Cell.READ_EDITED, Cell.PUT_BACK})
 REFERENCE_RATES: Mapping[Cell, tuple[float, ...]] = {
     Cell.READ_BEFORE_EDITS: (147, 42, 14, 14, 14, 0),
     Cell.READ: (281, 44, 12, 8.8, 6.2, 0.8),
     Cell.READ_NAMED: (9, 3, 6, 2.6, 0.4, 0.5),
     Cell.READ_EDITED: (65, 5, 2.4, 2.9, 0.7, 0),
+    Cell.READ_PART: (112, 9, 7, 6, 1.7, 0.6),
     Cell.READ_AGAIN: (16, 3, 1.1, 1, 0.5, 0.3),
     Cell.OUTPUT_BEFORE_EDITS: (198, 74, 53, 12, 2.7, 3.6),
     Cell.OUTPUT: (101, 19, 9, 5, 2, 0.6),
@@ -70,6 +74,7 @@ EDIT_RATES: Mapping[Cell, tuple[float, ...]] = {
     Cell.READ: (67, 7, 2.3, 1.2, 0.6, 0.1),
     Cell.READ_NAMED: (1.6, 0, 0.3, 0, 0, 0),
     Cell.READ_EDITED: (25, 0.2, 0.8, 0.4, 0.1, 0),
+    Cell.READ_PART: (14, 1.5, 0.5, 0.5, 0.1, 0),
     Cell.READ_AGAIN: (4.5, 0.4, 0.1, 0.1, 0, 0),
     Cell.OUTPUT_BEFORE_EDITS: (0, 0, 0, 0, 0, 0),
     Cell.OUTPUT: (9, 2, 0.8, 0.2, 0, 0),
@@ -127,8 +132,10 @@ class TrackedBlock:
     cell: Cell
     touched: int  # the call that touched it last
     path: str = ""  # of the file that it shows, as it was written
+    lines: tuple[int, int] = (0, 0)  # first and last of the file's that it shows; (0, 0): not known
     named: int = 0  # times that its file was named since
     hold: float = 0.0
+    needed_by: int = 0  # seq of the newest result that refers the model to it
 
 
 @dataclass(slots=True)
@@ -228,21 +235,22 @@ class BlockTracker:
         for index, use in exchange.uses.items():
             result, path = exchange.results.get(index), file_path_of(use)
             kind = folded.kind_of(use.name)
-            self._judge_reads(path, kind, result)
+            self._judge_reads(folded, use, result)
             for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
                 self._track(TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, path))
             if result is not None and kind != "instructs":
-                self._add_result(result, _cell_of(kind, result), path)
+                self._add_result(result, _cell_of(kind, result), use)
         self.blocks += _service_results(exchange, self.calls)
 
-    def _add_result(self, result: Result, cell: Cell, path: str) -> None:
-        tokens, text = sum(result.tokens), joined_text(result.content)
+    def _add_result(self, result: Result, cell: Cell, use: ToolUseBlock) -> None:
+        tokens, text, path = sum(result.tokens), joined_text(result.content), file_path_of(use)
         stays = sum(len(words) for pair in result.said for words in pair)  # characters of a person's words
         gain = tokens - PLACEHOLDER_TOKENS - (tokens * stays // max(1, len(text)) if stays else 0)
         put_back = _note_put_back(self.put_back, result.content, result.seq, "content")
         if gain < MIN_CLEARED_TOKENS or is_placeholder(text):
             return
-        block = TrackedBlock(result.seq, 0, "content", gain, cell, self.calls, path)
+        lines = lines_shown(use, result) if cell is Cell.READ else (0, 0)
+        block = TrackedBlock(result.seq, 0, "content", gain, cell, self.calls, path, lines)
         self._track(block)
         for shown in put_back:
             if shown != base_name(path):
@@ -255,22 +263,22 @@ class BlockTracker:
         if file := base_name(block.path):
             self._by_file.setdefault(file, []).append(block)
 
-    def _judge_reads(self, path: str, kind: ToolKind, result: Result | None) -> None:
-        """A call was about this file: what earlier reads show of it may be out of date."""
-        if kind == "writes" and result is not None and not result.error:
+    def _judge_reads(self, folded: Folded, use: ToolUseBlock, result: Result | None) -> None:
+        """A call was about this file: what earlier reads show of it may be out of date, or shown again."""
+        kind, path = folded.kind_of(use.name), file_path_of(use)
+        is_done = result is not None and not result.error
+        if kind == "writes" and is_done:
             self.edited = True
-        still_needed = pages_referred_to(result.content) if result is not None and kind == "reads" else ()
+        read = result if kind == "reads" else None
+        still_needed = _pages_meant(folded, read) if read is not None else ()
+        lines = lines_shown(use, read) if read is not None else (0, 0)
         for block in self._by_file.get(base_name(path), ()):  # others of that name, too: no dearer in replays
             block.touched = self.calls
             if block.seq in still_needed:  # as good as read again
                 block.cell, block.named, block.hold = Cell.READ, 0, 0.0
+                block.needed_by = read.seq if read is not None else 0
             elif block.cell in _SUPERSEDED_CELLS and result is not None:
-                if kind == "reads":
-                    block.cell = Cell.READ_AGAIN
-                elif kind == "writes" and not result.error:
-                    block.cell = Cell.READ_EDITED
-                elif block.cell is Cell.READ and block.named >= 2:
-                    block.cell = Cell.READ_NAMED
+                block.cell = _cell_after(block, kind if is_done else "other", lines)
 
     def _use(self, used: Iterable[str], is_reply: bool) -> None:
         """Names were said outside of results: the newest result that had told one of them was touched."""
@@ -326,6 +334,40 @@ def _files_put_back(content: Sequence[Block]) -> set[str]:
         for text in texts
         if text.startswith(PUT_BACK_START)
     }
+
+
+def lines_shown(use: ToolUseBlock, result: Result) -> tuple[int, int]:
+    """The first and last line of its file that a read shows, as it tells them or by its offset."""
+    first, last = result.about.get("first"), result.about.get("last")
+    if isinstance(first, int) and isinstance(last, int):
+        return first, last
+    text = joined_text(result.content)
+    told, begin = _FIRST_NUMBER.match(text), use.input.get("offset")
+    first = int(told[1]) if told else begin if isinstance(begin, int) and begin > 0 else 1
+    return first, first + text.count("\n")
+
+
+def _cell_after(block: TrackedBlock, kind: ToolKind, lines: tuple[int, int]) -> Cell:
+    """The cell of a block with whose file a call did something; `lines` are those that it read."""
+    if kind == "writes":
+        return Cell.READ_EDITED
+    if kind != "reads":
+        return Cell.READ_NAMED if block.cell is Cell.READ and block.named >= 2 else block.cell
+    (first, last), (begin, end) = block.lines, lines
+    shared = min(last, end) - max(first, begin) + 1
+    if block.cell in (Cell.READ_EDITED, Cell.PUT_BACK) or not last or 2 * shared >= last - first + 1:
+        return Cell.READ_AGAIN
+    return Cell.READ_PART
+
+
+def _pages_meant(folded: Folded, read: Result) -> set[int]:
+    """The seqs of the results that a read refers the model to, and of those that these refer to."""
+    same = read.about.get("unchanged")  # older records: True
+    found = pages_referred_to(read.content)
+    if isinstance(same, int) and not isinstance(same, bool):
+        found.add(same)
+    facts = [fact_at(folded, seq) for seq in found]
+    return found.union(*(pages_referred_to(fact.content) for fact in facts if isinstance(fact, Result)))
 
 
 def pages_referred_to(content: Sequence[Block]) -> set[int]:

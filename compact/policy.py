@@ -51,11 +51,13 @@ class _Outlook:
         return self.mean[block.cell][age if age < OLDEST_AGE else OLDEST_AGE]
 
     def open_blocks(self) -> Iterator[TrackedBlock]:
-        """The blocks that the model has seen and the user did not bring back, oldest first."""
+        """The blocks that the model has seen, that nothing new refers it to, and that the user did not bring
+        back, oldest first.
+        """
         seen, is_exempt = self.situation.folded.last_reply_seq, bool(self.exempt)
         for block in self.tracker.shown(self.situation.folded):
             held = is_exempt and self.exempt.holds(block.seq, block.index, block.field)
-            if block.seq <= seen and not held:
+            if block.seq <= seen and block.needed_by <= seen and not held:
                 yield block
 
 

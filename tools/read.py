@@ -158,6 +158,13 @@ def read_page(
     return _text_page(path, cut_text(*decoded, wanted, sha256, max_bytes), shown)
 
 
+def _unchanged(about: dict[str, Any], shown: SeenFile) -> ToolResult:
+    """What is told of a page that the result `shown.result` shows: the seq goes into the record with it."""
+    return text_result(
+        _UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": shown.result or True}
+    )
+
+
 def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ToolResult:
     about = {"path": path, "first": window.first, "last": window.last, "total": window.total}
     about |= {"encoding": window.form.told} if window.form.told else {}
@@ -165,7 +172,7 @@ def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ToolRes
         about["sha256"] = window.sha256
         now = seen_file(about)
         if shown and now and (shown.sha256, shown.lines) == (now.sha256, now.lines):
-            return text_result(_UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": True})
+            return _unchanged(about, shown)
     if not window.lines:
         past = f"[line {window.first} was not reached: the file is too large; use bash (sed, tail)]"
         if window.total is not None:
@@ -223,7 +230,7 @@ def _notebook_page(path: str, data: bytes, shown: SeenFile | None, max_bytes: in
     sha256 = hashlib.sha256(data).hexdigest()
     about = {"path": path, "sha256": sha256, "first": _CELLS[0], "last": _CELLS[1]}
     if shown and (shown.sha256, shown.lines) == (sha256, _CELLS):
-        return text_result(_UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": True})
+        return _unchanged(about, shown)
     sizes = accumulate(len(cell.encode("utf-8", "surrogatepass")) + 2 for cell in cells)
     count = max(1, bisect_right([*sizes], max_bytes))
     text = mark_stray_bytes("\n\n".join(cells[:count]))

@@ -86,6 +86,44 @@ def test_a_read_changes_its_cell_with_what_is_done_to_its_file(then, cell):
     assert cells(session(read("src/a.py"), *then))[0] is cell
 
 
+def page(first, last):
+    rows = "\n".join(f"{number}\t{LINE}" for number in range(first, last + 1))
+    return ("read", rows, {"file_path": "src/a.py", "offset": first, "limit": last + 1 - first})
+
+
+@pytest.mark.parametrize(
+    ("then", "cell"),
+    [
+        ([page(101, 200)], Cell.READ_PART),
+        ([page(51, 150)], Cell.READ_AGAIN),
+        ([page(60, 150)], Cell.READ_PART),
+        ([page(101, 200), page(1, 100)], Cell.READ_AGAIN),
+        ([page(101, 200), edit("src/a.py")], Cell.READ_EDITED),
+        ([edit("src/a.py"), page(101, 200)], Cell.READ_AGAIN),
+        ([("read", "no such line", {"file_path": "src/a.py", "error": True})], Cell.READ),
+    ],
+)
+def test_a_page_is_read_again_only_where_most_of_its_lines_are_shown(then, cell):
+    assert cells(session(page(1, 100), *then))[0] is cell
+
+
+def refer(world, page):
+    """A read whose result sends the model to an earlier one."""
+    reply = world.reply(ToolUseBlock("again", "read", {"file_path": "src/a.py"}))
+    return world.result(reply, 0, "as before", about={"unchanged": page, "first": 1, "last": 100})
+
+
+def test_a_page_that_a_read_refers_to_is_as_good_as_read_again():
+    world = session(page(1, 100))
+    first = world.folded.facts[-1].seq
+    world.call("edit", "ok", file_path="src/a.py", old_string="a", new_string="b")
+    refer(world, first)
+    [block] = tracker_of(world.folded).blocks
+    assert (block.seq, block.cell) == (first, Cell.READ)
+    refer(world, True)  # as older records have it
+    assert cells(world) == [Cell.READ_AGAIN]
+
+
 def test_age_counts_calls_since_a_block_was_touched():
     assert ages(session(read("src/a.py"), bash("ok"), bash("ok"))) == [2]
     assert ages(session(read("src/a.py"), bash("ok"), bash("ok", "ls src/a.py"))) == [0]

@@ -12,7 +12,7 @@ from compact.policy import MAX_FORCED_SHARE, REWRITE_WEIGHT, choose_batch, min_b
 from compact.prices import PRICE_TIERS, Prices
 from compact.settings import CompactSettings, ContextWindow
 from transcripts.facts import Clear, Compacted, Fold, Instructed, Opened
-from transcripts.messages import ThinkingBlock, UnknownBlock
+from transcripts.messages import ThinkingBlock, ToolUseBlock, UnknownBlock
 
 from .worlds import World, answered
 
@@ -231,6 +231,22 @@ def test_a_forced_batch_takes_what_is_likely_to_be_needed_only_where_it_has_to()
     _, roomier = batch(12_000)
     assert len(roomier[0]) < len(forced[0])
     assert results(world)[-1] not in cleared(forced)
+
+
+def test_a_page_that_the_model_is_just_referred_to_stays_whatever_the_window_leaves():
+    def gone(page):
+        world = reading(trigger=5_000)
+        uses = [ToolUseBlock(f"u{at}", "read", {"file_path": f"src/f{at}.py"}) for at in range(2)]
+        reply = world.reply(*uses)
+        for at in range(2):
+            world.result(reply, at, "as before", about={"unchanged": page(world)} if at == 0 else {})
+        return cleared(choose_batch(world.situation)), results(world)[1]
+
+    edits, page = gone(lambda world: results(world)[1])
+    assert edits
+    assert page not in edits
+    edits, page = gone(lambda world: True)
+    assert page in edits
 
 
 def test_what_was_undone_is_left_alone():

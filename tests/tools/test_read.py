@@ -149,6 +149,7 @@ def test_a_repeated_read_is_a_stub_while_the_first_is_in_view(files: FileSession
     second = record(files.result("read", file_path="f"), 9)
     assert "1\tline 1" in first.content[0].text
     assert second.content[0].text.startswith("File unchanged since last read.")
+    assert second.about["unchanged"] == 7
     third = files.result("read", file_path="f")  # the stub did not take the place of what it points to
     assert third.content[0].text.startswith("File unchanged since last read.")
     assert "2\tline 2" in files.do("read", file_path="f", offset=2)
