@@ -361,7 +361,9 @@ def end_interrupted(session: Session, context: TurnContext, prompt: int, headles
 
 def _shows_answer(entry: Entry) -> bool:
     """Whether it is more than a reply that was cut off while the model was still thinking, or before that."""
-    if isinstance(entry, Prompt) or not all(map(is_thinking, entry.fact.blocks)):
+    if isinstance(entry, Prompt):
+        return entry.fact.source != "harness"  # which only asks for an answer
+    if not all(map(is_thinking, entry.fact.blocks)):
         return True
     return entry.fact.partial.startswith("{")  # the input of a call, whose name a face has shown
 

@@ -169,13 +169,13 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
         if planned.goes:
             lines = [f"{used}. What goes, with a summary of the usual size:", *planned.goes]
             controller.emit(CommandOutput("\n".join(lines)))
-        await compact_context(
+        done = await compact_context(
             session,
             context,
             controller.emit,
             CompactionRequest("manual", argument, worked_out=situation.worked_out),
         )
-        if argument:  # a rule among these words holds on: they are speech of the person, as any other
+        if argument and done.ids:  # a rule among the words holds on: they are the person's as any others
             inbox = context.tool_context.inbox
             inbox.post(f"{TYPED_LINE}{argument}", since=session.folded.last_reply_seq)
             note_news(session, inbox)

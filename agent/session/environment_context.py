@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from agent.formatting import shorten
+from compact.identifiers import block_texts
 from compact.ledger import pins_of
 from compact.summary_record import COMMANDS_HEADING, PINS_HEADING
 from compact.uncompact import in_force
@@ -22,7 +23,7 @@ from tools.files.project_files import git_folder
 from tools.inbox import Inbox
 from transcripts.disk import read_regular
 from transcripts.entries import Entry, Prompt
-from transcripts.facts import NEWS_TOPIC, Fold
+from transcripts.facts import NEWS_TOPIC, Fold, Metadata
 from transcripts.fold import Folded
 from transcripts.messages import (
     INJECTED_CLOSING_TAG,
@@ -131,9 +132,24 @@ def note_news(session: Session, inbox: Inbox) -> None:
 
 def restore_news(folded: Folded, inbox: Inbox) -> None:
     """Have in the inbox what earlier runs noted, and which commands ended with them."""
-    inbox.restore(note.about for note in folded.metadata if note.topic == NEWS_TOPIC)
+    notes = [note for note in folded.metadata if note.topic == NEWS_TOPIC]
+    inbox.restore(note.about for note in notes)
+    if inbox.waiting:
+        _forget_told(folded, notes, inbox)
     if told := news_of_ended_commands(folded):
         inbox.post(told[1], "ended commands", told[0])
+
+
+def _forget_told(folded: Folded, notes: Sequence[Metadata], inbox: Inbox) -> None:
+    """Count as told what waits by its note though a prompt behind that has it: a fork or a kill may have
+    ended the record before the note of that.
+    """
+    for entry in folded.entries:
+        texts = set(block_texts(entry.fact.blocks)) if isinstance(entry, Prompt) else ()
+        for note in notes if texts else ():
+            text = str(note.about["text"])
+            if note.seq < entry.seq and (text in texts or injected(text) in texts):
+                inbox.count_as_told(str(note.about["key"]), entry.seq)
 
 
 def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:

@@ -858,6 +858,8 @@ def test_marks_of_lists_headings_and_labels_are_no_signs_of_code(text):
         "async def run():\n    pass",
         "index 2f76a6a..56ffb41 100644",
         "12→// always keep this",
+        "TypeError: argument must be str, not None",
+        "requests.exceptions.ConnectionError: never got an answer",
     ],
 )
 def test_lines_of_programs_diffs_and_logs_bind_nothing(code):

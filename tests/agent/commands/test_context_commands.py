@@ -438,6 +438,14 @@ def test_system_and_tools_stay_the_same_in_the_context_and_all_rows_add_up(tmp_p
     run_controller(tmp_path, work)
 
 
+def test_words_behind_compact_are_not_told_where_nothing_was_compacted(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.do("help", "/compact keep the walrus", "help")
+        assert b"walrus" not in b"".join(run.bodies())
+
+    run_controller(tmp_path, work)
+
+
 def test_the_context_names_records_and_files_with_their_own_sizes_and_no_empty_rows(tmp_path: Path) -> None:
     files(tmp_path, 12)
 

@@ -10,10 +10,12 @@ import pytest
 
 from agent.commands.rewind import rewind_points
 from agent.events import Event, PromptRestored, TextDelta, ThinkingDelta
+from agent.session.environment_context import restore_news
 from agent.session.session_replay import show_replayed
 from tests.agent.app.agent_session import parts
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says, thinks
+from tools.inbox import Inbox
 from tools.processes.jobs import command_runner
 from transcripts.facts import User
 from transcripts.fold import fold
@@ -288,6 +290,47 @@ def test_a_prompt_that_is_stopped_in_the_thought_before_an_answer_leaves_the_con
         assert 0 < cost < run.controller.in_use[0].cost
 
     run_controller(tmp_path, work, respond=respond, faults=(stall,), verified=False)
+
+
+def test_a_prompt_is_given_back_also_where_an_answer_was_asked_for_once_more(tmp_path: Path) -> None:
+    asked = "Your reply was empty"
+    stall = Fault("stall", at=4_000, when=lambda body: asked in str(body["messages"][-1]))
+    respond = parts(
+        first=["well"],
+        gazelle=[Reply([thinks("Hm.")])],
+        empty=[Reply([thinks("Well. " * 500), says("Yes.")])],
+        again=["well"],
+    )
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("first")
+        turn = asyncio.ensure_future(run.controller.prompt("gazelle"))
+        while len(run.emitted(ThinkingDelta)) < 2 or asked not in str(run.server.requests[-1]["messages"]):
+            await asyncio.sleep(0.001)
+        turn.cancel()
+        assert (await turn).reason == "interrupted"
+        await run.do("again")
+        sent = str(run.server.requests[-1]["messages"])
+        assert "gazelle" not in sent and asked not in sent
+
+    run_controller(tmp_path, work, respond=respond, faults=(stall,), verified=False)
+
+
+def test_a_record_that_ends_with_the_prompt_that_told_news_does_not_tell_it_again(tmp_path: Path) -> None:
+    """As that of a fork of there, or where the program was killed before it noted that."""
+
+    async def work(run: ControllerRun) -> None:
+        await run.do("hello", "!echo walrus", "and on")
+        facts = run.controller.in_use[0].folded.facts
+        carries = [isinstance(fact, User) and "walrus" in str(fact.blocks) for fact in facts]
+        at = carries.index(True)
+        waiting = []
+        for end in (at, at + 1):
+            restore_news(fold(facts[:end]), inbox := Inbox())
+            waiting.append(len(inbox.waiting))
+        assert waiting == [1, 0]
+
+    run_controller(tmp_path, work)
 
 
 def test_cancelling_does_nothing(tmp_path: Path) -> None:
