@@ -44,7 +44,7 @@ async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolRes
         found = _original(record, arguments.id.strip().strip("[]"), arguments.offset, most)
         return replace(found, about={RECALLED_KEY: True})
     if arguments.query is not None and arguments.query.strip():
-        found = await _search(record, arguments, f"r{call.ident.partition('.')[0]}")
+        found = await _search(record, arguments, f"r{call.reply_seq}")
         return replace(found, about={RECALLED_KEY: True})
     raise ToolError("Neither `id` nor `query` was given.\nGive the id of a placeholder, or words.")
 
