@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
-from agent.extensions.agents.agent_definitions import BUILTIN_AGENTS, AgentDefinition
-from agent.extensions.agents.agent_files import AgentPlaces, known_agents
+from agent.extensions.agents.definitions import BUILTIN_AGENTS, AgentDefinition
+from agent.extensions.agents.files import AgentPlaces, known_agents
 from agent.extensions.approvals import Approvals
 from agent.extensions.hooks.claude_settings import ApprovedSettings, approved_settings
-from agent.extensions.mcp.mcp_presence import SOURCE_MODULE, may_have_servers
-from agent.extensions.skills.skill_presence import NoSkills, SkillCatalog, find_library
+from agent.extensions.mcp.presence import SOURCE_MODULE, may_have_servers
+from agent.extensions.skills.presence import NoSkills, SkillCatalog, find_library
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.anthropic.clouds import cloud_of
@@ -36,7 +36,7 @@ from .setup import RunSetup
 from .structured_output import StructuredOutput, structured_output
 
 if TYPE_CHECKING:
-    from agent.extensions.mcp.mcp_source import McpServers
+    from agent.extensions.mcp.source import McpServers
 
 
 def anthropic_model(setup: RunSetup) -> Model:
@@ -101,7 +101,7 @@ def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
 SMALL_WINDOW_TOKENS = 16_384  # up to which all tools together would take a fifth of it and more
 # What is not offered there unless --tools names it: bash does the same, or the work gets on without.
 LEFT_OUT_OF_SMALL_WINDOWS = frozenset({"grep", "glob", "todo", "task", "ask_user", "monitor"})
-SKILL_TOOL_MODULE = "agent.extensions.skills.skill_tool"
+SKILL_TOOL_MODULE = "agent.extensions.skills.tool"
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 

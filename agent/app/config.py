@@ -30,7 +30,7 @@ from .given_settings import GivenSettings
 from .options import EditingMode, ThemeName
 
 if TYPE_CHECKING:
-    from agent.extensions.hooks.hook_table import HookEntry
+    from agent.extensions.hooks.table import HookEntry
 
 GIVEN_NONE = GivenSettings()
 SET_BY_COMMAND = "/config"  # where a setting was set

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from agent.errors import UsageError
 from agent.events import Notice
-from agent.extensions.agents.agent_definitions import agents_section
-from agent.extensions.hooks.hook_asking import JoinedHooks
-from agent.extensions.hooks.hook_inputs import about_session
-from agent.extensions.hooks.hook_notices import IdleNotices, NotifyingApprover
+from agent.extensions.agents.definitions import agents_section
+from agent.extensions.hooks.asking import JoinedHooks
+from agent.extensions.hooks.inputs import about_session
+from agent.extensions.hooks.notices import IdleNotices, NotifyingApprover
 from agent.extensions.skills.output_styles import StylePlaces, style_text
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from agent.extensions.hooks.answers import VETO_EXIT_CODE, HookFailed, answer_of_end
+from agent.extensions.hooks.asking import AskedHooks
 from agent.extensions.hooks.claude_settings import named_files
-from agent.extensions.hooks.hook_answers import VETO_EXIT_CODE, HookFailed, answer_of_end
-from agent.extensions.hooks.hook_asking import AskedHooks
-from agent.extensions.hooks.hook_table import HookEntry
+from agent.extensions.hooks.table import HookEntry
 from agent.loop.session_wall import SessionWall
 from agent.permissions.rule_syntax import OPENING, Rule
 from agent.permissions.rules import runs_open

@@ -18,7 +18,7 @@ from transcripts.messages import TextBlock
 from .pasted_images import IMAGES_FOLDER
 
 if TYPE_CHECKING:
-    from agent.extensions.mcp.mcp_source import McpServers
+    from agent.extensions.mcp.source import McpServers
 
 WINDOW_SHARE = 2  # at most one half of the window goes to the files of one prompt
 SECRET = "it may hold secrets; ask for it, and you will be asked before it is read"

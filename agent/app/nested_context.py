@@ -9,8 +9,8 @@ from typing import Any
 
 from agent.app.agent_start import give_skills
 from agent.errors import UsageError
-from agent.extensions.agents.agent_definitions import AGENTS_HEAD, REPORT_RULES, AgentDefinition
-from agent.extensions.mcp.mcp_presence import are_tools_of_servers, for_some_tools
+from agent.extensions.agents.definitions import AGENTS_HEAD, REPORT_RULES, AgentDefinition
+from agent.extensions.mcp.presence import are_tools_of_servers, for_some_tools
 from agent.loop.agent_pool import MAX_AGENT_REQUESTS, Agent
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.unknown_tools import same_tool

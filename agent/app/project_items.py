@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from itertools import chain
 
 from agent.events import CommandOutput, Emit, Notice
-from agent.extensions.agents.agent_files import agent_items
+from agent.extensions.agents.files import agent_items
 from agent.extensions.approvals import Approvals, ItemSource, ProjectItem
 from agent.extensions.hooks.claude_settings import settings_items
-from agent.extensions.mcp.mcp_presence import mcp_items
-from agent.extensions.skills.skill_presence import skill_items
+from agent.extensions.mcp.presence import mcp_items
+from agent.extensions.skills.presence import skill_items
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow
 from agent.ports import Chooser

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from agent.extensions.hooks.hook_table import HookTable, read_hooks, status_command
+from agent.extensions.hooks.table import HookTable, read_hooks, status_command
 from agent.permissions.modes import MODES, Mode
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.sandbox_settings import SANDBOX_MODES, sandbox_entries

@@ -14,11 +14,11 @@ from glob import escape
 from agent.errors import AgentError
 from agent.events import Notice, TurnFinished
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
-from agent.extensions.skills.skill_files import check_origin, skill_of
-from agent.extensions.skills.skill_library import skill_item
-from agent.extensions.skills.skill_presence import Skill, SkillCatalog, SkillPlace
-from agent.extensions.skills.skill_tool import search_result
+from agent.extensions.skills.files import check_origin, skill_of
+from agent.extensions.skills.library import skill_item
+from agent.extensions.skills.presence import Skill, SkillCatalog, SkillPlace
 from agent.extensions.skills.substitution import CommandLine, GivenValues, Piece, counts_from_one, fill_in
+from agent.extensions.skills.tool import search_result
 from agent.loop.context import TurnContext
 from agent.loop.embedded_commands import StoppedByPerson, embedded_output
 from agent.loop.tool_executor import text_of

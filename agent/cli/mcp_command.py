@@ -34,10 +34,10 @@ from typing import Any
 from agent.app.setup import RunSetup
 from agent.errors import UsageError
 from agent.extensions.approvals import Approvals
-from agent.extensions.mcp.mcp_entries import Scope, ServerEntry, ServerKind, read_entry
-from agent.extensions.mcp.mcp_oauth import log_in, open_browser, token_file
-from agent.extensions.mcp.mcp_remote import MISSING_LIBRARY
-from agent.extensions.mcp.mcp_scopes import (
+from agent.extensions.mcp.entries import Scope, ServerEntry, ServerKind, read_entry
+from agent.extensions.mcp.oauth import log_in, open_browser, token_file
+from agent.extensions.mcp.remote import MISSING_LIBRARY
+from agent.extensions.mcp.scopes import (
     ConfiguredServers,
     McpPlaces,
     configured_entries,
@@ -45,10 +45,10 @@ from agent.extensions.mcp.mcp_scopes import (
     servers_of_claude,
     store_entry,
 )
-from agent.extensions.mcp.mcp_server import McpServer, ServerState
-from agent.extensions.mcp.mcp_session import ServerFailed
-from agent.extensions.mcp.mcp_source import NOT_APPROVED, McpServers, McpSetup, safe_item
-from agent.extensions.mcp.mcp_stdio import find_program, no_program
+from agent.extensions.mcp.server import McpServer, ServerState
+from agent.extensions.mcp.session import ServerFailed
+from agent.extensions.mcp.source import NOT_APPROVED, McpServers, McpSetup, safe_item
+from agent.extensions.mcp.stdio import find_program, no_program
 from tools.files.text_encoding import pluralize
 from tools.truncate import escaped
 

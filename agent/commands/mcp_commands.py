@@ -9,10 +9,10 @@ from pathlib import Path
 from agent.app.controller import Controller
 from agent.errors import UsageError
 from agent.events import CommandOutput, Event, Notice
-from agent.extensions.mcp.mcp_oauth import log_in, open_browser, token_file
-from agent.extensions.mcp.mcp_server import McpServer
-from agent.extensions.mcp.mcp_session import ServerFailed
-from agent.extensions.mcp.mcp_tool import SEARCH_WAIT_S, wait_for
+from agent.extensions.mcp.oauth import log_in, open_browser, token_file
+from agent.extensions.mcp.server import McpServer
+from agent.extensions.mcp.session import ServerFailed
+from agent.extensions.mcp.tool import SEARCH_WAIT_S, wait_for
 from agent.formatting import shorten
 from tools.files.text_encoding import pluralize
 

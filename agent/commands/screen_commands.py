@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agent.app.early_driver import EarlyDriver
 from agent.app.options import EDITING_MODES, THEMES
 from agent.events import CommandOutput, Event, Notice, ScreenSetting
-from agent.extensions.skills.skill_presence import Skill, SkillCatalog
+from agent.extensions.skills.presence import Skill, SkillCatalog
 from agent.formatting import shorten, with_keys
 from agent.menus import question_menu
 

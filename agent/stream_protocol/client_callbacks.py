@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.extensions.hooks.hook_answers import HookFailed, hook_answer
-from agent.extensions.hooks.hook_asking import AskedHooks
-from agent.extensions.hooks.hook_table import HookEntry
+from agent.extensions.hooks.answers import HookFailed, hook_answer
+from agent.extensions.hooks.asking import AskedHooks
+from agent.extensions.hooks.table import HookEntry
 from agent.formatting import client_name
 from agent.permissions.modes import mode_named
 from agent.permissions.rule_syntax import known_rules

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agent.extensions.mcp.mcp_entries import read_entry, server_words
-from agent.extensions.mcp.mcp_server import McpServer, ServerLimits
-from agent.extensions.mcp.mcp_session import ConnectionLost, Message, ServerFailed
+from agent.extensions.mcp.entries import read_entry, server_words
+from agent.extensions.mcp.server import McpServer, ServerLimits
+from agent.extensions.mcp.session import ConnectionLost, Message, ServerFailed
 
 from .client_channel import ClientChannel, ClientRefused
 

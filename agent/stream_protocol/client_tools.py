@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.extensions.mcp.mcp_calls import direct_tool
-from agent.extensions.mcp.mcp_server import McpServer
+from agent.extensions.mcp.calls import direct_tool
+from agent.extensions.mcp.server import McpServer
 from tools.base import Tool
 
 _TOLD_OF_TOOLS = ("name", "description", "annotations")

@@ -18,13 +18,13 @@ from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import UsageError
 from agent.events import Emit, Notice
-from agent.extensions.agents.agent_definitions import BUILTIN_AGENTS, given_agents
-from agent.extensions.hooks.hook_asking import AskedHooks
-from agent.extensions.hooks.hook_inputs import about_session
-from agent.extensions.hooks.hook_table import HookEntry, read_hooks
-from agent.extensions.mcp.mcp_scopes import McpPlaces, given_servers
-from agent.extensions.mcp.mcp_server import McpServer
-from agent.extensions.skills.skill_presence import NoSkills, SkillCatalog, find_library
+from agent.extensions.agents.definitions import BUILTIN_AGENTS, given_agents
+from agent.extensions.hooks.asking import AskedHooks
+from agent.extensions.hooks.inputs import about_session
+from agent.extensions.hooks.table import HookEntry, read_hooks
+from agent.extensions.mcp.scopes import McpPlaces, given_servers
+from agent.extensions.mcp.server import McpServer
+from agent.extensions.skills.presence import NoSkills, SkillCatalog, find_library
 from agent.model.anthropic.catalog import CATALOG
 from agent.ports import Approver
 from agent.ui.output_formats import RunOutput

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agent.app.hooks import command_hooks, commands_within
-from agent.extensions.hooks.hook_table import read_hooks
+from agent.extensions.hooks.table import read_hooks
 from agent.loop.session_wall import SessionWall
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rules import PermissionRules

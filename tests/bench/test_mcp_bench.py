@@ -13,7 +13,7 @@ from tests.strict_api.reply import Reply, says
 from tests.strict_api.server import Server
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "tests" / "agent" / "extensions" / "mcp_script.py"
+SCRIPT = ROOT / "tests" / "agent" / "extensions" / "mcp" / "server_script.py"
 SERVERS = 5
 
 

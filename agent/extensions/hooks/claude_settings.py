@@ -23,7 +23,7 @@ from agent.permissions.settings_toml import claude_folder, read_settings
 from tools.files.text_encoding import pluralize
 from transcripts.disk import is_foreign, read_regular
 
-from .hook_table import HookEntry, read_hooks, status_command
+from .table import HookEntry, read_hooks, status_command
 
 MAX_CLAUDE_SETTINGS_BYTES = 1024 * 1024
 HOOK_KINDS = ("hook", "hook file")  # of the items that are asked about

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.extensions.frontmatter import read_markdown
 from agent.permissions.settings_toml import claude_folder
 
-from .skill_files import check_origin
+from .files import check_origin
 
 NO_STYLE = "default"
 STYLE_HEAD = "How to answer, as the user has chosen (output style "

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from agent.app.hooks import command_hooks, commands_within
-from agent.extensions.hooks import hook_asking
-from agent.extensions.hooks.hook_table import read_hooks
+from agent.extensions.hooks import asking
+from agent.extensions.hooks.table import read_hooks
 from agent.loop.session_wall import SessionWall
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import parse_rules
@@ -222,8 +222,8 @@ def test_a_hook_in_the_background_is_not_waited_for_and_decides_nothing(
 def test_the_end_of_a_session_waits_for_no_hook_for_long(
     session: WalledSession, wall: SessionWall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert hook_asking.SESSION_END_TIMEOUT_S == 1.5
-    monkeypatch.setattr(hook_asking, "SESSION_END_TIMEOUT_S", 0.1)
+    assert asking.SESSION_END_TIMEOUT_S == 1.5
+    monkeypatch.setattr(asking, "SESSION_END_TIMEOUT_S", 0.1)
     slow = {"command": "sleep 300", "timeout": 600}
     _, told = ask(session, wall, HookEvent.SESSION_END, {"reason": "other"}, slow)
     assert told == ["the hook SessionEnd (sleep 300) took longer than 0.1 s"]

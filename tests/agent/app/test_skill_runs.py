@@ -10,7 +10,7 @@ import pytest
 
 from agent.app.agent_start import give_skills
 from agent.events import TurnFinished
-from agent.extensions.skills.skill_presence import find_library, skill_items
+from agent.extensions.skills.presence import find_library, skill_items
 from agent.permissions.rules import judge_call
 from agent.session.skill_texts import skills_in_use
 from agent.stream_protocol.stream_input import greeting

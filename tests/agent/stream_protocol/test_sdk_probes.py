@@ -147,7 +147,7 @@ def test_a_tool_of_a_server_within_the_client_checks_its_input(sdk: Sdk) -> None
 
 
 def test_servers_in_processes_of_their_own_are_listed_and_called(sdk: Sdk) -> None:
-    script = str(Path(__file__).parents[1] / "extensions" / "mcp_script.py")
+    script = str(Path(__file__).parents[1] / "extensions" / "mcp" / "server_script.py")
     servers = {
         "files": {"command": sys.executable, "args": ["-I", "-S", script]},
         "bad": {"command": "no-such"},

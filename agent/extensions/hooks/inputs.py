@@ -1,0 +1,82 @@
+"""What a hook is told of an event, in the words of Claude Code. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from agent.formatting import client_name, client_output
+from agent.permissions.modes import client_mode
+from agent.ports import HookEvent
+from transcripts.session_lock import path_of
+
+from .table import HookEntry, compaction_trigger
+
+if TYPE_CHECKING:
+    from agent.permissions.permission_store import PermissionStore
+    from agent.session.session import Session
+    from tools.base import ToolContext
+
+
+def hook_input(event: HookEvent, about: Mapping[str, Any]) -> dict[str, Any]:
+    """The input of a hook without what is the same for all: session, folder, mode."""
+    told: dict[str, Any] = {"hook_event_name": str(event)}
+    told |= {name: about[name] for name in ("agent_id", "agent_type") if about.get(name)}
+    match event:
+        case HookEvent.PRE_TOOL | HookEvent.POST_TOOL | HookEvent.POST_TOOL_FAILURE:
+            told |= _of_call(event, about)
+        case HookEvent.PROMPT:
+            told["prompt"] = about["prompt"]
+        case HookEvent.STOP | HookEvent.SUBAGENT_STOP:
+            told["stop_hook_active"] = about["again"]
+            told["last_assistant_message"] = about["answer"]
+        case HookEvent.PRE_COMPACT:
+            told["trigger"] = compaction_trigger(about)
+            told["custom_instructions"] = about.get("focus") or ""
+        case HookEvent.POST_COMPACT:
+            told["trigger"] = compaction_trigger(about)
+            told["compact_summary"] = about.get("summary") or ""
+        case HookEvent.NOTIFICATION:
+            told |= {"message": about["message"], "notification_type": about.get("type", "")}
+        case HookEvent.SESSION_START:
+            told |= {name: about[name] for name in ("source", "model") if name in about}
+        case HookEvent.SESSION_END:
+            told["reason"] = about["reason"]
+    return told
+
+
+def _of_call(event: HookEvent, about: Mapping[str, Any]) -> dict[str, Any]:
+    told = {"tool_name": client_name(about["tool"]), "tool_input": about["input"]}
+    told["tool_use_id"] = about.get("id")
+    if event is HookEvent.POST_TOOL:
+        told["tool_response"] = _response(about)
+    elif event is HookEvent.POST_TOOL_FAILURE:
+        told["error"] = about["output"]
+    if "seconds" in about:
+        told["duration_ms"] = round(about["seconds"] * 1000)
+    return told
+
+
+def _response(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The output of a call. `content` is all of it, the rest what scripts ask for by tool."""
+    told = {"content": about["output"], "is_error": about["error"]}
+    if path := about["input"].get("file_path"):
+        told["filePath"] = path
+    return {**told, **(client_output(about["tool"], about["output"]) or {})}
+
+
+def with_short_form(entry: HookEntry, told: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
+    """What a command is told; one under an older name is told in the older words as well."""
+    if not entry.short_name:
+        return dict(told)
+    return {**told, "moment": entry.short_name, **about}
+
+
+def about_session(session: Session, tools: ToolContext, permissions: PermissionStore) -> dict[str, Any]:
+    """What every hook is told of a session."""
+    return {
+        "session_id": session.sid,
+        "transcript_path": str(path_of(tools.folder, session.sid)),
+        "cwd": str(tools.cwd),
+        "permission_mode": client_mode(permissions.rules.mode),
+    }

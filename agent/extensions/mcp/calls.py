@@ -1,0 +1,146 @@
+"""The tools of servers as tools of ours: `mcp__server__tool`, judged, run and recorded under that name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from agent.permissions.rule_syntax import FOREIGN_PREFIX
+from tools.base import (
+    Access,
+    Tool,
+    ToolCall,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    UncheckableSchema,
+    is_usable_schema,
+    parse_arguments,
+)
+from tools.truncate import printable
+
+from .offer import RESOURCES
+from .results import ResultPlace, mcp_result, resource_result
+from .server import McpServer
+from .session import Message, ServerFailed
+
+MAX_MCP_TITLE_CHARS = 200
+MAX_DESCRIPTION_CHARS = 4_000
+OPEN_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
+# What a schema may not have at its top where it is sent to the API.
+_NOT_AT_TOP = ("oneOf", "anyOf", "allOf", "not", "enum", "$ref", "if")
+URI_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"uri": {"type": "string"}},
+    "required": ["uri"],
+}
+
+
+def server_tool(server: McpServer, name: str) -> Tool:
+    """The tool of that name, which the server has."""
+    raw = server.offer.tools[name]
+    schema = raw.get("inputSchema")
+    return Tool(
+        name=server.offer.names[name],
+        description=description_of(raw),
+        arguments=schema if isinstance(schema, dict) else OPEN_SCHEMA,
+        kind="other",
+        title=_title,
+        access=partial(_access, server.offer.names[name]),
+        run=partial(_call, server, name),
+    )
+
+
+def direct_tool(server: McpServer, name: str) -> Tool:
+    """The same, fit to be declared to the API: it rejects every request with a schema that it does not take.
+
+    Such a schema stands in the description instead, and the server judges the arguments.
+    """
+    tool = server_tool(server, name)
+    schema = tool.arguments if isinstance(tool.arguments, Mapping) else OPEN_SCHEMA
+    if is_declarable(schema):
+        return tool
+    described = f"{tool.description}\nIts arguments: {json.dumps(schema, ensure_ascii=False)}"
+    return replace(tool, description=described[:MAX_DESCRIPTION_CHARS], arguments=OPEN_SCHEMA)
+
+
+def resource_tool(server: McpServer) -> Tool:
+    """Reads a resource of the server."""
+    name = f"{FOREIGN_PREFIX}{server.word}__{RESOURCES}"
+    return Tool(
+        name=name,
+        description="",
+        arguments=URI_SCHEMA,
+        kind="other",
+        title=lambda arguments: str(arguments.get("uri", ""))[:MAX_MCP_TITLE_CHARS],
+        access=partial(_access, name),
+        run=partial(_read, server, name),
+    )
+
+
+def description_of(raw: Message) -> str:
+    """What a tool is for, as the server says it; nothing that a person could not see."""
+    text = str(raw.get("description") or raw.get("title") or raw.get("name") or "")
+    return printable(text)[:MAX_DESCRIPTION_CHARS] or "(no description)"
+
+
+def is_declarable(schema: Mapping[str, Any]) -> bool:
+    """Whether the API takes a schema as that of a tool."""
+    properties = schema.get("properties", {})
+    if schema.get("type") != "object" or any(key in schema for key in _NOT_AT_TOP):
+        return False
+    if not isinstance(properties, dict) or not all(_is_key(name) for name in properties):
+        return False
+    return is_usable_schema(schema)
+
+
+def _is_key(name: Any) -> bool:
+    """Whether the API takes this as the name of a parameter."""
+    plain = str(name).replace("_", "a").replace("-", "a").replace(".", "a")
+    return plain.isascii() and plain.isalnum() and len(plain) <= 64
+
+
+def checked_call(tool: Tool, given: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
+    """A call of the tool with arguments as its schema has them. Raises ToolError with the schema.
+
+    A schema that cannot be used checks nothing: the server judges for itself.
+    """
+    try:
+        return tool, parse_arguments(tool, given)
+    except UncheckableSchema:
+        return replace(tool, arguments=OPEN_SCHEMA), given
+    except ToolError as error:
+        raise ToolError(f"{error}\nIts schema: {json.dumps(tool.arguments, ensure_ascii=False)}") from None
+
+
+def _title(arguments: Any) -> str:
+    return json.dumps(arguments, ensure_ascii=False, default=str)[:MAX_MCP_TITLE_CHARS]
+
+
+def _access(name: str, arguments: Any, context: ToolContext) -> tuple[Access, ...]:
+    """What a server does cannot be told; rules name its tools."""
+    return (Access("server", name),)
+
+
+async def _call(server: McpServer, name: str, arguments: Mapping[str, Any], call: ToolCall) -> ToolResult:
+    given = {"name": name, "arguments": dict(arguments)}
+    answer = await asked(server, "tools/call", given, call)
+    place = ResultPlace(server.entry, call.context, call.ident)
+    return await mcp_result(answer, place, {"tool": server.offer.names.get(name, name)})
+
+
+async def _read(server: McpServer, name: str, arguments: Mapping[str, Any], call: ToolCall) -> ToolResult:
+    answer = await asked(server, "resources/read", {"uri": arguments["uri"]}, call)
+    place = ResultPlace(server.entry, call.context, call.ident)
+    return await resource_result(answer, place, {"tool": name})
+
+
+async def asked(server: McpServer, method: str, params: Message, call: ToolCall) -> Message:
+    """What the server answers. Raises ToolError."""
+    try:
+        return await server.request(method, params, call.progress)
+    except ServerFailed as error:
+        raise ToolError(f"The MCP server {server.entry.name}: {error}") from error

@@ -1,0 +1,155 @@
+"""Definitions of agents: from files, from JSON, after approval; what cannot be used is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.extensions.agents.definitions import (
+    BUILTIN_AGENTS,
+    AgentDefinition,
+    agent_definition,
+    agents_section,
+    find_agent,
+    narrower_mode,
+    tool_names,
+)
+from agent.extensions.agents.files import AgentPlaces, agent_items, known_agents
+from agent.extensions.approvals import ProjectItem
+
+FILE = """---
+name: {name}
+description: {description}
+tools: Read, Grep, Bash(git log:*), mcp__docs__search
+disallowedTools: Bash
+model: haiku
+permissionMode: plan
+maxTurns: 7
+skills: pdf
+background: true
+effort: low
+color: blue
+---
+
+You review. Be {name}.
+"""
+
+
+def put(folder: Path, name: str, description: str = "reviews changes") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.md").write_text(FILE.format(name=name, description=description))
+    return folder / f"{name}.md"
+
+
+def known(
+    folder: Path, *allowed: bytes, given: str = "", sources: tuple[str, ...] | None = None
+) -> tuple[dict[str, AgentDefinition], list[str]]:
+    places = AgentPlaces(folder / "p", {"HOME": str(folder / "home")}, folder / "ours", sources, given)
+    (folder / "p").mkdir(exist_ok=True)
+    return known_agents(places, lambda item: item.content in allowed)
+
+
+def test_every_field_of_a_file_counts_and_others_are_passed_over(tmp_path: Path) -> None:
+    put(tmp_path / "home/.claude/agents", "reviewer")
+    found, problems = known(tmp_path)
+    assert problems == [] and found.keys() == {*BUILTIN_AGENTS, "reviewer"}
+    made = found["reviewer"]
+    assert made.tools == ("Read", "Grep", "Bash", "mcp__docs__search") and made.without == ("Bash",)
+    assert (made.model, made.effort, made.mode, made.max_turns) == ("haiku", "low", "plan", 7)
+    assert (made.skills, made.background, made.prompt) == (("pdf",), True, "You review. Be reviewer.")
+
+
+def test_a_project_s_agent_counts_once_its_bytes_are_approved(tmp_path: Path) -> None:
+    path = put(tmp_path / "p/.claude/agents", "reviewer")
+    assert "reviewer" not in known(tmp_path)[0]
+    (item,) = agent_items(tmp_path / "p", {})
+    assert (item.kind, item.name) == ("agent", "reviewer")
+    assert item.shows == "tools Read, Grep, Bash, mcp__docs__search: reviews changes"
+    assert "reviewer" in known(tmp_path, item.content)[0]
+    path.write_text(path.read_text() + " And more.")
+    assert "reviewer" not in known(tmp_path, item.content)[0]
+    assert "reviewer" not in known(tmp_path, path.read_bytes(), sources=("user",))[0]
+
+
+def test_the_agents_of_a_repository_are_there_in_its_folders_and_the_nearer_counts(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    top = put(tmp_path / ".claude/agents", "reviewer", "of the top")
+    put(tmp_path / ".claude/agents", "tester")
+    near = put(tmp_path / "p/.claude/agents", "reviewer", "of the folder")
+    assert [item.name for item in agent_items(tmp_path / "p", {})] == ["reviewer", "tester", "reviewer"]
+    found, _ = known(tmp_path, top.read_bytes(), near.read_bytes())
+    assert found["reviewer"].description == "of the folder" and "tester" not in found
+
+
+def test_a_link_out_of_the_project_is_no_definition_of_it(tmp_path: Path) -> None:
+    outside = put(tmp_path / "elsewhere", "spy")
+    (tmp_path / "p/.claude/agents").mkdir(parents=True)
+    (tmp_path / "p/.claude/agents/spy.md").symlink_to(outside)
+    assert agent_items(tmp_path / "p", {}) == []
+
+
+def test_the_nearer_definition_of_a_name_counts_and_a_given_one_before_all(tmp_path: Path) -> None:
+    put(tmp_path / "home/.claude/agents", "reviewer", "one")
+    put(tmp_path / "ours/agents", "reviewer", "two")
+    assert known(tmp_path)[0]["reviewer"].description == "two"
+    path = put(tmp_path / "p/.makeroom/agents", "reviewer", "three")
+    assert known(tmp_path, path.read_bytes())[0]["reviewer"].description == "three"
+    given = json.dumps({"reviewer": {"description": "four", "prompt": "x", "tools": ["*"]}})
+    found = known(tmp_path, path.read_bytes(), given=given)[0]["reviewer"]
+    assert (found.description, found.tools) == ("four", None)
+
+
+def test_what_cannot_be_used_is_told_in_a_line_each(tmp_path: Path) -> None:
+    folder = tmp_path / "home/.claude/agents"
+    put(folder, "good").write_text(
+        FILE.format(name="good", description="x")
+        .replace("plan", "wild")
+        .replace("maxTurns: 7", "maxTurns: no")
+    )
+    (folder / "empty.md").write_text("---\nname: empty\n---\nwords")
+    (folder / "broken.md").write_text("---\nname: [\n---\nwords")
+    (folder / "big.md").write_text("x" * 70_000)
+    given = json.dumps({"Bad Name": {"description": "d", "prompt": "p"}, "none": {"description": "d"}})
+    found, problems = known(tmp_path, given=given)
+    assert found.keys() == {*BUILTIN_AGENTS, "good"} and found["good"].mode is None
+    assert len(problems) == 7 and all("\n" not in line for line in problems)
+
+
+@pytest.mark.parametrize("given", ["{", "[1]", '{"a": 1}'])
+def test_json_that_defines_nothing_is_refused(tmp_path: Path, given: str) -> None:
+    with pytest.raises(ValueError, match="it is no"):
+        known(tmp_path, given=given)
+
+
+def test_the_model_is_told_of_agents_that_are_not_built_in() -> None:
+    assert agents_section(BUILTIN_AGENTS) == ""
+    made, _ = agent_definition("docs", {"description": "d" * 400}, "p", "")
+    text = agents_section({**BUILTIN_AGENTS, "docs": made})
+    assert text.endswith(f"- docs: {'d' * 250}") and "explore" not in text.partition("\n- ")[2]
+    many = agents_section({f"docs{at}": replace(made, name=f"docs{at}") for at in range(90)})
+    assert len(many) < 4_200 and many.endswith(" more, which the person can name")
+
+
+def test_names_of_agents_and_tools_are_read_as_others_write_them() -> None:
+    assert find_agent(BUILTIN_AGENTS, "general-purpose") is BUILTIN_AGENTS["general"]
+    assert find_agent(BUILTIN_AGENTS, "Explore") is BUILTIN_AGENTS["explore"]
+    assert tool_names("Read,Edit  Bash(git diff:*, git log:*)") == ("Read", "Edit", "Bash")
+    assert tool_names(["mcp__a__*", "Glob"]) == ("mcp__a__*", "Glob")
+    assert (tool_names("*"), tool_names("")) == (None, ())
+
+
+def test_a_mode_is_never_wider_than_the_session_s() -> None:
+    assert narrower_mode("manual", "bypassPermissions") == "manual"
+    assert narrower_mode("bypassPermissions", "acceptEdits") == "acceptEdits"
+    assert narrower_mode("plan", "dontAsk") == "plan"
+
+
+def test_items_are_listed_for_the_question_about_the_project(tmp_path: Path) -> None:
+    (tmp_path / ".claude/agents").mkdir(parents=True)
+    (tmp_path / ".claude/agents/odd.md").write_text("no fields")
+    assert agent_items(tmp_path, {}) == [
+        ProjectItem("agent", "odd", "cannot be read: it has no description", b"no fields")
+    ]

@@ -1,0 +1,61 @@
+"""Hooks are told that the person is waited for, and nobody waits for them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agent.extensions.hooks import notices
+from agent.extensions.hooks.notices import IdleNotices, NotifyingApprover
+from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion
+
+BASH = PermissionQuestion("bash", "make", (), "", None, {})
+
+
+class Told:
+    """Hooks that keep what they were told of notifications; `noticed` is set by the first one."""
+
+    def __init__(self, veto: str | None = None) -> None:
+        self.answer, self.told, self.noticed = HookAnswer(veto), list[str](), asyncio.Event()
+
+    async def run(self, event: HookEvent, about: Any) -> HookAnswer:
+        if event is HookEvent.NOTIFICATION:
+            self.told.append(f"{about['type']}: {about['message']}")
+            self.noticed.set()
+        return self.answer
+
+
+class Person:
+    async def ask(self, question: PermissionQuestion) -> Allow | Deny:
+        return Allow()
+
+
+def test_a_question_is_told_to_the_hooks_of_that_moment() -> None:
+    hooks = Told()
+
+    async def ask() -> None:
+        assert await NotifyingApprover(Person(), lambda: None).ask(BASH) == Allow()
+        assert await NotifyingApprover(Person(), lambda: hooks).ask(BASH) == Allow()
+        assert hooks.told == []
+        await hooks.noticed.wait()
+
+    asyncio.run(ask())
+    assert hooks.told == ["permission_prompt: makeroom needs your permission to use Bash"]
+
+
+def test_a_minute_after_a_turn_without_anything_new_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "IDLE_NOTICE_S", 0.01)
+
+    async def wait(hooks: Told, *events: HookEvent) -> list[str]:
+        watched = IdleNotices(hooks)
+        for event in events:
+            await watched.run(event, {})
+        waiting = asyncio.ensure_future(hooks.noticed.wait())
+        await asyncio.wait({waiting}, timeout=0.1)
+        waiting.cancel()
+        return hooks.told
+
+    idle = ["idle_prompt: makeroom is waiting for your input"]
+    assert asyncio.run(wait(Told(), HookEvent.PROMPT, HookEvent.STOP)) == idle
+    assert asyncio.run(wait(Told(), HookEvent.STOP, HookEvent.PROMPT)) == []
+    assert asyncio.run(wait(Told("go on"), HookEvent.STOP)) == []

@@ -1,0 +1,175 @@
+"""Hooks as settings have them: which of them an event is for, and what is no hook."""
+
+from typing import Any
+
+import pytest
+
+from agent.extensions.hooks.answers import hook_answer
+from agent.extensions.hooks.inputs import hook_input
+from agent.extensions.hooks.table import HOOK_TIMEOUT_S, chosen, read_hooks
+from agent.ports import HookAnswer, HookEvent
+
+CODES = "\x1b[31mone\x1b[0m\x07\n\u202etwo\U000e0041"  # as a linter that colours its words writes
+
+
+def matches(matcher: Any, tool: str) -> bool:
+    table = read_hooks({"PreToolUse": [{"matcher": matcher, "hooks": [{"command": "c"}]}]})
+    return bool(chosen(table.entries, HookEvent.PRE_TOOL, {"tool": tool}))
+
+
+@pytest.mark.parametrize(
+    ("matcher", "yes", "no"),
+    [
+        (None, "bash edit mcp__memory__add", ""),
+        ("", "bash", ""),
+        ("*", "bash", ""),
+        ("Bash", "bash", "read"),
+        ("bash", "bash", "read"),
+        ("Edit|Write", "edit write", "read bash"),
+        ("Edit, Write", "edit write", "read"),
+        ("Task", "task", "bash"),
+        ("Agent", "task", "bash"),
+        ("mcp__memory", "", "mcp__memory__add"),
+        ("mcp__memory__.*", "mcp__memory__add mcp__memory__get", "mcp__other__add"),
+        ("mcp__my-server__do", "mcp__my-server__do", "mcp__my-server__undo"),
+        ("^Ed", "edit", "read"),
+        ("(", "bash read", ""),  # no pattern: asked about all
+    ],
+)
+def test_a_matcher_is_exact_names_or_a_pattern(matcher: Any, yes: str, no: str) -> None:
+    assert [tool for tool in (*yes.split(), *no.split()) if matches(matcher, tool)] == yes.split()
+
+
+@pytest.mark.parametrize(
+    ("event", "about", "matcher", "yes"),
+    [
+        ("SessionStart", {"source": "compact"}, "compact", True),
+        ("SessionStart", {"source": "startup"}, "compact|clear", False),
+        ("PreCompact", {"trigger": "reactive"}, "auto", True),
+        ("PreCompact", {"trigger": "manual"}, "auto", False),
+        ("SubagentStop", {"agent_type": "explore"}, "explore", True),
+        ("Notification", {"type": "permission_prompt"}, "idle_prompt", False),
+        ("Stop", {}, "Bash", True),
+        ("UserPromptSubmit", {}, "Bash", True),
+    ],
+)
+def test_other_events_are_matched_by_what_they_are_about(
+    event: str, about: dict[str, Any], matcher: str, yes: bool
+) -> None:
+    table = read_hooks({event: [{"matcher": matcher, "hooks": [{"command": "c"}]}]})
+    assert bool(chosen(table.entries, HookEvent(event), about)) is yes
+
+
+def test_an_entry_has_its_time_and_a_guard_blocks_unless_it_says_otherwise() -> None:
+    hooks = [{"command": "a", "timeout": 5}, {"command": "b", "onFailure": "continue"}, {"command": "a"}]
+    table = read_hooks({"PreToolUse": [{"hooks": hooks}], "Stop": [{"hooks": [{"command": "a"}]}]}, "here")
+    first, second, third, stop = table.entries
+    assert (first.timeout, second.timeout, first.origin) == (5.0, HOOK_TIMEOUT_S, "here")
+    assert (first.blocks, second.blocks, stop.blocks) == (True, False, False)
+    assert chosen(table.entries, HookEvent.PRE_TOOL, {"tool": "bash"}) == (first, second), "each command once"
+    assert third == read_hooks({"PreToolUse": [{"hooks": [{"command": "a"}]}]}, "here").entries[0]
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        ({"PreToolUs": []}, "did you mean 'PreToolUse'?"),
+        ({"Stop": [{"hooks": [{"type": "prompt", "prompt": "p"}]}]}, "only commands are run here"),
+        ({"Stop": [{"hooks": [{"type": "command"}]}]}, "takes a command, not None"),
+        ({"Stop": [5]}, "takes a list of objects"),
+        ({"Stop": {"hooks": []}}, "takes a command"),
+        ({"PreToolUse": [{"matcher": "(", "hooks": []}]}, "is no pattern"),
+        ({"PreToolUse": [{"matcher": 5}]}, "is no text"),
+        ([], "takes a table"),
+        ({"SubagentStart": [{"hooks": [{"command": "c"}]}]}, "no such event here"),
+        ({"Stop": [{"hooks": [{"command": "c", "if": "Bash(git *)"}]}]}, "it is always asked"),
+    ],
+)
+def test_what_is_no_hook_is_told(raw: Any, problem: str) -> None:
+    (told,) = read_hooks(raw).all_lines
+    assert problem in told
+
+
+def test_an_older_name_stands_for_its_events() -> None:
+    entries = read_hooks({"post_tool": "format.sh", "pre_tool": "guard.sh"}).entries
+    assert [(each.event, each.blocks) for each in entries] == [
+        (HookEvent.POST_TOOL, False),
+        (HookEvent.POST_TOOL_FAILURE, False),
+        (HookEvent.PRE_TOOL, True),
+    ]
+
+
+CALL = {"tool": "bash", "input": {"command": "ls"}, "id": "t"}
+AFTER = {**CALL, "output": "a", "error": False, "seconds": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("event", "about", "told"),
+    [
+        (
+            HookEvent.PRE_TOOL,
+            CALL,
+            {"tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t"},
+        ),
+        (HookEvent.POST_TOOL, AFTER, {"duration_ms": 250}),
+        (HookEvent.POST_TOOL_FAILURE, {**AFTER, "output": "no"}, {"error": "no"}),
+        (HookEvent.PROMPT, {"prompt": "p"}, {"prompt": "p"}),
+        (
+            HookEvent.SUBAGENT_STOP,
+            {"answer": "a", "again": True, "agent_id": "s", "agent_type": "explore"},
+            {"stop_hook_active": True, "last_assistant_message": "a", "agent_type": "explore"},
+        ),
+        (
+            HookEvent.PRE_COMPACT,
+            {"trigger": "tool", "focus": "f"},
+            {"trigger": "auto", "custom_instructions": "f"},
+        ),
+        (HookEvent.POST_COMPACT, {"trigger": "manual"}, {"trigger": "manual", "compact_summary": ""}),
+        (HookEvent.NOTIFICATION, {"message": "m", "type": "t"}, {"message": "m", "notification_type": "t"}),
+        (HookEvent.SESSION_START, {"source": "clear", "model": "m"}, {"source": "clear", "model": "m"}),
+        (HookEvent.SESSION_END, {"reason": "clear"}, {"reason": "clear"}),
+    ],
+)
+def test_each_event_is_told_in_the_words_of_claude_code(
+    event: HookEvent, about: dict[str, Any], told: dict[str, Any]
+) -> None:
+    assert hook_input(event, about).items() >= {"hook_event_name": str(event), **told}.items()
+
+
+def test_the_output_of_a_call_has_what_scripts_ask_for() -> None:
+    response = hook_input(HookEvent.POST_TOOL, AFTER)["tool_response"]
+    assert response.items() >= {"stdout": "a", "stderr": "", "interrupted": False}.items()
+    edited = {**AFTER, "tool": "edit", "input": {"file_path": "/x/a.py"}}
+    assert hook_input(HookEvent.POST_TOOL, edited)["tool_response"]["filePath"] == "/x/a.py"
+
+
+@pytest.mark.parametrize(
+    ("answer", "wanted"),
+    [
+        ({}, HookAnswer()),
+        ({"decision": "block", "reason": "r"}, HookAnswer(veto="r")),
+        ({"decision": "approve"}, HookAnswer(decision="allow")),
+        ({"continue": False, "stopReason": "s"}, HookAnswer(stop="s")),
+        ({"hookSpecificOutput": {"permissionDecision": "deny"}}, HookAnswer(veto="no reason given")),
+        ({"hookSpecificOutput": {"permissionDecision": "allow"}}, HookAnswer(decision="allow")),
+        ({"hookSpecificOutput": {"permissionDecision": "ask"}}, HookAnswer(decision="ask")),
+        ({"hookSpecificOutput": {"additionalContext": "c"}}, HookAnswer(words="c")),
+        ({"hookSpecificOutput": {"additionalContext": CODES}}, HookAnswer(words="one\ntwo")),
+        ({"hookSpecificOutput": {"updatedToolOutput": CODES}}, HookAnswer(updated_output="one\ntwo")),
+        ({"decision": "block", "reason": CODES}, HookAnswer(veto="one\ntwo")),
+        ({"hookSpecificOutput": {"updatedInput": {"a": 1}}}, HookAnswer(updated_input={"a": 1})),
+        ({"hookSpecificOutput": {"updatedToolOutput": "o"}}, HookAnswer(updated_output="o")),
+        ({"hookSpecificOutput": {"updatedToolOutput": {"a": 1}}}, HookAnswer(updated_output='{"a": 1}')),
+        ({"systemMessage": "m"}, HookAnswer(message="m")),
+        ({"hookSpecificOutput": 5, "decision": 5, "systemMessage": None}, HookAnswer()),
+        ({"veto": "v", "words": "w"}, HookAnswer(veto="v", words="w")),
+    ],
+)
+def test_each_field_of_a_hooks_answer_counts(answer: dict[str, Any], wanted: HookAnswer) -> None:
+    assert hook_answer(answer) == wanted
+
+
+def test_a_veto_and_an_ask_win_over_what_other_hooks_say() -> None:
+    joined = HookAnswer(decision="allow", words="a").then(HookAnswer(decision="ask", words="b"))
+    assert (joined.decision, joined.words) == ("ask", "a\nb")
+    assert HookAnswer(veto="first").then(HookAnswer(veto="second", decision="allow")).veto == "first"

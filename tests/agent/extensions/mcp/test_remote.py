@@ -1,0 +1,115 @@
+"""Servers that are reached by HTTP: headers, refusals, logging in by OAuth on the loopback address."""
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.extensions.mcp.entries import read_entry
+from agent.extensions.mcp.oauth import log_in, token_file
+from agent.extensions.mcp.scopes import McpPlaces
+from agent.extensions.mcp.server import McpServer, ServerLimits
+from agent.extensions.mcp.session import ServerFailed
+from agent.extensions.mcp.source import McpServers, McpSetup
+
+from .oauth_server import oauth_server
+
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the library is an extra")
+
+
+def source_in(folder: Path) -> McpServers:
+    return McpServers(McpSetup(McpPlaces(folder, folder, strict=True), folder / "state"))
+
+
+def remote(source: McpServers, **raw: Any) -> McpServer:
+    entry = read_entry("maps", raw, "user", {})
+    server = McpServer(entry, "maps", source.opener(entry, "maps"), ServerLimits(20.0, 20.0))
+    source.servers.append(server)
+    return server
+
+
+async def call(server: McpServer) -> str:
+    answer = await server.request("tools/call", {"name": "echo", "arguments": {}})
+    return str(answer["content"][0]["text"])
+
+
+async def browse(address: str, take: Callable[[str], bool]) -> None:
+    """A browser that follows the redirection."""
+    asyncio.get_running_loop().run_in_executor(None, lambda: urllib.request.urlopen(address).read())
+
+
+def test_a_login_is_kept_privately_used_and_refreshed(tmp_path: Path) -> None:
+    async def run() -> None:
+        source = source_in(tmp_path)
+        await source.open(tmp_path, {})
+        with oauth_server() as http:
+            server = remote(source, url=f"{http.base}/mcp")
+            await server.begin()
+            assert (server.state, server.failure) == (
+                "needs-auth",
+                "it wants a login: makeroom mcp login maps",
+            )
+            store = token_file(tmp_path / "state", server.entry)
+            http.expires_in = 0
+            await log_in(store, server.entry, browse)
+            assert store.path.stat().st_mode & 0o777 == 0o600
+            assert json.loads(store.path.read_text())["client"]["client_id"] == "client-1"
+            http.expires_in = 3600
+            await server.reconnect()
+            assert server.state == "connected" and await call(server) == "hello"
+            assert json.loads(store.path.read_text())["tokens"]["access_token"] == "access-2", "refreshed"
+            http.tokens.clear()
+            assert "wants a login" in str((await asyncio.gather(call(server), return_exceptions=True))[0])
+            assert store.forget() and not store.forget()
+        await source.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.sweep
+def test_headers_are_sent_and_refusals_are_one_line(tmp_path: Path) -> None:
+    async def run() -> None:
+        source = source_in(tmp_path)
+        await source.open(tmp_path, {})
+        with oauth_server(asks=False) as http:
+            server = remote(source, url=f"{http.base}/mcp", headers={"X-Team": "blue"})
+            assert await call(server) == "blue"
+            http.asks = True
+            await server.reconnect()
+            assert server.state == "needs-auth"
+            refused = remote(source, url=f"{http.base}/mcp", headers={"Authorization": "Bearer wrong"})
+            await refused.begin()
+            assert refused.failure == "it does not take the Authorization header (HTTP 401)"
+            with pytest.raises(ServerFailed, match="no login"):
+                http.asks = False
+                await log_in(token_file(tmp_path, server.entry), server.entry, browse)
+        gone = remote(source, url="http://127.0.0.1:9/mcp")
+        await gone.begin()
+        assert gone.failure == "All connection attempts failed"
+        await source.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.sweep
+def test_a_server_that_comes_back_is_connected_again(tmp_path: Path) -> None:
+    async def run() -> None:
+        source = source_in(tmp_path)
+        await source.open(tmp_path, {})
+        with oauth_server(asks=False) as http:
+            server = remote(source, url=f"{http.base}/mcp")
+            assert await call(server) == "hello"
+        with pytest.raises(ServerFailed):
+            await call(server)
+        with oauth_server(asks=False) as http:
+            server.entry = read_entry("maps", {"url": f"{http.base}/mcp"}, "user", {})
+            server.open = source.opener(server.entry, "maps")
+            assert await call(server) == "hello"
+        await source.close()
+
+    asyncio.run(run())

@@ -1,0 +1,182 @@
+"""The servers of a run: what is offered when, what a session is told, what a project may not do unasked."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.app.composition import Services, make_services
+from agent.app.config import Config
+from agent.app.session_factory import SessionFactory, end_session
+from agent.app.setup import RunSetup
+from agent.cli.arguments import Options
+from agent.cli.mcp_command import main
+from agent.events import Event, Notice, ToolCallStarted
+from agent.extensions.mcp.source import NOT_APPROVED, McpServers, safe_item
+from agent.loop.compaction import live_state
+from agent.loop.context import TurnContext
+from agent.session.session import Session, record_opening
+from tests.agent.loop.world import Answers
+from transcripts.messages import TextBlock
+
+from .test_server import ENVIRON, script
+
+
+def run_in(
+    folder: Path, act: Callable[[Services, McpServers], object], events: list[Event], **options: object
+) -> None:
+    """Warm the services of a run in the folder, act, and close them."""
+    home = folder / "home"
+    config = Config(user_dir=home / "config", cache_dir=home / "cache", state_dir=home / "state")
+
+    async def run() -> None:
+        setup = RunSetup(Options(offline=True, **options), config, folder, ENVIRON)  # type: ignore[arg-type]
+        services = make_services(setup, events.append, Answers())
+        assert services.mcp is not None
+        try:
+            await services.settle()
+            await services.warm()
+            done = act(services, services.mcp)
+            if asyncio.iscoroutine(done):
+                await done
+        finally:
+            await services.close()
+
+    asyncio.run(run())
+
+
+def configure(path: Path, **entries: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"mcpServers": entries}))
+
+
+def tools_of(context: TurnContext) -> list[str]:
+    return [tool["name"] for tool in context.settings.tools if tool["name"].startswith("mcp")]
+
+
+def opened(session: Session, context: TurnContext, services: Services) -> None:
+    record_opening(session, context.settings, 1, str(services.setup.folder), lambda event: None)
+
+
+def test_a_late_server_is_a_note_and_its_tools_are_direct_once_history_was_replaced(tmp_path: Path) -> None:
+    configure(
+        tmp_path / "home" / "config" / "mcp.json", late=script(alwaysLoad=True), soon=script(alwaysLoad=True)
+    )
+
+    async def act(services: Services, mcp: McpServers) -> None:
+        late = mcp.named("late")
+        assert late is not None and all(server.state == "connected" for server in mcp.servers)
+        await late.toggle(False)
+        late.enabled = True  # as one that is not connected yet
+        mcp.forget_tools()
+        services.fix_tools()
+        session, context = SessionFactory(services).first()
+        before = tools_of(context)
+        assert before[0] == "mcp" and {name.split("__")[1] for name in before[1:]} == {"soon"}
+        inbox = context.tool_context.inbox
+        assert [text.split(" connected")[0] for text in inbox.take()] == ["MCP server soon"]
+        opened(session, context, services)
+        await late.reconnect()
+        (note,) = inbox.take()
+        assert note.startswith("MCP server late connected: echo, env, ")
+        assert [line for line in live_state(session, context) if line.startswith("MCP server late")]
+        services.after_turn()
+        assert tools_of(context) == before and [*context.tools][-1] == before[-1]
+        session.user((TextBlock("hello"),))
+        session.compacted("summary", "manual", (), {})
+        services.after_turn()
+        assert {name.split("__")[1] for name in tools_of(context)[1:]} == {"late", "soon"}
+        opened(session, context, services)
+        services.after_turn()
+        assert session.folded.opened is not None and len(session.folded.opened.tools) == len(context.tools)
+        await end_session(session, context)
+
+    run_in(tmp_path, act, [])
+
+
+def test_what_a_project_brings_is_not_started_before_it_was_approved(tmp_path: Path) -> None:
+    configure(tmp_path / ".mcp.json", theirs=script())
+    configure(tmp_path / ".makeroom" / "mcp.local.json", local=script())
+    events: list[Event] = []
+
+    async def act(services: Services, mcp: McpServers) -> None:
+        assert {server.failure for server in mcp.servers} == {NOT_APPROVED}
+        services.emit(ToolCallStarted(1, 0, "read", ""))
+        assert {server.state for server in mcp.servers} == {"disabled"}
+        assert mcp.processes is not None and mcp.processes._starting is None
+        theirs = mcp.named("theirs")
+        assert theirs is not None
+        services.approvals.record([safe_item("theirs", theirs.entry.raw)], True)
+        await mcp.settle_approvals()
+        await theirs.ready()
+        services.approvals.record([safe_item("theirs", theirs.entry.raw)], False)
+        await mcp.settle_approvals()
+        assert theirs.state == "disabled"
+
+    run_in(tmp_path, act, events, headless=True)
+    warnings = [event.text for event in events if isinstance(event, Notice)]
+    assert [text for text in warnings if "2 MCP servers that nobody has approved: off here" in text]
+    assert len(warnings) == 1
+
+
+def test_nobody_waits_for_servers_and_a_plain_answer_starts_none(tmp_path: Path) -> None:
+    configure(tmp_path / "home" / "config" / "mcp.json", silent=script("silent"), fine=script())
+
+    async def act(services: Services, mcp: McpServers) -> None:
+        assert mcp.processes is not None and mcp.processes._starting is None
+        session, context = SessionFactory(services).first()
+        assert tools_of(context) == ["mcp"] and context.tool_context.inbox.take() == []
+        services.emit(ToolCallStarted(1, 0, "read", ""))
+        fine, silent = mcp.servers
+        await fine.ready()
+        assert silent.state == "pending" and len(context.tool_context.inbox.take()) == 1
+        await fine.stop()
+        assert await mcp.called("/mcp__fine__weather Paris") is not None
+        assert await mcp.called("/mcp__other__weather Paris") is None
+        await end_session(session, context)
+
+    run_in(tmp_path, act, [], headless=True)
+
+
+def test_servers_are_added_listed_and_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def said(*words: str) -> tuple[int, str]:
+        code = main([*words])
+        out, err = capsys.readouterr()
+        return code, out + err
+
+    line = [sys.executable, *script()["args"]]  # type: ignore[misc]
+    code, text = said("add", "own", "-e", "KEY=secret", "--", *line)
+    assert code == 0 and "no program" not in text
+    code, text = said("add", "late", "--", "nowhere-at-all", "-x")
+    assert code == 0 and "added late" in text and "there is no program 'nowhere-at-all'; install it" in text
+    assert said("remove", "late")[0] == 0
+    assert said("add", "-s", "project", "web", "http://127.0.0.1:9/mcp", "-H", "X: ${NOT_SET}")[0] == 0
+    code, text = said("list")
+    assert code == 1 and "(local): connected, 8 tools" in text and "the variable NOT_SET" in text
+    assert "secret" not in said("get", "own")[1] and "variables: KEY" in said("get", "own")[1]
+    configure(tmp_path / ".mcp.json", web={"url": "http://127.0.0.1:9/other"})
+    assert "off: this project brings it" in said("list")[1]
+    (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"mine": {"command": "x"}}, "other": 1}))
+    assert said("add-json", "-s", "user", "same", '{"command": "x"}')[0] == 0
+    assert said("add-json", "same", "[]")[0] == said("add-json", "same", "{")[0] == 2
+    assert "added mine" in said("import")[1] and "already" in said("import")[1]
+    assert said("remove", "own")[0] == said("remove", "mine")[0] == 0
+    assert said("remove", "own")[0] == said("get", "own")[0] == said("add", "x")[0] == said("bake")[0] == 2
+    assert (tmp_path / ".makeroom" / ".gitignore").read_text() == "mcp.local.json\n.gitignore\n"
+    monkeypatch.setattr("agent.cli.mcp_command.find_spec", lambda name: None)
+    assert (
+        "remote cannot start yet: it needs the extra mcp" in said("add", "remote", "http://127.0.0.1:9/x")[1]
+    )
+    assert main(["help"]) == 0
+    assert "-e KEY=VALUE" in said("add", "--help")[1]
+    assert said("add", "helpful", "--", sys.executable, "--help")[0] == 0

@@ -1,0 +1,332 @@
+"""The tool `mcp` in a turn: what it finds, how its calls are judged, recorded and told."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agent.commands.mcp_commands import server_lines
+from agent.events import ToolCallFinished
+from agent.extensions.mcp.calls import direct_tool, is_declarable
+from agent.extensions.mcp.entries import read_entry
+from agent.extensions.mcp.presence import for_some_tools
+from agent.extensions.mcp.results import ResultPlace, mcp_result, resource_result
+from agent.extensions.mcp.server import McpServer
+from agent.extensions.mcp.session import McpSession, Message, ServerFailed
+from agent.extensions.mcp.tool import mcp_tool, news_of
+from agent.permissions.permission_store import PermissionStore
+from agent.permissions.rule_syntax import parse_rules
+from agent.permissions.rules import PermissionRules
+from agent.ports import Allow, HookAnswer, HookEvent
+from compact.tokens import load_counter
+from tests.agent.loop.world import World, world
+from tests.strict_api.reply import Reply, calls
+from tools.base import ToolContext
+from tools.registry import definitions
+from transcripts.messages import ImageBlock, TextBlock
+from transcripts.view import to_json_bytes
+
+ADD: Message = {
+    "name": "add",
+    "description": "Adds numbers",
+    "inputSchema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+}
+ODD: Message = {"name": "odd", "inputSchema": {"type": "object", "anyOf": [{}], "properties": {}}}
+LYING: Message = {"name": "lies", "inputSchema": {"type": "object", "properties": {"a": {"type": "nope"}}}}
+PIXEL = base64.b64encode(
+    bytes.fromhex(
+        "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000a49444154789c6300010000050001"
+        "0d0a2db40000000049454e44ae426082"
+    )
+).decode()
+ENTRY = read_entry(
+    "calc", {"command": "x", "env": {"GITHUB_TOKEN": "ab12cd34ef56gh78", "PORT": "8080"}}, "user", {}
+)
+
+
+class Loopback:
+    """A server without a process: answers by a function of method and parameters."""
+
+    hint = ""
+
+    def __init__(self, answer: Callable[[str, Message], Message]) -> None:
+        self.answer = answer
+        self.calls: list[Message] = []
+
+    async def open(self, deliver: Callable[[Any], None], lost: Callable[[str], None]) -> "Loopback":
+        self.deliver = deliver
+        return self
+
+    async def send(self, message: Message) -> None:
+        if "id" in message:
+            self.calls.append(message)
+            result = self.answer(message["method"], message.get("params") or {})
+            self.deliver({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    def failure(self, reason: str) -> ServerFailed:
+        return ServerFailed(reason)
+
+    def close(self) -> None:
+        pass
+
+
+def server_with(*tools: Message, **answers: Message) -> McpServer:
+    def answer(method: str, params: Message) -> Message:
+        lists = {"tools/list": {"tools": [*tools]}, "resources/list": {"resources": [{"uri": "note://1"}]}}
+        given: Mapping[str, Message] = {
+            "initialize": {"capabilities": {"tools": {}, "resources": {}}},
+            "tools/call": {"content": [{"type": "text", "text": json.dumps(params.get("arguments"))}]},
+            "resources/read": {"contents": [{"uri": params.get("uri"), "text": "a note"}]},
+            **lists,
+        }
+        return answers.get(method.replace("/", "_")) or given[method]
+
+    entry = read_entry("calc", {"command": "x"}, "user", {})
+    return McpServer(entry, "calc", Loopback(answer).open)
+
+
+def world_with(made: World, server: McpServer, *rules: str, deny: str = "", **more: Any) -> None:
+    """Have the world's turn use the server through `mcp`."""
+    allow = tuple(rule for text in rules for rule in parse_rules(text))
+    denied = parse_rules(deny) if deny else ()
+    made.context.permissions = PermissionStore(PermissionRules(allow=allow, deny=denied, **more))
+    made.context.tools = {"mcp": mcp_tool([server])}
+
+
+def mcp(**given: Any) -> Reply:
+    return Reply([calls("mcp", **given)])
+
+
+def test_the_model_finds_describes_calls_and_reads(tmp_path: Path) -> None:
+    steps = [
+        mcp(action="search", query="numbers"),
+        mcp(action="search", query="nothing such"),
+        mcp(action="describe", server="calc", tool="add"),
+        mcp(action="call", server="calc", tool="add", arguments={"a": 5}),
+        mcp(action="call", tool="mcp__calc__add", arguments='{"a": 6}'),
+        Reply([calls("mcp__calc__add", a=7)]),
+        mcp(action="read"),
+        mcp(action="read", server="calc", uri="@calc:note://1"),
+        "done",
+    ]
+    with world(steps, tmp_path) as made:
+        world_with(made, server_with(ADD, ODD), "mcp__calc")
+        assert made.run().reason == "done"
+        texts = made.texts()
+        assert texts[0] == "calc add: Adds numbers" and texts[1].startswith("No tool fits")
+        assert texts[2].startswith('mcp__calc__add: Adds numbers\nIts parameters: {"type": "object"')
+        assert texts[3:6] == ['{"a": 5}', '{"a": 6}', '{"a": 7}']
+        assert texts[6:] == ["@calc:note://1 ", "@calc:note://1\na note"]
+        names = [event.name for event in made.told(ToolCallFinished)]
+        assert names == ["mcp"] * 3 + ["mcp__calc__add"] * 3 + ["mcp", "mcp__calc__resources"]
+        assert made.told(ToolCallFinished)[3].result.about["tool"] == "mcp__calc__add"
+        made.check()
+
+
+def test_a_call_is_judged_under_the_name_of_the_servers_tool(tmp_path: Path) -> None:
+    call = mcp(action="call", server="calc", tool="add", arguments={"a": 1})
+    with world([call, call, "done"], tmp_path, Allow("session")) as made:
+        world_with(made, server_with(ADD))
+        made.run()
+        (question,) = made.approver.questions
+        assert (question.tool, question.prefix, dict(question.input)) == (
+            "mcp__calc__add",
+            "mcp__calc__add",
+            {"a": 1},
+        )
+        assert made.texts() == ['{"a": 1}', '{"a": 1}']
+    with world([call, "done"], tmp_path) as made:
+        world_with(made, server_with(ADD), "mcp__calc")
+        told: list[tuple[str, object, object]] = []
+
+        class Recorder:
+            async def run(self, event: HookEvent, about: Mapping[str, Any]) -> HookAnswer:
+                told.append((event, about.get("tool"), about.get("input")))
+                return HookAnswer()
+
+        made.context.hooks = Recorder()
+        made.run()
+        wanted = [(event, "mcp__calc__add", {"a": 1}) for event in (HookEvent.PRE_TOOL, HookEvent.POST_TOOL)]
+        assert [each for each in told if each[1]] == wanted
+    for rules in ({"deny": "mcp__calc__add"}, {"deny": "mcp__*"}, {"deny": "mcp__calc"}, {"mode": "plan"}):
+        with world([call, "done"], tmp_path) as made:
+            world_with(made, server_with(ADD), **rules)
+            made.run()
+            assert made.texts()[0].startswith("Permission denied: the ")
+            assert made.context.permissions.denied[0]["tool_name"] == "mcp__calc__add"
+            assert made.context.permissions.denied[0]["tool_input"] == {"a": 1}
+    with world([call, "done"], tmp_path) as made:
+        world_with(made, server_with(ADD), "mcp__calc__*", mode="plan")
+        made.run()
+        assert made.texts() == ['{"a": 1}']
+
+
+def test_mistakes_in_a_call_are_answered_with_what_would_be_right(tmp_path: Path) -> None:
+    steps = [
+        mcp(action="call", server="calc", tool="add", arguments={"b": 1}),
+        mcp(action="call", server="calc", tool="sub"),
+        mcp(action="call", server="nope", tool="add"),
+        mcp(action="call", server="calc", tool="lies", arguments={"a": 1}),
+        mcp(action="dance"),
+        mcp(action="call", server="calc", tool="add", arguments="[" * 2_500),
+        mcp(action="call", server="calc", tool="add", arguments='{"a": NaN}'),
+        "done",
+    ]
+    with world(steps, tmp_path) as made:
+        world_with(made, server_with(ADD, LYING), "mcp__calc")
+        made.run()
+        texts = made.texts()
+        assert "`a` is missing" in texts[0] and json.dumps(ADD["inputSchema"]) in texts[0]
+        assert texts[1] == "calc has no tool 'sub'. It has: add, lies."
+        assert texts[2] == "There is no MCP server 'nope'. The servers are: calc."
+        assert texts[3] == '{"a": 1}', "the server judges what its own schema cannot"
+        assert texts[4].startswith("mcp could not be called:")
+        assert texts[5] == texts[6] == "arguments has to be a JSON object."
+        made.check()
+
+
+def test_an_agent_uses_no_other_tools_of_servers_than_those_it_is_given(tmp_path: Path) -> None:
+    call = mcp(action="call", server="calc", tool="add", arguments={"a": 1})
+    for allowed, denied, fine in (
+        (None, (), True),
+        (("mcp__calc__add",), (), True),
+        (("mcp__calc",), ("mcp__calc__add",), False),
+        (("mcp__other__*",), (), False),
+        (None, ("mcp__calc__odd",), True),
+    ):
+        with world([call, mcp(action="search"), "done"], tmp_path) as made:
+            world_with(made, server_with(ADD), "mcp__calc")
+            made.context.tools = {"mcp": for_some_tools(made.context.tools["mcp"], allowed, denied)}
+            made.run()
+            assert made.texts() == [
+                '{"a": 1}' if fine else "You may not use mcp__calc__add.",
+                "calc add: Adds numbers",
+            ]
+
+
+def result_of(folder: Path, answer: Message) -> Any:
+    place = ResultPlace(ENTRY, ToolContext(folder, folder, folder / "outputs", folder / "journals"), "7.1")
+    return asyncio.run(mcp_result(answer, place, {}))
+
+
+def test_results_are_texts_checked_images_and_files(tmp_path: Path) -> None:
+    content = [
+        {"type": "text", "text": "a\x1b[31mb"},
+        {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+        {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+        {"type": "audio", "data": base64.b64encode(b"RIFFsound").decode(), "mimeType": "audio/wav"},
+        {"type": "audio", "data": "%", "mimeType": "audio/wav"},
+        {"type": "resource_link", "uri": "note://1", "name": "one"},
+        {"type": "resource", "resource": {"uri": "note://2", "text": "two"}},
+        {"type": "resource", "resource": {"uri": "note://3", "blob": PIXEL}},
+        {"type": "resource", "resource": {"uri": "note://4", "blob": "AAAA"}},
+        {"type": "hologram"},
+    ]
+    result = result_of(tmp_path, {"content": content, "structuredContent": {"x": 1}, "isError": True})
+    text, *images = result.content
+    assert [type(each) for each in images] == [ImageBlock, ImageBlock] and result.error
+    lines = text.text.split("\n")
+    assert lines[0] == "ab" and lines[1].startswith("[image/png, 3 bytes: outputs/")
+    sound = tmp_path / lines[2].partition(": ")[2].rstrip("]")
+    assert sound.read_bytes() == b"RIFFsound" and sound.suffix == ".wav"
+    assert lines[3] == "[audio/wav: what the server sent is no base64]"
+    assert lines[4:7] == ["@calc:note://1 one", "@calc:note://2", "two"]
+    assert lines[7:9] == ["@calc:note://3", "@calc:note://4"] and lines[10] == '{"type": "hologram"}'
+    assert lines[9].startswith("[application/octet-stream, 3 bytes: outputs/")
+    said = result_of(tmp_path, {"content": [{"type": "text", "text": "ab12cd34ef56gh78 at 8080"}]}).content[0]
+    assert "ab12cd34ef56gh78" not in said.text and said.text.endswith(" at 8080")
+    assert result_of(tmp_path, {"structuredContent": {"x": 1}}).content == (TextBlock('{"x": 1}'),)
+    assert result_of(tmp_path, {"content": 5}).content == (TextBlock("(no output)"),)
+
+
+def test_a_long_result_is_cut_and_kept_whole(tmp_path: Path) -> None:
+    text = "".join(f"line {n}\n" for n in range(300_000))
+    result = result_of(tmp_path, {"content": [{"type": "text", "text": text}]})
+    shown = result.content[0].text
+    assert len(shown) < 26_000 and shown.startswith("line 0\n") and shown.endswith("line 299999\n")
+    assert result.stored.size == len(text) and result.stored.path in shown
+    assert (tmp_path / result.stored.path).read_text() == text
+
+
+def test_a_broken_image_or_an_empty_resource_spoils_nothing(tmp_path: Path) -> None:
+    broken = base64.b64encode(b"\x89PNG\r\n\x1a\nnot really a picture").decode()
+    result = result_of(tmp_path, {"content": [{"type": "image", "data": broken}]})
+    assert "an image was left out here" in result.content[0].text
+    place = ResultPlace(ENTRY, ToolContext(tmp_path, tmp_path, tmp_path, tmp_path), "1.1")
+    assert asyncio.run(resource_result({"contents": None}, place, {})).content == (TextBlock("(no output)"),)
+
+
+def test_only_schemas_that_the_api_takes_are_declared() -> None:
+    async def run() -> McpServer:
+        server = server_with(ADD, ODD, LYING)
+        await server.ready()
+        return server
+
+    server = asyncio.run(run())
+    assert direct_tool(server, "add").arguments == ADD["inputSchema"]
+    for name in ("odd", "lies"):
+        tool = direct_tool(server, name)
+        assert (
+            tool.arguments == {"type": "object", "properties": {}} and "Its arguments: {" in tool.description
+        )
+    assert not is_declarable({"type": "object", "properties": {"a b": {}}})
+
+
+def test_the_definition_is_small_and_the_same_whatever_is_connected() -> None:
+    tools = [{**ADD, "name": f"tool_number_{number}"} for number in range(10)]
+    servers = [server_with(*tools) for _ in range(5)]
+    before = to_json_bytes([*definitions([mcp_tool(servers)])])
+
+    async def run() -> None:
+        for server in servers:
+            await server.ready()
+
+    asyncio.run(run())
+    assert to_json_bytes([*definitions([mcp_tool(servers)])]) == before
+    count = load_counter().text
+    assert count(before.decode()) + sum(count(news_of(server)) for server in servers) <= 450 + 5 * 20
+
+
+def test_a_session_takes_junk_and_fails_what_waits_when_it_is_lost() -> None:
+    async def run() -> None:
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        session = McpSession(send)
+        waiting = asyncio.ensure_future(session.request("tools/list"))
+        await asyncio.sleep(0)
+        for junk in (None, 5, [], {}, {"id": 99, "result": {}}, {"id": None}, [{"id": 7}, 3], {"method": 5}):
+            session.receive(junk)
+        session.receive({"id": "1", "result": {"tools": []}})
+        assert await waiting == {"tools": []}
+        session.receive({"id": 8, "method": "ping"})
+        session.receive({"id": 9, "method": "sampling/createMessage"})
+        last = asyncio.ensure_future(session.request("x"))
+        await asyncio.sleep(0)
+        session.lose("it broke")
+        assert "it broke" in str((await asyncio.gather(last, return_exceptions=True))[0])
+        assert {"jsonrpc": "2.0", "id": 8, "result": {}} in sent
+        assert any(each.get("error", {}).get("code") == -32601 for each in sent)
+
+    asyncio.run(run())
+
+
+def test_an_image_is_shown_without_the_extras_whose_checksum_is_wrong(tmp_path: Path) -> None:
+    png = base64.b64decode(PIXEL)
+    extra = b"\x00\x00\x00\x04iCCPabcd\x00\x00\x00\x00"
+    sent = base64.b64encode(png[:33] + extra + png[33:]).decode()
+    (image,) = result_of(tmp_path, {"content": [{"type": "image", "data": sent}]}).content
+    assert isinstance(image, ImageBlock) and base64.b64decode(image.data) == png
+
+
+def test_one_tool_and_one_resource_are_told_as_one() -> None:
+    async def lines() -> list[str]:
+        server = server_with({"name": "add", "inputSchema": {"type": "object"}})
+        await server.begin()
+        return server_lines(server)
+
+    assert asyncio.run(lines())[1:] == ["  1 tool: add", "  1 resource"]
