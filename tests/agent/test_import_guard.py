@@ -1,11 +1,13 @@
 """Decoys in the current folder never run inside us, however the program is started."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 DECOYS = {"tools", "compact", "transcripts", "rich", "prompt_toolkit", "anthropic", "pydantic", "tiktoken"}
 DECOYS |= {"httpx2", "__future__", "json", "argparse", "asyncio", "dataclasses", "pathlib", "re", "logging"}
 DECOYS |= {"shlex", "fnmatch", "tomllib", "hashlib", "tempfile", "random", "secrets", "signal"}
@@ -26,6 +28,7 @@ def test_decoys_in_the_current_folder_do_not_run(decoys: Path, argv: list[str]) 
     done = subprocess.run(
         [sys.executable, "-m", "agent", *argv],
         cwd=decoys,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},  # this checkout, whichever is installed
         capture_output=True,
         text=True,
         timeout=60,
