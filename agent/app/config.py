@@ -19,7 +19,7 @@ from agent.errors import ConfigError
 from agent.permissions.modes import Mode
 from agent.permissions.rule_syntax import Rule
 from agent.permissions.sandbox_settings import SandboxSettings, tightened, with_entries
-from agent.permissions.settings_toml import permissions_path, read_settings, typed_value
+from agent.settings_files import permissions_path, read_settings, typed_value
 from compact import settings
 from compact.prices import Prices
 from compact.settings import current_names

@@ -11,7 +11,7 @@ from typing import Any
 from agent.errors import ConfigError, UsageError
 from agent.permissions.modes import mode_named
 from agent.permissions.rule_syntax import known_rules
-from agent.permissions.settings_toml import read_settings
+from agent.settings_files import read_settings
 from transcripts.disk import read_regular
 
 from .options import Options

@@ -10,8 +10,8 @@ from agent.permissions.permission_store import PermissionStore, stored_openings,
 from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
 from agent.permissions.rules import PermissionRules, noting_programs
 from agent.permissions.sandbox_settings import with_entries
-from agent.permissions.settings_toml import home_folder, permissions_path
-from agent.permissions.surroundings import ProjectSurroundings
+from agent.settings_files import home_folder, permissions_path
+from agent.shell.project_environment import ProjectEnvironment
 from tools.processes.env_filter import filter_environment
 
 from .setup import RunSetup
@@ -28,7 +28,7 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     allow = (*configured, *stored, *_from_flag("--allowedTools", options.allowed_tools))
     deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
     environ = filter_environment(setup.environ, config.pass_env)
-    reading = ProjectSurroundings(str(setup.folder), environ)
+    reading = ProjectEnvironment(str(setup.folder), environ)
     folder, home = str(setup.folder), str(home_of(setup.environ))
     rules = PermissionRules(
         setup.mode, allow, deny, folder, home, reading=reading, asks_walled=options.asks_client

@@ -21,7 +21,7 @@ from agent.permissions.explanation import explanation
 from agent.permissions.modes import MODES
 from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
 from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.settings_toml import typed_value, write_setting
+from agent.settings_files import typed_value, write_setting
 from compact.settings import CompactSettings
 from tools.base import ToolError
 from tools.files.text_encoding import pluralize

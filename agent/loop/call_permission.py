@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
-from agent.permissions.destructive import may_overwrite
 from agent.permissions.modes import MODES, Mode
 from agent.permissions.permission_store import PermissionStore
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import Verdict, judge_call
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
+from agent.shell.destructive import may_overwrite
 from tools.base import Access, Tool, ToolError, parse_arguments, with_own_names
 from transcripts.messages import ToolUseBlock
 

@@ -14,30 +14,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Protocol
 
+from agent.shell.read_only import ReadingJudge, Trap
+from agent.shell.risky_options import risky_word
+from agent.shell.simple_commands import Glob, Words, parse_simple_commands
 from tools.files.text_encoding import word_set
 
-from .program_names import ProgramFiles
-from .risky_options import risky_word
 from .rule_syntax import Rule, exact_rule, is_exactly, parse_rules, pattern_words
-from .shell_syntax import Glob, Words, parse_simple_commands
-
-
-class Trap(str):
-    """A doubt that no rule for the beginning of a command removes."""
-
-    __slots__ = ()
-
-
-class ReadingJudge(ProgramFiles, Protocol):
-    """Knows which commands only read: by their words, and by the files and programs that these mean."""
-
-    def doubts(self, line: str, folder: str) -> list[tuple[Words, str]] | None:
-        """Each simple command of a line, run in `folder`, with the doubt whether it only reads: "" for a
-        proof. None where the line is not parsed.
-        """
-
 
 # Programs for which the name is enough: they test, check or format what is in the project.
 _CHECKERS = word_set(

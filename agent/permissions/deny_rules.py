@@ -13,12 +13,13 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from posixpath import basename, normpath
 
-from .launches import is_unknown, program_name
-from .line_reading import Invocation, LineReading, read_line
-from .program_names import GIT_OPTIONS_WITH_VALUES, Standpoint, with_other_names
+from agent.shell.launches import is_unknown, program_name
+from agent.shell.line_reading import Invocation, LineReading, read_line
+from agent.shell.parsed_text import CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET
+from agent.shell.program_names import GIT_OPTIONS_WITH_VALUES, Standpoint, with_other_names
+from agent.shell.simple_commands import Words
+
 from .rule_syntax import Rule, is_exactly, pattern_words
-from .shell_syntax import Words
-from .shell_values import CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET
 
 _WILDCARD = re.compile(r"[*?[]")
 # Of programs whose other options take none, or take it with `=`.

@@ -7,14 +7,15 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agent.shell.destructive import ruin_by, ruinous_commands
+from agent.shell.line_reading import Invocation, LineReading
+from agent.shell.parsed_text import CLASS, HOME, MARKS, ONE, STAR, UNSET
+from agent.shell.vital_places import Places
+
 from .allow_rules import Coverage, coverage
 from .deny_rules import Denial, forbids_command, reading_for
-from .destructive import ruin_by, ruinous_commands
-from .line_reading import Invocation, LineReading
 from .rule_syntax import Rule
 from .rules import PermissionRules, judge_call, reason_of, standpoint
-from .shell_values import CLASS, HOME, MARKS, ONE, STAR, UNSET
-from .vital_places import Places
 
 if TYPE_CHECKING:
     from tools.base import Access

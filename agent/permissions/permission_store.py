@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from agent.settings_files import MAX_SETTINGS_BYTES, read_settings
 from transcripts.disk import make_private_folders, read_regular, replace_file
 
 from .modes import Mode
 from .rule_syntax import OPENING, Rule, parse_rules
 from .rules import PermissionRules, noting_programs
 from .sandbox_settings import SandboxSettings, sandbox_entries, with_entries
-from .settings_toml import MAX_SETTINGS_BYTES, read_settings
 
 SESSION_ORIGIN = "this session"
 

@@ -18,11 +18,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from agent.formatting import own_name
+from agent.shell.simple_commands import Words
 from tools import BUILTIN, CONDITIONAL
 from tools.files.text_encoding import word_set
 from tools.network.network_hosts import host_name
-
-from .shell_syntax import Words
 
 EDITING = "edit"  # a rule about this tool is about every tool that writes files
 READING = "read"  # a deny rule about this tool is about every tool that reads files

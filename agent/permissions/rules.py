@@ -12,16 +12,17 @@ from fnmatch import fnmatchcase
 from glob import escape
 from typing import TYPE_CHECKING, Literal
 
+from agent.shell.destructive import ruin_by
+from agent.shell.program_names import Standpoint, own_programs_of
+from agent.shell.read_only import ReadingJudge
+from agent.shell.simple_commands import MAX_PARSED_CHARS
+from agent.shell.vital_places import Places
 from tools.sandbox.guarded_names import is_protected
 
-from .allow_rules import ReadingJudge, coverage, lasting_rule
+from .allow_rules import coverage, lasting_rule
 from .deny_rules import Denial, denial_of
-from .destructive import ruin_by
 from .modes import OUTSIDE, WRITES_A_FILE, Mode
-from .program_names import Standpoint, own_programs_of
 from .rule_syntax import EDITING, OPENING, READING, RUNNING, Rule, exact_rule, is_exactly
-from .shell_syntax import MAX_PARSED_CHARS
-from .vital_places import Places
 
 if TYPE_CHECKING:
     from tools.base import Access

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
         (
             "agent.ui.repl",
             {"anthropic", "rich", "pydantic", "tiktoken", "markdown_it"}
-            | {"agent.permissions.rules", "agent.permissions.program_names"}
+            | {"agent.permissions.rules", "agent.shell.program_names"}
             | {"compact.hazards", "compact.put_back", "compact.tokens"},
         ),
     ],

@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from agent.permissions.destructive import ruin_by
-from agent.permissions.line_reading import read_line
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
-from tests.agent.permissions.command_grammar import Grammar
+from agent.shell.destructive import ruin_by
+from agent.shell.line_reading import read_line
+from tests.agent.shell.command_grammar import Grammar
 from tools.base import Access
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]

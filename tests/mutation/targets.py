@@ -21,34 +21,34 @@ def _in(folder: str, *names: str) -> tuple[str, ...]:
 
 _RULES = _in("agent/permissions", "permissions", "command_corpus")
 _ALLOWED = _in("agent/permissions", "allow_rules", "command_corpus")
-_READING = _in("agent/permissions", "read_only", "replica")
-_DENIED = _in("agent/permissions", "deny_rules", "destructive")
-_RUIN = _in("agent/permissions", "destructive")
+_READING = (*_in("agent/shell", "read_only"), *_in("agent/permissions", "replica"))
+_DENIED = (*_in("agent/permissions", "deny_rules"), *_in("agent/shell", "destructive"))
+_RUIN = _in("agent/shell", "destructive")
 TARGETS = (
     Target("agent/permissions/allow_rules.py", _ALLOWED),
-    Target("agent/permissions/git_settings.py", _in("agent/permissions", "git_settings")),
-    Target("agent/permissions/option_syntax.py", _READING),
-    Target("agent/permissions/reading_git.py", _READING),
-    Target("agent/permissions/reading_languages.py", _READING),
-    Target("agent/permissions/reading_programs.py", _READING),
-    Target("agent/permissions/risky_options.py", _ALLOWED),
-    Target("agent/permissions/surroundings.py", _READING),
-    Target("agent/permissions/destructive.py", _RUIN),
-    Target("agent/permissions/mass_deletion.py", _RUIN),
-    Target("agent/permissions/system_damage.py", _RUIN),
-    Target("agent/permissions/vital_places.py", _RUIN),
+    Target("agent/shell/git_settings.py", _in("agent/shell", "git_settings")),
+    Target("agent/shell/option_syntax.py", _READING),
+    Target("agent/shell/reading_git.py", _READING),
+    Target("agent/shell/reading_languages.py", _READING),
+    Target("agent/shell/reading_programs.py", _READING),
+    Target("agent/shell/risky_options.py", _ALLOWED),
+    Target("agent/shell/project_environment.py", _READING),
+    Target("agent/shell/destructive.py", _RUIN),
+    Target("agent/shell/mass_deletion.py", _RUIN),
+    Target("agent/shell/system_damage.py", _RUIN),
+    Target("agent/shell/vital_places.py", _RUIN),
     Target("agent/permissions/permission_store.py", _in("agent/permissions", "permission_store")),
-    Target("agent/permissions/read_only.py", _READING),
+    Target("agent/shell/read_only.py", _READING),
     Target("agent/permissions/rules.py", _RULES),
     Target("agent/permissions/deny_rules.py", _DENIED),
-    Target("agent/permissions/launched_commands.py", _DENIED),
-    Target("agent/permissions/launches.py", _DENIED),
-    Target("agent/permissions/line_reading.py", _DENIED),
-    Target("agent/permissions/shell_grammar.py", _DENIED),
-    Target("agent/permissions/shell_reader.py", _DENIED),
-    Target("agent/permissions/word_expansion.py", _DENIED),
+    Target("agent/shell/launched_commands.py", _DENIED),
+    Target("agent/shell/launches.py", _DENIED),
+    Target("agent/shell/line_reading.py", _DENIED),
+    Target("agent/shell/grammar.py", _DENIED),
+    Target("agent/shell/word_reader.py", _DENIED),
+    Target("agent/shell/word_expansion.py", _DENIED),
     Target("agent/permissions/rule_syntax.py", (*_RULES, *_in("agent/permissions", "rule_syntax"))),
-    Target("agent/permissions/shell_syntax.py", _in("agent/permissions", "shell_syntax", "shell_fuzz")),
+    Target("agent/shell/simple_commands.py", _in("agent/shell", "simple_commands", "shell_fuzz")),
     Target("transcripts/fold.py", _in("transcripts", "fold", "tool_kinds", "fold_thinking")),
     Target("transcripts/edits.py", _in("transcripts", "edits", "fold")),
     Target("transcripts/entries.py", _in("transcripts", "fold", "fold_thinking")),

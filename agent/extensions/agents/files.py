@@ -11,8 +11,8 @@ from pathlib import Path
 
 from agent.extensions.approvals import ProjectItem
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
-from agent.permissions.settings_toml import claude_folder, home_folder
 from agent.session.system_prompt import repository_folders
+from agent.settings_files import claude_folder, home_folder
 from transcripts.disk import is_foreign, read_regular
 
 from .definitions import BUILTIN_AGENTS, AgentDefinition, agent_definition, given_agents

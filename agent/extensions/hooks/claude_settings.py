@@ -16,10 +16,10 @@ from pathlib import Path
 
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
-from agent.permissions.launches import program_name
-from agent.permissions.line_reading import read_line
-from agent.permissions.program_files import ProjectPrograms
-from agent.permissions.settings_toml import claude_folder, read_settings
+from agent.settings_files import claude_folder, read_settings
+from agent.shell.launches import program_name
+from agent.shell.line_reading import read_line
+from agent.shell.program_files import ProjectPrograms
 from tools.files.text_encoding import pluralize
 from transcripts.disk import is_foreign, read_regular
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.extensions.frontmatter import read_markdown
-from agent.permissions.settings_toml import claude_folder
+from agent.settings_files import claude_folder
 
 from .files import check_origin
 

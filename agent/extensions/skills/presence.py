@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
 from agent.extensions.approvals import ProjectItem
-from agent.permissions.settings_toml import claude_folder, home_folder
 from agent.session.system_prompt import repository_folders
+from agent.settings_files import claude_folder, home_folder
 
 Scope = Literal["makeroom", "project", "user"]
 SkillKind = Literal["skill", "command"]

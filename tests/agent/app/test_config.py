@@ -10,7 +10,7 @@ from agent.app.config import Config, has_credentials, load_config
 from agent.errors import ConfigError
 from agent.permissions.permission_store import store_rule
 from agent.permissions.rule_syntax import Rule
-from agent.permissions.settings_toml import permissions_path
+from agent.settings_files import permissions_path
 from compact.prices import Prices
 
 

@@ -13,7 +13,7 @@ import pytest
 from agent.cli.permissions_command import main
 from agent.permissions.permission_store import store_rule
 from agent.permissions.rule_syntax import exact_rule
-from agent.permissions.settings_toml import permissions_path
+from agent.settings_files import permissions_path
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -22,9 +22,9 @@ from agent.model.anthropic.client import AnthropicModel
 from agent.model.selection import ModelSelection
 from agent.permissions.permission_store import store_rule
 from agent.permissions.rule_syntax import Rule
-from agent.permissions.settings_toml import permissions_path
 from agent.ports import HookAnswer, HookEvent
 from agent.session.environment_context import PLAN_TEXT
+from agent.settings_files import permissions_path
 from compact.prices import PRICES_BY_MODEL
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.faults import Fault, parse_fault

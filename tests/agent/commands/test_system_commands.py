@@ -13,9 +13,9 @@ from agent.events import Notice
 from agent.loop.session_wall import SessionWall
 from agent.permissions.permission_store import stored_places, stored_rules
 from agent.permissions.rule_syntax import Rule
-from agent.permissions.settings_toml import permissions_path
 from agent.session.environment_context import END_OF_PLAN_TEXT, OPEN_TEXT, PLAN_TEXT
 from agent.session.system_prompt import WALL_TEXT
+from agent.settings_files import permissions_path
 from tools.processes.jobs import CommandRequest, command_runner
 from tools.processes.spool import Spool
 

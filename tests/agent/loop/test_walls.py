@@ -23,13 +23,13 @@ from agent.loop.call_permission import UNCOVERED
 from agent.loop.session_wall import SessionWall
 from agent.permissions.modes import Mode
 from agent.permissions.permission_store import PermissionStore, stored_openings, stored_places, stored_rules
-from agent.permissions.program_names import own_programs_of
 from agent.permissions.rule_syntax import OPENING, REACHING, Rule
 from agent.permissions.rules import REPLACED, PermissionRules
 from agent.permissions.sandbox_settings import SandboxSettings
-from agent.permissions.surroundings import ProjectSurroundings
 from agent.ports import Allow, Deny
 from agent.session.system_prompt import memory_paths
+from agent.shell.program_names import own_programs_of
+from agent.shell.project_environment import ProjectEnvironment
 from agent.ui.approval import question_body
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.strict_api.reply import Reply, calls
@@ -115,7 +115,7 @@ class WalledWorld:
 
     @property
     def store(self) -> PermissionStore:
-        reading = ProjectSurroundings(str(self.folder), {"PATH": os.environ["PATH"]})
+        reading = ProjectEnvironment(str(self.folder), {"PATH": os.environ["PATH"]})
         rules = PermissionRules(folder=str(self.folder), reading=reading)
         return PermissionStore(rules, self.granted, sandbox=self.sandbox)
 

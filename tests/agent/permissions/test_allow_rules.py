@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.permissions.rule_syntax import parse_rules
-
-from .reading_project import ReadingProject
+from tests.agent.shell.reading_project import ReadingProject
 
 COVERED = {
     "git log": ["git log --oneline -5", "git log -SOutput", "git --no-pager log"],

@@ -12,7 +12,7 @@ from agent.app.config import load_config
 from agent.permissions.permission_store import store_rule
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
-from agent.permissions.settings_toml import permissions_path
+from agent.settings_files import permissions_path
 from tools.base import Access
 
 ALLOWED = ("git status", "ls")

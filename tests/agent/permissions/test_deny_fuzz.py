@@ -11,8 +11,7 @@ import pytest
 
 from agent.permissions.deny_rules import Denial, denial_of
 from agent.permissions.rule_syntax import parse_rules
-
-from .command_grammar import ALONE, FAMILY, MEMBER, Grammar
+from tests.agent.shell.command_grammar import ALONE, FAMILY, MEMBER, Grammar
 
 RULES = parse_rules(f"bash({ALONE}), bash({FAMILY} {MEMBER})")
 LINE_LIMIT_S = 3  # a disturbed line may wait for ever

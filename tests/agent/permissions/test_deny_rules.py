@@ -6,11 +6,11 @@ from itertools import product
 import pytest
 
 from agent.permissions.deny_rules import Denial, denial_of, forbids_command
-from agent.permissions.line_reading import read_line
 from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import exact_rule, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
-from agent.permissions.shell_values import SPLIT
+from agent.shell.line_reading import read_line
+from agent.shell.parsed_text import SPLIT
 from tools.base import Access
 
 RULES = parse_rules("bash(curl), bash(git push)")

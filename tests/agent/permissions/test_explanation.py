@@ -9,9 +9,8 @@ import pytest
 from agent.permissions.explanation import explanation
 from agent.permissions.modes import Mode
 from agent.permissions.rule_syntax import parse_rules
+from tests.agent.shell.reading_project import ReadingProject
 from tools.base import Access
-
-from .reading_project import ReadingProject
 
 RULES = parse_rules("bash(=make > log), bash(pytest), open(git push)")
 NO_RULE = "  no rule allows this: what cannot be made good is asked about in every mode"

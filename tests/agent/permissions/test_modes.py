@@ -7,7 +7,7 @@ import pytest
 from agent.permissions.modes import MODES, Mode
 from agent.permissions.rule_syntax import OPENING, Rule
 from agent.permissions.rules import PermissionRules, judge_call, may_leave
-from agent.permissions.surroundings import ProjectSurroundings
+from agent.shell.project_environment import ProjectEnvironment
 from tools.base import Access
 
 FOLDER = "/w/app"
@@ -89,8 +89,8 @@ def test_in_plan_mode_only_what_looks_goes_ahead(wall: bool, tmp_path: Path) -> 
     allow = (Rule("bash"), Rule("edit"), Rule("mcp__docs__search"))
     folder = str(tmp_path.resolve())
     (tmp_path / "a.py").touch()
-    surroundings = ProjectSurroundings(folder, {"PATH": "/usr/bin:/bin", "HOME": folder})
-    rules = PermissionRules("plan", allow, folder=folder, wall=wall, reading=surroundings)
+    environment = ProjectEnvironment(folder, {"PATH": "/usr/bin:/bin", "HOME": folder})
+    rules = PermissionRules("plan", allow, folder=folder, wall=wall, reading=environment)
 
     def judged_line(line: str) -> str:
         return judged(Access("run", line, cwd=folder), rules)

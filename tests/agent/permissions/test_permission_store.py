@@ -19,7 +19,7 @@ from agent.permissions.permission_store import (
 )
 from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
-from agent.permissions.settings_toml import permissions_path
+from agent.settings_files import permissions_path
 from tools.base import Access
 
 LOG, PUSH = Rule("bash", "git log", "a flag"), Rule("bash", "git push", "a flag")

@@ -12,8 +12,8 @@ from agent.loop.call_permission import rules_for_session
 from agent.permissions.modes import MODES, mode_named
 from agent.permissions.rule_syntax import Rule, parse_rules
 from agent.permissions.rules import PermissionRules, Verdict, judge_call, may_search
-from agent.permissions.shell_syntax import parse_simple_commands
 from agent.ports import PermissionQuestion
+from agent.shell.simple_commands import parse_simple_commands
 from agent.ui.approval import approval_choices
 from tools.base import Access
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from agent.permissions.shell_syntax import parse_joined_commands
+from agent.shell.simple_commands import parse_joined_commands
 
 from .bash_judge import commands_run, expected_commands
 

@@ -7,7 +7,7 @@ import re
 from tools.files.text_encoding import word_set
 
 from .launches import is_open, is_unknown, program_name
-from .shell_values import ANY, STAR
+from .parsed_text import ANY, STAR
 from .vital_places import Scene, is_device, is_system_file
 
 _FORMATTERS = re.compile(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .shell_syntax import Glob
+from .simple_commands import Glob
 
 _NUMBER_OPTION = re.compile(r"-\d+", re.ASCII)
 _NAMES_OF_FILES = frozenset({"include", "exclude", "exclude-dir", "glob", "iglob", "ignore", "hide"})

@@ -14,7 +14,7 @@ from typing import Literal
 from tools.files.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, split_arguments
-from .shell_syntax import Glob
+from .simple_commands import Glob
 
 
 @dataclass(frozen=True, slots=True)

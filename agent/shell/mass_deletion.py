@@ -8,7 +8,7 @@ from tools.files.text_encoding import word_set
 
 from .launches import is_open, is_unknown, program_name
 from .line_reading import Invocation
-from .shell_values import SPLIT, STAR
+from .parsed_text import SPLIT, STAR
 from .vital_places import Scene
 
 _REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash gvfs-trash gio")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from agent.permissions.explanation import explanation
-from agent.permissions.git_settings import parse_settings
-from agent.permissions.program_names import own_programs_of
 from agent.permissions.rule_syntax import parse_rules
-from agent.permissions.surroundings import ProjectSurroundings
+from agent.shell.git_settings import parse_settings
+from agent.shell.program_names import own_programs_of
+from agent.shell.project_environment import ProjectEnvironment
 from tools.base import Access
 
 from .reading_project import ReadingProject
@@ -132,7 +132,7 @@ def test_what_is_denied_without_a_name_of_a_program_is_judged_as_before(tmp_path
 
 def test_programs_of_the_project_are_known_by_where_they_lead_and_what_they_hold(tmp_path: Path) -> None:
     made = ReadingProject(tmp_path)
-    files, folder = ProjectSurroundings(str(made.root), made.environ), str(made.root)
+    files, folder = ProjectEnvironment(str(made.root), made.environ), str(made.root)
     tool = made.root / ".venv/bin/tool"
     tool.parent.mkdir(parents=True)
     seen = [own_programs_of("ls; git status", folder, files)]

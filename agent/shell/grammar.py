@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from tools.files.text_encoding import word_set
 
-from .shell_reader import interpret_body, read_here_documents, read_sum, read_word, try_sum
-from .shell_values import (
+from .parsed_text import (
     Assignment,
     Gathered,
     HereDocument,
@@ -22,6 +21,7 @@ from .shell_values import (
     ShellText,
     UnreadableError,
 )
+from .word_reader import interpret_body, read_here_documents, read_sum, read_word, try_sum
 
 _BLANK_RUNS = re.compile(r"(?:[ \t]|\\\n)*(?:(?<![^\s;&|()])#[^\n]*)?")
 _OPERATOR = re.compile(r"&&|\|\||;;&?|;&|\|&|;|\||&(?!>)")

@@ -10,7 +10,7 @@ from tools.files.text_encoding import word_set
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
 from .reading_programs import Reading, globs_of, reading_of_xxd
 from .risky_options import SED_OPTIONS, awk_only_reads, only_prints, writes_only_output
-from .shell_syntax import Glob
+from .simple_commands import Glob
 
 _GREP = Options(
     "EFGPivywxchlLnqsobHZaIrRTUz",

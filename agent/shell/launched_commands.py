@@ -38,8 +38,8 @@ from .launches import (
     run_shell,
     value_commands,
 )
-from .shell_syntax import Words
-from .shell_values import ANY, SPLIT, STAR
+from .parsed_text import ANY, SPLIT, STAR
+from .simple_commands import Words
 
 MAKES = ("make", "gmake")
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # that make reads where it is given none

@@ -19,7 +19,7 @@ from .option_syntax import NotProved
 from .program_files import ProjectPrograms
 from .read_only import prove_line
 from .reading_programs import Reading
-from .shell_syntax import Glob, Words
+from .simple_commands import Glob, Words
 
 _ALSO_READABLE = "/usr"
 _NEVER_READABLE = ("/proc", "/sys", "/dev")  # even where all of the system is the project
@@ -42,11 +42,11 @@ _ODD_PATTERN = re.compile(r"[\\/{]|\[[\^:.=]")  # means something else to progra
 _UNSEARCHED = word_set(".git .transcripts .task_outputs")
 
 
-class ProjectSurroundings(ProjectPrograms):
+class ProjectEnvironment(ProjectPrograms):
     """What there is around commands of a project, for the proof that they only read."""
 
     def doubts(self, line: str, folder: str) -> list[tuple[Words, str]] | None:
-        """See allow_rules.ReadingJudge."""
+        """See read_only.ReadingJudge."""
         return prove_line(line, folder, self)
 
     def check(self, reading: Reading, folder: str) -> None:

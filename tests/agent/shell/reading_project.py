@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules, Verdict, judge_call
-from agent.permissions.surroundings import ProjectSurroundings
+from agent.shell.project_environment import ProjectEnvironment
 from tools.base import Access
 from tools.processes.env_filter import filter_environment
 
@@ -73,7 +73,7 @@ class ReadingProject:
     def rules(self, *allow: str, **more: object) -> PermissionRules:
         """The rules in force with the given ones for bash."""
         given = tuple(rule for text in allow for rule in parse_rules(f"bash({text})"))
-        judge = ProjectSurroundings(str(self.root), filter_environment(self.environ))
+        judge = ProjectEnvironment(str(self.root), filter_environment(self.environ))
         return PermissionRules(allow=given, folder=str(self.root), reading=judge, **more)  # type: ignore[arg-type]
 
     def verdict(self, line: str, *allow: str, folder: str = "", **more: object) -> Verdict:

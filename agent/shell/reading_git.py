@@ -16,7 +16,7 @@ from tools.files.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
 from .reading_programs import Reading, globs_of
-from .shell_syntax import Glob
+from .simple_commands import Glob
 
 _DIFF = Options(
     "puszabwWRrtcm",

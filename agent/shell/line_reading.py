@@ -9,11 +9,10 @@ import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from .grammar import read_shell_text
 from .launched_commands import MAKEFILES, MAKES, is_interpreter, launched_by, names_program, recipes
 from .launches import Launch, Script, is_unknown, program_name, value_commands
-from .shell_grammar import read_shell_text
-from .shell_syntax import find_possible_commands
-from .shell_values import (
+from .parsed_text import (
     ANY,
     MARKS,
     MAX_STEPS,
@@ -24,6 +23,7 @@ from .shell_values import (
     RawWord,
     UnreadableError,
 )
+from .simple_commands import find_possible_commands
 from .word_expansion import Values, choices, expand_word, expanded_text, known_values
 
 MAX_LEVELS = 12  # of scripts and launchers within each other

@@ -1,6 +1,6 @@
 """Whether a command line only reads: every simple command of it is proved to, or it is not known.
 
-What the words tell is decided here; what files and programs they mean is asked of `Surroundings`.
+What the words tell is decided here; what files and programs they mean is asked of `CommandEnvironment`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Protocol
 
 from tools.files.text_encoding import word_set
 
-from .allow_rules import Trap
 from .option_syntax import NotProved, SetTrap
+from .program_names import ProgramFiles
 from .reading_git import reading_of_git
 from .reading_languages import BUILTINS, LANGUAGES
 from .reading_programs import Reading, reading_of_tabled, reading_of_version
-from .shell_syntax import Glob, Words, parse_joined_commands
+from .simple_commands import Glob, Words, parse_joined_commands
 
 # What else the shell does by itself, bash(1). Behind one of these words may mean anything.
 _OTHER_BUILTINS = word_set(
@@ -35,7 +35,22 @@ _ALSO_PROGRAMS = word_set("echo printf pwd true false test [")
 _MAX_POSSIBLE_FOLDERS = 8  # in which a command may be run, after several `cd` that may have failed
 
 
-class Surroundings(Protocol):
+class Trap(str):
+    """A doubt that no rule for the beginning of a command removes."""
+
+    __slots__ = ()
+
+
+class ReadingJudge(ProgramFiles, Protocol):
+    """Knows which commands only read: by their words, and by the files and programs that these mean."""
+
+    def doubts(self, line: str, folder: str) -> list[tuple[Words, str]] | None:
+        """Each simple command of a line, run in `folder`, with the doubt whether it only reads: "" for a
+        proof. None where the line is not parsed.
+        """
+
+
+class CommandEnvironment(Protocol):
     """What the proof has to know of the system. The methods raise NotProved where a command may do harm."""
 
     def check(self, reading: Reading, folder: str) -> None:
@@ -48,7 +63,7 @@ class Surroundings(Protocol):
         """Whether `cd` to this folder succeeds as things are."""
 
 
-def prove_line(line: str, folder: str, surroundings: Surroundings) -> list[tuple[Words, str]] | None:
+def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[tuple[Words, str]] | None:
     """Each simple command of a line with the doubt whether it only reads, "" for a proof; None: not parsed.
 
     A proof holds only where the shell is as it began: behind a builtin that is not known every command is in
@@ -59,7 +74,7 @@ def prove_line(line: str, folder: str, surroundings: Surroundings) -> list[tuple
     if joined is None:
         return None
     for alone in (True, False):
-        shell = _Shell(surroundings, {folder}, {folder}, alone)
+        shell = _Shell(environment, {folder}, {folder}, alone)
         behind = [*(joint for joint, _ in joined[1:]), ""]
         triples = zip(joined, behind, strict=True)
         found = [(words, shell.doubt_about(joint, words, then)) for (joint, words), then in triples]
@@ -77,7 +92,7 @@ class _Shell:
     list so far was joined by `&&`; `before` is where it was before a `cd` that was sure to succeed.
     """
 
-    surroundings: Surroundings
+    environment: CommandEnvironment
     here: set[str]
     all: set[str]
     alone: bool
@@ -112,7 +127,7 @@ class _Shell:
         writes_index = not {"diff", "describe"}.isdisjoint(words[1:])
         try:
             for folder in self.here:
-                self.surroundings.check(Reading("git", git="index" if writes_index else "contents"), folder)
+                self.environment.check(Reading("git", git="index" if writes_index else "contents"), folder)
         except SetTrap as doubt:
             return Trap(doubt)
         except NotProved:
@@ -128,7 +143,7 @@ class _Shell:
             raise NotProved("a file may come that is named like an option")
         reading = reading_of(words)
         for folder in self.here:
-            self.surroundings.check(reading, folder)
+            self.environment.check(reading, folder)
 
     def _change_folder(self, arguments: Sequence[str], *, is_sure: bool) -> None:
         """`is_sure` tells that the command is run in the shell itself, whatever becomes of others."""
@@ -139,9 +154,9 @@ class _Shell:
         if len(operands) != 1 or operands[0].startswith("-") or isinstance(operands[0], Glob):
             raise NotProved("cd is not known to stay in the project")
         for folder in self.here:
-            self.surroundings.check(Reading("cd", builtin=True), folder)
-        there = {self.surroundings.folder_below(folder, operands[0]) for folder in self.here}
-        succeeds = self.alone and all(map(self.surroundings.can_enter, there))
+            self.environment.check(Reading("cd", builtin=True), folder)
+        there = {self.environment.folder_below(folder, operands[0]) for folder in self.here}
+        succeeds = self.alone and all(map(self.environment.can_enter, there))
         sure = is_sure and succeeds
         self.all, self.before = (set(there), self.here) if sure else (self.all | there, set())
         if len(self.all) > _MAX_POSSIBLE_FOLDERS:

@@ -17,8 +17,8 @@ from tools.files.text_encoding import word_set
 from .launches import is_unknown, program_name
 from .line_reading import Invocation, LineReading, read_line
 from .option_syntax import NotProved
-from .shell_syntax import Words
-from .shell_values import HOME
+from .parsed_text import HOME
+from .simple_commands import Words
 from .vital_places import Places, scenes
 
 GIT_OPTIONS_WITH_VALUES = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace"))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tools.files.text_encoding import word_set
 
-from .shell_values import (
+from .parsed_text import (
     ANY,
     BLANK,
     CLASS,

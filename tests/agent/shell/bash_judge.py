@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from agent.permissions.shell_syntax import Words
+from agent.shell.simple_commands import Words
 
 BASH = "/bin/bash"
 # Every line of the file $1, ended by NUL, is run by a shell of its own in the folder $2; $AT is its number.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .launcher_tables import SHELL_STARTERS, Launcher
-from .shell_syntax import Words
-from .shell_values import HOME, MARKS, SPLIT, UNSET
+from .parsed_text import HOME, MARKS, SPLIT, UNSET
+from .simple_commands import Words
 
 ENV_ASSIGNMENT = re.compile(r"[^=]*=")  # as env takes them
 INPUT_FILE = re.compile(r"-|/dev/(?:stdin|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .shell_values import (
+from .parsed_text import (
     Assignment,
     HereDocument,
     NoSumError,

@@ -14,7 +14,7 @@ from tools.files.text_encoding import word_set
 
 from .option_risks import RISKS, Risks
 from .option_syntax import NotProved, Options, split_arguments
-from .shell_syntax import Glob, Words
+from .simple_commands import Glob, Words
 
 _OTHER_NAMES = {
     "gmake": "make",

@@ -14,7 +14,7 @@ from tools.files.text_encoding import word_set
 
 from .launches import is_open, program_name
 from .line_reading import Invocation
-from .shell_values import ANY, CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET
+from .parsed_text import ANY, CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET
 
 _SYSTEM_FOLDERS = word_set(
     "bin boot dev etc home lib lib32 lib64 libx32 media mnt opt proc root run sbin srv sys usr var"

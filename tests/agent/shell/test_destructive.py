@@ -4,11 +4,11 @@ import shlex
 
 import pytest
 
-from agent.permissions.destructive import may_overwrite, ruin_by
 from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
-from agent.permissions.vital_places import Places
+from agent.shell.destructive import may_overwrite, ruin_by
+from agent.shell.vital_places import Places
 from tools.base import Access
 
 HOME, FOLDER = "/home/me", "/home/me/work/app"

@@ -6,7 +6,7 @@ from types import FrameType
 
 import pytest
 
-from agent.permissions.shell_syntax import Glob, parse_joined_commands, parse_simple_commands
+from agent.shell.simple_commands import Glob, parse_joined_commands, parse_simple_commands
 
 PARSED = [
     ("ls", [["ls"]]),
