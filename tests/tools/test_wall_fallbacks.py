@@ -50,7 +50,7 @@ def test_in_a_container_of_docker_the_wall_is_landlock(project: Path) -> None:
         "unshare -Ur true; id -u",
     )
     assert level == "landlock"
-    assert why.startswith("the system gives no namespaces; bwrap")
+    assert why.startswith("the system gives no namespaces; ") and "bwrap" in why
     assert told[0] == ("x\n", 0)
     assert told[1] == (f"bash: line 1: {project.parent}/out: Permission denied\n", 1)
     assert "Operation not permitted" in told[2][0]

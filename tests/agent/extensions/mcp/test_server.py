@@ -33,7 +33,8 @@ from tools.base import ToolContext, ToolError
 from transcripts.messages import is_attached
 
 SCRIPT = str(Path(__file__).parent / "server_script.py")
-ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "ANTHROPIC_API_KEY": "sk-ant-secret"}
+NO_HOME = "/dev/null/home"  # cannot be created by anybody
+ENVIRON = {"PATH": os.environ["PATH"], "HOME": NO_HOME, "ANTHROPIC_API_KEY": "sk-ant-secret"}
 
 
 def script(*modes: str, **more: object) -> Mapping[str, object]:
