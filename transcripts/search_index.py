@@ -124,7 +124,7 @@ def _connection(path: Path) -> sqlite3.Connection:
             path.unlink()
     for is_new in (False, True):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        connection = sqlite3.connect(path, DATABASE_TIMEOUT_S, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=DATABASE_TIMEOUT_S, isolation_level=None)
         try:
             connection.execute("PRAGMA synchronous = NORMAL")
             (version,) = connection.execute("PRAGMA user_version").fetchone()

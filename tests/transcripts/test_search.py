@@ -359,9 +359,8 @@ def test_an_index_that_is_missing_damaged_or_older_is_made_anew(
     assert found(project, "bikeshed colour")[0] == before[0]
     if spoil is not be_a_folder:  # which needs a person
         assert found(project, "bikeshed colour") == before
-        assert sqlite3.connect(index_file(project)).execute("PRAGMA user_version").fetchone() == (
-            INDEX_VERSION,
-        )
+        with closing(sqlite3.connect(index_file(project))) as database:
+            assert database.execute("PRAGMA user_version").fetchone() == (INDEX_VERSION,)
     if spoil is be_a_link:
         assert (project / "someone's file").read_text() == "precious"
 
