@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.extensions.agents.definitions import narrower_mode
+from agent.extensions.agents import narrower_mode
 from agent.loop.agent_pool import Agent, AgentPool, Place
 from agent.loop.context import TurnContext
 from agent.permissions.modes import Mode

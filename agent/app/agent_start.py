@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from agent.events import AgentProgress, Notice
-from agent.extensions.agents.definitions import find_agent
+from agent.extensions.agents import find_agent
 from agent.loop.agent_pool import AGENT_TOPIC, Agent, AgentPool
 from agent.loop.context import TurnContext
 from agent.session.session import Session

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
-from agent.extensions.agents.definitions import BUILTIN_AGENTS, AgentDefinition
-from agent.extensions.agents.files import AgentPlaces, known_agents
-from agent.extensions.approvals import Approvals
+from agent.extensions import Approvals
+from agent.extensions.agents import BUILTIN_AGENTS, AgentDefinition, AgentPlaces, known_agents
 from agent.extensions.hooks.claude_settings import ApprovedSettings, approved_settings
 from agent.extensions.mcp.presence import SOURCE_MODULE, may_have_servers
 from agent.extensions.skills.presence import NoSkills, SkillCatalog, find_library
@@ -138,13 +137,19 @@ class Services:
         """Know what of the project's files may act, in sessions that are made from now on."""
         folder, environ, sources = self.setup.folder, self.setup.environ, self.setup.options.setting_sources
         self.approved = await asyncio.to_thread(approved_settings, self.approvals, folder, environ, sources)
-        places = AgentPlaces(folder, environ, self.setup.config.user_dir, sources, self.setup.options.agents)
+        places = AgentPlaces(
+            folder=folder,
+            environ=environ,
+            user_dir=self.setup.config.user_dir,
+            sources=sources,
+            given=self.setup.options.agents,
+        )
         try:
-            found = await asyncio.to_thread(known_agents, places, self.approvals.allows)
+            known = await asyncio.to_thread(known_agents, places, self.approvals.allows)
         except ValueError as error:
             raise UsageError(f"--agents: {error}") from error
-        self.agents, problems = found
-        for problem in (*self.approved.problems, *problems):
+        self.agents = known.agents
+        for problem in (*self.approved.problems, *known.problems):
             self.warn(problem)
 
     async def settle(self) -> None:

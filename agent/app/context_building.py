@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent.errors import UsageError
 from agent.events import Notice
-from agent.extensions.agents.definitions import agents_section
+from agent.extensions.agents import agents_section
 from agent.extensions.hooks.asking import JoinedHooks
 from agent.extensions.hooks.inputs import about_session
 from agent.extensions.hooks.notices import IdleNotices, NotifyingApprover

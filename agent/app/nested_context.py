@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.app.agent_start import give_skills
 from agent.errors import UsageError
-from agent.extensions.agents.definitions import AGENTS_HEAD, REPORT_RULES, AgentDefinition
+from agent.extensions.agents import AGENTS_HEAD, REPORT_RULES, AgentDefinition
 from agent.extensions.mcp.presence import are_tools_of_servers, for_some_tools
 from agent.loop.agent_pool import MAX_AGENT_REQUESTS, Agent
 from agent.loop.context import CompactionState, TurnContext

@@ -24,7 +24,7 @@ from agent.events import (
     ToolCallStarted,
     TurnFinished,
 )
-from agent.extensions.agents.definitions import find_agent
+from agent.extensions.agents import find_agent
 from agent.loop.agent_pool import AGENT_TOPIC, LATE_HEAD, Agent, late_report
 from agent.loop.context import TurnContext
 from agent.loop.turn import GO_ON_ADVICE, REFUSED_ADVICE, run_turn

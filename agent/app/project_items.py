@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import chain
 
 from agent.events import CommandOutput, Emit, Notice
-from agent.extensions.agents.files import agent_items
-from agent.extensions.approvals import Approvals, ItemSource, ProjectItem
+from agent.extensions import Approvals, ItemSource, ProjectItem
+from agent.extensions.agents import agent_items
 from agent.extensions.hooks.claude_settings import settings_items
 from agent.extensions.mcp.presence import mcp_items
 from agent.extensions.skills.presence import skill_items

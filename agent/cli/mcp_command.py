@@ -33,7 +33,7 @@ from typing import Any
 
 from agent.app.setup import RunSetup
 from agent.errors import UsageError
-from agent.extensions.approvals import Approvals
+from agent.extensions import Approvals
 from agent.extensions.mcp.entries import Scope, ServerEntry, ServerKind, read_entry
 from agent.extensions.mcp.oauth import log_in, open_browser, token_file
 from agent.extensions.mcp.remote import MISSING_LIBRARY

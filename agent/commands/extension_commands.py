@@ -11,7 +11,7 @@ from agent.app.controller import Controller
 from agent.app.project_items import choose_items, item_lines, project_items, record_decision
 from agent.commands.screen_commands import MAX_SUMMARY_CHARS, skill_help
 from agent.events import CommandOutput, Event, Notice
-from agent.extensions.agents.definitions import agents_section
+from agent.extensions.agents import agents_section
 from agent.extensions.hooks.claude_settings import HOOK_KINDS
 from agent.extensions.skills.presence import SkillCatalog, SkillKind
 from agent.formatting import format_count, shorten

@@ -1,1 +1,5 @@
-"""What people bring to the program in files: commands, skills, and what else a checkout may hold."""
+"""Extensions in files of users and projects: MCP servers, skills, agents, hooks; and their approval."""
+
+from .approvals import Approvals, ItemSource, ProjectItem
+
+__all__ = ["Approvals", "ItemSource", "ProjectItem"]

@@ -1,6 +1,7 @@
-"""What a checkout brings is off until the person approves it: the decisions, kept by the hash of the content.
+"""Approvals of what a checkout contains: it is off until the user approves it, by the hash of its content.
 
-They lie in the person's own state folder. A changed byte, another name or another folder is another item.
+The decisions are kept in the user's state directory. A changed byte, another name or another directory makes
+another item.
 """
 
 from __future__ import annotations
@@ -11,25 +12,24 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from msgspec import Struct
 
 from transcripts.disk import make_private_folders, opened_fd, read_regular, replace_file
 
 MAX_APPROVALS_BYTES = 8 * 1024 * 1024
-EVERYWHERE = "*"  # under which the file has what was decided for all projects
+EVERYWHERE = "*"  # the file's key for decisions that hold in all projects
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectItem:
-    """Something of a project that could act unasked.
+class ProjectItem(Struct, frozen=True):
+    """Something of a project that could act without being asked.
 
-    kind     what it is, in a word or two: "hook", "MCP server", "command"
-    name     what it is called
-    shows    what it runs or grants, in one line without secret values
+    kind     a word or two: "hook", "MCP server", "command"
+    name     its name in lists
+    shows    the command it runs or the rights it grants, in one line without secret values
     content  all of what is approved: the file's bytes, or canonical JSON
-    everywhere  it is the person's own and not the project's: one decision counts in all projects
+    everywhere  it is the user's own and not the project's: one decision holds in all projects
     """
 
     kind: str
@@ -39,7 +39,7 @@ class ProjectItem:
     everywhere: bool = False
 
 
-# Lists the items of the project in a folder (a real path), given the environment of the program. It raises
+# Lists the items of the project in a directory (a real path), given the environment of the program. It raises
 # nothing, and is called in a thread.
 ItemSource = Callable[[Path, Mapping[str, str]], Iterable[ProjectItem]]
 
@@ -51,21 +51,22 @@ class Approvals:
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
-        self.path, self.folder = path, str(folder.resolve())
+        self.path = path
+        self.folder = str(folder.resolve())
         stored = _stored(path)
         self._decisions = {**stored.get(EVERYWHERE, {}), **stored.get(self.folder, {})}
 
     def decided(self, item: ProjectItem) -> bool | None:
-        """Whether the item is allowed; None where nobody has decided."""
+        """Return the decision about an item; None if it is undecided."""
         found = self._decisions.get(self._key(item))
         return found if isinstance(found, bool) else None
 
     def allows(self, item: ProjectItem) -> bool:
-        """Whether the item may act: what nobody has decided about may not."""
+        """Return true if the item may act; an undecided one may not."""
         return self.decided(item) is True
 
     def record(self, items: Iterable[ProjectItem], allowed: bool) -> None:
-        """Decide about items from now on. Raises OSError where that cannot be kept; it holds for this run."""
+        """Decide about items. Raises OSError if that cannot be kept; it holds for this run all the same."""
         decided = list(items)
         self._decisions |= {self._key(item): allowed for item in decided}
         with _locked(self.path):
@@ -75,7 +76,7 @@ class Approvals:
             replace_file(self.path, json.dumps(kept, indent=1).encode())
 
     def undecided(self, items: Iterable[ProjectItem]) -> list[ProjectItem]:
-        """The items that nobody has decided about."""
+        """Return the undecided items."""
         return [item for item in items if self.decided(item) is None]
 
     def _place(self, item: ProjectItem) -> str:
@@ -92,8 +93,8 @@ class Approvals:
         return digest.hexdigest()
 
 
-def _stored(path: Path) -> dict[str, Any]:
-    """What the file holds, by folder; nothing where it cannot be read: then all is asked about again."""
+def _stored(path: Path) -> dict[str, dict[str, object]]:
+    """Return the decisions in the file, by directory; none if it cannot be read: all are asked again."""
     try:
         found = json.loads(read_regular(path, MAX_APPROVALS_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -104,7 +105,7 @@ def _stored(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Keep other processes from changing the file meanwhile."""
+    """Keep other processes from changing the file."""
     make_private_folders(path.parent)
     with opened_fd(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT) as fd:
         fcntl.flock(fd, fcntl.LOCK_EX)

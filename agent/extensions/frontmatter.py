@@ -6,30 +6,31 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from transcripts.disk import read_regular
+
+if TYPE_CHECKING:
+    from yaml import SafeLoader
 
 MAX_MARKDOWN_BYTES = 64 * 1024
 MAX_FRONTMATTER_CHARS = 16 * 1024
 MAX_BRACKETS = 400  # thousands would take the parser seconds
-_FRAME = re.compile(r"---[ \t]*\n(?:(.*?)\n)?---[ \t]*(?:\n|\Z)", re.DOTALL)
-_FIELD = re.compile(r"([A-Za-z_][\w-]*):[ \t]+(?![ \t])(\S.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Markdown:
-    """The fields before a text, as YAML has them, and the text; no fields where none are written."""
+class Markdown(Struct, frozen=True):
+    """A text, and the YAML fields before it; no fields if none are written."""
 
-    fields: Mapping[str, Any]
+    fields: Mapping[str, object]
     body: str
 
 
 def read_markdown(path: Path) -> Markdown:
-    """The file's fields and text. Raises ValueError, in one line, for a file that cannot be used."""
+    """Return the file's fields and text. Raises ValueError, in one line, for a file that cannot be used."""
     try:
         data = read_regular(path, MAX_MARKDOWN_BYTES)
     except OSError as error:
@@ -38,17 +39,17 @@ def read_markdown(path: Path) -> Markdown:
 
 
 def parse_markdown(data: bytes) -> Markdown:
-    """As `read_markdown`, of what a file holds."""
+    """Return the fields and text of a file's content. Raises ValueError as `read_markdown` does."""
     if len(data) > MAX_MARKDOWN_BYTES:
         raise ValueError(f"it has more than {MAX_MARKDOWN_BYTES:,} bytes")
     text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
-    frame = _FRAME.match(text)
+    frame = re.match(r"---[ \t]*\n(?:(.*?)\n)?---[ \t]*(?:\n|\Z)", text, re.DOTALL)
     if frame is None:
         return Markdown({}, text)
     return Markdown(_fields(frame[1] or ""), text[frame.end() :].lstrip("\n"))
 
 
-def _fields(text: str) -> dict[str, Any]:
+def _fields(text: str) -> dict[str, object]:
     if len(text) > MAX_FRONTMATTER_CHARS:
         raise ValueError(f"its fields have more than {MAX_FRONTMATTER_CHARS:,} characters")
     if text.count("[") + text.count("{") > MAX_BRACKETS:
@@ -66,8 +67,8 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def _quoted(line: str) -> str:
-    """A line with its value in quotes where that is no YAML: `argument-hint: [a] [b]`, `about: one: two`."""
-    field = _FIELD.fullmatch(line.rstrip())
+    """Quote the value of a line that is not YAML: `argument-hint: [a] [b]`, `about: one: two`."""
+    field = re.fullmatch(r"([A-Za-z_][\w-]*):[ \t]+(?![ \t])(\S.*)", line.rstrip())
     if field is None or field[2][0] in "|>":
         return line
     with suppress(ValueError):
@@ -76,8 +77,8 @@ def _quoted(line: str) -> str:
     return f"{field[1]}: {json.dumps(field[2], ensure_ascii=False)}"
 
 
-def _load_yaml(text: str) -> Any:
-    """Raises ValueError, in one line."""
+def _load_yaml(text: str) -> object:
+    """Return the value of a YAML text. Raises ValueError, in one line."""
     import yaml  # 23 ms, and many projects have no such file
 
     try:
@@ -92,15 +93,15 @@ def _load_yaml(text: str) -> Any:
 
 
 @cache
-def _loader() -> Any:
-    """A loader without aliases, by which a short text could stand for an endless one.
+def _loader() -> type[SafeLoader]:
+    """Return a loader that rejects aliases, with which a short text could stand for an endless one.
 
-    The one in C ends the process where a text is nested deeply.
+    It is the one in Python: the one in C ends the process if a text is nested deeply.
     """
     import yaml  # as above
 
     class PlainLoader(yaml.SafeLoader):
-        def compose_node(self, parent: Any, index: Any) -> Any:
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             if self.check_event(yaml.AliasEvent):
                 raise ValueError("an alias is not read here; put the text into quotes")
             return super().compose_node(parent, index)

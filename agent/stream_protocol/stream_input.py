@@ -18,7 +18,7 @@ from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import UsageError
 from agent.events import Emit, Notice
-from agent.extensions.agents.definitions import BUILTIN_AGENTS, given_agents
+from agent.extensions.agents import BUILTIN_AGENTS, given_agents
 from agent.extensions.hooks.asking import AskedHooks
 from agent.extensions.hooks.inputs import about_session
 from agent.extensions.hooks.table import HookEntry, read_hooks

@@ -1,7 +1,7 @@
-"""The definitions of agents: what each is for, what it may use, and how it is told to work.
+"""Definitions of agents: the purpose of each, the tools it may use, and its instructions.
 
-Two are built in; others come as Markdown files with fields, or as JSON. Fields that are not known are passed
-over, as are values that make no sense: what is left out is told in one line.
+Three are built in; others come as Markdown files with fields, or as JSON. Unknown fields are ignored; a value
+that cannot be used is left out with a remark.
 """
 
 from __future__ import annotations
@@ -9,18 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent.permissions.modes import MODES, Mode, mode_named
 
 MAX_AGENT_DESCRIPTION_CHARS = 250  # shown to the model of each
 MAX_AGENTS_SECTION_CHARS = 4_000  # of the list in the system prompt: 2 % of a window of 50,000 tokens
 AGENTS_HEAD = "# Agents\nBesides explore, general and fork, the task tool has these:"
-_AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_TOOL_NAMES = re.compile(r"\*|[\w-]+(?:\*)?(?=\(|[\s,]|$)|\([^)]*\)")
-# From the narrowest to the widest: what a mode allows, the later ones allow too, or ask about.
-_MODES_BY_WIDTH: tuple[Mode, ...] = ("plan", "dontAsk", "manual", "acceptEdits", "bypassPermissions")
 
 REPORT_RULES = """\
 # Your report
@@ -40,19 +37,18 @@ what the project runs. Say what you changed and what you could not check; never 
 not seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentDefinition:
-    """A kind of agent. Names of tools are as they were written, those of other programs among them.
+class AgentDefinition(Struct, frozen=True):
+    """A kind of agent. Tool names are kept as they were written, also those of other programs.
 
-    description  when it is to be used, for the model
+    description  when to use it, for the model
     prompt       its system prompt, without the rules for its report
-    tools        that it is offered, None for all; `without` are those of them that it is not
+    tools        the tools that it is offered, None for all; `without` excludes some of them
     model        "" for that of the session; `effort` likewise
-    mode         the permission mode, where that is narrower than the session's; None: the session's
-    memory       whether it is shown the memory files
-    skills       whose texts it has from the beginning
-    background   whether it always runs in the background
-    origin       where it comes from
+    mode         the permission mode, if that is narrower than the session's; None: the session's
+    memory       it is shown the memory files
+    skills       the skills whose instructions it has from the beginning
+    background   it always runs in the background
+    origin       its source, for the user
     """
 
     name: str
@@ -70,33 +66,45 @@ class AgentDefinition:
     origin: str = "built in"
 
 
+class ReadAgent(NamedTuple):
+    """A definition, and a remark about each of its fields that cannot be used."""
+
+    definition: AgentDefinition
+    remarks: tuple[str, ...]
+
+
 EXPLORE = AgentDefinition(
-    "explore",
-    "looks things up in the project and changes nothing",
-    EXPLORE_PROMPT,
+    name="explore",
+    description="looks things up in the project and changes nothing",
+    prompt=EXPLORE_PROMPT,
     tools=("read", "grep", "glob", "bash", "recall"),
     mode="plan",
     memory=False,
 )
-GENERAL = AgentDefinition("general", "does any piece of work", GENERAL_PROMPT)
-FORK = AgentDefinition("fork", "does any piece of work and knows the conversation", "")
-_NAMES_OF_CLIENTS = {"general-purpose": "general"}
+GENERAL = AgentDefinition(name="general", description="does any piece of work", prompt=GENERAL_PROMPT)
+FORK = AgentDefinition(
+    name="fork", description="does any piece of work and knows the conversation", prompt=""
+)
 BUILTIN_AGENTS: Mapping[str, AgentDefinition] = {each.name: each for each in (EXPLORE, GENERAL, FORK)}
 
 
 def find_agent(agents: Mapping[str, AgentDefinition], name: str) -> AgentDefinition | None:
-    """The agent of that name, in any letter case and as Claude Code calls it."""
+    """Return the agent of that name, in any letter case; general-purpose is Claude Code's name of general."""
     name = name.lower()
-    return agents.get(name) or agents.get(_NAMES_OF_CLIENTS.get(name, ""))
+    if name in agents:
+        return agents[name]
+    return agents.get("general") if name == "general-purpose" else None
 
 
 def agents_section(agents: Mapping[str, AgentDefinition]) -> str:
-    """What the system prompt of a session says of agents; "" where there are only those of the task tool."""
+    """Return the section of the system prompt that lists agents; "" if there are only the built-in ones."""
     others = [each for name, each in agents.items() if each is not BUILTIN_AGENTS.get(name)]
-    lines, left = list[str](), MAX_AGENTS_SECTION_CHARS
+    lines: list[str] = []
+    left = MAX_AGENTS_SECTION_CHARS
     for each in others:
         line = f"- {each.name}: {each.description[:MAX_AGENT_DESCRIPTION_CHARS]}"
-        if (left := left - len(line)) < 0:
+        left -= len(line)
+        if left < 0:
             lines.append(f"- and {len(others) - len(lines)} more, which the person can name")
             break
         lines.append(line)
@@ -104,19 +112,19 @@ def agents_section(agents: Mapping[str, AgentDefinition]) -> str:
 
 
 def narrower_mode(mode: Mode, other: Mode | None) -> Mode:
-    """The one of two modes that allows less."""
-    return mode if other is None else min(mode, other, key=_MODES_BY_WIDTH.index)
+    """Return the mode of the two that allows less."""
+    # From the narrowest to the widest: a mode allows at most what the next one allows or asks about.
+    by_width: tuple[Mode, ...] = ("plan", "dontAsk", "manual", "acceptEdits", "bypassPermissions")
+    return mode if other is None else min(mode, other, key=by_width.index)
 
 
-def agent_definition(
-    name: str, fields: Mapping[str, Any], prompt: str, origin: str
-) -> tuple[AgentDefinition, list[str]]:
-    """A definition from the fields of a file or of JSON, and a line about each that cannot be used.
+def read_agent(name: str, fields: Mapping[str, object], prompt: str, origin: str) -> ReadAgent:
+    """Return the definition in the fields of a file or of JSON; its field `name` takes precedence.
 
-    Raises ValueError, in one line, where there is no definition in it.
+    Raises ValueError, in one line, if they contain no definition.
     """
     name = str(fields.get("name") or name).strip()
-    if not _AGENT_NAME.fullmatch(name.lower()):
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name.lower()):
         raise ValueError(f"{name!r} is no name for an agent: small letters, digits, - and _")
     description = " ".join(str(fields.get("description") or "").split())
     if not description or not prompt.strip():
@@ -130,10 +138,10 @@ def agent_definition(
         remarks.append(f"maxTurns {turns!r} is no number of requests")
         turns = None
     model = str(fields.get("model") or "")
-    made = AgentDefinition(
-        name.lower(),
-        description,
-        prompt.strip(),
+    definition = AgentDefinition(
+        name=name.lower(),
+        description=description,
+        prompt=prompt.strip(),
         tools=None if "tools" not in fields else tool_names(fields["tools"]),
         without=tool_names(fields.get("disallowedTools")) or (),
         model="" if model == "inherit" else model,
@@ -144,11 +152,11 @@ def agent_definition(
         background=fields.get("background") is True,
         origin=origin,
     )
-    return made, remarks
+    return ReadAgent(definition, tuple(remarks))
 
 
 def given_agents(text: str) -> dict[str, Mapping[str, object]]:
-    """The definitions in JSON, fields by name. Raises ValueError for anything else."""
+    """Return the fields of each definition in JSON, by name. Raises ValueError for anything else."""
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -158,12 +166,13 @@ def given_agents(text: str) -> dict[str, Mapping[str, object]]:
     return raw
 
 
-def tool_names(written: Any) -> tuple[str, ...] | None:
-    """The names in a list, or in a text with commas or blanks; patterns in brackets are left out.
+def tool_names(written: object) -> tuple[str, ...] | None:
+    """Return the names in a list, or in a text with commas or spaces, without patterns in brackets.
 
-    None stands for all.
+    None stands for all tools.
     """
     if isinstance(written, list | tuple):
         written = ", ".join(map(str, written))
-    found = [name for name in _TOOL_NAMES.findall(str(written or "")) if not name.startswith("(")]
-    return None if "*" in found else tuple(dict.fromkeys(found))
+    names_and_patterns = re.findall(r"\*|[\w-]+(?:\*)?(?=\(|[\s,]|$)|\([^)]*\)", str(written or ""))
+    names = [name for name in names_and_patterns if not name.startswith("(")]
+    return None if "*" in names else tuple(dict.fromkeys(names))

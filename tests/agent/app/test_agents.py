@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.nested_session import LAST_WORD, MAX_REPORT_TOKENS
 from agent.events import AgentProgress

@@ -2,10 +2,10 @@
 
 import json
 import stat
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.extensions.approvals import Approvals, ProjectItem
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.extensions.agents.definitions import (
     BUILTIN_AGENTS,
     AgentDefinition,
-    agent_definition,
     agents_section,
     find_agent,
     narrower_mode,
+    read_agent,
     tool_names,
 )
 from agent.extensions.agents.files import AgentPlaces, agent_items, known_agents
@@ -126,7 +126,7 @@ def test_json_that_defines_nothing_is_refused(tmp_path: Path, given: str) -> Non
 
 def test_the_model_is_told_of_agents_that_are_not_built_in() -> None:
     assert agents_section(BUILTIN_AGENTS) == ""
-    made, _ = agent_definition("docs", {"description": "d" * 400}, "p", "")
+    made, _ = read_agent("docs", {"description": "d" * 400}, "p", "")
     text = agents_section({**BUILTIN_AGENTS, "docs": made})
     assert text.endswith(f"- docs: {'d' * 250}") and "explore" not in text.partition("\n- ")[2]
     many = agents_section({f"docs{at}": replace(made, name=f"docs{at}") for at in range(90)})

@@ -1,0 +1,29 @@
+"""Agents: the definitions of those that are built in, and of those that users and projects add."""
+
+from .definitions import (
+    AGENTS_HEAD,
+    BUILTIN_AGENTS,
+    FORK,
+    REPORT_RULES,
+    AgentDefinition,
+    agents_section,
+    find_agent,
+    given_agents,
+    narrower_mode,
+)
+from .files import AgentPlaces, agent_items, known_agents
+
+__all__ = [
+    "AGENTS_HEAD",
+    "BUILTIN_AGENTS",
+    "FORK",
+    "REPORT_RULES",
+    "AgentDefinition",
+    "AgentPlaces",
+    "agent_items",
+    "agents_section",
+    "find_agent",
+    "given_agents",
+    "known_agents",
+    "narrower_mode",
+]

@@ -1,0 +1,28 @@
+"""Load the modules behind a package's door when a name of theirs is first used (PEP 562).
+
+A package lists in `__all__` the names that other packages may import. Where importing all of them would slow
+the start, it hands them out one by one:
+
+    __getattr__ = lazy_door(__name__, {"catalog": "Catalog load_catalog", "search": "search"})
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def lazy_door(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package; `names` has by module the names that it hands out."""
+    modules = {name: module for module, listed in names.items() for name in listed.split()}
+
+    def load(name: str) -> object:
+        module = modules.get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(f"{package}.{module}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load
