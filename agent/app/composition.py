@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
-from agent.extensions import Approvals
+from agent.extensions import Approvals, skills
 from agent.extensions.agents import BUILTIN_AGENTS, AgentDefinition, AgentPlaces, known_agents
 from agent.extensions.hooks.claude_settings import ApprovedSettings, approved_settings
 from agent.extensions.mcp.presence import SOURCE_MODULE, may_have_servers
-from agent.extensions.skills.presence import NoSkills, SkillCatalog, find_library
+from agent.extensions.skills import SkillLibrary, load_library
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.anthropic.clouds import cloud_of
@@ -100,7 +100,6 @@ def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
 SMALL_WINDOW_TOKENS = 16_384  # up to which all tools together would take a fifth of it and more
 # What is not offered there unless --tools names it: bash does the same, or the work gets on without.
 LEFT_OUT_OF_SMALL_WINDOWS = frozenset({"grep", "glob", "todo", "task", "ask_user", "monitor"})
-SKILL_TOOL_MODULE = "agent.extensions.skills.tool"
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 
@@ -127,7 +126,7 @@ class Services:
     approvals: Approvals = field(init=False)
     agents: Mapping[str, AgentDefinition] = field(default_factory=lambda: BUILTIN_AGENTS)
     approved: ApprovedSettings = field(default_factory=ApprovedSettings)
-    skills: SkillCatalog = field(default_factory=NoSkills)
+    skills: SkillLibrary = field(default_factory=SkillLibrary)
     turn_ends: list[Callable[[], None]] = field(default_factory=list)
 
     def warn(self, text: str) -> None:
@@ -173,7 +172,7 @@ class Services:
         try:
             offers = [(each.name, each.tools()) for each in self.sources]
             if self.skills.for_model():
-                offers.append(("skills", (import_module(SKILL_TOOL_MODULE).TOOL,)))
+                offers.append(("skills", (skills.TOOL,)))
             joined = join_tools(offers)
         except ValueError as error:
             raise ConfigError(str(error)) from error
@@ -217,7 +216,7 @@ class Services:
         """Look for commands and skills, again where that was done; what is wrong with their files."""
         setup = self.setup
         places = (setup.folder, setup.environ, setup.config.user_dir, setup.options.setting_sources)
-        self.skills = await asyncio.to_thread(find_library, *places)
+        self.skills = await asyncio.to_thread(load_library, *places)
         return self.skills.warnings
 
     def end_turn(self) -> None:

@@ -16,7 +16,7 @@ from agent.extensions.agents import agents_section
 from agent.extensions.hooks.asking import JoinedHooks
 from agent.extensions.hooks.inputs import about_session
 from agent.extensions.hooks.notices import IdleNotices, NotifyingApprover
-from agent.extensions.skills.output_styles import StylePlaces, style_text
+from agent.extensions.skills import StylePlaces, style_text
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
 from agent.loop.touched_files import ATTACHED_TOPIC, attached_files, note_attached

@@ -15,7 +15,7 @@ from agent.extensions import Approvals, ItemSource, ProjectItem
 from agent.extensions.agents import agent_items
 from agent.extensions.hooks.claude_settings import settings_items
 from agent.extensions.mcp.presence import mcp_items
-from agent.extensions.skills.presence import skill_items
+from agent.extensions.skills import skill_items
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow
 from agent.ports import Chooser

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent.extensions.hooks.inputs import about_session
-from agent.extensions.skills.output_styles import style_in_use
+from agent.extensions.skills import style_in_use
 from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.ports import Status

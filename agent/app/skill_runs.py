@@ -13,12 +13,16 @@ from glob import escape
 
 from agent.errors import AgentError
 from agent.events import Notice, TurnFinished
-from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
-from agent.extensions.skills.files import check_origin, skill_of
-from agent.extensions.skills.library import skill_item
-from agent.extensions.skills.presence import Skill, SkillCatalog, SkillPlace
-from agent.extensions.skills.substitution import CommandLine, GivenValues, Piece, counts_from_one, fill_in
-from agent.extensions.skills.tool import search_result
+from agent.extensions.skills import (
+    CommandLine,
+    GivenValues,
+    Skill,
+    SkillLibrary,
+    counts_from_one,
+    fill_in,
+    open_skill,
+    search_result,
+)
 from agent.loop.context import TurnContext
 from agent.loop.embedded_commands import StoppedByPerson, embedded_output
 from agent.loop.tool_executor import text_of
@@ -29,7 +33,6 @@ from agent.session.skill_texts import injected_instructions, instructions_text
 from tools.base import ToolError, ToolResult
 from tools.spawning import SpawnRequest, report_text
 from tools.task import DEFAULT_AGENT
-from transcripts.disk import read_regular
 from transcripts.messages import TextBlock
 
 from .composition import Services
@@ -59,7 +62,7 @@ class SessionSkills:
     _told: set[str] = field(default_factory=set)  # that count their arguments from 1
 
     @property
-    def library(self) -> SkillCatalog:
+    def library(self) -> SkillLibrary:
         return self.services.skills
 
     async def typed(self, line: str) -> PromptAdditions:
@@ -120,23 +123,20 @@ class _Use:
     """One use of a command or skill. Raises OSError and ValueError where its file cannot be read now."""
 
     def __init__(self, skills: SessionSkills, skill: Skill, arguments: str) -> None:
-        self.skills, self.arguments = skills, arguments
-        if skill.top is not None:
-            check_origin(skill.path, skill.top)  # commands can change it between two looks
-        content = read_regular(skill.path, MAX_MARKDOWN_BYTES)
-        self._markdown = parse_markdown(content)
+        self.skills = skills
+        self.arguments = arguments
+        opened = open_skill(skill)
+        self.skill = opened.skill
+        self._body = opened.body
         self._said = ""
-        place = SkillPlace(skill.folder, skill.kind, skill.scope, skill.top)
-        self.skill = skill = skill_of(self._markdown, skill.path, place)._replace(name=skill.name)
-        item = skill_item(skill, content) if skill.from_project else None
-        self.approved = item is None or skills.services.approvals.allows(item)
+        self.approved = opened.item is None or skills.services.approvals.allows(opened.item)
 
     async def text(self) -> str:
         """The instructions, filled in; what they take is granted first."""
         skill = self.skill
         if self.skills.use_model is not None and self.approved:
             self._grant()
-        pieces = fill_in(self._markdown.body, self._values())
+        pieces = fill_in(self._body, self._values())
         self._said = "".join(piece for piece in pieces if isinstance(piece, str))
         body = "".join([await self._shown(piece) for piece in pieces])
         return instructions_text(skill.name, skill.folder, body)
@@ -151,7 +151,7 @@ class _Use:
 
     def _values(self) -> GivenValues:
         skills, skill = self.skills, self.skill
-        if counts_from_one(self._markdown.body) and self.arguments and skill.name not in skills._told:
+        if counts_from_one(self._body) and self.arguments and skill.name not in skills._told:
             skills._told.add(skill.name)
             skills.services.emit(Notice(f"/{skill.name} has no $0: $1 is taken for its first argument"))
         variables = {
@@ -160,9 +160,9 @@ class _Use:
             "CLAUDE_PROJECT_DIR": str(skills.context.tool_context.folder),
             "CLAUDE_EFFORT": skills.context.settings.effort or "",
         }
-        return GivenValues(self.arguments, skill.arguments, variables)
+        return GivenValues(arguments=self.arguments, names=skill.arguments, variables=variables)
 
-    async def _shown(self, piece: Piece) -> str:
+    async def _shown(self, piece: str | CommandLine) -> str:
         if not isinstance(piece, CommandLine):
             return piece
         if not self.approved:

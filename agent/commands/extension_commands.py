@@ -13,7 +13,7 @@ from agent.commands.screen_commands import MAX_SUMMARY_CHARS, skill_help
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.agents import agents_section
 from agent.extensions.hooks.claude_settings import HOOK_KINDS
-from agent.extensions.skills.presence import SkillCatalog, SkillKind
+from agent.extensions.skills import SkillKind, SkillLibrary
 from agent.formatting import format_count, shorten
 from agent.loop.agent_pool import AGENT_TOPIC, Agent
 from agent.ports import HookEvent
@@ -83,7 +83,7 @@ async def show_skills(controller: Controller, argument: str) -> Event | None:
     return None
 
 
-def _skill_lines(library: SkillCatalog) -> Iterator[str]:
+def _skill_lines(library: SkillLibrary) -> Iterator[str]:
     width = max((len(one.name) for one in library.skills.values()), default=0)
     for name in sorted(library.skills):
         one = library.skills[name]

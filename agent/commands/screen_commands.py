@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from agent.app.early_driver import EarlyDriver
 from agent.app.options import EDITING_MODES, THEMES
 from agent.events import CommandOutput, Event, Notice, ScreenSetting
-from agent.extensions.skills.presence import Skill, SkillCatalog
+from agent.extensions.skills import Skill, SkillLibrary
 from agent.formatting import shorten, with_keys
 from agent.menus import question_menu
 
@@ -97,7 +97,7 @@ def _summary_lines(commands: Sequence[Command]) -> list[str]:
     return [f"  /{command.name:<{width}}  {command.summary}" for command in commands]
 
 
-def typed_lines(library: SkillCatalog) -> list[str]:
+def typed_lines(library: SkillLibrary) -> list[str]:
     """A line for each that can be typed."""
     skills = library.for_people()
     width = max((len(one.name) for one in skills), default=0)

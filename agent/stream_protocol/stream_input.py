@@ -24,7 +24,7 @@ from agent.extensions.hooks.inputs import about_session
 from agent.extensions.hooks.table import HookEntry, read_hooks
 from agent.extensions.mcp.scopes import McpPlaces, given_servers
 from agent.extensions.mcp.server import McpServer
-from agent.extensions.skills.presence import NoSkills, SkillCatalog, find_library
+from agent.extensions.skills import SkillLibrary, load_library
 from agent.model.anthropic.catalog import CATALOG
 from agent.ports import Approver
 from agent.ui.output_formats import RunOutput
@@ -83,7 +83,7 @@ class StreamInput:
         self.fulfil: Callable[[ControlRequest], None] = self._keep
         self.withdraw: Callable[[CancelRequest], None] = self.channel.withdraw
         self.session_now: Callable[[], Any] = lambda: None  # the session in use and its context
-        self.skills: SkillCatalog = NoSkills()  # as the client was told of them
+        self.skills = SkillLibrary()  # as the client was told of them
         self._initializing: asyncio.Task[None] | None = None
 
     def take(self, line: bytes | None) -> None:
@@ -149,7 +149,7 @@ class StreamInput:
         await asyncio.gather(*(server.begin() for server in self.servers))
         setup = self.setup
         places = (setup.folder, setup.environ, setup.config.user_dir, setup.options.setting_sources)
-        self.skills = await asyncio.to_thread(find_library, *places)
+        self.skills = await asyncio.to_thread(load_library, *places)
         self.channel.write(success(request.ident, greeting(setup.options.agents, self.skills)))
         self.begun.set()
 
@@ -181,7 +181,7 @@ class StreamInput:
         self.output.show(Notice(text, "warning"))
 
 
-def greeting(given: str, skills: SkillCatalog) -> dict[str, Any]:
+def greeting(given: str, skills: SkillLibrary) -> dict[str, Any]:
     """The answer to initialize; of agents those that are built in, and the `given` ones."""
     commands = [(name, what, "") for name, what in LOCAL_COMMANDS.items()]
     commands += [(one.name, f"{one.description} ({one.origin})", one.hint) for one in skills.for_people()]

@@ -1,36 +1,83 @@
-"""Find the commands and skills that people keep in files: one value for each, its text is read when used.
+"""Read the files of commands and skills: one value for each, whose text is read again when it is used.
 
-A command is a Markdown file in `commands/`, a skill a folder in `skills/` with a SKILL.md. They come from the
-person's home and from the project: there from the folder up to the top of the repository.
+A command is a Markdown file in `commands/`, a skill a directory in `skills/` with a SKILL.md.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent.extensions.frontmatter import Markdown, read_markdown
 from tools.files.resolve_path import is_inside
 from tools.sandbox.guarded_names import is_protected
 from transcripts.disk import trusted_owners
 
-from .presence import Skill, SkillKind, SkillPlace
+from .places import Scope, SkillKind, SkillPlace
 
-SKILL_FILE = "SKILL.md"
 MAX_NAME_CHARS_OF_SKILL = 64
 MAX_SAID_CHARS = 1_024
-MAX_FOLDER_DEPTH = 6  # of commands below their folder
-MAX_FILES = 2_000  # of one folder
-SKILL_EFFORTS = ("low", "medium", "high", "xhigh", "max")
-_SKILL_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
-_COMMAND_NAME = re.compile(r"[^\W_][\w.-]*")
+MAX_FOLDER_DEPTH = 6  # of commands below their directory
+MAX_FILES = 2_000  # of one directory
+
+
+class Skill(Struct, frozen=True):
+    """A command or skill as its file describes it.
+
+    described      the file has a description, and not only a first line
+    top            the top of the checkout that it came with, out of which no link may lead; None: the user's
+                   own. Command lines and rights of one that came with a checkout need approval
+    hint           its arguments, for the user; `arguments` names them
+    allowed_tools  the rules that it grants for a turn, as written
+    for_model      the model may load it; for_user: it can be typed as /name
+    forks          it runs in a session of its own, with the agent of that name
+    """
+
+    name: str
+    kind: SkillKind
+    scope: Scope
+    path: Path
+    description: str = ""
+    described: bool = False
+    top: Path | None = None
+    hint: str = ""
+    arguments: tuple[str, ...] = ()
+    allowed_tools: tuple[str, ...] = ()
+    for_model: bool = True
+    for_user: bool = True
+    model: str = ""
+    effort: str = ""
+    forks: bool = False
+    agent: str = ""
+
+    @property
+    def folder(self) -> Path:
+        """The value of ${CLAUDE_SKILL_DIR}."""
+        return self.path.parent
+
+    @property
+    def from_project(self) -> bool:
+        """True for one that came with a checkout."""
+        return self.top is not None
+
+    @property
+    def origin(self) -> str:
+        """Its origin, for the user."""
+        return "project" if self.from_project else "user"
+
+    @property
+    def summary(self) -> str:
+        """The text behind its name in a list."""
+        return " · ".join(filter(None, (self.hint, self.description, f"({self.origin})")))
 
 
 def read_skills(place: SkillPlace, warnings: list[str]) -> Iterator[Skill]:
-    """The commands or skills of a place, by name; a line for each file that cannot be used."""
+    """Yield the commands or skills of a place, by name; add a line for each file that cannot be used."""
     if not place.folder.is_dir():
         return
     paths = _skill_paths(place, warnings) if place.kind == "skill" else _command_paths(place, warnings)
@@ -38,67 +85,70 @@ def read_skills(place: SkillPlace, warnings: list[str]) -> Iterator[Skill]:
         try:
             if place.top is not None:
                 check_origin(path, place.top)
-            yield read_skill(path, place)
+            yield skill_of(read_markdown(path), path, place)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
             warnings.append(f"{path}: {reason}; it is left out")
 
 
-def read_skill(path: Path, place: SkillPlace) -> Skill:
-    """Raises ValueError, in one line, for a file that cannot be used."""
-    return skill_of(read_markdown(path), path, place)
-
-
 def skill_of(markdown: Markdown, path: Path, place: SkillPlace) -> Skill:
-    """A file's fields as a command or skill. Raises ValueError where it can have no name."""
+    """Return the command or skill that a file describes. Raises ValueError if it cannot have a name."""
     fields = markdown.fields
-    said = _text(fields.get("description"))
+    description = _text(fields.get("description"))
     first = next((line.strip("# ").strip() for line in markdown.body.splitlines() if line.strip("# ")), "")
+    effort = _text(fields.get("effort")).lower()
     return Skill(
         name=_name(fields, path, place.kind),
         kind=place.kind,
         scope=place.scope,
         path=path,
-        description=(said or first)[:MAX_SAID_CHARS],
-        described=bool(said),
+        description=(description or first)[:MAX_SAID_CHARS],
+        described=bool(description),
         top=place.top,
         hint=_hint(fields.get("argument-hint")),
         arguments=tuple(_words(fields.get("arguments"))),
         allowed_tools=tuple(_words(fields.get("allowed-tools"))),
-        for_model=not _is_set(fields.get("disable-model-invocation")),
-        for_user=_is_set(fields.get("user-invocable"), True),
+        for_model=not _is_set(fields.get("disable-model-invocation"), unset=False),
+        for_user=_is_set(fields.get("user-invocable"), unset=True),
         model=_text(fields.get("model")).replace("inherit", ""),
-        effort=_effort(fields.get("effort")),
+        effort=effort if effort in ("low", "medium", "high", "xhigh", "max") else "",
         forks=_text(fields.get("context")) == "fork",
         agent=_text(fields.get("agent")),
     )
 
 
-def _name(fields: Mapping[str, Any], path: Path, kind: SkillKind) -> str:
-    """The name it is called by: of a skill that of its field or folder, of a command that of its file."""
+def _name(fields: Mapping[str, object], path: Path, kind: SkillKind) -> str:
+    """Return the name of a command (its file's) or of a skill (that of its field or directory)."""
     if kind == "command":
-        if _COMMAND_NAME.fullmatch(path.stem) and len(path.stem) <= MAX_NAME_CHARS_OF_SKILL:
+        if re.fullmatch(r"[^\W_][\w.-]*", path.stem) and len(path.stem) <= MAX_NAME_CHARS_OF_SKILL:
             return path.stem
         raise ValueError("its name is no word that can be typed after a slash")
     for name in (_text(fields.get("name")), path.parent.name):
-        if _SKILL_NAME.fullmatch(name) and len(name) <= MAX_NAME_CHARS_OF_SKILL:
+        if re.fullmatch(r"[a-z0-9][a-z0-9-]*", name) and len(name) <= MAX_NAME_CHARS_OF_SKILL:
             return name
     raise ValueError("neither its name nor its folder's is made of a-z, 0-9 and - (at most 64 characters)")
 
 
 def _skill_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
     for name in _listed(place.folder, warnings):
-        path = place.folder / name / SKILL_FILE
+        path = place.folder / name / "SKILL.md"
         if os.path.lexists(path):
             yield path
         elif (place.folder / name).is_symlink() and not (place.folder / name).exists():
             warnings.append(f"{place.folder / name}: it leads nowhere; it is left out")
 
 
+class _FolderBelow(NamedTuple):
+    """A directory of commands, so many levels below the first."""
+
+    path: Path
+    depth: int
+
+
 def _command_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
-    """Files at any depth, those above first; a folder that was seen is not gone through again."""
+    """Yield files at any depth, those above first; each directory is visited once."""
     seen: set[tuple[int, int]] = set()
-    waiting = [(place.folder, 0)]
+    waiting = [_FolderBelow(place.folder, 0)]
     count = 0
     for folder, depth in waiting:
         try:
@@ -113,9 +163,11 @@ def _command_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
         for name in _listed(folder, warnings):
             path = folder / name
             if path.is_dir() and depth < MAX_FOLDER_DEPTH:
-                waiting.append((path, depth + 1))
-            elif name.endswith(".md") and (count := count + 1) <= MAX_FILES:
-                yield path
+                waiting.append(_FolderBelow(path, depth + 1))
+            elif name.endswith(".md"):
+                count += 1
+                if count <= MAX_FILES:
+                    yield path
 
 
 def _listed(folder: Path, warnings: list[str]) -> list[str]:
@@ -130,7 +182,10 @@ def _listed(folder: Path, warnings: list[str]) -> list[str]:
 
 
 def check_origin(path: Path, top: Path) -> None:
-    """A checkout's file must be its own: no link to a secret or another place, and of no other user."""
+    """Require that a file is the checkout's own: no link to a secret or elsewhere, and not another user's.
+
+    Raises OSError and ValueError.
+    """
     owners = {path.stat().st_uid, path.lstat().st_uid}  # raises OSError for a link in a circle
     real = path.resolve()
     if not is_inside(str(real), str(top)):
@@ -141,36 +196,34 @@ def check_origin(path: Path, top: Path) -> None:
         raise ValueError("it belongs to another user")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return " ".join(str(value).split()) if isinstance(value, str | int | float) else ""
 
 
-def _hint(value: Any) -> str:
-    """`[a] [b]` as it was written: YAML takes one pair of brackets for a list."""
+def _hint(value: object) -> str:
+    """Return `[a] [b]` as it was written: YAML takes one pair of brackets for a list."""
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]"
     return _text(value)
 
 
-def _is_set(value: Any, unset: bool = False) -> bool:
+def _is_set(value: object, *, unset: bool) -> bool:
     if value is None:
         return unset
     return value is True or _text(value).lower() in ("true", "yes", "on")
 
 
-def _effort(value: Any) -> str:
-    return text if (text := _text(value).lower()) in SKILL_EFFORTS else ""
-
-
-def _words(value: Any) -> Sequence[str]:
-    """The words of a list, or of a text, which commas or blanks part; brackets hold a word together."""
+def _words(value: object) -> list[str]:
+    """Return the words of a list, or of a text with commas or spaces; brackets hold a word together."""
     text = ", ".join(map(_text, value)) if isinstance(value, list) else _text(value)
-    words, depth, begun = [], 0, ""
+    words: list[str] = []
+    word = ""
+    depth = 0
     for char in f"{text} ":
         depth += {"(": 1, ")": -1}.get(char, 0)
-        if depth <= 0 and char in ", ":
-            words += [begun] if begun else []
-            begun = ""
-        else:
-            begun += char
+        if depth > 0 or char not in ", ":
+            word += char
+        elif word:
+            words.append(word)
+            word = ""
     return words

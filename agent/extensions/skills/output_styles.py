@@ -1,10 +1,12 @@
-"""Output styles: a text of the person's or the project's that says how the model is to answer."""
+"""Output styles: a text of the user's or the project's that says how the model is to answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent.extensions.frontmatter import read_markdown
 from agent.settings_files import claude_folder
@@ -16,37 +18,43 @@ STYLE_HEAD = "How to answer, as the user has chosen (output style "
 _STYLES_FOLDER = "output-styles"
 
 
-@dataclass(frozen=True, slots=True)
-class StylePlaces:
-    """Where styles lie. `sources`: the settings that are read, None: all."""
+class StyleFolder(NamedTuple):
+    """A directory of styles, and whether it came with the checkout."""
+
+    path: Path
+    from_project: bool
+
+
+class StylePlaces(Struct, frozen=True):
+    """The sources of styles. `sources`: the settings that are read, None: all."""
 
     folder: Path
     user_dir: Path
     environ: Mapping[str, str]
     sources: Sequence[str] | None = None
 
-    def folders(self) -> Iterator[tuple[Path, bool]]:
-        """The folders, those first that win; with each, whether it came with the checkout."""
+    def folders(self) -> Iterator[StyleFolder]:
+        """Yield the directories, those that win first."""
         if self.sources is None or "project" in self.sources:
-            yield self.folder / ".makeroom" / _STYLES_FOLDER, True
-            yield self.folder / ".claude" / _STYLES_FOLDER, True
+            yield StyleFolder(self.folder / ".makeroom" / _STYLES_FOLDER, from_project=True)
+            yield StyleFolder(self.folder / ".claude" / _STYLES_FOLDER, from_project=True)
         if self.sources is None or "user" in self.sources:
-            yield self.user_dir / _STYLES_FOLDER, False
-            yield claude_folder(self.environ) / _STYLES_FOLDER, False
+            yield StyleFolder(self.user_dir / _STYLES_FOLDER, from_project=False)
+            yield StyleFolder(claude_folder(self.environ) / _STYLES_FOLDER, from_project=False)
 
 
 def style_text(name: str, places: StylePlaces) -> str:
-    """The text of the style of that name for the system prompt; "" for none. Raises ValueError, in one line.
+    """Return the text of a style for the system prompt; "" for none. Blocks on the disk.
 
-    A style's name stands in its file, or is the file's name.
+    Raises ValueError, in one line.
     """
     if name.lower() in ("", NO_STYLE):
         return ""
     known = []
-    for folder, is_foreign in places.folders():
+    for folder, from_project in places.folders():
         for path in sorted(folder.glob("*.md")):
             try:
-                if is_foreign:
+                if from_project:
                     check_origin(path, places.folder)
                 found = read_markdown(path)
             except (OSError, ValueError) as error:
@@ -62,6 +70,6 @@ def style_text(name: str, places: StylePlaces) -> str:
 
 
 def style_in_use(system: Sequence[str]) -> str:
-    """The name of the style in a system prompt."""
+    """Return the name of the style in a system prompt."""
     heads = (text.partition("\n")[0] for text in system if text.startswith(STYLE_HEAD))
     return next((head.removeprefix(STYLE_HEAD).removesuffix("):") for head in heads), NO_STYLE)

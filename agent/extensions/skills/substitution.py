@@ -1,7 +1,7 @@
-"""Fill in what a command's text leaves open: arguments, folders, and the places of command lines. Pure.
+"""Fill in the places of a command's text: arguments, variables, and the output of command lines. Pure.
 
-The text is gone through once. What is filled in is never looked at again, so that no argument can bring a
-command line or another placeholder.
+One pass goes through the text. A value that was filled in is never scanned, so that no argument can add a
+command line or another place.
 """
 
 from __future__ import annotations
@@ -9,105 +9,116 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import cache
 
-_BLOCK = r"^```![ \t]*\n(?P<block>.*?)\n```[ \t]*$"
-_INLINE = r"(?<!\S)(?<!`` )!`(?P<line>[^`\n]+)`"
-_FILLED_PLACE = (
-    r"(?P<escaped>\\)?\$(?:ARGUMENTS\[(?P<at>\d{1,6})\]|(?P<all>ARGUMENTS)\b|(?P<number>\d+)"
-    r"|\{(?P<variable>[A-Z_]+)\}|(?P<name>[A-Za-z_][\w-]*))"
-)
-_IN_TEXT = re.compile(f"{_BLOCK}|{_INLINE}|{_FILLED_PLACE}", re.MULTILINE | re.DOTALL)
-_IN_LINE = re.compile(_FILLED_PLACE)
-_ZERO_BASED = re.compile(r"\$0(?!\d)|\$ARGUMENTS\[")
-_COUNTED_FROM_ONE = re.compile(r"(?<!\\)\$[1-9]")
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLine:
-    """A place in the text where the output of a command line belongs; `inline`: within a line."""
+class CommandLine(Struct, frozen=True):
+    """A place in the text for the output of a command line; `inline`: within a line."""
 
     line: str
     inline: bool
 
 
-Piece = str | CommandLine
-
-
-@dataclass(frozen=True, slots=True)
-class GivenValues:
-    """What is filled in: the arguments as they were typed, the names of some, and variables by name."""
+class GivenValues(Struct, frozen=True):
+    """The values to fill in: the arguments as they were typed, the names of some, and variables by name."""
 
     arguments: str = ""
     names: Sequence[str] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = {}
+
+
+@cache
+def _place() -> re.Pattern[str]:
+    """Match a place for a value: `$ARGUMENTS[1]`, `$ARGUMENTS`, `$1`, `${VARIABLE}`, `$name`."""
+    return re.compile(
+        r"(?P<escaped>\\)?\$(?:ARGUMENTS\[(?P<at>\d{1,6})\]|(?P<all>ARGUMENTS)\b|(?P<number>\d+)"
+        r"|\{(?P<variable>[A-Z_]+)\}|(?P<name>[A-Za-z_][\w-]*))"
+    )
+
+
+@cache
+def _place_or_line() -> re.Pattern[str]:
+    """Match a place for a value, or a command line, in a block of its own or within a line."""
+    block = r"^```![ \t]*\n(?P<block>.*?)\n```[ \t]*$"
+    inline = r"(?<!\S)(?<!`` )!`(?P<line>[^`\n]+)`"
+    return re.compile(f"{block}|{inline}|{_place().pattern}", re.MULTILINE | re.DOTALL)
+
+
+def _counts_from_zero(text: str) -> bool:
+    return re.search(r"\$0(?!\d)|\$ARGUMENTS\[", text) is not None
 
 
 def counts_from_one(text: str) -> bool:
-    """Whether `$1` is the first argument, as in older files: one that counts from 0 shows it somewhere."""
-    return _COUNTED_FROM_ONE.search(text) is not None and _ZERO_BASED.search(text) is None
+    """Return true if `$1` is the first argument, as in older files: a newer one shows that it starts at 0."""
+    return re.search(r"(?<!\\)\$[1-9]", text) is not None and not _counts_from_zero(text)
 
 
 def written_lines(text: str) -> list[str]:
-    """The command lines of a text as they are written, each on one line."""
-    lines = (match["line"] or match["block"] for match in _IN_TEXT.finditer(text))
+    """Return the command lines of a text as they are written, each on one line."""
+    lines = (match["line"] or match["block"] for match in _place_or_line().finditer(text))
     return [" ".join(line.split()) for line in lines if line is not None]
 
 
-def fill_in(text: str, given: GivenValues) -> list[Piece]:
-    """The text with its places filled in, in pieces: what stands between command lines, and those."""
-    filling = _Filling(given, _split(given.arguments), int(_ZERO_BASED.search(text) is None))
-    pieces: list[Piece] = []
+def fill_in(text: str, given: GivenValues) -> list[str | CommandLine]:
+    """Return the text with its places filled in, as texts and the command lines between them."""
+    filling = _Filling(given, first=0 if _counts_from_zero(text) else 1)
+    pieces: list[str | CommandLine] = []
     end = 0
-    for match in _IN_TEXT.finditer(text):
-        between, end = text[end : match.start()], match.end()
-        line = match["line"] if match["line"] is not None else match["block"]
+    for match in _place_or_line().finditer(text):
+        between = text[end : match.start()]
+        end = match.end()
+        inline = match["line"] is not None
+        line = match["line"] if inline else match["block"]
         if line is None:
-            pieces.append(between + filling.place(match))
+            pieces.append(between + filling.value(match))
         else:
-            pieces += [between, CommandLine(_IN_LINE.sub(filling.place, line), match["line"] is not None)]
+            pieces += [between, CommandLine(_place().sub(filling.value, line), inline)]
     pieces.append(text[end:])
     if given.arguments and not filling.used:
         pieces.append(f"\n\nARGUMENTS: {given.arguments}")
     return pieces
 
 
-@dataclass(slots=True)
 class _Filling:
-    """What places are filled with, and whether any took an argument."""
+    """The values for the places of one text; `used` once a place has taken an argument.
 
-    given: GivenValues
-    words: Sequence[str]
-    first: int  # what the first argument is counted as by `$N`
-    used: bool = False
+    `first` is the number of the first argument in `$N`.
+    """
 
-    def place(self, match: re.Match[str]) -> str:
-        value = self._value(match)
+    def __init__(self, given: GivenValues, first: int) -> None:
+        self._given = given
+        self._words = _split(given.arguments)
+        self._first = first
+        self.used = False
+
+    def value(self, match: re.Match[str]) -> str:
+        """Return the text for a place; as it is written if there is nothing to fill in, or it is escaped."""
+        name = match["name"]
+        if match["variable"] is not None:
+            value = self._given.variables.get(match["variable"])
+        elif name is not None and name not in self._given.names:
+            value = None
+        elif match["escaped"]:
+            value = ""
+        else:
+            value = self._argument(match)
+            self.used = self.used or value is not None
         if value is None:
             return match[0]
-        if match["escaped"]:
-            return match[0][1:]
-        return value
+        return match[0][1:] if match["escaped"] else value
 
-    def _value(self, match: re.Match[str]) -> str | None:
-        """What belongs there; None where the place stays as it is."""
-        if match["variable"] is not None:
-            return self.given.variables.get(match["variable"])
-        name = match["name"]
-        if name is not None and name not in self.given.names:
-            return None
-        value = self._argument(match, name)
-        self.used = self.used or (value is not None and not match["escaped"])
-        return "" if match["escaped"] else value
-
-    def _argument(self, match: re.Match[str], name: str | None) -> str | None:
+    def _argument(self, match: re.Match[str]) -> str | None:
         if match["all"]:
-            return self.given.arguments
-        if name is not None:
-            at = list(self.given.names).index(name)
+            return self._given.arguments
+        if match["name"] is not None:
+            at = list(self._given.names).index(match["name"])
+        elif match["at"] is not None:
+            at = int(match["at"])
         else:
-            at = int(match["at"]) if match["at"] is not None else int(match["number"][:6]) - self.first
-        return self.words[at] if 0 <= at < len(self.words) else None
+            at = int(match["number"][:6]) - self._first
+        return self._words[at] if 0 <= at < len(self._words) else None
 
 
 def _split(arguments: str) -> list[str]:

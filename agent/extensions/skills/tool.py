@@ -7,7 +7,7 @@ from pydantic import Field
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from tools.parameters import Arguments
 
-from .presence import SkillCatalog
+from .library import SkillLibrary
 
 MAX_SEARCH_HITS = 12
 MAX_HIT_CHARS = 250  # of the description of one
@@ -42,7 +42,7 @@ async def use_skill(arguments: SkillArguments, call: ToolCall) -> ToolResult:
     return search_result(skills.library, arguments.query.strip())
 
 
-def search_result(library: SkillCatalog, words: str) -> ToolResult:
+def search_result(library: SkillLibrary, words: str) -> ToolResult:
     found = library.search(words) if words else library.for_model()
     lines = [f"- {one.name}: {one.description[:MAX_HIT_CHARS]}" for one in found[:MAX_SEARCH_HITS]]
     if (more := len(found) - MAX_SEARCH_HITS) > 0:

@@ -10,7 +10,7 @@ import pytest
 
 from agent.app.agent_start import give_skills
 from agent.events import TurnFinished
-from agent.extensions.skills.presence import find_library, skill_items
+from agent.extensions.skills import load_library, skill_items
 from agent.permissions.rules import judge_call
 from agent.session.skill_texts import skills_in_use
 from agent.stream_protocol.stream_input import greeting
@@ -311,10 +311,10 @@ def test_a_skill_that_forks_works_in_a_session_of_its_own(tmp_path: Path) -> Non
 
 def test_a_client_is_told_of_commands_before_anything_is_loaded(tmp_path: Path) -> None:
     project(tmp_path)
-    library = find_library(tmp_path, {"HOME": str(tmp_path / "home")}, None)
+    library = load_library(tmp_path, {"HOME": str(tmp_path / "home")}, None)
     told = {each["name"]: each for each in greeting("", library)["commands"]}
     assert told["review"] == {
         "name": "review", "description": "Review the changes (project)", "argumentHint": "[what]",
     }  # fmt: skip
     assert {"clear", "compact", "pdf"} <= told.keys()
-    assert find_library(tmp_path / "home", {"HOME": str(tmp_path / "home")}, None).summaries() == ()
+    assert load_library(tmp_path / "home", {"HOME": str(tmp_path / "home")}, None).summaries() == []

@@ -4,10 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from agent.extensions.frontmatter import parse_markdown
+from agent.extensions.skills.approval import skill_items
 from agent.extensions.skills.library import SkillLibrary, load_library
-from agent.extensions.skills.presence import skill_items
 from agent.extensions.skills.substitution import written_lines
 from agent.session.skill_texts import skills_section
 
@@ -192,7 +193,7 @@ def test_commands_and_skills_are_read_as_they_are_published(project: Path, home:
     assert len(found.skills) + len(found.shadowed) == len(COMMANDS) + len(SKILLS) == 40
     for path, text, expected in (*COMMANDS, *SKILLS):
         [one] = [each for each in found.skills.values() if str(each.path).endswith(path)]
-        shown = {name: value for name, value in one._asdict().items() if name in expected}
+        shown = {name: value for name, value in asdict(one).items() if name in expected}
         lines = written_lines(parse_markdown(text.encode()).body)
         assert {**shown, **({"runs": lines} if "runs" in expected else {})} == expected
         assert len(one.description) <= 1_024

@@ -1,9 +1,9 @@
 """Output styles: found by name in the project and at home, part of the system prompt of a new session."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.extensions.skills.output_styles import StylePlaces, style_in_use, style_text
 from tests.agent.commands.controller_run import ControllerRun, run_controller

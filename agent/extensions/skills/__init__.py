@@ -1,0 +1,45 @@
+"""Commands, skills and output styles: Markdown files of the user and the project with instructions."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .approval import OpenedSkill, open_skill, skill_items
+    from .files import Skill
+    from .library import SkillLibrary, load_library
+    from .output_styles import StylePlaces, style_in_use, style_text
+    from .places import SkillKind
+    from .substitution import CommandLine, GivenValues, counts_from_one, fill_in
+    from .tool import TOOL, search_result
+
+__all__ = [
+    "TOOL",
+    "CommandLine",
+    "GivenValues",
+    "OpenedSkill",
+    "Skill",
+    "SkillKind",
+    "SkillLibrary",
+    "StylePlaces",
+    "counts_from_one",
+    "fill_in",
+    "load_library",
+    "open_skill",
+    "search_result",
+    "skill_items",
+    "style_in_use",
+    "style_text",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "approval": "OpenedSkill open_skill skill_items",
+        "files": "Skill",
+        "library": "SkillLibrary load_library",
+        "output_styles": "StylePlaces style_in_use style_text",
+        "places": "SkillKind",
+        "substitution": "CommandLine GivenValues counts_from_one fill_in",
+        "tool": "TOOL search_result",
+    },
+)

@@ -1,0 +1,66 @@
+"""Approval of commands and skills: one that runs command lines or takes rights needs it, by its content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agent.extensions.approvals import ProjectItem
+from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
+from transcripts.disk import read_regular
+
+from .files import Skill, check_origin, read_skills, skill_of
+from .places import SkillPlace, skill_places
+from .substitution import written_lines
+
+MAX_SHOWN_LINES = 3  # of the command lines of a file, in the question for approval
+
+
+class OpenedSkill(Struct, frozen=True):
+    """A command or skill as its file is at this moment. `item` is what needs approval before it acts."""
+
+    skill: Skill
+    body: str
+    item: ProjectItem | None
+
+
+def open_skill(skill: Skill) -> OpenedSkill:
+    """Read the file of a command or skill again. Raises OSError and ValueError if it cannot be used now."""
+    if skill.top is not None:
+        check_origin(skill.path, skill.top)  # commands can change it between two looks
+    content = read_regular(skill.path, MAX_MARKDOWN_BYTES)
+    markdown = parse_markdown(content)
+    place = SkillPlace(folder=skill.folder, kind=skill.kind, scope=skill.scope, top=skill.top)
+    now = replace(skill_of(markdown, skill.path, place), name=skill.name)
+    item = _item(now, markdown.body, content) if now.from_project else None
+    return OpenedSkill(now, markdown.body, item)
+
+
+def skill_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
+    """Return the project's commands and skills that need approval; see approvals.ItemSource."""
+    items = []
+    for place in skill_places(folder, environ, None):
+        for skill in read_skills(place, []) if place.top is not None else ():
+            try:
+                item = open_skill(skill).item
+            except (OSError, ValueError):
+                continue  # it has changed since; it is judged again when it is used
+            if item is not None:
+                items.append(item)
+    return items
+
+
+def _item(skill: Skill, body: str, content: bytes) -> ProjectItem | None:
+    """Return the item to be approved before a file with this content acts; None if it only instructs."""
+    shown = [f"allows {', '.join(skill.allowed_tools)}"] if skill.allowed_tools else []
+    if skill.model:
+        shown.append(f"uses the model {skill.model}")
+    lines = written_lines(body)
+    if lines:
+        more = [f"{len(lines) - MAX_SHOWN_LINES} more"] if len(lines) > MAX_SHOWN_LINES else []
+        shown.append(f"runs {'; '.join((*lines[:MAX_SHOWN_LINES], *more))}")
+    name = f"/{skill.name}" if skill.for_user else skill.name
+    return ProjectItem(skill.kind, name, ", ".join(shown), content) if shown else None
