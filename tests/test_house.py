@@ -44,6 +44,8 @@ ONLY_IMPORTED_BY = {
     "agent.demo": ("agent.app.composition", "agent.cli.verify_command"),
     "agent.replay": ("agent.__main__",),
 }
+# Packages that other packages import from by the names in `__all__` alone.
+DOORS = ("agent.permissions", "agent.shell")
 HEAVY_LIBRARIES = {
     "anthropic": ("agent/model/anthropic/client.py",),
     "httpx2": ("agent/model/anthropic/", "agent/model/chat_completions/"),
@@ -133,8 +135,8 @@ STARTS_PROCESSES = (
     "tools/process_supervisor/",
     "tools/processes/supervisor_client.py",
 )
-MAX_MODULE_LINES = 400
-MAX_FUNCTION_LINES = 50
+MAX_MODULE_LINES = 500
+MAX_FUNCTION_LINES = 60
 MAX_CLASS_LINES = 150
 MAX_BROAD_EXCEPTS = 6
 MAX_SHARED_CLASS_NAMES = 3
@@ -251,6 +253,16 @@ def test_what_stands_beside_the_layers_has_one_importer() -> None:
             yield from (name for name in drawn_on(module) if outside and name.startswith(package))
 
     assert breaches(rule) == []
+
+
+def test_rooms_are_entered_by_their_doors() -> None:
+    def rule(module: Module) -> Iterator[str]:
+        for room in DOORS:
+            inside = f"{room}."
+            if not module.name.startswith(inside):
+                yield from (f"imports {name}" for name in drawn_on(module) if name.startswith(inside))
+
+    assert breaches(lambda module: rule(module) if module.name not in DOORS else iter(())) == []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

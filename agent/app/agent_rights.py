@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import structs
+
 from agent.extensions.agents import narrower_mode
 from agent.loop.agent_pool import Agent, AgentPool, Place
 from agent.loop.context import TurnContext
-from agent.permissions.modes import Mode
-from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rules import PermissionRules
-from agent.permissions.sandbox_settings import SandboxSettings
+from agent.permissions import Mode, PermissionRules, PermissionStore, SandboxSettings
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
 from agent.session.session import Session
 from tools.base import Access, ToolError, parse_arguments
@@ -37,12 +36,12 @@ class NarrowedPermissions(PermissionStore):
         mode = narrower_mode(rules.mode, self._mode)
         if mode == rules.mode:
             return rules
-        return replace(rules, mode=mode, asks_walled=rules.asks_walled or mode == "plan")
+        return structs.replace(rules, mode=mode, asks_walled=rules.asks_walled or mode == "plan")
 
     @rules.setter
     def rules(self, rules: PermissionRules) -> None:
         before = self._origin.rules
-        self._origin.rules = replace(rules, mode=before.mode, asks_walled=before.asks_walled)
+        self._origin.rules = structs.replace(rules, mode=before.mode, asks_walled=before.asks_walled)
 
     @property
     def sandbox(self) -> SandboxSettings:

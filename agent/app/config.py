@@ -15,10 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
+from msgspec import structs
+
 from agent.errors import ConfigError
-from agent.permissions.modes import Mode
-from agent.permissions.rule_syntax import Rule
-from agent.permissions.sandbox_settings import SandboxSettings, tightened, with_entries
+from agent.permissions import Mode, Rule, SandboxSettings
 from agent.settings_files import permissions_path, read_settings, typed_value
 from compact import settings
 from compact.prices import Prices
@@ -176,7 +176,7 @@ def _with_stricter_wall(
     """The config with the sandbox of a file that can only tighten it, and what is wrong with that."""
     if allowed == GRANTED_SETTINGS:
         return config, ""  # the permission store reads the places, as they are when a session begins
-    made, refused = tightened(config.sandbox, entries)
+    made, refused = config.sandbox.tightened(entries)
     if made != config.sandbox:
         origins = {**config.origins, "sandbox": str(path)}
         config = replace(config, sandbox=made, origins=origins)
@@ -239,13 +239,14 @@ def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
             warnings=(*config.warnings, *(f"{origin}: {warning}" for warning in renamed)),
         )
     if name == "sandbox":
-        value = with_entries(config.sandbox, value)
+        value = config.sandbox.with_entries(value)
     if name == "hooks":
         told = (f"{origin}: hooks: {remark}" for remark in value.remarks)
         config, value = replace(config, warnings=(*config.warnings, *told)), value.entries
     if name in MERGED_SETTINGS:
         if name != "pass_env":
-            value = tuple(replace(each, origin=origin) for each in value)
+            change = structs.replace if name in ("allow", "deny") else replace
+            value = tuple(change(each, origin=origin) for each in value)
         value = (*getattr(config, name), *value)
         origin = f"{config.origins[name]}, {origin}" if name in config.origins else origin
     return replace(config, origins={**config.origins, name: origin}, **{name: value})

@@ -23,7 +23,7 @@ from agent.loop.touched_files import ATTACHED_TOPIC, attached_files, note_attach
 from agent.model.retry import MAX_TRIES
 from agent.model.selection import ModelSelection
 from agent.model_port import ModelFacts, RequestSettings, output_room
-from agent.permissions.rules import PermissionRules, may_search
+from agent.permissions import PermissionRules
 from agent.ports import HookEvent, Hooks
 from agent.session.environment_context import post_planning
 from agent.session.session import Session
@@ -71,7 +71,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
     require_price(setup, facts)
     tools = tool_context_of(services, session)
     wall = SessionWall(tools, permissions, home_of(setup.environ))
-    tools.may_read = lambda tool, path: may_search(tool, path, permissions.rules)
+    tools.may_read = lambda tool, path: permissions.rules.may_search(tool, path)
     tools.plan_mode, permissions.on_planning = permissions, partial(post_planning, tools.inbox)
     context = TurnContext(
         model=services.selection.model,

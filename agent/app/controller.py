@@ -20,7 +20,7 @@ from agent.loop.cost_preview import tell_prompt_cost
 from agent.loop.model_call import prompt_tokens
 from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions, note_files, text_named
 from agent.loop.turn import run_turn
-from agent.permissions.modes import Mode
+from agent.permissions import Mode
 from agent.ports import Approver, Chooser, Status, WaitingPrompts
 from agent.session.environment_context import (
     TYPED_LINE,

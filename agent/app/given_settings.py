@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError, UsageError
-from agent.permissions.modes import mode_named
-from agent.permissions.rule_syntax import known_rules
+from agent.permissions import known_rules, mode_named
 from agent.settings_files import read_settings
 from transcripts.disk import read_regular
 

@@ -15,8 +15,7 @@ from agent.extensions.hooks.asking import AskedHooks
 from agent.extensions.hooks.claude_settings import named_files
 from agent.extensions.hooks.table import HookEntry
 from agent.loop.session_wall import SessionWall
-from agent.permissions.rule_syntax import OPENING, Rule
-from agent.permissions.rules import runs_open
+from agent.permissions import OPENING, Rule
 from agent.ports import HookAnswer
 from tools.base import ToolError
 from tools.processes.command_socket import SupervisorLost
@@ -43,7 +42,7 @@ def commands_within(wall: SessionWall, approved: Mapping[str, str] = MappingProx
         if wall.level == "none" and not wall.why:  # nobody has looked yet
             await wall.settle()
         access = command_access(line, wall.tools.folder)
-        walled = wall.level != "none" and not runs_open(access, wall.permissions.rules)
+        walled = wall.level != "none" and not wall.permissions.rules.runs_open(access)
         command = OwnCommand(line, given, {"CLAUDE_PROJECT_DIR": str(wall.tools.folder)})
         try:
             return await run_own_command(command_runner(wall.tools), command, walled=walled)

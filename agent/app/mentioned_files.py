@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agent.events import Emit, Notice, TurnFinished
 from agent.loop.context import ActiveSession, TurnContext
 from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions, tell_memory_below
-from agent.permissions.rules import PermissionRules, judge_call
+from agent.permissions import PermissionRules, judge_call
 from agent.session.mentions import AttachLimits, attach, find_mentions
 from tools.base import Access, ToolError
 from tools.files.resolve_path import is_inside

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
-from agent.permissions.modes import Mode
+from agent.permissions import Mode
 from tools.sandbox.wall import SandboxSetting
 
 Effort = Literal["low", "medium", "high", "xhigh", "max"]

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from agent.permissions.permission_store import PermissionStore, stored_openings, stored_places, stored_rules
-from agent.permissions.rule_syntax import OPENING, Rule, parse_rules
-from agent.permissions.rules import PermissionRules, noting_programs
-from agent.permissions.sandbox_settings import with_entries
+from msgspec.structs import replace
+
+from agent.permissions import (
+    OPENING,
+    PermissionRules,
+    PermissionStore,
+    Rule,
+    parse_rules,
+    stored_openings,
+    stored_places,
+    stored_rules,
+)
 from agent.settings_files import home_folder, permissions_path
-from agent.shell.project_environment import ProjectEnvironment
+from agent.shell import ProjectEnvironment
 from tools.processes.env_filter import filter_environment
 
 from .setup import RunSetup
@@ -34,10 +41,10 @@ def permission_store(setup: RunSetup) -> PermissionStore:
         setup.mode, allow, deny, folder, home, reading=reading, asks_walled=options.asks_client
     )
     for line in {rule.pattern for rule in allow if rule.tool == OPENING and rule.pattern is not None}:
-        rules = noting_programs(rules, line)
+        rules = rules.noting_programs(line)
     rules = replace(rules, opened={**rules.opened, **stored_openings(path)})
     places = stored_places(path) if reads_stored else {}
-    return PermissionStore(rules, path, sandbox=with_entries(setup.sandbox, places))
+    return PermissionStore(rules, path, sandbox=setup.sandbox.with_entries(places))
 
 
 def home_of(environ: Mapping[str, str]) -> Path:

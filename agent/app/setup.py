@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import structs
+
 from agent.errors import ConfigError
 from agent.formatting import KEY_NAMES
-from agent.permissions.modes import Mode
-from agent.permissions.sandbox_settings import SandboxSettings, with_entries
+from agent.permissions import Mode, SandboxSettings
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
 from compact.settings import CompactSettings, settings_from
 from transcripts.masking import SecretMasks
@@ -92,10 +93,11 @@ class RunSetup:
     @property
     def sandbox(self) -> SandboxSettings:
         """The settings of the wall around commands."""
-        set_, flag = self.config.sandbox, self.options.sandbox
+        settings = self.config.sandbox
         if self.added:
-            set_ = with_entries(set_, {"write": tuple(map(str, self.added))})
-        return set_ if flag is None else dataclasses.replace(set_, mode=flag)
+            settings = settings.with_entries({"write": tuple(map(str, self.added))})
+        flag = self.options.sandbox
+        return settings if flag is None else structs.replace(settings, mode=flag)
 
     def compact_settings(self) -> CompactSettings:
         """The pipeline's settings: the [compact] tables, then the flags. Raises ConfigError."""

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from glob import escape
 
+from msgspec import structs
+
 from agent.errors import AgentError
 from agent.events import Notice, TurnFinished
 from agent.extensions.skills import (
@@ -27,7 +29,7 @@ from agent.loop.context import TurnContext
 from agent.loop.embedded_commands import StoppedByPerson, embedded_output
 from agent.loop.tool_executor import text_of
 from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions
-from agent.permissions.rule_syntax import OPENING, REACHING, Rule, known_rules
+from agent.permissions import OPENING, REACHING, Rule, known_rules
 from agent.session.session import Session
 from agent.session.skill_texts import injected_instructions, instructions_text
 from tools.base import ToolError, ToolResult
@@ -183,9 +185,9 @@ class _Use:
         for text in skill.allowed_tools:
             with suppress(ValueError):
                 named = (rule for rule in known_rules(text)[0] if rule.tool not in (OPENING, REACHING))
-                rules += (replace(rule, origin=origin, granted=True) for rule in named)
+                rules += (structs.replace(rule, origin=origin, granted=True) for rule in named)
         if rules:
-            store.rules = replace(store.rules, allow=(*store.rules.allow, *rules))
+            store.rules = structs.replace(store.rules, allow=(*store.rules.allow, *rules))
             self._at_turn_end(lambda: _drop(self.skills.context, rules))
 
     def change_effort(self) -> None:
@@ -251,4 +253,4 @@ def _drop(context: TurnContext, rules: list[Rule]) -> None:
     """Take granted rules back; the same ones that a person allowed meanwhile stay."""
     store = context.permissions
     left = [rule for rule in store.rules.allow if not any(rule is each for each in rules)]
-    store.rules = replace(store.rules, allow=tuple(left))
+    store.rules = structs.replace(store.rules, allow=tuple(left))

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from agent.model.anthropic.clouds import cloud_of
-from agent.permissions.rule_syntax import WEB_TOOLS
-from agent.permissions.rules import PermissionRules
+from agent.permissions import WEB_TOOLS, PermissionRules
 
 from .setup import RunSetup
 

@@ -11,9 +11,7 @@ from functools import cache
 from typing import Any
 
 from agent.app.options import EFFORTS, NO_EFFORT, OUTPUT_FORMATS, Options
-from agent.permissions.modes import MODES
-from agent.permissions.rule_syntax import known_rules
-from agent.permissions.sandbox_settings import SANDBOX_MODES
+from agent.permissions import MODES, SANDBOX_MODES, known_rules
 from agent.version import __version__
 
 from .client_flags import add_client_flags, joined_values, settle_client_flags

@@ -15,13 +15,14 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any, BinaryIO
 
+from msgspec.structs import replace
+
 from agent.app.permission_loading import permission_store
 from agent.errors import UsageError
-from agent.permissions.rules import PermissionRules, Verdict, judge_call, reason_of
+from agent.permissions import PermissionRules, Verdict, judge_call
 from tools.base import ToolError
 from tools.processes.own_command import command_access
 from tools.truncate import escaped
@@ -84,7 +85,7 @@ def _judged(command: str, rules: PermissionRules) -> dict[str, Any]:
     return {
         "command": command,
         "verdict": verdict.answer,
-        "why": reason_of(verdict, rules),
+        "why": verdict.reason(rules.mode),
         "rule": None if verdict.rule is None else str(verdict.rule),
         "always": None if verdict.prefix is None else str(verdict.prefix),
     }

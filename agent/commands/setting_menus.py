@@ -9,7 +9,7 @@ from agent.app.options import THEMES
 from agent.formatting import format_count
 from agent.menus import Menu, MenuRow
 from agent.model_port import ModelCatalog, ModelFacts
-from agent.permissions.modes import Mode
+from agent.permissions import Mode
 
 EFFORT_WORDS = {
     "off": "answers without thinking first",

@@ -17,10 +17,7 @@ from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten, with_keys
 from agent.loop.compaction import tokens_when_cold
 from agent.loop.cost_preview import OTHER_MODEL, tell_cold_cost
-from agent.permissions.explanation import explanation
-from agent.permissions.modes import MODES
-from agent.permissions.permission_store import SESSION_ORIGIN, PermissionStore
-from agent.permissions.rule_syntax import Rule, parse_rules
+from agent.permissions import MODES, SESSION_ORIGIN, PermissionStore, Rule, explain_line, parse_rules
 from agent.settings_files import typed_value, write_setting
 from compact.settings import CompactSettings
 from tools.base import ToolError
@@ -176,7 +173,7 @@ async def set_permissions(controller: Controller, argument: str) -> Event | None
     try:
         if verb == "explain" and rest.strip():
             access = command_access(rest.strip(), controller.in_use[1].tool_context.cwd)
-            return CommandOutput("\n".join(explanation("bash", access, store.rules)))
+            return CommandOutput("\n".join(explain_line("bash", access, store.rules)))
         for text in _change_permissions(store, verb, rest.strip()):
             controller.emit(Notice(text))
     except (ValueError, ToolError) as error:

@@ -14,8 +14,7 @@ from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten, unquoted
 from agent.loop.session_wall import SessionWall
-from agent.permissions.rule_syntax import REACHING, parse_rules
-from agent.permissions.sandbox_settings import sandbox_entries, with_entries
+from agent.permissions import REACHING, parse_rules, sandbox_entries
 from tools.processes.job_ports import listeners
 from tools.processes.jobs import CommandRunner, command_runner
 from tools.sandbox.wall import WallLevel, WallProfile, short_path
@@ -69,7 +68,7 @@ async def add_folder(controller: Controller, argument: str) -> Event | None:
     if path == tools.folder or path in tools.added:
         return Notice(f"{path} is worked in already")
     tools.added = (*tools.added, path)
-    context.permissions.sandbox = with_entries(context.permissions.sandbox, {"write": (str(path),)})
+    context.permissions.sandbox = context.permissions.sandbox.with_entries({"write": (str(path),)})
     tools.inbox.post(f"The user added the folder {path}: you may read, edit and run things there too.")
     alone = "; /diff and /rewind know nothing of what is changed there" if context.checkpoints else ""
     return Notice(f"{path} is worked in too, until this session ends{alone}")
@@ -79,9 +78,9 @@ def _change(wall: SessionWall, verb: str, rest: str = "") -> str:
     """Do what was asked; what to tell of it. Raises ValueError that says what can be asked."""
     store = wall.permissions
     if verb in ("auto", "require", "off") and not rest:
-        store.sandbox = with_entries(store.sandbox, sandbox_entries(verb))
+        store.sandbox = store.sandbox.with_entries(sandbox_entries(verb))
     elif verb == "project":
-        store.sandbox = with_entries(store.sandbox, sandbox_entries({"project": rest}))
+        store.sandbox = store.sandbox.with_entries(sandbox_entries({"project": rest}))
     elif verb == "reach" and rest:
         for rule in parse_rules(f"{REACHING}({rest})"):
             store.allow_always(rule)

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from glob import escape
 from typing import Any, Literal
 
+from msgspec import structs
+
 from agent.errors import AgentError
 from agent.events import Emit, Notice
-from agent.permissions.modes import MODES, Mode
-from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.rules import Verdict, judge_call
+from agent.permissions import MODES, Mode, PermissionStore, Rule, Verdict, judge_call, parse_rules
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
-from agent.shell.destructive import may_overwrite
+from agent.shell import may_overwrite
 from tools.base import Access, Tool, ToolError, parse_arguments, with_own_names
 from transcripts.messages import ToolUseBlock
 
@@ -114,8 +113,8 @@ async def _as_covered(context: TurnContext, call: ParsedCall, verdict: Verdict) 
     lines = [access.target for access in call.access if access.kind == "run"]
     if covered == "all" or (covered == "changes" and not any(map(may_overwrite, lines))):
         return verdict
-    asked = judge_call(call.tool.name, call.access, replace(rules, asks_walled=True))
-    return verdict if asked.answer == "allow" else replace(asked, why=UNCOVERED)
+    asked = judge_call(call.tool.name, call.access, structs.replace(rules, asks_walled=True))
+    return verdict if asked.answer == "allow" else structs.replace(asked, why=UNCOVERED)
 
 
 def _with_decision(verdict: Verdict, decision: Literal["allow", "ask"], mode: Mode) -> Verdict:
@@ -123,8 +122,8 @@ def _with_decision(verdict: Verdict, decision: Literal["allow", "ask"], mode: Mo
     if verdict.answer == "deny" or (verdict.binding and decision == "allow"):
         return verdict
     if decision == "ask" and mode == "dontAsk":
-        return replace(verdict, answer="deny", why="a hook asks, and the mode is dontAsk")
-    return replace(verdict, answer=decision, why=verdict.why or "a hook asks")
+        return structs.replace(verdict, answer="deny", why="a hook asks, and the mode is dontAsk")
+    return structs.replace(verdict, answer=decision, why=verdict.why or "a hook asks")
 
 
 def _after_hook(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from agent.checkpoints.recorder import Checkpoints
 from agent.model.retry import MAX_TRIES
 from agent.model_port import Model, RequestSettings, output_room
-from agent.permissions.permission_store import PermissionStore
+from agent.permissions import PermissionStore
 from agent.ports import Approver, Clock, Hooks
 from agent.session.session import Session
 from compact.pipeline import quiet_below

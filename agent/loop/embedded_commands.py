@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from agent.events import Emit
-from agent.permissions.rules import only_reads
 from tools.base import ToolCall, ToolError, ToolResult, text_result
 from transcripts.messages import ToolUseBlock
 
@@ -56,7 +55,7 @@ async def _run(context: TurnContext, emit: Emit, call: ParsedCall, running: Tool
     """Run it where the session's commands run; the folder that the next one begins in stays what it is."""
     tools, here = context.tool_context, context.tool_context.cwd
     try:
-        if context.checkpoints is None or only_reads(call.access[0], context.permissions.rules):
+        if context.checkpoints is None or context.permissions.rules.only_reads(call.access[0]):
             return await call.tool.run(call.arguments, running)
         async with checkpointed(context.checkpoints, emit, anything=True):
             return await call.tool.run(call.arguments, running)

@@ -9,8 +9,7 @@ from shlex import quote
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
-from agent.permissions.rule_syntax import OPENING, REACHING, Rule, parse_rules
-from agent.permissions.rules import may_leave
+from agent.permissions import OPENING, REACHING, Rule, parse_rules
 from agent.ports import Deny, PermissionQuestion
 from tools.network.network_hosts import host_name
 from tools.sandbox.guarded_paths import steers_git, worktree_places
@@ -58,7 +57,7 @@ class Leaving:
     async def ask(self, refusal: WallRefusal) -> LeaveDecision:
         """What the person says to a refusal; what they let through is so when this returns."""
         store = self.context.permissions
-        if not may_leave(store.rules):
+        if not store.rules.may_leave:
             return self._no(f"the mode is {store.rules.mode}: nothing leaves the wall")
         question, passage = self._question(refusal)
         began = self.context.clock.monotonic()

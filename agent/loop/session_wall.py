@@ -14,9 +14,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from agent.errors import ConfigError
-from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rule_syntax import REACHING
+from agent.permissions import REACHING, PermissionStore
 from agent.session.system_prompt import RECORDS_TEXT, WALL_AND_RECORDS_TEXT, WALL_TEXT
 from tools.base import ToolContext, ToolError
 from tools.files.safe_open import FILE_TIMEOUT_S, in_thread
@@ -156,7 +157,7 @@ class SessionWall:
         if store.sandbox.mode == "off":
             self.level, self.why = "none", NOT_WANTED
         required = store.sandbox.mode == "require"
-        store.rules = replace(store.rules, wall=self.level != "none", wall_required=required)
+        store.rules = structs.replace(store.rules, wall=self.level != "none", wall_required=required)
         if store.rules.wall:
             self.text = WALL_TEXT if hides_records else WALL_AND_RECORDS_TEXT
         else:

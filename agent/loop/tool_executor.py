@@ -16,7 +16,6 @@ from functools import partial
 from agent.errors import ModelError, program_changed
 from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.formatting import shorten
-from agent.permissions.rules import only_reads
 from agent.ports import HookEvent
 from agent.session.environment_context import note_news
 from agent.session.session import Session, calls_of
@@ -255,7 +254,7 @@ async def _call_tool(
             result = await parsed.tool.run(parsed.arguments, running)
             return with_changed_files(result, context.checkpoints.log.changes[known:], told=False)
         changing = any(
-            each.kind == "server" or (each.kind == "run" and not only_reads(each, rules))
+            each.kind == "server" or (each.kind == "run" and not rules.only_reads(each))
             for each in parsed.access
         )
         async with checkpointed(context.checkpoints, batch.emit, changing) as changed:

@@ -6,24 +6,24 @@ The file holds rules, and places that the wall lets commands write or read: {all
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.settings_files import MAX_SETTINGS_BYTES, read_settings
 from transcripts.disk import make_private_folders, read_regular, replace_file
 
 from .modes import Mode
 from .rule_syntax import OPENING, Rule, parse_rules
-from .rules import PermissionRules, noting_programs
-from .sandbox_settings import SandboxSettings, sandbox_entries, with_entries
+from .rules import PermissionRules
+from .sandbox_settings import SandboxSettings, sandbox_entries
 
 SESSION_ORIGIN = "this session"
 
 
-@dataclass(slots=True)
 class PermissionStore:
     """The mode, the rules and the setting of the wall now in force, and the calls that were denied.
 
@@ -32,11 +32,17 @@ class PermissionStore:
     """
 
     rules: PermissionRules
-    path: Path | None = None
-    denied: list[dict[str, object]] = field(default_factory=list)
-    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
-    on_planning: Callable[[bool], None] = lambda planning: None
-    before_plan: Mode = "manual"
+    sandbox: SandboxSettings
+
+    def __init__(
+        self, rules: PermissionRules, path: Path | None = None, *, sandbox: SandboxSettings | None = None
+    ) -> None:
+        self.rules = rules
+        self.path = path
+        self.sandbox = sandbox or SandboxSettings()
+        self.denied: list[dict[str, object]] = []
+        self.on_planning: Callable[[bool], None] = lambda planning: None
+        self.before_plan: Mode = "manual"
 
     @property
     def planning(self) -> bool:
@@ -44,7 +50,8 @@ class PermissionStore:
         return self.rules.mode == "plan"
 
     def set_mode(self, mode: Mode) -> None:
-        before, self.rules = self.rules.mode, replace(self.rules, mode=mode)
+        before = self.rules.mode
+        self.rules = replace(self.rules, mode=mode)
         if mode == "plan" and before != "plan":
             self.before_plan = before
         if (mode == "plan") != (before == "plan"):
@@ -60,7 +67,7 @@ class PermissionStore:
         """Allow for this session; a line that is let out of the wall as it is now in `folder`."""
         self.rules = replace(self.rules, allow=(*self.rules.allow, replace(rule, origin=SESSION_ORIGIN)))
         if rule.tool == OPENING and rule.pattern is not None:
-            self.rules = noting_programs(self.rules, rule.pattern, folder)
+            self.rules = self.rules.noting_programs(rule.pattern, folder)
 
     def deny(self, rule: Rule) -> None:
         """Deny for this session."""
@@ -72,29 +79,37 @@ class PermissionStore:
         if self.path is not None:
             store_rule(self.path, rule)
             if rule.tool == OPENING:
-                store_openings(self.path, self.rules)
+                self._store_openings(self.path)
             stored = replace(rule, origin=str(self.path))
             self.rules = replace(self.rules, allow=(*self.rules.allow[:-1], stored))
 
+    def _store_openings(self, path: Path) -> None:
+        """Keep what programs were for the lines that rules in the file let out. Raises OSError."""
+        lines = {rule.pattern for rule in (*self.rules.allow, *stored_rules(path)) if rule.tool == OPENING}
+        kept = {line: known for line, known in self.rules.opened.items() if line in lines}
+        replace_file(path.with_suffix(".opened"), json.dumps(kept).encode())
+
     def remove(self, rule: Rule) -> None:
         """Remove a rule, from the file too where it was granted permanently. Raises as `store_rule`."""
-        if self.is_permanent(rule) and self.path is not None:
+        if self.path is not None and self.is_permanent(rule):
             drop_rule(self.path, rule)
-        allow = tuple(each for each in self.rules.allow if each is not rule)
-        deny = tuple(each for each in self.rules.deny if each is not rule)
-        self.rules = replace(self.rules, allow=allow, deny=deny)
+        self.rules = replace(
+            self.rules,
+            allow=tuple(each for each in self.rules.allow if each is not rule),
+            deny=tuple(each for each in self.rules.deny if each is not rule),
+        )
 
     def let_through(self, action: str, *places: str) -> None:
         """Let walled commands "write" or "read" places, permanently in this project.
 
         Raises as `store_rule`, after letting it through for this session.
         """
-        self.sandbox = with_entries(self.sandbox, {action: places})
+        self.sandbox = self.sandbox.with_entries({action: places})
         if self.path is not None:
             change_places(self.path, action, add=places)
 
     def close_again(self, place: str) -> bool:
-        """Let a place through no longer; whether it was let through. Raises as `store_rule`."""
+        """Let a place through no longer; return whether it was let through. Raises as `store_rule`."""
         found = [name for name in ("write", "read") if place in getattr(self.sandbox, name)]
         for action in found:
             left: Any = tuple(each for each in getattr(self.sandbox, action) if each != place)
@@ -104,12 +119,12 @@ class PermissionStore:
         return bool(found)
 
     def is_permanent(self, rule: Rule) -> bool:
-        """Whether the user granted the rule permanently in this project."""
+        """Return whether the user granted the rule permanently in this project."""
         return self.path is not None and rule.origin == str(self.path)
 
 
 def stored_rules(path: Path) -> tuple[Rule, ...]:
-    """The rules in the file now. Invalid ones are left out: reading the settings has warned of them."""
+    """Read the rules in the file. Invalid ones are left out: reading the settings has warned of them."""
     found: list[Rule] = []
     for text in _rules_in(read_settings(path)):
         with suppress(ValueError):
@@ -118,26 +133,19 @@ def stored_rules(path: Path) -> tuple[Rule, ...]:
 
 
 def stored_places(path: Path) -> dict[str, Any]:
-    """The places in the file now that the wall lets through; none where they are invalid, as with rules."""
+    """Read the places in the file that the wall lets through; none where they are invalid, as with rules."""
     with suppress(ValueError):
         return sandbox_entries(read_settings(path).get("sandbox", {}))
     return {}
 
 
 def stored_openings(path: Path) -> dict[str, str]:
-    """What the project's own programs were in the lines that were let out of the wall for good."""
+    """Read what the project's own programs were in the lines that were let out of the wall for good."""
     try:
         found = json.loads(read_regular(path.with_suffix(".opened"), MAX_SETTINGS_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     return {str(line): str(known) for line, known in found.items()} if isinstance(found, dict) else {}
-
-
-def store_openings(path: Path, rules: PermissionRules) -> None:
-    """Keep what programs were for the lines that rules in the file let out. Raises OSError."""
-    lines = {rule.pattern for rule in (*rules.allow, *stored_rules(path)) if rule.tool == OPENING}
-    kept = {line: known for line, known in rules.opened.items() if line in lines}
-    replace_file(path.with_suffix(".opened"), json.dumps(kept).encode())
 
 
 def store_rule(path: Path, rule: Rule) -> None:
@@ -165,7 +173,7 @@ def drop_rule(path: Path, rule: Rule) -> None:
     _write(path, {**granted, "allow": left})
 
 
-def change_places(path: Path, action: str, add: tuple[str, ...] = (), drop: tuple[str, ...] = ()) -> None:
+def change_places(path: Path, action: str, *, add: Iterable[str] = (), drop: tuple[str, ...] = ()) -> None:
     """Add and drop places that the wall lets commands "write" or "read". Raises as `store_rule`."""
     granted = read_settings(path)
     places = dict(granted.get("sandbox", {}))

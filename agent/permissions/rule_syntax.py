@@ -15,10 +15,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from agent.formatting import own_name
-from agent.shell.simple_commands import Words
 from tools import BUILTIN, CONDITIONAL
 from tools.files.text_encoding import word_set
 from tools.network.network_hosts import host_name
@@ -31,131 +32,153 @@ REACHING = "net"  # ... that lets walled commands reach a host
 WEB_TOOLS = ("web_search", "web_fetch")  # which the service runs; an allow rule switches one on
 FOREIGN_PREFIX = "mcp__"  # of the names of tools that come from servers
 _BLANKS = " \t\n"  # that a shell passes over; other blanks are parts of words
-_TOOL_WORD = re.compile(r"[\w-]+\*?", re.ASCII)
-_BLANK = re.compile(r"[ ,\t]*")
-_ESCAPED = re.compile(r"\\([\\()])")
-_TO_ESCAPE = re.compile(r"\\(?=[\\()]|\Z)")
-_BRACKET = re.compile(r"\\.|[()]", re.DOTALL)
-_NAMES = (*BUILTIN, *CONDITIONAL, OPENING, REACHING, *WEB_TOOLS)
-_CLAUDE_CODE_NAMES = {name.replace("_", ""): name for name in WEB_TOOLS}  # as Claude Code writes them
-_MORE_THAN_WORDS = re.compile(r"[;&|<>()'\"\\$`\n]|\A\s*\w+\+?=")
-_PATTERN_WILDCARD = re.compile(r"[*?]")
 _RESERVED_WORDS = word_set(
     "! [[ { } case coproc do done elif else esac fi for function if in select then until while"
 )
-_WEB_PORT = re.compile(r":(?:80|443)\Z")
 
 
 class UnknownTool(ValueError):
     """A rule names a tool that there is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule about a tool. `pattern` None stands for every use of it; `origin` tells where the rule was set
-    (a file, a flag) and does not count when rules are compared.
+class Rule(Struct, frozen=True, eq=False):
+    """A rule about a tool. `pattern` None stands for every use of it.
 
+    origin   where the rule was set (a file, a flag); it does not count when rules are compared
     exact    the pattern is one whole command line, and covers that one alone
-    granted  it was taken by a command or skill, and stands for no path outside the project or protected
+    granted  it was taken by a command or skill, and stands for no path outside the project or protected;
+             it does not count either when rules are compared
     """
 
     tool: str
     pattern: str | None = None
-    origin: str = field(default="", compare=False)
+    origin: str = ""
     exact: bool = False
-    granted: bool = field(default=False, compare=False)
+    granted: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Rule):
+            return NotImplemented
+        return (self.tool, self.pattern, self.exact) == (other.tool, other.pattern, other.exact)
+
+    def __ne__(self, other: object) -> bool:  # else Struct compares identities
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.tool, self.pattern, self.exact))
 
     def names(self, tool: str) -> bool:
-        """Whether the rule is about a tool: one of that name, or of a server, `mcp__server__*`."""
+        """Return whether the rule is about a tool: one of that name, or of a server, `mcp__server__*`."""
         if self.tool == tool or not self.tool.startswith(FOREIGN_PREFIX):
             return self.tool == tool
         if self.tool.endswith("*"):
             return tool.startswith(self.tool[:-1])
         return tool.startswith(f"{self.tool}__")
 
+    def is_exactly(self, line: str) -> bool:
+        """Return whether the pattern is this very command line, the blanks around it apart."""
+        return self.pattern == line.strip(_BLANKS)
+
     def __str__(self) -> str:
         """The rule as it is stored; `parse_rules` reads the same rule from it."""
         if self.pattern is None:
             return self.tool
-        text = _TO_ESCAPE.sub(r"\\\\", self.pattern)
+        text = re.sub(r"\\(?=[\\()]|\Z)", r"\\\\", self.pattern)
         if _closing_bracket(f"({text})", 0) != len(text) + 1:
             text = re.sub(r"[()]", r"\\\g<0>", text)
         return f"{self.tool}({'=' if self.exact else ''}{text})"
 
 
+class _WrittenRule(NamedTuple):
+    """The name of a tool and the text in its brackets, None where it has none."""
+
+    name: str
+    pattern: str | None
+
+    def __str__(self) -> str:
+        return self.name if self.pattern is None else f"{self.name}({self.pattern})"
+
+
 def parse_rules(text: str) -> tuple[Rule, ...]:
-    """Rules separated by commas or spaces. Raises ValueError for anything else, and for unknown tools."""
+    """Read rules separated by commas or spaces. Raises ValueError for anything else."""
     found = list(_written_rules(text))
     if not found:
         raise _no_rules(text)
-    return tuple(_rule(name, pattern) for name, pattern in found)
+    return tuple(map(_rule, found))
 
 
 def known_rules(text: str) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
-    """The rules about tools that there are, and a line about each other tool that the text names.
+    """Read the rules about tools that there are; return them and a line about each other tool that is named.
 
     Raises ValueError for what is no list of rules, and for rules that cannot match anything.
     """
     found: list[Rule] = []
     others: list[str] = []
-    for name, pattern in _written_rules(text):
+    for written in _written_rules(text):
         try:
-            found.append(_rule(name, pattern))
+            found.append(_rule(written))
         except UnknownTool as error:
             others.append(f"{error}; the rule is left out")
     return tuple(found), tuple(others)
 
 
 def exact_rule(tool: str, line: str) -> Rule:
-    """The rule for this very command line."""
+    """Make the rule for this very command line."""
     return Rule(tool, line.strip(_BLANKS), exact=True)
 
 
-def is_exactly(rule: Rule, line: str) -> bool:
-    """Whether the pattern of a rule is this very command line, the blanks around it apart."""
-    return rule.pattern == line.strip(_BLANKS)
-
-
-def _written_rules(text: str) -> Iterator[tuple[str, str | None]]:
-    """Name and pattern of each rule, as written. Raises ValueError for what is no rule."""
-    blank = _BLANK.match(text)
-    at = blank.end() if blank else 0
+def _written_rules(text: str) -> Iterator[_WrittenRule]:
+    """Yield each rule as it is written. Raises ValueError for what is no rule."""
+    at = _end_of_blanks(text, 0)
     while at < len(text):
-        name = _TOOL_WORD.match(text, at)
+        name = re.compile(r"[\w-]+\*?", re.ASCII).match(text, at)
         if name is None:
             raise _no_rules(text)
-        at, pattern = name.end(), None
+        at = name.end()
+        pattern = None
         if text.startswith("(", at):
             end = _closing_bracket(text, at)
             if end < 0:
                 raise _no_rules(text)
-            pattern, at = text[at + 1 : end], end + 1
-        yield name[0], pattern
-        blank = _BLANK.match(text, at)
-        at = blank.end() if blank else at
+            pattern = text[at + 1 : end]
+            at = end + 1
+        yield _WrittenRule(name[0], pattern)
+        at = _end_of_blanks(text, at)
+
+
+def _end_of_blanks(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " ,\t":
+        at += 1
+    return at
 
 
 def _closing_bracket(text: str, start: int) -> int:
-    """Where the bracket at `start` closes: at its pair, else at the first that closes any; -1: nowhere."""
+    """Find where the bracket at `start` closes: at its pair, else at the next that closes; -1 for nowhere."""
     depth = 0
-    for match in _BRACKET.finditer(text, start):
+    for match in re.compile(r"\\.|[()]", re.DOTALL).finditer(text, start):
         depth += {"(": 1, ")": -1}.get(match[0], 0)
         if depth == 0:
             return match.start()
     return text.find(")", start)
 
 
-def _rule(written_name: str, written: str | None) -> Rule:
-    lower = _CLAUDE_CODE_NAMES.get(written_name.lower(), written_name.lower())  # in any letter case
-    name = lower if lower in _NAMES else own_name(written_name)
-    whole = written_name if written is None else f"{written_name}({written})"
+def _rule(written: _WrittenRule) -> Rule:
+    lower = written.name.lower()
+    # Claude Code writes WebSearch, and names in any letter case.
+    lower = {name.replace("_", ""): name for name in WEB_TOOLS}.get(lower, lower)
+    known = _tool_names()
+    name = lower if lower in known else own_name(written.name)
     is_foreign = name.startswith(FOREIGN_PREFIX) and name != FOREIGN_PREFIX
-    if name not in _NAMES and not is_foreign:
-        raise UnknownTool(f"{whole!r} names no tool; {_nearest(whole)}")
+    if name not in known and not is_foreign:
+        raise UnknownTool(f"{str(written)!r} names no tool; {_nearest(str(written))}")
     try:
-        return _checked_rule(name, written)
+        return _checked_rule(name, written.pattern)
     except ValueError as error:
-        raise ValueError(f"the rule {whole!r} cannot match anything: {error}") from None
+        raise ValueError(f"the rule {str(written)!r} cannot match anything: {error}") from None
+
+
+def _tool_names() -> tuple[str, ...]:
+    return (*BUILTIN, *CONDITIONAL, OPENING, REACHING, *WEB_TOOLS)
 
 
 def _checked_rule(name: str, written: str | None) -> Rule:
@@ -165,25 +188,29 @@ def _checked_rule(name: str, written: str | None) -> Rule:
             raise ValueError(f"{name} takes {'a command line' if name == OPENING else 'a host'} in brackets")
         return Rule(name)
     pattern = written.strip(_BLANKS)
-    exact = pattern.startswith("=") and name in ("bash", OPENING)
-    pattern = pattern[1:] if exact else pattern if name == OPENING else pattern.removesuffix(":*")
-    pattern = _ESCAPED.sub(r"\1", pattern).strip(_BLANKS)
+    exact = pattern.startswith("=") and name in (RUNNING, OPENING)
+    if exact:
+        pattern = pattern[1:]
+    elif name != OPENING:
+        pattern = pattern.removesuffix(":*")
+    pattern = re.sub(r"\\([\\()])", r"\1", pattern).strip(_BLANKS)
     if not pattern.split() or "\0" in pattern:
         raise ValueError(f"nothing stands in its brackets; write {name} for all of {name}")
-    if name == "bash":
+    if name == RUNNING:
         return Rule(name, pattern, exact=exact or _is_whole_line(pattern))
     if name == REACHING or name in WEB_TOOLS:
-        return Rule(name, host_name(_WEB_PORT.sub("", pattern.removeprefix("domain:"))))
+        return Rule(name, host_name(re.sub(r":(?:80|443)\Z", "", pattern.removeprefix("domain:"))))
     return Rule(name, pattern if name == OPENING or name not in BUILTIN else _path_pattern(pattern))
 
 
 def _is_whole_line(pattern: str) -> bool:
-    """Whether a pattern, as it holds more than a command's words, is a whole line. Raises ValueError."""
-    if (first := pattern.split()[0]) in _RESERVED_WORDS:
+    """Return whether a pattern is a whole line, as it holds more than words. Raises ValueError."""
+    first = pattern.split()[0]
+    if first in _RESERVED_WORDS:
         raise ValueError(f"{first!r} is a word of the shell, no program")
-    if not _MORE_THAN_WORDS.search(pattern):
+    if not re.search(r"[;&|<>()'\"\\$`\n]|\A\s*\w+\+?=", pattern):
         return False
-    if _PATTERN_WILDCARD.search(pattern):
+    if re.search(r"[*?]", pattern):
         raise ValueError(
             "it holds more than the words of one command; write those alone, as in bash(git push), or one"
             " whole line without wildcards, as in bash(make > log)"
@@ -192,7 +219,7 @@ def _is_whole_line(pattern: str) -> bool:
 
 
 def _path_pattern(pattern: str) -> str:
-    """The pattern as paths are compared with it: whole, or relative to the project. Raises ValueError."""
+    """Return the pattern as whole or relative paths are compared with it. Raises ValueError."""
     pattern = pattern.removeprefix("./")
     if pattern.endswith("/"):
         raise ValueError(
@@ -209,12 +236,7 @@ def _no_rules(text: str) -> ValueError:
 
 def _nearest(text: str) -> str:
     name, bracket, rest = text.partition("(")
-    near = difflib.get_close_matches(name.lower(), sorted(_NAMES), 1)
+    near = difflib.get_close_matches(name.lower(), sorted(_tool_names()), 1)
     if near:
         return f"did you mean {f'{near[0]}{bracket}{rest}'!r}?"
     return f"the tools are {', '.join(sorted(BUILTIN))}"
-
-
-def pattern_words(pattern: str) -> Words:
-    words = pattern.split()
-    return words[:-1] if words[-1] == "*" else words

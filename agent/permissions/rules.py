@@ -1,4 +1,4 @@
-"""Whether a call may go ahead: what it accesses, the mode and the rules give a verdict. Pure.
+"""Judge calls: what a call accesses, the mode and the rules give a verdict. Pure.
 
 Deny beats ask, ask beats allow. The order: deny rules, the destructive commands, rules that allow, the wall,
 a question. Within the wall a command needs no question; without one what cannot be parsed is asked about.
@@ -7,22 +7,20 @@ a question. Within the wall a command needs no question; without one what cannot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from glob import escape
 from typing import TYPE_CHECKING, Literal
 
-from agent.shell.destructive import ruin_by
-from agent.shell.program_names import Standpoint, own_programs_of
-from agent.shell.read_only import ReadingJudge
-from agent.shell.simple_commands import MAX_PARSED_CHARS
-from agent.shell.vital_places import Places
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from agent.shell import Certainty, Places, ReadingJudge, Standpoint, irreversible_effect, own_programs_of
 from tools.sandbox.guarded_names import is_protected
 
 from .allow_rules import coverage, lasting_rule
 from .deny_rules import Denial, denial_of
 from .modes import OUTSIDE, WRITES_A_FILE, Mode
-from .rule_syntax import EDITING, OPENING, READING, RUNNING, Rule, exact_rule, is_exactly
+from .rule_syntax import EDITING, OPENING, READING, RUNNING, Rule, exact_rule
 
 if TYPE_CHECKING:
     from tools.base import Access
@@ -33,8 +31,7 @@ NOT_IN_PLAN_MODE = "the mode is plan, in which nothing is changed"
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionRules:
+class PermissionRules(Struct, frozen=True):
     """The mode and the rules in force in the project `folder`; it and `home` are real paths.
 
     `wall` tells whether commands are walled in; with `wall_required` none runs without a wall. With
@@ -52,17 +49,75 @@ class PermissionRules:
     wall_required: bool = False
     asks_walled: bool = False
     opened: Mapping[str, str] = field(default_factory=dict)
-    reading: ReadingJudge | None = field(default=None, compare=False)
+    reading: ReadingJudge | None = None
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether the user may be asked to let a command out of the wall."""
+        return self.mode in ("manual", "acceptEdits")
+
+    def only_reads(self, access: Access) -> bool:
+        """Return whether a command is proved to change nothing, whatever the rules allow."""
+        return not coverage(access.target, access.cwd or self.folder, (), self.reading).doubt
+
+    def runs_open(self, access: Access) -> bool:
+        """Return whether a line is run outside of the wall by the mode or a rule."""
+        if self.mode == "bypassPermissions" or not self.wall:
+            return True
+        return self.opening(access.target) is not None and not self.is_replaced(access)
+
+    def opening(self, line: str) -> Rule | None:
+        """Return the rule that lets exactly this line out of the wall, where none keeps it in."""
+        if any(rule.tool == OPENING and rule.is_exactly(line) for rule in self.deny):
+            return None
+        return next((rule for rule in self.allow if rule.tool == OPENING and rule.is_exactly(line)), None)
+
+    def is_replaced(self, access: Access) -> bool:
+        """Return whether programs of the project in an open line have changed since it was let out."""
+        known = self.opened.get(access.target.strip())
+        if known is None or self.reading is None:
+            return False
+        return own_programs_of(access.target, access.cwd or self.folder, self.reading) != known
+
+    def noting_programs(self, line: str, folder: str = "") -> PermissionRules:
+        """Return the rules with the digest of the project's own programs in a line that is let out now."""
+        if self.reading is None:
+            return self
+        now = own_programs_of(line, folder or self.folder, self.reading)
+        return replace(self, opened={**self.opened, line.strip(): now})
+
+    def may_search(self, tool: str, path: str) -> bool:
+        """Return whether no rule keeps a tool that searches folders from showing what is in this file."""
+        about = (rule for rule in self.deny if rule.names(tool) or rule.names(READING))
+        return not any(rule.pattern is None or self.path_matches(rule.pattern, path) for rule in about)
+
+    def path_matches(self, pattern: str, path: str) -> bool:
+        """Match a glob with a path, as a whole or relative to the project; `~/` is the home folder."""
+        if pattern.startswith("~/"):
+            return fnmatchcase(path, f"{escape(self.home)}{pattern[1:]}")
+        relative = path.removeprefix(self.folder.rstrip("/") + "/")
+        return fnmatchcase(path, pattern) or fnmatchcase(relative, pattern)
+
+    def names_line(self, line: str) -> bool:
+        """Return whether the user has allowed exactly this line."""
+        return any((rule.exact or rule.tool == OPENING) and rule.is_exactly(line) for rule in self.allow)
+
+    def places(self, access: Access) -> Places:
+        """Return the folders that the line of an access is judged by."""
+        return Places(folder=self.folder, home=self.home, cwd=access.cwd or self.folder)
+
+    def standpoint(self, access: Access) -> Standpoint | None:
+        """Return from where the line of an access is read; None where nothing is known of files."""
+        return Standpoint(self.places(access), self.reading) if self.reading is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """allow, ask or deny; `why` is one line for the user (or for the model, when denied).
 
     prefix  the rule that "always" would add, or None where the call may only be allowed once
     rule    the rule that decided, where one did
     walled  whether a command, once it is allowed, is to run within the wall
-    binding  a person has to be asked, whatever a hook allows
+    binding  the user has to be asked, whatever a hook allows
     """
 
     answer: Literal["allow", "ask", "deny"]
@@ -72,16 +127,26 @@ class Verdict:
     walled: bool = False
     binding: bool = False
 
+    def reason(self, mode: Mode) -> str:
+        """Return why the verdict is as it is, in one line, also for what is allowed."""
+        if self.why:
+            return self.why
+        if self.rule is not None:
+            return f"the rule {self.rule} allows this"
+        if mode == "bypassPermissions":
+            return "the mode is bypassPermissions"
+        return "it runs within the wall" if self.walled else "it only reads"
+
 
 def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) -> Verdict:
-    """The verdict on one call: the strictest over everything that it accesses."""
+    """Judge one call: the verdict is the strictest over everything that it accesses."""
     verdict = Verdict("allow")
     for access in accesses:
         found = _judge_access(tool, access, rules)
         stricter = _STRICTNESS[found.answer] - _STRICTNESS[verdict.answer]
-        told_more = found.walled or (found.rule is not None and not verdict.walled)
+        says_more = found.walled or (found.rule is not None and not verdict.walled)
         binding = found.binding or verdict.binding
-        if stricter > 0 or (stricter == 0 and told_more):
+        if stricter > 0 or (stricter == 0 and says_more):
             verdict = found
         if verdict.answer == "ask" and binding:
             verdict = replace(verdict, binding=True)
@@ -90,150 +155,82 @@ def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) ->
     return verdict
 
 
-def reason_of(verdict: Verdict, rules: PermissionRules) -> str:
-    """Why the verdict is as it is, in one line, also for what is allowed."""
-    if verdict.why:
-        return verdict.why
-    if verdict.rule is not None:
-        return f"the rule {verdict.rule} allows this"
-    if rules.mode == "bypassPermissions":
-        return "the mode is bypassPermissions"
-    return "it runs within the wall" if verdict.walled else "it only reads"
-
-
-def may_leave(rules: PermissionRules) -> bool:
-    """Whether the person may be asked to let a command out of the wall."""
-    return rules.mode in ("manual", "acceptEdits")
-
-
-def only_reads(access: Access, rules: PermissionRules) -> bool:
-    """Whether a command is proved to change nothing, whatever the rules allow."""
-    return not coverage(access.target, access.cwd or rules.folder, (), rules.reading).doubt
-
-
 def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
-    said, denying = _denial(tool, access, rules)
-    if said is Denial.YES:
-        return Verdict("deny", f"the rule {denying} denies this", rule=denying)
+    denial = _denial(tool, access, rules)
+    if denial.certainty is Certainty.YES:
+        return Verdict("deny", f"the rule {denial.rule} denies this", rule=denial.rule)
     if access.kind == "none":
         return Verdict("allow")
     if access.kind != "run":
-        tools = (tool, EDITING) if access.kind == "write" else (tool,)
-        about = [rule for rule in rules.allow if any(map(rule.names, tools))]
-        allowed = any(_allows(rule, access, rules) for rule in about)
-        in_sight = access.missing and rules.wall and not rules.asks_walled  # a walled `ls` tells it unasked
-        return _judge_path(tool, access, rules.mode, allowed or in_sight)
-    judge = _judge_look if rules.mode == "plan" else _judge_command
+        return _judge_path(tool, access, rules)
+    judge = _judge_in_plan_mode if rules.mode == "plan" else _judge_command
     verdict = judge(access, rules)
-    if verdict.answer == "deny" or _ruin(access, rules):
+    if verdict.answer == "deny" or _irreversible_effect(access, rules):
         return verdict
-    if said is Denial.MAYBE and not _names_line(rules, access.target):
-        why = f"it cannot be told whether it runs what the rule {denying} denies"
-        line = exact_rule(RUNNING, access.target) if len(access.target) <= MAX_PARSED_CHARS else None
-        return Verdict("ask", why, line, denying, verdict.walled, binding=True)
+    if denial.certainty is Certainty.MAYBE and not rules.names_line(access.target):
+        is_readable = len(access.target) <= 10_000  # nobody reads a longer line before allowing it
+        return Verdict(
+            "ask",
+            f"it cannot be told whether it runs what the rule {denial.rule} denies",
+            prefix=exact_rule(RUNNING, access.target) if is_readable else None,
+            rule=denial.rule,
+            walled=verdict.walled,
+            binding=True,
+        )
     return verdict
 
 
-def _denial(tool: str, access: Access, rules: PermissionRules) -> tuple[Denial, Rule | None]:
-    """What the deny rules say about an access. One about edit, read or bash is about every such tool."""
+def _denial(tool: str, access: Access, rules: PermissionRules) -> Denial:
+    """Return what the deny rules say. One about edit, read or bash is about every such tool."""
     tools = (tool, {"write": EDITING, "read": READING, "run": RUNNING}.get(access.kind, tool))
     about = [rule for rule in rules.deny if any(map(rule.names, tools))]
     if access.kind == "run":
-        return denial_of(about, access.target, standpoint(access, rules))
+        return denial_of(about, access.target, rules.standpoint(access))
     for rule in about:
-        named = bool(access.target) and _path_matches(rule.pattern or "", access.target, rules)
-        if rule.pattern is None or named:
-            return Denial.YES, rule
-    return Denial.NO, None
-
-
-def may_search(tool: str, path: str, rules: PermissionRules) -> bool:
-    """Whether no rule keeps a tool that searches folders from showing what is in this file."""
-    about = (rule for rule in rules.deny if rule.names(tool) or rule.names(READING))
-    return not any(rule.pattern is None or _path_matches(rule.pattern, path, rules) for rule in about)
-
-
-def standpoint(access: Access, rules: PermissionRules) -> Standpoint | None:
-    """From where the line of an access is read; None where nothing is known of files."""
-    return Standpoint(_places(access, rules), rules.reading) if rules.reading is not None else None
-
-
-def _places(access: Access, rules: PermissionRules) -> Places:
-    return Places(rules.folder, rules.home, access.cwd or rules.folder)
-
-
-def _names_line(rules: PermissionRules, line: str) -> bool:
-    """Whether a person has allowed exactly this line."""
-    return any((rule.exact or rule.tool == OPENING) and is_exactly(rule, line) for rule in rules.allow)
+        is_named = bool(access.target) and rules.path_matches(rule.pattern or "", access.target)
+        if rule.pattern is None or is_named:
+            return Denial(Certainty.YES, rule)
+    return Denial(Certainty.NO)
 
 
 def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
-    """A rule that allows the line does not open the wall."""
+    """Judge a command line. A rule that allows it does not open the wall."""
     line = access.target
-    opening = _opening(rules, line)
-    opened = rules.mode == "bypassPermissions" or opening is not None
-    replaced = rules.wall and rules.mode != "bypassPermissions" and opened and _is_replaced(access, rules)
-    walled = rules.wall and not opened
-    if ruin := _ruin(access, rules):
-        return Verdict("ask", f"it {ruin}", walled=walled, binding=True)
-    if replaced:
+    bypasses = rules.mode == "bypassPermissions"
+    opening = rules.opening(line)
+    is_open = bypasses or opening is not None
+    walled = rules.wall and not is_open
+    if effect := _irreversible_effect(access, rules):
+        return Verdict("ask", f"it {effect}", walled=walled, binding=True)
+    if rules.wall and opening is not None and not bypasses and rules.is_replaced(access):
         return Verdict("ask", REPLACED, Rule(OPENING, line.strip()), binding=True)
-    if (walled and not rules.asks_walled) or rules.mode == "bypassPermissions":
+    if bypasses or (walled and not rules.asks_walled):
         return Verdict("allow", walled=walled)
     if rules.wall_required and not rules.wall:
         return Verdict("deny", NO_WALL)
     allow = [rule for rule in rules.allow if rule.tool == RUNNING]
     covered = coverage(line, access.cwd or rules.folder, allow, rules.reading)
-    if opened or not covered.doubt:
+    if is_open or not covered.doubt:
         return Verdict("allow", rule=opening or covered.rule, walled=walled)
     return Verdict("ask", covered.doubt, lasting_rule(RUNNING, line, covered), walled=walled)
 
 
-def _judge_look(access: Access, rules: PermissionRules) -> Verdict:
-    """In plan mode only what is proved to change nothing runs, whatever rules allow and walls would hold."""
+def _judge_in_plan_mode(access: Access, rules: PermissionRules) -> Verdict:
+    """Let run only what is proved to change nothing, whatever rules allow and walls would hold."""
     if rules.wall_required and not rules.wall:
         return Verdict("deny", NO_WALL)
-    if only_reads(access, rules):
+    if rules.only_reads(access):
         return Verdict("allow", walled=rules.wall)
     return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only commands that are sure to only look run")
 
 
-def _ruin(access: Access, rules: PermissionRules) -> str:
-    return ruin_by(access.target, _places(access, rules))
+def _irreversible_effect(access: Access, rules: PermissionRules) -> str:
+    return irreversible_effect(access.target, rules.places(access))
 
 
-def noting_programs(rules: PermissionRules, line: str, folder: str = "") -> PermissionRules:
-    """The rules with what the project's own programs in a line are now, as it is let out of the wall."""
-    if rules.reading is None:
-        return rules
-    now = own_programs_of(line, folder or rules.folder, rules.reading)
-    return replace(rules, opened={**rules.opened, line.strip(): now})
-
-
-def _is_replaced(access: Access, rules: PermissionRules) -> bool:
-    """Whether programs of the project in an open line are not what they were when it was let out."""
-    known = rules.opened.get(access.target.strip())
-    if known is None or rules.reading is None:
-        return False
-    return own_programs_of(access.target, access.cwd or rules.folder, rules.reading) != known
-
-
-def runs_open(access: Access, rules: PermissionRules) -> bool:
-    """Whether a line is run outside of the wall by the mode or a rule."""
-    if rules.mode == "bypassPermissions" or not rules.wall:
-        return True
-    return _opening(rules, access.target) is not None and not _is_replaced(access, rules)
-
-
-def _opening(rules: PermissionRules, line: str) -> Rule | None:
-    """The rule that lets exactly this line out of the wall, where none keeps it in."""
-    kept_in = any(rule.tool == OPENING and is_exactly(rule, line) for rule in rules.deny)
-    opening = (rule for rule in rules.allow if rule.tool == OPENING and is_exactly(rule, line))
-    return None if kept_in else next(opening, None)
-
-
-def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict:
-    """`allowed` tells that a rule allows it, which never holds for writing to a protected place."""
+def _judge_path(tool: str, access: Access, rules: PermissionRules) -> Verdict:
+    """Judge anything but a command. No rule allows to write to a protected place."""
+    mode = rules.mode
     if mode == "plan" and access.kind == "write":
         return Verdict("deny", NOT_IN_PLAN_MODE)
     inside = not access.outside and not access.protected
@@ -241,14 +238,10 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
         return Verdict("allow")
     if access.protected and access.kind == "write":
         return Verdict("ask", _guarded_for(access), binding=True)
-    if allowed or (inside and access.kind == "write" and mode == "acceptEdits"):
+    if _is_allowed(tool, access, rules) or (inside and access.kind == "write" and mode == "acceptEdits"):
         return Verdict("allow")
-    if access.kind in ("network", "server") and mode == "plan":
-        return Verdict("deny", f"{NOT_IN_PLAN_MODE}: of servers only what a rule allows is used")
-    if access.kind == "server":
-        return Verdict("ask", "a server can do anything", Rule(tool))
-    if access.kind == "network":
-        return Verdict("ask", "it reaches the network", Rule(tool, access.target))
+    if access.kind in ("network", "server"):
+        return _judge_service(tool, access, mode)
     if inside:
         return Verdict("ask", WRITES_A_FILE, Rule(EDITING))
     if access.protected:
@@ -256,24 +249,30 @@ def _judge_path(tool: str, access: Access, mode: Mode, allowed: bool) -> Verdict
     return Verdict("ask", OUTSIDE)
 
 
-def _guarded_for(access: Access) -> str:
-    """Why a protected place is asked about."""
-    if access.kind == "read" or is_protected(access.target, "read"):
-        return "it may hold secrets"
-    return "what stands there may run later, or grant rights"
+def _judge_service(tool: str, access: Access, mode: Mode) -> Verdict:
+    if mode == "plan":
+        return Verdict("deny", f"{NOT_IN_PLAN_MODE}: of servers only what a rule allows is used")
+    if access.kind == "server":
+        return Verdict("ask", "a server can do anything", Rule(tool))
+    return Verdict("ask", "it reaches the network", Rule(tool, access.target))
+
+
+def _is_allowed(tool: str, access: Access, rules: PermissionRules) -> bool:
+    """Return whether a rule allows an access, or a walled `ls` would show the same unasked."""
+    if access.missing and rules.wall and not rules.asks_walled:
+        return True
+    tools = (tool, EDITING) if access.kind == "write" else (tool,)
+    return any(any(map(rule.names, tools)) and _allows(rule, access, rules) for rule in rules.allow)
 
 
 def _allows(rule: Rule, access: Access, rules: PermissionRules) -> bool:
     if (rule.pattern is None or rule.granted) and (access.outside or access.protected):
         return False
-    if rule.pattern is None:
-        return True
-    return _path_matches(rule.pattern, access.target, rules)
+    return rule.pattern is None or rules.path_matches(rule.pattern, access.target)
 
 
-def _path_matches(pattern: str, path: str, rules: PermissionRules) -> bool:
-    """Whether a glob matches a path, as a whole or relative to the project; `~/` is the home folder."""
-    if pattern.startswith("~/"):
-        return fnmatchcase(path, f"{escape(rules.home)}{pattern[1:]}")
-    relative = path.removeprefix(rules.folder.rstrip("/") + "/")
-    return fnmatchcase(path, pattern) or fnmatchcase(relative, pattern)
+def _guarded_for(access: Access) -> str:
+    """Return why a protected place is asked about."""
+    if access.kind == "read" or is_protected(access.target, "read"):
+        return "it may hold secrets"
+    return "what stands there may run later, or grant rights"

@@ -1,4 +1,4 @@
-"""The setting `sandbox`: whether commands are walled in, and what the wall lets through. Pure.
+"""The setting `sandbox`, which walls commands in and lets places through. Pure.
 
 In a file it is one word, `sandbox = "require"`, or a table: `mode` is that word, `project` may make the
 project read-only for commands, `write` and `read` name places that they may write, or secrets that they may
@@ -10,20 +10,20 @@ from __future__ import annotations
 import difflib
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.sandbox.wall import SandboxSetting
 
 SANDBOX_MODES: tuple[SandboxSetting, ...] = get_args(SandboxSetting)
 ProjectAccess = Literal["writable", "read-only"]
-_STRICTNESS_OF_MODE = {"off": 0, "auto": 1, "require": 2}
 _PLACE_ENTRIES = ("write", "read")
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxSettings:
-    """What is set; places are absolute paths, `~` for the home."""
+class SandboxSettings(Struct, frozen=True):
+    """The value of the setting; places are absolute paths, `~` for the home."""
 
     mode: SandboxSetting = "auto"
     project: ProjectAccess = "writable"
@@ -39,9 +39,38 @@ class SandboxSettings:
         lists = ((name, " ".join(getattr(self, name))) for name in _PLACE_ENTRIES)
         return self.summary + "".join(f", {name} {places}" for name, places in lists if places)
 
+    def with_entries(self, entries: Mapping[str, Any]) -> SandboxSettings:
+        """Return the settings with the entries of a file of the user: places add up, the rest replaces."""
+        added = dict(entries)
+        for name in _PLACE_ENTRIES:
+            if name in entries:
+                added[name] = tuple(dict.fromkeys((*getattr(self, name), *entries[name])))
+        return replace(self, **added)
+
+    def tightened(self, entries: Mapping[str, Any]) -> TightenedSettings:
+        """Return the settings with what a project's file makes stricter."""
+        strictness = {"off": 0, "auto": 1, "require": 2}
+        ignored = [name for name in _PLACE_ENTRIES if entries.get(name)]
+        mode = entries.get("mode", self.mode)
+        if strictness[mode] < strictness[self.mode]:
+            mode = self.mode
+            ignored.insert(0, "mode")
+        project = entries.get("project", self.project)
+        if project == "writable" and self.project != project:
+            project = self.project
+            ignored.insert(0, "project")
+        return TightenedSettings(replace(self, mode=mode, project=project), ignored)
+
+
+class TightenedSettings(NamedTuple):
+    """Settings with the stricter entries of a project's file, and the names of those that do not count."""
+
+    settings: SandboxSettings
+    ignored: list[str]
+
 
 def sandbox_entries(value: object) -> dict[str, Any]:
-    """The entries of the setting, checked. Raises ValueError that says what it takes."""
+    """Return the entries of the setting, checked. Raises ValueError that says what it takes."""
     entries = value if isinstance(value, Mapping) else {"mode": value}
     checked: dict[str, Any] = {}
     for name, entry in entries.items():
@@ -69,23 +98,3 @@ def _places(name: str, entry: object) -> tuple[str, ...]:
         if posixpath.normpath(place) in ("/", "//", "~"):
             raise ValueError(f"{name} takes no place as wide as {place!r}")
     return tuple(entry)
-
-
-def with_entries(settings: SandboxSettings, entries: Mapping[str, Any]) -> SandboxSettings:
-    """The settings with the entries of a file of the person: places add up, the rest replaces."""
-    added: dict[str, Any] = {
-        name: tuple(dict.fromkeys((*getattr(settings, name), *value))) if name in _PLACE_ENTRIES else value
-        for name, value in entries.items()
-    }
-    return replace(settings, **added)
-
-
-def tightened(settings: SandboxSettings, entries: Mapping[str, Any]) -> tuple[SandboxSettings, list[str]]:
-    """The settings with what a project's file makes stricter, and the entries of it that do not count."""
-    refused = [name for name in _PLACE_ENTRIES if entries.get(name)]
-    mode, project = entries.get("mode", settings.mode), entries.get("project", settings.project)
-    if _STRICTNESS_OF_MODE[mode] < _STRICTNESS_OF_MODE[settings.mode]:
-        mode, refused = settings.mode, ["mode", *refused]
-    if project == "writable" and settings.project != project:
-        project, refused = settings.project, ["project", *refused]
-    return replace(settings, mode=mode, project=project), refused

@@ -1,1 +1,79 @@
-"""Read shell command lines: every command that a line may run, and what is known about it."""
+"""Read shell command lines: every command that a line may run, and what is known about it.
+
+`read_line` finds the commands; `irreversible_effect` and `CommandPattern` look among them for what must not
+run; `ProjectEnvironment.judge` proves of commands that they only read.
+"""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .command_pattern import (
+        Certainty,
+        CommandPattern,
+    )
+    from .destructive import (
+        irreversible_commands,
+        irreversible_effect,
+        may_overwrite,
+    )
+    from .line_reading import (
+        Invocation,
+        LineReading,
+        read_line,
+    )
+    from .program_names import (
+        Standpoint,
+        own_programs_of,
+        with_other_names,
+    )
+    from .project_environment import (
+        ProjectEnvironment,
+    )
+    from .read_only import (
+        JudgedCommand,
+        ReadingJudge,
+    )
+    from .simple_commands import (
+        Glob,
+        Words,
+        parse_simple_commands,
+    )
+    from .vital_places import (
+        Places,
+    )
+
+__all__ = [
+    "Certainty",
+    "CommandPattern",
+    "Glob",
+    "Invocation",
+    "JudgedCommand",
+    "LineReading",
+    "Places",
+    "ProjectEnvironment",
+    "ReadingJudge",
+    "Standpoint",
+    "Words",
+    "irreversible_commands",
+    "irreversible_effect",
+    "may_overwrite",
+    "own_programs_of",
+    "parse_simple_commands",
+    "read_line",
+    "with_other_names",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "command_pattern": "Certainty CommandPattern",
+        "destructive": "irreversible_commands irreversible_effect may_overwrite",
+        "line_reading": "Invocation LineReading read_line",
+        "program_names": "Standpoint own_programs_of with_other_names",
+        "project_environment": "ProjectEnvironment",
+        "read_only": "JudgedCommand ReadingJudge",
+        "simple_commands": "Glob Words parse_simple_commands",
+        "vital_places": "Places",
+    },
+)

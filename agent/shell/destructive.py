@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 from tools.files.text_encoding import word_set
 
@@ -69,22 +70,29 @@ _CHECKS: tuple[_Check, ...] = (
 
 
 @lru_cache(maxsize=32)
-def ruin_by(line: str, places: Places) -> str:
-    """What the line would ruin, in words that follow "it"; "" where it is nothing of the kind."""
+def irreversible_effect(line: str, places: Places) -> str:
+    """Return the effect of a line that cannot be undone, in words that follow "it"; "" for none."""
     reading = read_line(line)
-    for _, found in ruinous_commands(reading, places):
-        return found
+    for found in irreversible_commands(reading, places):
+        return found.effect
     if bombs_by_name(line):
         return "starts processes without end"
-    return next(filter(None, (_ruin_by_code(text, places) for text in reading.code)), "")
+    return next(filter(None, (_effect_of_code(text, places) for text in reading.code)), "")
 
 
-def ruinous_commands(reading: LineReading, places: Places) -> Iterator[tuple[Invocation, str]]:
-    """The commands that would ruin something, each with what it would do."""
+class IrreversibleCommand(NamedTuple):
+    """A command, and its effect in words that follow "it"."""
+
+    command: Invocation
+    effect: str
+
+
+def irreversible_commands(reading: LineReading, places: Places) -> Iterator[IrreversibleCommand]:
+    """Yield the commands whose effect cannot be undone."""
     for scene in scenes(reading.invocations, places):
         found = next(filter(None, (check(scene) for check in _CHECKS)), "")
         if found:
-            yield scene.command, found
+            yield IrreversibleCommand(scene.command, found)
 
 
 def may_overwrite(line: str) -> bool:
@@ -111,8 +119,8 @@ def _overwrites(command: Invocation) -> bool:
     return program in _OVERWRITERS or (not program and bool(command.words))  # its name is not known
 
 
-def _ruin_by_code(code: str, places: Places) -> str:
-    """As `ruin_by`, for code of another language: its texts are looked at as command lines."""
+def _effect_of_code(code: str, places: Places) -> str:
+    """As `irreversible_effect`, for code of another language: its texts are looked at as command lines."""
     code = code[:_MAX_CODE_CHARS]
     if _FORK.search(code) and _ENDLESS.search(code):
         return "starts processes without end"
@@ -120,5 +128,5 @@ def _ruin_by_code(code: str, places: Places) -> str:
     texts = [text for text in literals if " " in text] + [" ".join(literals)]
     if _REMOVES_TREE.search(code):
         texts += [f"rm -r {text}" for text in literals]
-    found = (what for text in texts for _, what in ruinous_commands(read_line(text), places))
+    found = (each.effect for text in texts for each in irreversible_commands(read_line(text), places))
     return next(found, "")

@@ -6,6 +6,7 @@ Where it cannot be told what runs, the reading says so; it never leaves a comman
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -14,8 +15,13 @@ from .launched_commands import MAKEFILES, MAKES, is_interpreter, launched_by, na
 from .launches import Launch, Script, is_unknown, program_name, value_commands
 from .parsed_text import (
     ANY,
+    CLASS,
+    HOME,
     MARKS,
     MAX_STEPS,
+    ONE,
+    STAR,
+    UNSET,
     Assignment,
     Gathered,
     Part,
@@ -63,7 +69,39 @@ class Invocation:
     shells: tuple[int, ...] = ()
     sure: bool = True
     level: int = 0
-    streams: tuple[str, ...] = field(default=(), compare=False)
+    streams: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> str:
+        """The name of the program without its folder, in lower case; "" where it is not known."""
+        return program_name(self.words[0]) if self.words else ""
+
+    @property
+    def holds_more_than_words(self) -> bool:
+        """Whether it holds by itself what no line may that is split into simple commands."""
+        marked = (set(MARKS.findall(word)) - {STAR, ONE, CLASS} for word in self.words)
+        files = (target for operator, target in self.redirects if not operator.endswith("&"))
+        is_given = self.stdin is not None and self.source is None
+        return is_given or any(marked) or any(target != "/dev/null" for target in files)
+
+    def shown(self, max_chars: int) -> str:
+        """Return the command as people write it; `…` stands for what is not known."""
+        words = [_shown_word(word) for word in self.words]
+        for (operator, target), stream in zip(self.redirects, self.streams, strict=False):
+            words.append(f"{stream}{operator}{'' if operator.endswith('&') else ' '}{_shown_word(target)}")
+        is_given = self.stdin is not None and self.source is None and not self.level
+        if is_given and not any("<" in operator for operator, _ in self.redirects):
+            words.append("<< …")  # a here-document, or a text
+        text = " ".join(words)
+        return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
+
+
+def _shown_word(word: str) -> str:
+    if MARKS.search(word):
+        known = word.replace(UNSET, "").replace(HOME, "~").replace(STAR, "*")
+        known = known.replace(ONE, "?").replace(CLASS, "[…]")
+        return re.sub(f"{MARKS.pattern}+", "…", known)
+    return word if word in ("[", "[[") else shlex.quote(word)
 
 
 @dataclass(frozen=True, slots=True)

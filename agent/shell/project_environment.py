@@ -17,9 +17,9 @@ from tools.sandbox.guarded_names import is_protected, sounds_secret
 from .git_settings import GitSettings, tracked_secrets
 from .option_syntax import NotProved
 from .program_files import ProjectPrograms
-from .read_only import prove_line
+from .read_only import JudgedCommand, prove_line
 from .reading_programs import Reading
-from .simple_commands import Glob, Words
+from .simple_commands import Glob
 
 _ALSO_READABLE = "/usr"
 _NEVER_READABLE = ("/proc", "/sys", "/dev")  # even where all of the system is the project
@@ -45,7 +45,7 @@ _UNSEARCHED = word_set(".git .transcripts .task_outputs")
 class ProjectEnvironment(ProjectPrograms):
     """What there is around commands of a project, for the proof that they only read."""
 
-    def doubts(self, line: str, folder: str) -> list[tuple[Words, str]] | None:
+    def judge(self, line: str, folder: str) -> list[JudgedCommand] | None:
         """See read_only.ReadingJudge."""
         return prove_line(line, folder, self)
 

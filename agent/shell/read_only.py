@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tools.files.text_encoding import word_set
 
@@ -35,19 +35,22 @@ _ALSO_PROGRAMS = word_set("echo printf pwd true false test [")
 _MAX_POSSIBLE_FOLDERS = 8  # in which a command may be run, after several `cd` that may have failed
 
 
-class Trap(str):
-    """A doubt that no rule for the beginning of a command removes."""
+class JudgedCommand(NamedTuple):
+    """A simple command with the doubt whether it only reads, "" for a proof.
 
-    __slots__ = ()
+    is_trap  the doubt is about what a repository makes git run: no rule for the command removes it
+    """
+
+    words: Words
+    doubt: str = ""
+    is_trap: bool = False
 
 
 class ReadingJudge(ProgramFiles, Protocol):
     """Knows which commands only read: by their words, and by the files and programs that these mean."""
 
-    def doubts(self, line: str, folder: str) -> list[tuple[Words, str]] | None:
-        """Each simple command of a line, run in `folder`, with the doubt whether it only reads: "" for a
-        proof. None where the line is not parsed.
-        """
+    def judge(self, line: str, folder: str) -> list[JudgedCommand] | None:
+        """Judge each simple command of a line that is run in `folder`; None where the line is not parsed."""
 
 
 class CommandEnvironment(Protocol):
@@ -63,8 +66,8 @@ class CommandEnvironment(Protocol):
         """Whether `cd` to this folder succeeds as things are."""
 
 
-def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[tuple[Words, str]] | None:
-    """Each simple command of a line with the doubt whether it only reads, "" for a proof; None: not parsed.
+def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[JudgedCommand] | None:
+    """Judge each simple command of a line; None where the line is not parsed.
 
     A proof holds only where the shell is as it began: behind a builtin that is not known every command is in
     doubt, and each folder that a `cd` before may have led to has to do. Beside a command that is in doubt new
@@ -77,8 +80,8 @@ def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[
         shell = _Shell(environment, {folder}, {folder}, alone)
         behind = [*(joint for joint, _ in joined[1:]), ""]
         triples = zip(joined, behind, strict=True)
-        found = [(words, shell.doubt_about(joint, words, then)) for (joint, words), then in triples]
-        if not any(doubt for _, doubt in found):
+        found = [shell.judge(joint, words, then) for (joint, words), then in triples]
+        if not any(command.doubt for command in found):
             break
     return found
 
@@ -100,8 +103,8 @@ class _Shell:
     changed: str = ""
     before: set[str] = field(default_factory=set)
 
-    def doubt_about(self, joint: str, words: Words, then: str) -> str:
-        """Why the next command is not known to only read; "" if it is. `then` is the joint behind it."""
+    def judge(self, joint: str, words: Words, then: str) -> JudgedCommand:
+        """Judge the next command of the line; `then` is the joint behind it."""
         in_shell = joint != "|" and then not in ("|", "||")
         if joint in ("", ";", "\n"):
             self.certain = True
@@ -110,15 +113,16 @@ class _Shell:
         if joint != "&&" or not self.certain:
             self.here = set(self.all)
         if self.changed:
-            return f"behind {self.changed} it may mean anything"
+            return JudgedCommand(words, f"behind {self.changed} it may mean anything")
         try:
             self._prove(words, runs_first=in_shell and joint in ("", ";", "\n"))
-        except SetTrap as doubt:
-            return Trap(doubt)
+        except SetTrap as trap:
+            return JudgedCommand(words, str(trap), is_trap=True)
         except NotProved as doubt:
             self.changed = words[0] if words[0] in _OTHER_BUILTINS or words[0] in BUILTINS else ""
-            return self._trap_for(words) or str(doubt)
-        return ""
+            trap_text = self._trap_for(words)
+            return JudgedCommand(words, trap_text or str(doubt), is_trap=bool(trap_text))
+        return JudgedCommand(words)
 
     def _trap_for(self, words: Words) -> str:
         """What the repository makes git run in a look that is not known to only read; "" for nothing."""
@@ -129,7 +133,7 @@ class _Shell:
             for folder in self.here:
                 self.environment.check(Reading("git", git="index" if writes_index else "contents"), folder)
         except SetTrap as doubt:
-            return Trap(doubt)
+            return str(doubt)
         except NotProved:
             pass
         return ""

@@ -11,8 +11,7 @@ from agent.extensions.hooks.answers import HookFailed, hook_answer
 from agent.extensions.hooks.asking import AskedHooks
 from agent.extensions.hooks.table import HookEntry
 from agent.formatting import client_name
-from agent.permissions.modes import mode_named
-from agent.permissions.rule_syntax import known_rules
+from agent.permissions import known_rules, mode_named
 from agent.ports import (
     Allow,
     Deny,

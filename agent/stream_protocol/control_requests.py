@@ -14,7 +14,7 @@ from agent.checkpoints.file_restore import plan_restore, restore
 from agent.errors import AgentError
 from agent.extensions.mcp.server import McpServer
 from agent.loop.model_call import prompt_tokens
-from agent.permissions.modes import client_mode, mode_named
+from agent.permissions import client_mode, mode_named
 from agent.session.session import Session
 from agent.session.system_prompt import memory_of
 from compact.settings import percent

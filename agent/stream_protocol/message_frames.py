@@ -14,7 +14,7 @@ from typing import Any
 from agent import events
 from agent.extensions.mcp.entries import meant_call
 from agent.formatting import client_name, client_output
-from agent.permissions.modes import client_mode
+from agent.permissions import client_mode
 from agent.ports import Status
 from agent.ui.output_formats import OutputFormat, RunOutput, json_line, usage_fields
 from transcripts.facts import Reply, Result

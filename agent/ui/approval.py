@@ -18,7 +18,7 @@ from itertools import accumulate
 from wcwidth import strip_sequences
 
 from agent.formatting import with_keys
-from agent.permissions.modes import OUTSIDE, WRITES_A_FILE
+from agent.permissions import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from tools.person_answer import ANSWERS
 

@@ -20,7 +20,7 @@ from agent.app.setup import RunSetup
 from agent.errors import AgentError, UsageError
 from agent.events import Emit, TurnFinished
 from agent.extensions.skills import style_in_use
-from agent.permissions.rule_syntax import Rule
+from agent.permissions import Rule
 from agent.ports import Approver, Deny, PermissionQuestion
 from transcripts.entries import Exchange
 from transcripts.messages import Block

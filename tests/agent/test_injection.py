@@ -21,8 +21,7 @@ from agent.app.config import load_config
 from agent.app.setup import RunSetup
 from agent.cli.arguments import parse
 from agent.commands import make_controller
-from agent.permissions.rule_syntax import parse_rules
-from agent.permissions.rules import PermissionRules, judge_call
+from agent.permissions import PermissionRules, judge_call, parse_rules
 from agent.ports import HookEvent
 from agent.ui.headless import run_headless
 from tests.strict_api.reply import Body, Reply, calls, says

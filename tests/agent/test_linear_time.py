@@ -17,7 +17,7 @@ from agent import events
 from agent.model.anthropic.accumulator import MessageAccumulator
 from agent.model.anthropic.request import NAMES
 from agent.model.error_mapping import map_error, quote, summarize_error
-from agent.shell.simple_commands import parse_simple_commands
+from agent.shell import parse_simple_commands
 from agent.ui.completion import rank, word_before_cursor
 from agent.ui.keyboard import PasteChips
 from agent.ui.plain_repl import PlainView

@@ -18,8 +18,7 @@ import pytest
 from agent.app.hooks import command_hooks, commands_within
 from agent.extensions.hooks.table import read_hooks
 from agent.loop.session_wall import SessionWall
-from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rules import PermissionRules
+from agent.permissions import PermissionRules, PermissionStore
 from agent.ports import HookEvent
 from tests.tools.wall_session import walled_session
 

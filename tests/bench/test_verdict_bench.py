@@ -5,10 +5,8 @@ from random import Random
 
 import pytest
 
-from agent.permissions.rule_syntax import parse_rules
-from agent.permissions.rules import PermissionRules, judge_call
-from agent.shell.destructive import ruin_by
-from agent.shell.line_reading import read_line
+from agent.permissions import PermissionRules, judge_call, parse_rules
+from agent.shell import irreversible_effect, read_line
 from tests.agent.shell.command_grammar import Grammar
 from tools.base import Access
 
@@ -28,7 +26,7 @@ def milliseconds(line: str) -> float:
     best = float("inf")
     for _ in range(3):
         read_line.cache_clear()
-        ruin_by.cache_clear()
+        irreversible_effect.cache_clear()
         start = time.process_time()
         judge_call("bash", [Access("run", line)], RULES)
         best = min(best, (time.process_time() - start) * 1_000)

@@ -14,7 +14,7 @@ import pytest
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
-from agent.permissions.rule_syntax import parse_rules
+from agent.permissions import parse_rules
 from tools import BUILTIN, read
 from tools.base import Tool, ToolCall, ToolResult, text_result
 from tools.registry import BuiltinTools, definitions, join_tools, load_builtin_tools

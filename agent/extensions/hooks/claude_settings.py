@@ -17,9 +17,7 @@ from pathlib import Path
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
 from agent.settings_files import claude_folder, read_settings
-from agent.shell.launches import program_name
-from agent.shell.line_reading import read_line
-from agent.shell.program_files import ProjectPrograms
+from agent.shell import ProjectEnvironment, read_line
 from tools.files.text_encoding import pluralize
 from transcripts.disk import is_foreign, read_regular
 
@@ -190,7 +188,7 @@ def named_files(line: str, folder: Path, environ: Mapping[str, str]) -> str:
         words = line.split()
     written = _only_written(line)
     words = [word for word in words if word not in written]
-    programs = ProjectPrograms(str(folder), environ).own_programs(words, str(folder))
+    programs = ProjectEnvironment(str(folder), environ).own_programs(words, str(folder))
     places = [os.path.realpath(folder / name) for name in sorted(written)]
     return hashlib.sha256(json.dumps([programs, *places]).encode()).hexdigest() if written else programs
 
@@ -205,7 +203,6 @@ def _only_written(line: str) -> set[str]:
     for command in () if reading.opaque else reading.invocations:
         for operator, target in command.redirects:
             (named if "<" in operator else written).add(target)
-        is_tee = bool(command.words) and program_name(command.words[0]) == "tee"
-        (written if is_tee else named).update(command.words[1:])
+        (written if command.program == "tee" else named).update(command.words[1:])
         named.update(command.words[:1])
     return {name for name in written - named if "\0" not in name}

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.formatting import client_name, client_output
-from agent.permissions.modes import client_mode
+from agent.permissions import client_mode
 from agent.ports import HookEvent
 from transcripts.session_lock import path_of
 
 from .table import HookEntry, compaction_trigger
 
 if TYPE_CHECKING:
-    from agent.permissions.permission_store import PermissionStore
+    from agent.permissions import PermissionStore
     from agent.session.session import Session
     from tools.base import ToolContext
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agent.permissions.rule_syntax import FOREIGN_PREFIX
+from agent.permissions import FOREIGN_PREFIX
 from tools.base import (
     Access,
     Tool,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from agent.permissions.rule_syntax import FOREIGN_PREFIX
+from agent.permissions import FOREIGN_PREFIX
 from transcripts.masking import SecretMasks, mask
 from transcripts.secret_forms import secret_values
 

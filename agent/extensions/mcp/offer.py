@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agent.permissions.rule_syntax import FOREIGN_PREFIX
+from agent.permissions import FOREIGN_PREFIX
 
 from .entries import tool_names
 from .session import ConnectionLost, McpSession, Message, ServerFailed

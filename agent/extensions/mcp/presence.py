@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.extensions.approvals import ProjectItem
-from agent.permissions.rule_syntax import FOREIGN_PREFIX, Rule
+from agent.permissions import FOREIGN_PREFIX, Rule
 from tools.base import Tool, ToolError
 
 PROJECT_SERVER_FILES = (".makeroom/mcp.local.json", ".mcp.json")

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from agent.permissions.rule_syntax import FOREIGN_PREFIX
+from agent.permissions import FOREIGN_PREFIX
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
 from tools.parameters import Arguments
 from transcripts.messages import check_shape

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from agent.app.agent_rights import NarrowedPermissions
-from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rule_syntax import Rule
-from agent.permissions.rules import PermissionRules
+from agent.permissions import PermissionRules, PermissionStore, Rule
 
 
 def test_a_narrower_mode_holds_for_the_agent_alone_and_a_wider_one_for_nobody() -> None:

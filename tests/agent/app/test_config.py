@@ -8,8 +8,8 @@ import pytest
 
 from agent.app.config import Config, has_credentials, load_config
 from agent.errors import ConfigError
+from agent.permissions import Rule
 from agent.permissions.permission_store import store_rule
-from agent.permissions.rule_syntax import Rule
 from agent.settings_files import permissions_path
 from compact.prices import Prices
 

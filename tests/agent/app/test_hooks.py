@@ -16,9 +16,7 @@ from agent.app.hooks import command_hooks, commands_within
 from agent.extensions.hooks import asking
 from agent.extensions.hooks.table import read_hooks
 from agent.loop.session_wall import SessionWall
-from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rule_syntax import parse_rules
-from agent.permissions.rules import PermissionRules
+from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from agent.ports import HookAnswer, HookEvent
 from tests.tools.wall_session import WalledSession, walled_session
 from tools.processes.command_socket import SupervisorLost

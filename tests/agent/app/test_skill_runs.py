@@ -11,7 +11,7 @@ import pytest
 from agent.app.agent_start import give_skills
 from agent.events import TurnFinished
 from agent.extensions.skills import load_library, skill_items
-from agent.permissions.rules import judge_call
+from agent.permissions import judge_call
 from agent.session.skill_texts import skills_in_use
 from agent.stream_protocol.stream_input import greeting
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller

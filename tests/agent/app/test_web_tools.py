@@ -11,8 +11,7 @@ from agent.errors import FieldRejected
 from agent.model.anthropic.request import NAMES, encode_request
 from agent.model.error_mapping import map_error
 from agent.model_port import ModelRequest, RequestSettings
-from agent.permissions.rule_syntax import parse_rules
-from agent.permissions.rules import PermissionRules
+from agent.permissions import PermissionRules, parse_rules
 from tests.strict_api.models import MODELS
 from tests.strict_api.request_checks import violations
 from transcripts.messages import TextBlock

@@ -20,8 +20,8 @@ from agent.errors import UsageError
 from agent.events import Notice, Retrying, ScreenSetting
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.selection import ModelSelection
+from agent.permissions import Rule
 from agent.permissions.permission_store import store_rule
-from agent.permissions.rule_syntax import Rule
 from agent.ports import HookAnswer, HookEvent
 from agent.session.environment_context import PLAN_TEXT
 from agent.settings_files import permissions_path

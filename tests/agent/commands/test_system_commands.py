@@ -11,8 +11,7 @@ from agent.app.config import load_config
 from agent.errors import ConfigError
 from agent.events import Notice
 from agent.loop.session_wall import SessionWall
-from agent.permissions.permission_store import stored_places, stored_rules
-from agent.permissions.rule_syntax import Rule
+from agent.permissions import Rule, stored_places, stored_rules
 from agent.session.environment_context import END_OF_PLAN_TEXT, OPEN_TEXT, PLAN_TEXT
 from agent.session.system_prompt import WALL_TEXT
 from agent.settings_files import permissions_path

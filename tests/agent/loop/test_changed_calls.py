@@ -12,7 +12,7 @@ from agent.app.structured_output import MAX_REMINDERS, StructuredOutput, structu
 from agent.errors import UsageError
 from agent.events import TurnFinished
 from agent.loop.call_permission import parse_call
-from agent.permissions.rule_syntax import parse_rules
+from agent.permissions import parse_rules
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionUpdate
 from tests.agent.loop.test_turn import HookWords
 from tests.agent.loop.world import World, world

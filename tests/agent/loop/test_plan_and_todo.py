@@ -9,9 +9,7 @@ import pytest
 
 from agent.events import ToolCallFinished, TurnFinished
 from agent.loop.compaction import live_state
-from agent.permissions.modes import Mode
-from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rules import PermissionRules
+from agent.permissions import Mode, PermissionRules, PermissionStore
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from agent.session.environment_context import (
     END_OF_PLAN_TEXT,

@@ -21,15 +21,22 @@ from agent.errors import ConfigError
 from agent.events import Notice, ToolCallFinished, TurnFinished
 from agent.loop.call_permission import UNCOVERED
 from agent.loop.session_wall import SessionWall
-from agent.permissions.modes import Mode
-from agent.permissions.permission_store import PermissionStore, stored_openings, stored_places, stored_rules
-from agent.permissions.rule_syntax import OPENING, REACHING, Rule
-from agent.permissions.rules import REPLACED, PermissionRules
-from agent.permissions.sandbox_settings import SandboxSettings
+from agent.permissions import (
+    OPENING,
+    REACHING,
+    Mode,
+    PermissionRules,
+    PermissionStore,
+    Rule,
+    SandboxSettings,
+    stored_openings,
+    stored_places,
+    stored_rules,
+)
+from agent.permissions.rules import REPLACED
 from agent.ports import Allow, Deny
 from agent.session.system_prompt import memory_paths
-from agent.shell.program_names import own_programs_of
-from agent.shell.project_environment import ProjectEnvironment
+from agent.shell import ProjectEnvironment, own_programs_of
 from agent.ui.approval import question_body
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.strict_api.reply import Reply, calls

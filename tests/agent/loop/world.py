@@ -15,8 +15,7 @@ from agent.loop.context import CompactionState, TurnContext
 from agent.loop.turn import run_turn
 from agent.model.anthropic.client import AnthropicModel
 from agent.model_port import RequestSettings
-from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rules import PermissionRules
+from agent.permissions import PermissionRules, PermissionStore
 from agent.ports import Allow, Deny, PermissionQuestion
 from agent.session.session import Session
 from compact.prices import Prices

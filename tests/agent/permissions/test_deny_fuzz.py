@@ -9,15 +9,16 @@ from random import Random
 
 import pytest
 
-from agent.permissions.deny_rules import Denial, denial_of
+from agent.permissions.deny_rules import denial_of
 from agent.permissions.rule_syntax import parse_rules
+from agent.shell import Certainty
 from tests.agent.shell.command_grammar import ALONE, FAMILY, MEMBER, Grammar
 
 RULES = parse_rules(f"bash({ALONE}), bash({FAMILY} {MEMBER})")
 LINE_LIMIT_S = 3  # a disturbed line may wait for ever
 
 
-def lines_by_verdict(folder: Path, count: int, seed: int) -> dict[Denial, list[str]]:
+def lines_by_verdict(folder: Path, count: int, seed: int) -> dict[Certainty, list[str]]:
     """Random lines, by what the deny rules say about them. `folder` gets the two programs, which log."""
     for name in (ALONE, FAMILY):
         program = folder / "s" / name
@@ -25,10 +26,10 @@ def lines_by_verdict(folder: Path, count: int, seed: int) -> dict[Denial, list[s
         program.write_text(f'#!/bin/sh\nprintf "%s\\0" {name} "$@" END >>ran\n')
         program.chmod(0o755)
     grammar = Grammar(Random(seed), str(folder / "s"))
-    found: dict[Denial, list[str]] = defaultdict(list)
+    found: dict[Certainty, list[str]] = defaultdict(list)
     for _ in range(count):
         line = grammar.line()
-        found[denial_of(RULES, line)[0]].append(line)
+        found[denial_of(RULES, line).certainty].append(line)
     return found
 
 
@@ -58,14 +59,14 @@ def ran_by_bash(folder: Path, lines: list[str]) -> list[tuple[str, str]]:
 
 def is_denied(call: str) -> bool:
     """Whether a logged call is what a rule denies."""
-    return denial_of(RULES, shlex.join(call.split("\0")))[0] is Denial.YES
+    return denial_of(RULES, shlex.join(call.split("\0"))).certainty is Certainty.YES
 
 
 def test_bash_runs_nothing_that_is_denied(tmp_path: Path) -> None:
     found = lines_by_verdict(tmp_path, 400, seed=1)
-    assert ran_by_bash(tmp_path / "free", found[Denial.NO]) == []
-    assert len(found[Denial.NO]) > 50
-    surely = found[Denial.YES][:40]
+    assert ran_by_bash(tmp_path / "free", found[Certainty.NO]) == []
+    assert len(found[Certainty.NO]) > 50
+    surely = found[Certainty.YES][:40]
     assert len(ran_by_bash(tmp_path / "denied", surely)) > 20, "the programs are found, and log"
 
 
@@ -73,7 +74,7 @@ def test_bash_runs_nothing_that_is_denied(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 def test_bash_runs_nothing_that_is_denied_in_many_lines(tmp_path: Path) -> None:
     found = lines_by_verdict(tmp_path, 12_000, seed=2)
-    assert ran_by_bash(tmp_path / "free", found[Denial.NO]) == []
-    assert len(found[Denial.NO]) > 1_500
-    ran, surely = len(ran_by_bash(tmp_path / "denied", found[Denial.YES])), len(found[Denial.YES])
+    assert ran_by_bash(tmp_path / "free", found[Certainty.NO]) == []
+    assert len(found[Certainty.NO]) > 1_500
+    ran, surely = len(ran_by_bash(tmp_path / "denied", found[Certainty.YES])), len(found[Certainty.YES])
     assert ran > 0.6 * surely, "what is surely denied would mostly run"

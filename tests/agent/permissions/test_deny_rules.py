@@ -5,10 +5,11 @@ from itertools import product
 
 import pytest
 
-from agent.permissions.deny_rules import Denial, denial_of, forbids_command
+from agent.permissions.deny_rules import denial_of, forbids_command
 from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import exact_rule, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
+from agent.shell import Certainty
 from agent.shell.line_reading import read_line
 from agent.shell.parsed_text import SPLIT
 from tools.base import Access
@@ -16,8 +17,8 @@ from tools.base import Access
 RULES = parse_rules("bash(curl), bash(git push)")
 
 
-def said(line: str, rules: str = "") -> Denial:
-    return denial_of(parse_rules(rules) if rules else RULES, line)[0]
+def said(line: str, rules: str = "") -> Certainty:
+    return denial_of(parse_rules(rules) if rules else RULES, line).certainty
 
 
 # {} is the denied command.
@@ -180,7 +181,7 @@ SPOKEN = [
 ]  # fmt: skip
 
 
-def not_said(answer: Denial, lines: list[str], rules: str = "") -> list[tuple[str, Denial]]:
+def not_said(answer: Certainty, lines: list[str], rules: str = "") -> list[tuple[str, Certainty]]:
     """The lines about which the rules say something else."""
     found = [(line, said(line, rules)) for line in lines]
     return [(line, other) for line, other in found if other is not answer]
@@ -189,26 +190,26 @@ def not_said(answer: Denial, lines: list[str], rules: str = "") -> list[tuple[st
 def test_a_denied_command_is_found_behind_every_form() -> None:
     for payload in ("curl x", "git -C d push o"):
         lines = [form.format(payload) for form in (*BEFORE, *WRAPPERS)]
-        assert not_said(Denial.YES, lines) == []
+        assert not_said(Certainty.YES, lines) == []
 
 
 def test_a_denied_command_is_found_in_every_script() -> None:
     for payload in ("curl x", "ls; git push o", "</dev/null curl x", "cd x && sudo curl 'y z'"):
         forms = [form for form in SCRIPTS if "env -" not in form or payload == "curl x"]  # env is no shell
         lines = [form.format(shlex.quote(payload)) for form in forms]
-        assert not_said(Denial.YES, lines) == []
+        assert not_said(Certainty.YES, lines) == []
 
 
 def test_a_denied_command_is_known_in_every_spelling() -> None:
-    assert not_said(Denial.YES, SPELT) == []
+    assert not_said(Certainty.YES, SPELT) == []
 
 
 def test_what_may_be_a_denied_command_is_not_let_through() -> None:
-    assert not_said(Denial.MAYBE, UNTOLD, "bash(curl), bash(git push), bash(rm)") == []
+    assert not_said(Certainty.MAYBE, UNTOLD, "bash(curl), bash(git push), bash(rm)") == []
 
 
 def test_what_only_speaks_of_a_denied_command_is_free() -> None:
-    assert not_said(Denial.NO, SPOKEN) == []
+    assert not_said(Certainty.NO, SPOKEN) == []
 
 
 def test_the_forms_can_be_nested_in_each_other() -> None:
@@ -216,7 +217,7 @@ def test_the_forms_can_be_nested_in_each_other() -> None:
         if outer.startswith("<<") and "\n" in inner:
             continue  # the rest of it is then no command
         line = outer.format(inner.format("curl x"))
-        assert said(line) is not Denial.NO, line
+        assert said(line) is not Certainty.NO, line
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -250,61 +251,61 @@ def test_a_line_that_is_surely_denied_is_opened_by_no_rule() -> None:
 
 def test_of_several_rules_the_surest_is_named_and_else_the_first() -> None:
     for line, answer, rule in (
-        ("$x; git push", Denial.YES, "bash(git push)"),
-        ("$x", Denial.MAYBE, "bash(curl)"),
-        ("ls", Denial.NO, None),
+        ("$x; git push", Certainty.YES, "bash(git push)"),
+        ("$x", Certainty.MAYBE, "bash(curl)"),
+        ("ls", Certainty.NO, None),
     ):
         found, named = denial_of(RULES, line)
         assert (found, named and str(named)) == (answer, rule)
-    assert denial_of(parse_rules("bash(x*), bash(*)"), "y")[0] is Denial.YES
-    assert denial_of(parse_rules("bash(c*l), bash([ab]c)"), "bc")[0] is Denial.YES
+    assert denial_of(parse_rules("bash(x*), bash(*)"), "y").certainty is Certainty.YES
+    assert denial_of(parse_rules("bash(c*l), bash([ab]c)"), "bc").certainty is Certainty.YES
 
 
 def test_one_command_of_a_line_is_judged_for_itself() -> None:
     invocations = read_line("ls; curl x; $y").invocations
     for rule, answers in (
-        ("bash(curl)", [Denial.NO, Denial.YES, Denial.MAYBE]),
-        ("bash(=curl x)", [Denial.NO] * 3),
-        ("bash(*)", [Denial.YES] * 3),
-        ("bash", [Denial.YES] * 3),
+        ("bash(curl)", [Certainty.NO, Certainty.YES, Certainty.MAYBE]),
+        ("bash(=curl x)", [Certainty.NO] * 3),
+        ("bash(*)", [Certainty.YES] * 3),
+        ("bash", [Certainty.YES] * 3),
     ):
         (parsed,) = parse_rules(rule)
         assert [forbids_command(parsed, each) for each in invocations] == answers
 
 
 def test_a_rule_for_one_line_does_not_make_others_doubtful() -> None:
-    assert said("$x", "bash(=curl x)") is Denial.NO
-    assert said(" curl x\n", "bash(=curl x)") is Denial.YES
+    assert said("$x", "bash(=curl x)") is Certainty.NO
+    assert said(" curl x\n", "bash(=curl x)") is Certainty.YES
 
 
 @pytest.mark.parametrize(
     ("rule", "line", "answer"),
     [
-        ("bash(./deploy)", "./deploy now", Denial.YES),
-        ("bash(./deploy)", "././x/../deploy", Denial.YES),
-        ("bash(./deploy)", "/w/deploy", Denial.MAYBE),
-        ("bash(./deploy)", "sh ./deploy", Denial.YES),
-        ("bash(~/bin/x)", "~/bin/x y", Denial.YES),
-        ("bash(~/bin/x)", "$HOME/bin/x y", Denial.YES),
-        ("bash(npm run *)", "npm run x", Denial.YES),
-        ("bash(npm run dep*)", "npm run $x", Denial.MAYBE),
-        ("bash(npm run dep*)", "npm --prefix a run deploy", Denial.YES),
-        ("bash(npm run dep*)", "npm run test", Denial.NO),
-        ("bash(rm -rf)", "rm -rf x", Denial.YES),
-        ("bash(rm -rf)", "rm x", Denial.NO),
-        ("bash(rm -rf)", "rm *", Denial.MAYBE),
-        ("bash(*)", "ls", Denial.YES),
-        ("bash(git push origin)", "git push $x", Denial.MAYBE),
-        ("bash(git push origin)", "git push fork", Denial.NO),
-        ("bash(git push --force)", "git push -u --force x", Denial.YES),
-        ("bash(sudo)", "x; sudo ls", Denial.YES),
-        ("bash(sudo rm)", "sudo -u x rm y", Denial.YES),
-        ("bash(time)", "time ls", Denial.YES),
-        ("bash([)", "[ a ]", Denial.YES),
-        ("bash(Make)", "make", Denial.YES),
+        ("bash(./deploy)", "./deploy now", Certainty.YES),
+        ("bash(./deploy)", "././x/../deploy", Certainty.YES),
+        ("bash(./deploy)", "/w/deploy", Certainty.MAYBE),
+        ("bash(./deploy)", "sh ./deploy", Certainty.YES),
+        ("bash(~/bin/x)", "~/bin/x y", Certainty.YES),
+        ("bash(~/bin/x)", "$HOME/bin/x y", Certainty.YES),
+        ("bash(npm run *)", "npm run x", Certainty.YES),
+        ("bash(npm run dep*)", "npm run $x", Certainty.MAYBE),
+        ("bash(npm run dep*)", "npm --prefix a run deploy", Certainty.YES),
+        ("bash(npm run dep*)", "npm run test", Certainty.NO),
+        ("bash(rm -rf)", "rm -rf x", Certainty.YES),
+        ("bash(rm -rf)", "rm x", Certainty.NO),
+        ("bash(rm -rf)", "rm *", Certainty.MAYBE),
+        ("bash(*)", "ls", Certainty.YES),
+        ("bash(git push origin)", "git push $x", Certainty.MAYBE),
+        ("bash(git push origin)", "git push fork", Certainty.NO),
+        ("bash(git push --force)", "git push -u --force x", Certainty.YES),
+        ("bash(sudo)", "x; sudo ls", Certainty.YES),
+        ("bash(sudo rm)", "sudo -u x rm y", Certainty.YES),
+        ("bash(time)", "time ls", Certainty.YES),
+        ("bash([)", "[ a ]", Certainty.YES),
+        ("bash(Make)", "make", Certainty.YES),
     ],
 )
-def test_the_words_of_a_rule_are_compared_one_by_one(rule: str, line: str, answer: Denial) -> None:
+def test_the_words_of_a_rule_are_compared_one_by_one(rule: str, line: str, answer: Certainty) -> None:
     assert said(line, rule) is answer
 
 
@@ -318,8 +319,8 @@ HUGE = [
 def test_a_huge_line_is_given_up_soon_and_not_let_through(unit: str) -> None:
     line = (unit * 100_000)[:100_000]
     assert len(read_line(line).invocations) <= 300
-    assert said(f"{line}\ncurl x") is not Denial.NO
+    assert said(f"{line}\ncurl x") is not Certainty.NO
 
 
 def test_a_text_with_characters_that_stand_for_unknown_words_is_not_let_through() -> None:
-    assert said(f"ls {SPLIT}") is Denial.MAYBE
+    assert said(f"ls {SPLIT}") is Certainty.MAYBE

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
-from agent.permissions.explanation import explanation
+from agent.permissions.explanation import explain_line
 from agent.permissions.modes import Mode
 from agent.permissions.rule_syntax import parse_rules
 from tests.agent.shell.reading_project import ReadingProject
@@ -26,7 +25,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ReadingProject:
 def explained(project: ReadingProject, line: str, wall: bool = True, mode: Mode = "manual") -> list[str]:
     home = str(project.place / "home")
     rules = replace(project.rules(), allow=RULES, wall=wall, mode=mode, home=home)
-    return explanation("bash", Access("run", line, cwd=str(project.root)), rules)
+    return explain_line("bash", Access("run", line, cwd=str(project.root)), rules)
 
 
 def test_what_the_wall_or_the_mode_lets_run_needs_no_rule(project: ReadingProject) -> None:

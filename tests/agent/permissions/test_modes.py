@@ -6,7 +6,7 @@ import pytest
 
 from agent.permissions.modes import MODES, Mode
 from agent.permissions.rule_syntax import OPENING, Rule
-from agent.permissions.rules import PermissionRules, judge_call, may_leave
+from agent.permissions.rules import PermissionRules, judge_call
 from agent.shell.project_environment import ProjectEnvironment
 from tools.base import Access
 
@@ -38,7 +38,7 @@ def test_each_mode_does_what_the_table_says(mode: Mode) -> None:
     inside, outside = (PermissionRules(mode, folder=FOLDER, wall=wall) for wall in (True, False))
     assert judged(COMMAND, inside) == walled
     assert judged(COMMAND, outside) == unwalled
-    assert may_leave(inside) is leaving
+    assert inside.may_leave is leaving
     for rules in (inside, outside):
         assert judged(EDIT, rules) == edit
         assert judged(PROTECTED_EDIT, rules) == protected

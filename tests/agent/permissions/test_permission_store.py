@@ -1,9 +1,9 @@
 """The rules of a session, and those that are kept for a project in a file."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.config import Config
 from agent.app.permission_loading import permission_store

@@ -1,17 +1,17 @@
 """May a call go ahead: modes, rules, and command lines that try to hide what they do."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.cli.arguments import parse
 from agent.loop.call_permission import rules_for_session
 from agent.permissions.modes import MODES, mode_named
 from agent.permissions.rule_syntax import Rule, parse_rules
-from agent.permissions.rules import PermissionRules, Verdict, judge_call, may_search
+from agent.permissions.rules import PermissionRules, Verdict, judge_call
 from agent.ports import PermissionQuestion
 from agent.shell.simple_commands import parse_simple_commands
 from agent.ui.approval import approval_choices
@@ -140,11 +140,11 @@ def test_a_deny_rule_about_reading_is_about_every_tool_that_reads() -> None:
     for rule in ("read", "read(docs/*)", "grep(docs/a.md)"):
         given = rules("write", deny=(rule,), mode="bypassPermissions")
         verdict = judge_call("grep", [Access("read", f"{FOLDER}/docs/a.md")], given)
-        assert verdict.answer == "deny" and not may_search("grep", f"{FOLDER}/docs/a.md", given)
-        assert may_search("grep", f"{FOLDER}/src/a.md", given) == (rule != "read")
+        assert verdict.answer == "deny" and not given.may_search("grep", f"{FOLDER}/docs/a.md")
+        assert given.may_search("grep", f"{FOLDER}/src/a.md") == (rule != "read")
     given = rules("write", deny=("grep(docs/a.md)",))
     assert judge_call("read", [Access("read", f"{FOLDER}/docs/a.md")], given).answer == "allow"
-    assert may_search("glob", f"{FOLDER}/docs/a.md", given)
+    assert given.may_search("glob", f"{FOLDER}/docs/a.md")
 
 
 def test_a_deny_rule_for_a_whole_tool_holds_where_the_call_accesses_nothing() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.permissions.permission_store import store_rule, stored_rules
-from agent.permissions.rule_syntax import Rule, is_exactly, known_rules, parse_rules
+from agent.permissions.rule_syntax import Rule, known_rules, parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
 from tools.base import Access
 
@@ -47,7 +47,7 @@ def test_a_rule_for_one_line_survives_being_stored_and_covers_that_line_alone(
     store_rule(tmp_path / "rules.toml", rule)
     (kept,) = stored_rules(tmp_path / "rules.toml")
     assert kept == rule and kept.exact
-    assert is_exactly(kept, f" {line}\n") and not is_exactly(kept, f"{line} x")
+    assert kept.is_exactly(f" {line}\n") and not kept.is_exactly(f"{line} x")
     assert run(line, kept) == "allow" and run(line, Rule("bash"), deny=(kept,)) == "deny"
     assert run(f"{line}\nls", kept) == "ask" and run(f"{line}\nls", Rule("bash"), deny=(kept,)) == "allow"
 

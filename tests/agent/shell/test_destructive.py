@@ -7,7 +7,7 @@ import pytest
 from agent.permissions.modes import MODES
 from agent.permissions.rule_syntax import parse_rules
 from agent.permissions.rules import PermissionRules, judge_call
-from agent.shell.destructive import may_overwrite, ruin_by
+from agent.shell.destructive import irreversible_effect, may_overwrite
 from agent.shell.vital_places import Places
 from tools.base import Access
 
@@ -220,7 +220,7 @@ EVERYDAY = [
 
 
 def ruined(line: str) -> str:
-    return ruin_by(line, PLACES)
+    return irreversible_effect(line, PLACES)
 
 
 @pytest.mark.parametrize("kind", RUIN)
@@ -257,11 +257,11 @@ def test_everyday_work_is_no_ruin() -> None:
 
 def test_the_folder_that_a_command_runs_in_decides_what_is_the_current_one() -> None:
     inner = Places(FOLDER, HOME, f"{FOLDER}/src")
-    assert ruin_by("rm -rf *", inner) == "removes the current folder"
-    assert ruin_by("rm -rf ..", inner) == "removes the project"
-    assert ruin_by("rm -rf ../build", inner) == ""
-    assert ruin_by("rm -rf ../.git", inner) == "removes the repository's .git"
-    assert ruin_by("rm -rf *", Places("", "", "")) == ""
+    assert irreversible_effect("rm -rf *", inner) == "removes the current folder"
+    assert irreversible_effect("rm -rf ..", inner) == "removes the project"
+    assert irreversible_effect("rm -rf ../build", inner) == ""
+    assert irreversible_effect("rm -rf ../.git", inner) == "removes the repository's .git"
+    assert irreversible_effect("rm -rf *", Places("", "", "")) == ""
 
 
 def test_ruin_is_told_in_words_that_people_understand() -> None:

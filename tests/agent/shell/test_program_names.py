@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.permissions.explanation import explanation
+from agent.permissions.explanation import explain_line
 from agent.permissions.rule_syntax import parse_rules
 from agent.shell.git_settings import parse_settings
 from agent.shell.program_names import own_programs_of
@@ -118,7 +118,7 @@ def test_aliases_that_lead_in_a_circle_are_asked_about(project: ReadingProject) 
 
 def test_an_explanation_tells_what_an_alias_stands_for(project: ReadingProject) -> None:
     rules = project.rules(deny=DENIED)
-    lines = explanation("bash", Access("run", "git sp now", cwd=str(project.root)), rules)
+    lines = explain_line("bash", Access("run", "git sp now", cwd=str(project.root)), rules)
     assert lines[0] == "deny: the rule bash(git push) denies this"
     assert "  git push --force now  the rule bash(git push) denies this" in lines
 

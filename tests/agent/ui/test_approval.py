@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.__main__ import main
-from agent.permissions.modes import OUTSIDE, WRITES_A_FILE
+from agent.permissions import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion
 from agent.ui import approval
 from agent.ui.approval import (

@@ -22,9 +22,7 @@ from agent.extensions.mcp.scopes import McpPlaces
 from agent.extensions.mcp.server import McpServer, ServerLimits
 from agent.extensions.mcp.source import McpServers, McpSetup
 from agent.extensions.mcp.tool import mcp_tool
-from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rule_syntax import parse_rules
-from agent.permissions.rules import PermissionRules
+from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from agent.ports import Allow
 from tests.agent.loop.world import World, world
 from tests.strict_api.reply import Reply, calls

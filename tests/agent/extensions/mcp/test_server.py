@@ -24,9 +24,7 @@ from agent.extensions.mcp.session import ServerFailed
 from agent.extensions.mcp.source import McpServers, McpSetup
 from agent.extensions.mcp.stdio import MAX_SERVER_LOG_BYTES
 from agent.extensions.mcp.tool import mcp_tool
-from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rule_syntax import parse_rules
-from agent.permissions.rules import PermissionRules
+from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from tests.agent.loop.world import world
 from tests.strict_api.reply import Reply, calls
 from tools.base import ToolContext, ToolError

@@ -16,9 +16,7 @@ from agent.extensions.mcp.results import ResultPlace, mcp_result, resource_resul
 from agent.extensions.mcp.server import McpServer
 from agent.extensions.mcp.session import McpSession, Message, ServerFailed
 from agent.extensions.mcp.tool import mcp_tool, news_of
-from agent.permissions.permission_store import PermissionStore
-from agent.permissions.rule_syntax import parse_rules
-from agent.permissions.rules import PermissionRules
+from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from agent.ports import Allow, HookAnswer, HookEvent
 from compact.tokens import load_counter
 from tests.agent.loop.world import World, world

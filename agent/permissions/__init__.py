@@ -1,0 +1,86 @@
+"""Judge tool calls: `judge_call` gives a verdict by the mode and the rules.
+
+The judge is pure; `PermissionStore` keeps what was granted.
+"""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .explanation import (
+        explain_line,
+    )
+    from .modes import (
+        MODES,
+        OUTSIDE,
+        WRITES_A_FILE,
+        Mode,
+        client_mode,
+        mode_named,
+    )
+    from .permission_store import (
+        SESSION_ORIGIN,
+        PermissionStore,
+        stored_openings,
+        stored_places,
+        stored_rules,
+    )
+    from .rule_syntax import (
+        FOREIGN_PREFIX,
+        OPENING,
+        REACHING,
+        WEB_TOOLS,
+        Rule,
+        known_rules,
+        parse_rules,
+    )
+    from .rules import (
+        PermissionRules,
+        Verdict,
+        judge_call,
+    )
+    from .sandbox_settings import (
+        SANDBOX_MODES,
+        SandboxSettings,
+        sandbox_entries,
+    )
+
+__all__ = [
+    "FOREIGN_PREFIX",
+    "MODES",
+    "OPENING",
+    "OUTSIDE",
+    "REACHING",
+    "SANDBOX_MODES",
+    "SESSION_ORIGIN",
+    "WEB_TOOLS",
+    "WRITES_A_FILE",
+    "Mode",
+    "PermissionRules",
+    "PermissionStore",
+    "Rule",
+    "SandboxSettings",
+    "Verdict",
+    "client_mode",
+    "explain_line",
+    "judge_call",
+    "known_rules",
+    "mode_named",
+    "parse_rules",
+    "sandbox_entries",
+    "stored_openings",
+    "stored_places",
+    "stored_rules",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "explanation": "explain_line",
+        "modes": "MODES Mode OUTSIDE WRITES_A_FILE client_mode mode_named",
+        "permission_store": "PermissionStore SESSION_ORIGIN stored_openings stored_places stored_rules",
+        "rule_syntax": "FOREIGN_PREFIX OPENING REACHING Rule WEB_TOOLS known_rules parse_rules",
+        "rules": "PermissionRules Verdict judge_call",
+        "sandbox_settings": "SANDBOX_MODES SandboxSettings sandbox_entries",
+    },
+)

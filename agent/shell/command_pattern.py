@@ -1,0 +1,189 @@
+"""Compare commands with the beginning of one, as permission rules name it: `git push`, `npm run *`.
+
+A pattern is used in two ways. A rule that allows covers what the pattern says and nothing more: no option
+that runs or writes something else. A rule that denies means the command by whatever means it is run: behind
+other options, by any path, in any letter case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from posixpath import basename, normpath
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from .launches import is_unknown, program_name
+from .line_reading import Invocation, LineReading
+from .parsed_text import CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET
+from .program_names import GIT_OPTIONS_WITH_VALUES
+from .risky_options import risky_word
+from .simple_commands import Words
+
+
+class Certainty(IntEnum):
+    """How surely a pattern means a command."""
+
+    NO = 0
+    MAYBE = 1
+    YES = 2
+
+
+class CommandPattern(Struct, frozen=True):
+    """The first words of a simple command, with the wildcards of `fnmatch`; none stand for every command."""
+
+    words: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> CommandPattern:
+        """Read a pattern as rules hold it; a `*` at its end says that more words may follow, as they may."""
+        words = text.split()
+        return cls(tuple(words[:-1] if words[-1:] == ["*"] else words))
+
+    @property
+    def program(self) -> str:
+        """The name of the program in lower case; "" for any."""
+        return self.words[0].casefold() if self.words else ""
+
+    def covers(self, words: Words) -> bool:
+        """Return whether a command begins with the pattern and does nothing that the pattern does not say."""
+        pairs = zip(words, self.words, strict=False)
+        return (
+            len(words) >= len(self.words)
+            and all(fnmatchcase(word, text) for word, text in pairs)
+            and not (self.words and risky_word(words, self.words))
+        )
+
+    def means(self, invocation: Invocation) -> Certainty:
+        """Return how surely a command of a line is meant."""
+        if not self.words:
+            return Certainty.YES
+        return _means(invocation, self._sought)
+
+    def found_in(self, reading: LineReading) -> Certainty:
+        """Return how surely a line runs the command, by whatever means."""
+        if not self.words:
+            return Certainty.YES
+        sought = self._sought
+        found = Certainty.MAYBE if reading.opaque or _is_in_code(reading, sought) else Certainty.NO
+        for invocation in reading.invocations:
+            found = max(found, _means(invocation, sought))
+            if found is Certainty.YES:
+                break
+        return found
+
+    @property
+    def _sought(self) -> Words:
+        """The words as they stand in a reading: the program in lower case, `~/` with the mark of the home."""
+        words = [HOME + word[1:] if word.startswith("~/") else word for word in self.words]
+        return [words[0].casefold(), *words[1:]]
+
+
+def _is_in_code(reading: LineReading, sought: Words) -> bool:
+    """Return whether code in another language that the line runs contains all words."""
+    return any(
+        all(re.search(rf"(?<![\w.-]){_as_expression(word)}(?![\w-])", text) for word in sought)
+        for text in reading.code
+    )
+
+
+@lru_cache(maxsize=256)
+def _as_expression(pattern: str) -> str:
+    return "".join({"*": r"[^\s'\"]*", "?": "."}.get(char, re.escape(char)) for char in pattern)
+
+
+def _means(invocation: Invocation, sought: Words) -> Certainty:
+    words = list(invocation.words)
+    if not words:
+        return Certainty.NO
+    found = _program_is(words[0], sought[0])
+    if found is not Certainty.NO and program_name(words[0]) and len(sought) > 1:
+        found = min(found, _arguments_are(words, sought[1:]))
+    return found if invocation.sure else min(found, Certainty.MAYBE)
+
+
+def _program_is(word: str, pattern: str) -> Certainty:
+    """Compare a program with the sought one, by any path and in any letter case."""
+    name = program_name(word)
+    if not name:
+        return Certainty.MAYBE if word else Certainty.NO
+    if name == pattern or (_has_wildcard(pattern) and fnmatchcase(name, pattern)):
+        return Certainty.YES
+    if "/" not in pattern:
+        return Certainty.NO
+    if fnmatchcase(normpath(word).casefold(), normpath(pattern)):
+        return Certainty.YES
+    return Certainty.MAYBE if fnmatchcase(name, basename(pattern)) else Certainty.NO
+
+
+class _Way(NamedTuple):
+    """One way to take a word: how many words it passes, how many of the sought ones, and how surely."""
+
+    words: int
+    found: int
+    certainty: Certainty
+
+
+def _arguments_are(words: Words, sought: Sequence[str]) -> Certainty:
+    """Compare the arguments with the sought ones, ignoring options before and between them."""
+    with_values = GIT_OPTIONS_WITH_VALUES if program_name(words[0]) == "git" else None
+    # Before each word: how surely each number of the sought ones was found until there.
+    reached = [dict[int, Certainty]() for _ in range(len(words) + 2)]
+    reached[1][0] = Certainty.YES
+    best = Certainty.NO
+    for at, word in enumerate(words[1:], 1):
+        following = words[at + 1] if at + 1 < len(words) else ""
+        for count in range(len(sought)):
+            certainty = reached[at].get(count)
+            if certainty is None:
+                continue
+            for way in _ways(word, following, sought[count], with_values):
+                found = min(certainty, way.certainty)
+                total = count + way.found
+                if total == len(sought):
+                    best = max(best, found)
+                else:
+                    there = reached[at + way.words]
+                    there[total] = max(found, there.get(total, Certainty.NO))
+        if best is Certainty.YES:
+            break
+    return best
+
+
+def _ways(word: str, following: str, pattern: str, with_values: frozenset[str] | None) -> Iterator[_Way]:
+    """Yield the ways to take a word; `with_values` are the options that take one, None for any."""
+    if is_unknown(word):
+        yield from _ways_of_unknown(word, pattern)
+        return
+    if fnmatchcase(word, pattern):
+        yield _Way(1, 1, Certainty.YES)
+    if not word.startswith("-"):
+        return
+    if with_values is None or word not in with_values:
+        yield _Way(1, 0, Certainty.YES)
+    if with_values is None or word in with_values:
+        yield _Way(2, 0, Certainty.YES)
+        if SPLIT in following and UNSET not in following:
+            yield _Way(1, 0, Certainty.MAYBE)
+
+
+def _ways_of_unknown(word: str, pattern: str) -> Iterator[_Way]:
+    may_be_many = any(mark in word for mark in (SPLIT, STAR, ONE, CLASS))
+    if _has_wildcard(pattern) or may_be_many or re.fullmatch(_as_superset(word), pattern, re.DOTALL):
+        yield _Way(0 if may_be_many else 1, 1, Certainty.MAYBE)
+    if may_be_many or word[0] == "-" or MARKS.match(word):
+        yield _Way(1, 0, Certainty.MAYBE)
+        yield _Way(2, 0, Certainty.MAYBE)
+
+
+def _has_wildcard(pattern: str) -> bool:
+    return not set(pattern).isdisjoint("*?[")
+
+
+def _as_superset(word: str) -> str:
+    """An expression for everything that a word with marks may stand for."""
+    return "".join(".*" if MARKS.match(char) and char != HOME else re.escape(char) for char in word)
