@@ -66,6 +66,7 @@ HEAVY_LIBRARIES = {
 PURE = (
     "agent/cli/arguments.py",
     "agent/extensions/hooks/answers.py",
+    "agent/extensions/hooks/entries.py",
     "agent/extensions/hooks/table.py",
     "agent/model/anthropic/accumulator.py",
     "agent/model/anthropic/catalog.py",

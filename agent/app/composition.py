@@ -13,7 +13,7 @@ from agent.errors import ConfigError, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
 from agent.extensions import Approvals, skills
 from agent.extensions.agents import BUILTIN_AGENTS, AgentDefinition, AgentPlaces, known_agents
-from agent.extensions.hooks.claude_settings import ApprovedSettings, approved_settings
+from agent.extensions.hooks import ApprovedSettings, approved_settings
 from agent.extensions.mcp.presence import SOURCE_MODULE, may_have_servers
 from agent.extensions.skills import SkillLibrary, load_library
 from agent.model.anthropic.catalog import CATALOG

@@ -30,7 +30,7 @@ from .given_settings import GivenSettings
 from .options import EditingMode, ThemeName
 
 if TYPE_CHECKING:
-    from agent.extensions.hooks.table import HookEntry
+    from agent.extensions.hooks import HookEntry
 
 GIVEN_NONE = GivenSettings()
 SET_BY_COMMAND = "/config"  # where a setting was set
@@ -242,11 +242,11 @@ def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
         value = config.sandbox.with_entries(value)
     if name == "hooks":
         told = (f"{origin}: hooks: {remark}" for remark in value.remarks)
-        config, value = replace(config, warnings=(*config.warnings, *told)), value.entries
+        config = replace(config, warnings=(*config.warnings, *told))
+        value = value.entries
     if name in MERGED_SETTINGS:
         if name != "pass_env":
-            change = structs.replace if name in ("allow", "deny") else replace
-            value = tuple(change(each, origin=origin) for each in value)
+            value = tuple(structs.replace(each, origin=origin) for each in value)
         value = (*getattr(config, name), *value)
         origin = f"{config.origins[name]}, {origin}" if name in config.origins else origin
     return replace(config, origins={**config.origins, name: origin}, **{name: value})

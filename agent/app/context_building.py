@@ -13,9 +13,7 @@ from pathlib import Path
 from agent.errors import UsageError
 from agent.events import Notice
 from agent.extensions.agents import agents_section
-from agent.extensions.hooks.asking import JoinedHooks
-from agent.extensions.hooks.inputs import about_session
-from agent.extensions.hooks.notices import IdleNotices, NotifyingApprover
+from agent.extensions.hooks import IdleNotices, JoinedHooks, NotifyingApprover, about_session
 from agent.extensions.skills import StylePlaces, style_text
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
@@ -141,7 +139,7 @@ def session_hooks(services: Services, session: Session, wall: SessionWall) -> Ho
     own: Hooks = command_hooks(entries, commands_within(wall, services.approved.files), about, services.warn)
     if not setup.options.headless and any(entry.event is HookEvent.NOTIFICATION for entry in entries):
         own = IdleNotices(own)
-    return own if setup.hooks is None else JoinedHooks((setup.hooks, own))
+    return own if setup.hooks is None else JoinedHooks(setup.hooks, own)
 
 
 def tool_context_of(services: Services, session: Session) -> ToolContext:

@@ -10,10 +10,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from agent.extensions.hooks.answers import VETO_EXIT_CODE, HookFailed, answer_of_end
-from agent.extensions.hooks.asking import AskedHooks
-from agent.extensions.hooks.claude_settings import named_files
-from agent.extensions.hooks.table import HookEntry
+from agent.extensions.hooks import (
+    VETO_EXIT_CODE,
+    AskedHooks,
+    HookEntry,
+    HookFailed,
+    answer_of_end,
+    named_files,
+)
 from agent.loop.session_wall import SessionWall
 from agent.permissions import OPENING, Rule
 from agent.ports import HookAnswer
@@ -76,7 +80,7 @@ def command_hooks(
             raise HookFailed(f"answered with more JSON than {len(end.out)} characters")
         return answer_of_end(entry, end.code, end.out, err)
 
-    return AskedHooks(entries, ask, about_session, _label, tell)
+    return AskedHooks(entries, ask=ask, about_session=about_session, label=_label, tell=tell)
 
 
 def _label(entry: HookEntry) -> str:

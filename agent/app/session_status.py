@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from agent.extensions.hooks.inputs import about_session
+from agent.extensions.hooks import about_session
 from agent.extensions.skills import style_in_use
 from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from agent.extensions.hooks.table import HookTable, read_hooks, status_command
+from agent.extensions.hooks import HookTable, read_hooks, status_command
 from agent.permissions import MODES, SANDBOX_MODES, Mode, Rule, parse_rules, sandbox_entries
 from compact.prices import Prices
 from compact.settings import settings_from

@@ -12,7 +12,7 @@ from agent.app.project_items import choose_items, item_lines, project_items, rec
 from agent.commands.screen_commands import MAX_SUMMARY_CHARS, skill_help
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.agents import agents_section
-from agent.extensions.hooks.claude_settings import HOOK_KINDS
+from agent.extensions.hooks import HOOK_KINDS
 from agent.extensions.skills import SkillKind, SkillLibrary
 from agent.formatting import format_count, shorten
 from agent.loop.agent_pool import AGENT_TOPIC, Agent

@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent.extensions.hooks.answers import HookFailed, hook_answer
-from agent.extensions.hooks.asking import AskedHooks
-from agent.extensions.hooks.table import HookEntry
+from agent.extensions.hooks import AskedHooks, HookEntry, HookFailed, hook_answer
 from agent.formatting import client_name
 from agent.permissions import known_rules, mode_named
 from agent.ports import (
@@ -149,7 +147,7 @@ def client_hooks(
         seen = json.loads(sent[0])["request"]["input"].get("tool_input", {})
         return replace(given, updated_input=unmasked(given.updated_input, seen, told["tool_input"]))
 
-    return AskedHooks(entries, ask, about_session, _label, tell)
+    return AskedHooks(entries, ask=ask, about_session=about_session, label=_label, tell=tell)
 
 
 def _label(entry: HookEntry) -> str:

@@ -19,9 +19,7 @@ from agent.app.setup import RunSetup
 from agent.errors import UsageError
 from agent.events import Emit, Notice
 from agent.extensions.agents import BUILTIN_AGENTS, given_agents
-from agent.extensions.hooks.asking import AskedHooks
-from agent.extensions.hooks.inputs import about_session
-from agent.extensions.hooks.table import HookEntry, read_hooks
+from agent.extensions.hooks import AskedHooks, HookEntry, about_session, read_hooks
 from agent.extensions.mcp.scopes import McpPlaces, given_servers
 from agent.extensions.mcp.server import McpServer
 from agent.extensions.skills import SkillLibrary, load_library

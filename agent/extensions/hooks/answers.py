@@ -1,4 +1,4 @@
-"""What the answer of a hook means: JSON as in Claude Code, how a command ended, our older form. Pure."""
+"""Read the answer of a hook: JSON as in Claude Code, the end of a command, our older form. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,14 @@ from agent.formatting import shorten
 from agent.ports import HookAnswer, HookEvent
 from tools.truncate import printable
 
-from .table import HookEntry
+from .entries import HookEntry
 
 MAX_WORDS_CHARS = 10_000  # of what one hook adds to the conversation
-MAX_REASON_CHARS = 200
 VETO_EXIT_CODE = 2
-NOT_STARTED_EXIT_CODES = (126, 127)  # of bash: the command cannot be run, or does not exist
-# What interpreters say, with any exit code, of a script that is not there.
-_NO_SCRIPT = ("can't open file", "Error: Cannot find module")
-# Whose plain text on standard output is for the model.
-_LISTENED_TO = (HookEvent.SESSION_START, HookEvent.PROMPT, HookEvent.PRE_COMPACT)
 
 
 class HookFailed(Exception):
-    """A hook that gave no answer. `asked`: it was, and merely ended badly, so that nothing hangs on it."""
+    """A hook gave no answer. `asked`: it ran and merely ended badly, so that nothing depends on it."""
 
     def __init__(self, fault: str, *, asked: bool = False) -> None:
         super().__init__(fault)
@@ -31,23 +25,19 @@ class HookFailed(Exception):
 
 
 def hook_answer(raw: Mapping[str, Any]) -> HookAnswer:
-    """The answer that a JSON object is; fields that are not as expected say nothing."""
+    """Return the answer in a JSON object; fields of an unexpected form are ignored."""
     specific = raw.get("hookSpecificOutput")
     specific = specific if isinstance(specific, dict) else {}
     decision = specific.get("permissionDecision")
-    reason = specific.get("permissionDecisionReason") or raw.get("reason")
-    refused = decision == "deny" or raw.get("decision") in ("block", "deny")
     if decision is None and raw.get("decision") in ("approve", "allow"):
         decision = "allow"
-    veto = printable(str(reason or "no reason given")) if refused else None
-    if veto is None and raw.get("veto") is not None:  # the older form
-        veto = printable(str(raw["veto"]))
+    reason = specific.get("permissionDecisionReason") or raw.get("reason")
     stop = None
     if raw.get("continue") is False:
         stop = str(raw.get("stopReason") or reason or "a hook stopped the turn")
     changed = specific.get("updatedInput")
     return HookAnswer(
-        veto=veto,
+        veto=_veto(raw, decision, reason),
         words=_words(str(specific.get("additionalContext") or raw.get("words") or "")),
         decision=decision if decision in ("allow", "ask") else None,
         updated_input=changed if isinstance(changed, dict) else None,
@@ -57,9 +47,19 @@ def hook_answer(raw: Mapping[str, Any]) -> HookAnswer:
     )
 
 
+def _veto(raw: Mapping[str, Any], decision: object, reason: object) -> str | None:
+    if decision == "deny" or raw.get("decision") in ("block", "deny"):
+        return printable(str(reason or "no reason given"))
+    older = raw.get("veto")
+    return None if older is None else printable(str(older))
+
+
 def answer_of_end(entry: HookEntry, code: int, out: str, err: str) -> HookAnswer:
-    """What a command said that ended with an exit code and these outputs. Raises HookFailed."""
-    if code in NOT_STARTED_EXIT_CODES or (code and any(words in err for words in _NO_SCRIPT)):
+    """Return the answer of a command from its exit code and outputs. Raises HookFailed."""
+    # 126 and 127 are bash's for a command that cannot be run or does not exist. Interpreters say it in words,
+    # with any exit code, of a script that does not exist.
+    lacks_script = any(words in err for words in ("can't open file", "Error: Cannot find module"))
+    if code in (126, 127) or (code and lacks_script):
         raise HookFailed(f"could not be started: {_failure(code, err)}")
     if code == VETO_EXIT_CODE:
         return HookAnswer(veto=_words(err) or _words(out) or "no reason given")
@@ -74,22 +74,27 @@ def answer_of_end(entry: HookEntry, code: int, out: str, err: str) -> HookAnswer
             return hook_answer(answer)
     if code != 0:
         raise HookFailed(f"failed: {_failure(code, err)}", asked=True)
-    listens = entry.short_name or entry.event in _LISTENED_TO
+    # At these events plain text on standard output is for the model.
+    listens = entry.short_name or entry.event in (
+        HookEvent.SESSION_START,
+        HookEvent.PROMPT,
+        HookEvent.PRE_COMPACT,
+    )
     return HookAnswer(words=_words(text) if listens else "")
 
 
 def _failure(code: int, err: str) -> str:
     how = f"exit code {code}" if code > 0 else f"ended by signal {-code}"
     reason = next(iter(err.strip().splitlines()), "it wrote no reason")
-    return f"{how}: {reason[:MAX_REASON_CHARS]}"
+    return f"{how}: {reason[:200]}"
 
 
 def _words(text: str) -> str:
-    """A text as the model gets it: as long as it may be, with nothing that only a terminal obeys."""
+    """Return a text for the model: within the limit, and without control sequences of a terminal."""
     return shorten(printable(text).strip(), MAX_WORDS_CHARS)
 
 
-def _output(given: Any) -> str | None:
+def _output(given: object) -> str | None:
     if given is None:
         return None
     return printable(given if isinstance(given, str) else json.dumps(given, ensure_ascii=False))

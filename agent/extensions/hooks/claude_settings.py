@@ -1,44 +1,42 @@
-"""What of Claude Code's settings files counts here: hooks, the status line, the output style.
+"""Read Claude Code's settings files: hooks, the status line and the output style count here.
 
-The person's own file was written for another program, so it needs one yes; what a project's files run needs a
-yes for each command, which its content and the project's own programs in it are part of.
+The user's own file was written for another program, so it needs one approval. A project's files need one for
+each command, which covers the command and the project's own programs in it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
 
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
 from agent.settings_files import claude_folder, read_settings
-from agent.shell import ProjectEnvironment, read_line
 from tools.files.text_encoding import pluralize
 from transcripts.disk import is_foreign, read_regular
 
-from .table import HookEntry, read_hooks, status_command
+from .entries import HookEntry
+from .file_digest import named_files
+from .table import read_hooks, status_command
 
 MAX_CLAUDE_SETTINGS_BYTES = 1024 * 1024
-HOOK_KINDS = ("hook", "hook file")  # of the items that are asked about
-_SHORT_HOME = "~/.claude/settings.json"
-_FOLDER_VARIABLES = ("${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR")
+HOOK_KINDS = ("hook", "hook file")  # of the items to approve
+Source = Literal["user", "project", "local"]
 
 
-@dataclass(frozen=True, slots=True)
-class ClaudeSettings:
-    """What a settings file has. `source` is "user", "project" or "local"; `problems` are for the person.
+class ClaudeSettings(Struct, frozen=True):
+    """The content of a settings file; `problems` are for the user.
 
     status_line  the command that writes the status line, "" for none
-    hooks_off    hooks are switched off: those of the file, where it is the person's own all of such files
+    hooks_off    hooks are switched off: those of the file, or of all files if it is the user's own
     """
 
     path: Path
-    source: str
+    source: Source
     hooks: tuple[HookEntry, ...] = ()
     status_line: str = ""
     output_style: str = ""
@@ -47,13 +45,12 @@ class ClaudeSettings:
 
     @property
     def acts(self) -> bool:
-        """Whether it has anything that runs."""
+        """True if it has anything that runs."""
         return bool(self.hooks or self.status_line)
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovedSettings:
-    """What may act of all the files.
+class ApprovedSettings(Struct, frozen=True):
+    """The approved part of all files.
 
     problems  of files that may act, and not of the others
     files     by command line: the digest of the project's files that it names, as they were approved
@@ -63,22 +60,25 @@ class ApprovedSettings:
     status_line: str = ""
     output_style: str = ""
     problems: tuple[str, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = {}
 
 
 def settings_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
-    """What has to be approved; see approvals.ItemSource."""
-    found = (part.item for each in read_files(folder, environ) for part in _parts(each, folder, environ))
+    """Return the items of all files that need approval; see approvals.ItemSource."""
+    found = (part.item for each in _read_files(folder, environ) for part in _parts(each, folder, environ))
     return list(dict.fromkeys(found))
 
 
 def approved_settings(
     approvals: Approvals, folder: Path, environ: Mapping[str, str], sources: Sequence[str] | None = None
 ) -> ApprovedSettings:
-    """What may act of the files of these sources (None: of all). Blocks on the disk."""
-    hooks, problems, named = list[HookEntry](), list[str](), dict[str, str]()
-    status_line = output_style = ""
-    files = [each for each in read_files(folder, environ) if sources is None or each.source in sources]
+    """Return the approved part of the files of these sources (None: of all). Blocks on the disk."""
+    hooks: list[HookEntry] = []
+    problems: list[str] = []
+    named: dict[str, str] = {}
+    status_line = ""
+    output_style = ""
+    files = [each for each in _read_files(folder, environ) if sources is None or each.source in sources]
     for found in files:
         allowed = [part for part in _parts(found, folder, environ) if approvals.allows(part.item)]
         for part in allowed:
@@ -90,38 +90,39 @@ def approved_settings(
         problems += found.problems if allowed or (found.source == "user" and not found.acts) else ()
     if any(each.hooks_off and each.source == "user" for each in files):
         hooks = []
-    return ApprovedSettings(tuple(hooks), status_line, output_style, tuple(problems), named)
+    return ApprovedSettings(
+        hooks=tuple(hooks),
+        status_line=status_line,
+        output_style=output_style,
+        problems=tuple(problems),
+        files=named,
+    )
 
 
-def read_files(folder: Path, environ: Mapping[str, str]) -> list[ClaudeSettings]:
-    """The files that there are, the person's own first, then the project's, the most particular last."""
+def _read_files(folder: Path, environ: Mapping[str, str]) -> list[ClaudeSettings]:
+    """Read the files that there are: the user's own, then the project's, the most particular last."""
     user = claude_folder(environ) / "settings.json"
-    places = [
-        (user, "user"),
+    of_project: tuple[tuple[Path, Source], ...] = (
         (folder / ".makeroom" / "settings.toml", "project"),
         (folder / ".claude" / "settings.json", "project"),
         (folder / ".claude" / "settings.local.json", "local"),
-    ]
-    made = [
-        _read(path, source)
-        for path, source in places
-        if (source == "user" or path != user) and not _is_left_out(path, source, folder)
-    ]
-    return [each for each in made if each.acts or each.problems or each.output_style or each.hooks_off]
+    )
+    found = [_read_json(user, "user")] if user.exists() else []
+    for path, source in of_project:
+        if path != user and path.exists() and not is_foreign(path, folder):
+            found.append(_read_toml(path, source) if path.suffix == ".toml" else _read_json(path, source))
+    return [each for each in found if each.acts or each.problems or each.output_style or each.hooks_off]
 
 
-def _is_left_out(path: Path, source: str, folder: Path) -> bool:
-    """Whether there is no such file, or it is somebody else's."""
-    return not path.exists() or (source != "user" and is_foreign(path, folder))
+def _read_toml(path: Path, source: Source) -> ClaudeSettings:
+    try:
+        table = read_hooks(read_settings(path).get("hooks"), str(path))
+    except ConfigError:  # reported where settings are loaded
+        return ClaudeSettings(path, source)
+    return ClaudeSettings(path, source, hooks=table.entries, problems=_labelled(path, table.all_lines))
 
 
-def _read(path: Path, source: str) -> ClaudeSettings:
-    if path.suffix == ".toml":
-        try:
-            table = read_hooks(read_settings(path).get("hooks"), str(path))
-        except ConfigError:  # which the loading of settings tells
-            return ClaudeSettings(path, source)
-        return ClaudeSettings(path, source, table.entries, problems=_labelled(path, table.all_lines))
+def _read_json(path: Path, source: Source) -> ClaudeSettings:
     try:
         raw = json.loads(read_regular(path, MAX_CLAUDE_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf") or b"{}")
     except (OSError, ValueError, RecursionError) as error:
@@ -133,11 +134,11 @@ def _read(path: Path, source: str) -> ClaudeSettings:
     return ClaudeSettings(
         path,
         source,
-        table.entries,
-        status_command(raw.get("statusLine")),
-        style if isinstance(style, str) else "",
-        raw.get("disableAllHooks") is True,
-        _labelled(path, table.all_lines),
+        hooks=table.entries,
+        status_line=status_command(raw.get("statusLine")),
+        output_style=style if isinstance(style, str) else "",
+        hooks_off=raw.get("disableAllHooks") is True,
+        problems=_labelled(path, table.all_lines),
     )
 
 
@@ -145,9 +146,8 @@ def _labelled(path: Path, problems: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{path}: hooks: {problem}" for problem in problems)
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovedPart:
-    """What one decision is about; `files` is the digest of the project's files that its command names."""
+class ApprovedPart(Struct, frozen=True):
+    """The subject of one decision; `files` is the digest of the project's files that its command names."""
 
     item: ProjectItem
     hooks: tuple[HookEntry, ...] = ()
@@ -155,54 +155,31 @@ class ApprovedPart:
     files: str = ""
 
 
-def _parts(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> list[ApprovedPart]:
-    """What is to be approved of a file."""
+def _parts(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> Iterator[ApprovedPart]:
+    """Yield the parts of a file that need approval."""
     if found.source == "user":
-        shows = f"{pluralize(len(found.hooks), 'hook')}, and what it has later, in every project"
-        item = ProjectItem(HOOK_KINDS[1], _SHORT_HOME, shows, b"hooks and status line", everywhere=True)
-        return [ApprovedPart(item, found.hooks, found.status_line)] if found.acts else []
-    made = []
+        if found.acts:
+            yield _of_user(found)
+        return
     for entry in found.hooks:
-        about = [entry.short_name or entry.event, entry.matcher, entry.run, entry.timeout, entry.blocks]
+        label = entry.short_name or entry.event
         files = named_files(entry.run, folder, environ)
-        content = json.dumps([*about, files]).encode()
-        item = ProjectItem(HOOK_KINDS[0], f"{about[0]} {entry.matcher}", entry.run, content)
-        made.append(ApprovedPart(item, (entry,), files=files))
+        about = [label, entry.matcher, entry.run, entry.timeout, entry.blocks, files]
+        item = ProjectItem("hook", f"{label} {entry.matcher}", entry.run, json.dumps(about).encode())
+        yield ApprovedPart(item, hooks=(entry,), files=files)
     if line := found.status_line:
         files = named_files(line, folder, environ)
         item = ProjectItem("status line", found.path.name, line, json.dumps([line, files]).encode())
-        made.append(ApprovedPart(item, (), line, files))
-    return made
+        yield ApprovedPart(item, status_line=line, files=files)
 
 
-def named_files(line: str, folder: Path, environ: Mapping[str, str]) -> str:
-    """A digest of the project's files that a command line names; "" for none.
-
-    Of those that it only writes it is part where they lie: another link there must not lead it elsewhere.
-    """
-    for variable in _FOLDER_VARIABLES:
-        line = line.replace(variable, str(folder))
-    try:
-        words = shlex.split(line)
-    except ValueError:
-        words = line.split()
-    written = _only_written(line)
-    words = [word for word in words if word not in written]
-    programs = ProjectEnvironment(str(folder), environ).own_programs(words, str(folder))
-    places = [os.path.realpath(folder / name) for name in sorted(written)]
-    return hashlib.sha256(json.dumps([programs, *places]).encode()).hexdigest() if written else programs
-
-
-def _only_written(line: str) -> set[str]:
-    """Files that a command line writes, such as its log, and does not name otherwise: no such file is run.
-
-    None where it cannot be told all that the line runs.
-    """
-    reading = read_line(line)
-    written, named = set[str](), set[str]()
-    for command in () if reading.opaque else reading.invocations:
-        for operator, target in command.redirects:
-            (named if "<" in operator else written).add(target)
-        (written if command.program == "tee" else named).update(command.words[1:])
-        named.update(command.words[:1])
-    return {name for name in written - named if "\0" not in name}
+def _of_user(found: ClaudeSettings) -> ApprovedPart:
+    """Return the one part of the user's own file: its approval holds for everything in it, now and later."""
+    item = ProjectItem(
+        kind="hook file",
+        name="~/.claude/settings.json",
+        shows=f"{pluralize(len(found.hooks), 'hook')}, and what it has later, in every project",
+        content=b"hooks and status line",
+        everywhere=True,
+    )
+    return ApprovedPart(item, hooks=found.hooks, status_line=found.status_line)

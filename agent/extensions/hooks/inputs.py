@@ -1,4 +1,4 @@
-"""What a hook is told of an event, in the words of Claude Code. Pure."""
+"""Build the input of a hook from an event, in the form of Claude Code. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agent.permissions import client_mode
 from agent.ports import HookEvent
 from transcripts.session_lock import path_of
 
-from .table import HookEntry, compaction_trigger
+from .entries import HookEntry, compaction_trigger
 
 if TYPE_CHECKING:
     from agent.permissions import PermissionStore
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def hook_input(event: HookEvent, about: Mapping[str, Any]) -> dict[str, Any]:
-    """The input of a hook without what is the same for all: session, folder, mode."""
+    """Return the input of a hook for an event, without the part that `about_session` returns."""
     told: dict[str, Any] = {"hook_event_name": str(event)}
     told |= {name: about[name] for name in ("agent_id", "agent_type") if about.get(name)}
     match event:
@@ -46,8 +46,11 @@ def hook_input(event: HookEvent, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_call(event: HookEvent, about: Mapping[str, Any]) -> dict[str, Any]:
-    told = {"tool_name": client_name(about["tool"]), "tool_input": about["input"]}
-    told["tool_use_id"] = about.get("id")
+    told: dict[str, Any] = {
+        "tool_name": client_name(about["tool"]),
+        "tool_input": about["input"],
+        "tool_use_id": about.get("id"),
+    }
     if event is HookEvent.POST_TOOL:
         told["tool_response"] = _response(about)
     elif event is HookEvent.POST_TOOL_FAILURE:
@@ -58,7 +61,7 @@ def _of_call(event: HookEvent, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _response(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The output of a call. `content` is all of it, the rest what scripts ask for by tool."""
+    """Return the output of a call: `content` is all of it, the rest is what scripts expect of each tool."""
     told = {"content": about["output"], "is_error": about["error"]}
     if path := about["input"].get("file_path"):
         told["filePath"] = path
@@ -66,14 +69,14 @@ def _response(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_short_form(entry: HookEntry, told: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    """What a command is told; one under an older name is told in the older words as well."""
+    """Return the input of a command; one under an older name gets the older form as well."""
     if not entry.short_name:
         return dict(told)
     return {**told, "moment": entry.short_name, **about}
 
 
 def about_session(session: Session, tools: ToolContext, permissions: PermissionStore) -> dict[str, Any]:
-    """What every hook is told of a session."""
+    """Return the part of every hook's input that is about the session."""
     return {
         "session_id": session.sid,
         "transcript_path": str(path_of(tools.folder, session.sid)),

@@ -1,23 +1,23 @@
-"""Hooks as they are written in settings, and which of them an event is for. Pure.
+"""Read the hooks of a settings file or of a client. Pure.
 
     {"PreToolUse": [{"matcher": "Edit|Write", "hooks": [{"type": "command", "command": "…", "timeout": 30}]}]}
 
-is the form of Claude Code's settings; clients of the stream protocol register `hookCallbackIds` in the place
-of `hooks`. `pre_tool = "…"` is the short form of our settings: one command under an older name of the event.
+is the form of Claude Code's settings; clients of the stream protocol register `hookCallbackIds` instead of
+`hooks`. `pre_tool = "…"` is the short form of our settings: one command under an older name of the event.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from agent.formatting import client_name
+from msgspec import Struct
+
 from agent.ports import HookEvent
 
-HOOK_TIMEOUT_S = 60.0  # unless the entry names another
+from .entries import HOOK_TIMEOUT_S, HookEntry
+
 SHORT_NAMES: Mapping[str, tuple[HookEvent, ...]] = {
     "prompt": (HookEvent.PROMPT,),
     "pre_tool": (HookEvent.PRE_TOOL,),
@@ -26,99 +26,20 @@ SHORT_NAMES: Mapping[str, tuple[HookEvent, ...]] = {
     "pre_compact": (HookEvent.PRE_COMPACT,),
     "post_compact": (HookEvent.POST_COMPACT,),
 }
-_EXACT_NAMES = re.compile(r"[\w,| -]*", re.ASCII)  # what a matcher may hold that is no pattern
-_SEPARATOR = re.compile(r"[,|]")
-_OLDER_TOOL_NAMES = {"Agent": ("Task",)}  # by which Claude Code knew a tool before
-# What an event's matcher is held against besides names of tools; events that are not named have none.
-_SUBJECTS: Mapping[HookEvent, str] = {
-    HookEvent.SESSION_START: "source",
-    HookEvent.SESSION_END: "reason",
-    HookEvent.NOTIFICATION: "type",
-    HookEvent.SUBAGENT_STOP: "agent_type",
-    HookEvent.PRE_COMPACT: "trigger",
-    HookEvent.POST_COMPACT: "trigger",
-}
-# Of Claude Code, at which nothing is fired here.
+# Events of Claude Code that do not occur here.
 EVENTS_ELSEWHERE = (
     "ConfigChange", "CwdChanged", "Elicitation", "ElicitationResult", "FileChanged", "InstructionsLoaded",
     "PermissionDenied", "PermissionRequest", "PostToolBatch", "Setup", "StopFailure", "SubagentStart",
     "TaskCompleted", "TaskCreated", "TeammateIdle", "UserPromptExpansion", "WorktreeCreate", "WorktreeRemove",
 )  # fmt: skip
-TOOL_EVENTS = (HookEvent.PRE_TOOL, HookEvent.POST_TOOL, HookEvent.POST_TOOL_FAILURE)
 
 
-@dataclass(frozen=True, slots=True)
-class HookEntry:
-    """One hook: `run` is its command line, or the id of a client's callback.
+class HookTable(Struct, frozen=True):
+    """The hooks of one place.
 
-    names, pattern  what it is for: any of the names, or what the pattern is found in; neither: all
-    blocks          whether it counts as a veto where it could not be asked
-    background      nobody waits for it, and its answer does not count
-    short_name      of our settings under which it stands, "" in the form of Claude Code
-    origin          where it was set, for people
+    problems  a line about each mistake: something that cannot be meant as it is written
+    remarks   a line about each thing that has no effect
     """
-
-    event: HookEvent
-    run: str
-    names: frozenset[str] = frozenset()
-    pattern: re.Pattern[str] | None = None
-    timeout: float = HOOK_TIMEOUT_S
-    blocks: bool = False
-    background: bool = False
-    short_name: str = ""
-    origin: str = ""
-
-    @property
-    def matcher(self) -> str:
-        """What it is for, as people read it."""
-        return "|".join(sorted(self.names)) or (self.pattern.pattern if self.pattern is not None else "*")
-
-    def covers(self, event: HookEvent, subjects: Sequence[str]) -> bool:
-        """Whether it is for an event; `subjects` are the names of what that is about, none: no matter."""
-        if event is not self.event:
-            return False
-        if not subjects or (not self.names and self.pattern is None):
-            return True
-        if self.pattern is not None:
-            return any(map(self.pattern.search, subjects))
-        return not self.names.isdisjoint(subjects)
-
-    def __str__(self) -> str:
-        label = self.short_name or f"{self.event}({self.matcher})"
-        return f"{label} {self.run}"
-
-
-def chosen(entries: Sequence[HookEntry], event: HookEvent, about: Mapping[str, Any]) -> tuple[HookEntry, ...]:
-    """The hooks that an event is for, each command once."""
-    subjects = subjects_of(event, about)
-    found: dict[str, HookEntry] = {}
-    for entry in entries:
-        if entry.covers(event, subjects):
-            first = found.setdefault(entry.run, entry)
-            found[entry.run] = replace(first, blocks=first.blocks or entry.blocks)
-    return tuple(found.values())
-
-
-def subjects_of(event: HookEvent, about: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names that matchers of an event are held against."""
-    if event in TOOL_EVENTS and about.get("tool"):
-        own = str(about["tool"])
-        name = client_name(own)
-        return tuple(dict.fromkeys((name, own, *_OLDER_TOOL_NAMES.get(name, ()))))
-    name = _SUBJECTS.get(event, "")
-    if name == "trigger":
-        return (compaction_trigger(about),)
-    return (str(about[name]),) if about.get(name) else ()
-
-
-def compaction_trigger(about: Mapping[str, Any]) -> str:
-    """Why room is made, in the words of Claude Code: "manual" or "auto"."""
-    return "manual" if about.get("trigger") == "manual" else "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class HookTable:
-    """The hooks of one place, a line about each mistake there, and about each thing without effect."""
 
     entries: tuple[HookEntry, ...] = ()
     problems: tuple[str, ...] = ()
@@ -126,98 +47,171 @@ class HookTable:
 
     @property
     def all_lines(self) -> tuple[str, ...]:
-        """What there is to say about a table that others wrote."""
+        """The problems and remarks, for a table of another program or person."""
         return (*self.problems, *self.remarks)
 
 
-class HookMistake(str):
-    """A line about something that nobody can have meant."""
-
-
-def read_hooks(raw: Any, origin: str = "") -> HookTable:
-    """The hooks of a settings file or of a client."""
+def read_hooks(raw: object, origin: str = "") -> HookTable:
+    """Return the hooks of a settings file or of a client."""
+    if raw is None:
+        return HookTable()
     if not isinstance(raw, Mapping):
-        return HookTable() if raw is None else HookTable(problems=("takes a table of events",))
-    found = [each for name, groups in raw.items() for each in _entries(str(name), groups)]
-    entries = tuple(replace(each, origin=origin) for each in found if isinstance(each, HookEntry))
-    mistakes = tuple(each for each in found if isinstance(each, HookMistake))
-    remarks = tuple(each for each in found if isinstance(each, str) and each not in mistakes)
-    return HookTable(entries, mistakes, remarks)
+        return HookTable(problems=("takes a table of events",))
+    reading = _Reading(origin)
+    for name, groups in raw.items():
+        reading.read_event(str(name), groups)
+    return HookTable(tuple(reading.entries), tuple(reading.problems), tuple(reading.remarks))
 
 
-def _entries(name: str, groups: Any) -> Iterator[HookEntry | str]:
-    events = SHORT_NAMES.get(name, ())
-    short = name if events else ""
-    if not events and name in tuple(HookEvent):
-        events = (HookEvent(name),)
-    if not events and name in EVENTS_ELSEWHERE:
-        yield f"the hooks for {name} are left out: there is no such event here"
-        return
-    if not events:
-        near = difflib.get_close_matches(name, [*SHORT_NAMES, *map(str, HookEvent)], 1)
-        if near:  # a guard with a slip in its name would guard nothing
-            yield HookMistake(f"{name!r} is no event; did you mean {near[0]!r}?")
+class _Matcher(NamedTuple):
+    """The names that a hook is for, or a pattern; neither: everything."""
+
+    names: frozenset[str] = frozenset()
+    pattern: re.Pattern[str] | None = None
+
+
+EVERYTHING = _Matcher()
+
+
+class _Reading:
+    """The hooks read so far, and what there is to say about them."""
+
+    def __init__(self, origin: str) -> None:
+        self._origin = origin
+        self.entries: list[HookEntry] = []
+        self.problems: list[str] = []
+        self.remarks: list[str] = []
+
+    def read_event(self, name: str, groups: Any) -> None:
+        events = SHORT_NAMES.get(name, ())
+        short = name if events else ""
+        if not events and name in tuple(HookEvent):
+            events = (HookEvent(name),)
+        if not events:
+            self._unknown_event(name)
+        elif isinstance(groups, str) and groups.strip():
+            for event in events:
+                guards = event is HookEvent.PRE_TOOL
+                self._add(event, groups.strip(), blocks=guards, short_name=short)
+        elif not isinstance(groups, list) and groups is not None:
+            self.problems.append(f'{name} takes a command, such as "check.sh", not {groups!r}')
         else:
-            yield f"{name!r} is no event, and its hooks are ignored; there are {', '.join(HookEvent)}"
-        return
-    if isinstance(groups, str) and groups.strip():
-        for event in events:
-            guards = event is HookEvent.PRE_TOOL
-            yield HookEntry(event, groups.strip(), blocks=guards, short_name=short)
-    elif not isinstance(groups, list) and groups is not None:
-        yield HookMistake(f'{name} takes a command, such as "check.sh", not {groups!r}')
-    else:
-        for event in events:
-            for group in groups or ():
-                yield from _of_group(event, group)
+            for event in events:
+                for group in groups or ():
+                    self._read_group(event, group)
 
+    def _unknown_event(self, name: str) -> None:
+        import difflib  # 1 ms, for a mistake
 
-def _of_group(event: HookEvent, group: Any) -> Iterator[HookEntry | str]:
-    """The hooks of one matcher."""
-    if not isinstance(group, Mapping):
-        yield HookMistake(f"{event} takes a list of objects with a matcher and hooks, not {group!r}")
-        return
-    text = group.get("matcher")
-    names, pattern = frozenset[str](), None
-    if text is not None and not isinstance(text, str):
-        yield f"the matcher {text!r} of a hook is no text, so the hook is for everything"
-    elif text and text != "*":
-        if _EXACT_NAMES.fullmatch(text):
-            names = frozenset(filter(None, map(str.strip, _SEPARATOR.split(text))))
+        if name in EVENTS_ELSEWHERE:
+            self.remarks.append(f"the hooks for {name} are left out: there is no such event here")
+        elif near := difflib.get_close_matches(name, [*SHORT_NAMES, *map(str, HookEvent)], 1):
+            # A guard with a slip in its name would guard nothing.
+            self.problems.append(f"{name!r} is no event; did you mean {near[0]!r}?")
         else:
-            try:
-                pattern = re.compile(text)
-            except re.error as error:
-                yield f"the matcher {text!r} of a hook is no pattern ({error}), so the hook is for everything"
-    for ident in group.get("hookCallbackIds") or ():
-        blocks = group.get("onFailure", "continue") != "continue"
-        yield HookEntry(event, str(ident), names, pattern, _timeout(group), blocks)
-    for hook in group.get("hooks") or ():
-        command = hook.get("command") if isinstance(hook, Mapping) else None
-        if not isinstance(hook, Mapping) or hook.get("type", "command") != "command":
-            kind = hook.get("type") if isinstance(hook, Mapping) else hook
-            yield f"a hook of the type {kind!r} for {event} is left out: only commands are run here"
-        elif not isinstance(command, str) or not command.strip():
-            yield HookMistake(f"a hook for {event} takes a command, not {command!r}")
-        else:
-            usual = "block" if event is HookEvent.PRE_TOOL else "continue"
-            background = hook.get("async") is True
-            blocks = not background and hook.get("onFailure", group.get("onFailure", usual)) != "continue"
-            if "if" in hook:
-                yield f"the condition {hook['if']!r} of a hook for {event} is not read: it is always asked"
-            yield HookEntry(event, command.strip(), names, pattern, _timeout(hook), blocks, background)
+            known = ", ".join(HookEvent)
+            self.remarks.append(f"{name!r} is no event, and its hooks are ignored; there are {known}")
+
+    def _read_group(self, event: HookEvent, group: Any) -> None:
+        """Read the hooks of one matcher."""
+        if not isinstance(group, Mapping):
+            self.problems.append(f"{event} takes a list of objects with a matcher and hooks, not {group!r}")
+            return
+        matcher = self._matcher(group.get("matcher"))
+        for ident in group.get("hookCallbackIds") or ():
+            self._add(
+                event,
+                str(ident),
+                matcher,
+                timeout=_timeout(group),
+                blocks=group.get("onFailure", "continue") != "continue",
+            )
+        for hook in group.get("hooks") or ():
+            if isinstance(hook, Mapping) and hook.get("type", "command") == "command":
+                self._read_command(event, matcher, hook, group)
+            else:
+                kind = hook.get("type") if isinstance(hook, Mapping) else hook
+                self.remarks.append(
+                    f"a hook of the type {kind!r} for {event} is left out: only commands are run here"
+                )
+
+    def _read_command(
+        self, event: HookEvent, matcher: _Matcher, hook: Mapping[str, Any], group: Mapping[str, Any]
+    ) -> None:
+        command = hook.get("command")
+        if not isinstance(command, str) or not command.strip():
+            self.problems.append(f"a hook for {event} takes a command, not {command!r}")
+            return
+        if "if" in hook:
+            self.remarks.append(
+                f"the condition {hook['if']!r} of a hook for {event} is not read: it is always asked"
+            )
+        usual = "block" if event is HookEvent.PRE_TOOL else "continue"
+        background = hook.get("async") is True
+        self._add(
+            event,
+            command.strip(),
+            matcher,
+            timeout=_timeout(hook),
+            blocks=not background and hook.get("onFailure", group.get("onFailure", usual)) != "continue",
+            background=background,
+        )
+
+    def _matcher(self, text: object) -> _Matcher:
+        """Read a matcher: exact names, unless a character says that it is a pattern."""
+        if text is None:
+            return EVERYTHING
+        if not isinstance(text, str):
+            self.remarks.append(f"the matcher {text!r} of a hook is no text, so the hook is for everything")
+            return EVERYTHING
+        if not text or text == "*":
+            return EVERYTHING
+        if re.fullmatch(r"[\w,| -]*", text, re.ASCII):
+            return _Matcher(names=frozenset(filter(None, map(str.strip, re.split(r"[,|]", text)))))
+        try:
+            return _Matcher(pattern=re.compile(text))
+        except re.error as error:
+            self.remarks.append(
+                f"the matcher {text!r} of a hook is no pattern ({error}), so the hook is for everything"
+            )
+            return EVERYTHING
+
+    def _add(
+        self,
+        event: HookEvent,
+        run: str,
+        matcher: _Matcher = EVERYTHING,
+        *,
+        timeout: float = HOOK_TIMEOUT_S,
+        blocks: bool = False,
+        background: bool = False,
+        short_name: str = "",
+    ) -> None:
+        entry = HookEntry(
+            event=event,
+            run=run,
+            names=matcher.names,
+            pattern=matcher.pattern,
+            timeout=timeout,
+            blocks=blocks,
+            background=background,
+            short_name=short_name,
+            origin=self._origin,
+        )
+        self.entries.append(entry)
 
 
 def _timeout(raw: Mapping[str, Any]) -> float:
-    """Seconds; the usual ones where none are named, or no usable number."""
+    """Return the time limit in seconds; the usual one if the entry has no usable number."""
     given = raw.get("timeout")
-    usable = isinstance(given, int | float) and not isinstance(given, bool) and 0 < given < 1e6
-    return float(given) if usable and given is not None else HOOK_TIMEOUT_S
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < 1e6:
+        return HOOK_TIMEOUT_S
+    return float(given)
 
 
-def status_command(raw: Any) -> str:
-    """The command of a status line; "" for none, or one of another kind."""
-    command = (
-        raw.get("command") if isinstance(raw, dict) and raw.get("type", "command") == "command" else None
-    )
+def status_command(raw: object) -> str:
+    """Return the command of a status line; "" for none, or one of another type."""
+    if not isinstance(raw, dict) or raw.get("type", "command") != "command":
+        return ""
+    command = raw.get("command")
     return command.strip() if isinstance(command, str) else ""

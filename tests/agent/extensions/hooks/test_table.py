@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from agent.extensions.hooks.answers import hook_answer
+from agent.extensions.hooks.entries import HOOK_TIMEOUT_S, chosen
 from agent.extensions.hooks.inputs import hook_input
-from agent.extensions.hooks.table import HOOK_TIMEOUT_S, chosen, read_hooks
+from agent.extensions.hooks.table import read_hooks
 from agent.ports import HookAnswer, HookEvent
 
 CODES = "\x1b[31mone\x1b[0m\x07\n\u202etwo\U000e0041"  # as a linter that colours its words writes

@@ -1,0 +1,49 @@
+"""Hooks: commands of settings files, and callbacks of a client, that run at events of a session."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .answers import VETO_EXIT_CODE, HookFailed, answer_of_end, hook_answer
+    from .asking import AskedHooks, JoinedHooks
+    from .claude_settings import HOOK_KINDS, ApprovedSettings, approved_settings, settings_items
+    from .entries import HookEntry
+    from .file_digest import named_files
+    from .inputs import about_session
+    from .notices import IdleNotices, NotifyingApprover
+    from .table import HookTable, read_hooks, status_command
+
+__all__ = [
+    "HOOK_KINDS",
+    "VETO_EXIT_CODE",
+    "ApprovedSettings",
+    "AskedHooks",
+    "HookEntry",
+    "HookFailed",
+    "HookTable",
+    "IdleNotices",
+    "JoinedHooks",
+    "NotifyingApprover",
+    "about_session",
+    "answer_of_end",
+    "approved_settings",
+    "hook_answer",
+    "named_files",
+    "read_hooks",
+    "settings_items",
+    "status_command",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "answers": "VETO_EXIT_CODE HookFailed answer_of_end hook_answer",
+        "asking": "AskedHooks JoinedHooks",
+        "claude_settings": "HOOK_KINDS ApprovedSettings approved_settings settings_items",
+        "entries": "HookEntry",
+        "file_digest": "named_files",
+        "inputs": "about_session",
+        "notices": "IdleNotices NotifyingApprover",
+        "table": "HookTable read_hooks status_command",
+    },
+)

@@ -1,0 +1,100 @@
+"""Hooks as values, and the choice of those that an event is for. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from agent.formatting import client_name
+from agent.ports import HookEvent
+
+HOOK_TIMEOUT_S = 60.0  # unless the entry names another
+
+
+class HookEntry(Struct, frozen=True):
+    """One hook: `run` is its command line, or the id of a client's callback.
+
+    names, pattern  its matcher: any of the names, or a pattern to search for; neither: everything
+    blocks          it counts as a veto if it cannot be asked
+    background      it is not waited for, and its answer does not count
+    short_name      the name in our settings under which it was set, "" in the form of Claude Code
+    origin          the place where it was set, for the user
+    """
+
+    event: HookEvent
+    run: str
+    names: frozenset[str] = frozenset()
+    pattern: re.Pattern[str] | None = None
+    timeout: float = HOOK_TIMEOUT_S
+    blocks: bool = False
+    background: bool = False
+    short_name: str = ""
+    origin: str = ""
+
+    @property
+    def matcher(self) -> str:
+        """Its matcher, for the user."""
+        return "|".join(sorted(self.names)) or (self.pattern.pattern if self.pattern is not None else "*")
+
+    def covers(self, event: HookEvent, subjects: Sequence[str]) -> bool:
+        """Return true if it is for an event; `subjects` are names of the event's subject, none: any."""
+        if event is not self.event:
+            return False
+        if not subjects or (not self.names and self.pattern is None):
+            return True
+        if self.pattern is not None:
+            return any(map(self.pattern.search, subjects))
+        return not self.names.isdisjoint(subjects)
+
+    def __str__(self) -> str:
+        label = self.short_name or f"{self.event}({self.matcher})"
+        return f"{label} {self.run}"
+
+
+def chosen(entries: Sequence[HookEntry], event: HookEvent, about: Mapping[str, Any]) -> tuple[HookEntry, ...]:
+    """Return the hooks for an event, each command once."""
+    subjects = _subjects(event, about)
+    found: dict[str, HookEntry] = {}
+    for entry in entries:
+        if entry.covers(event, subjects):
+            first = found.setdefault(entry.run, entry)
+            found[entry.run] = replace(first, blocks=first.blocks or entry.blocks)
+    return tuple(found.values())
+
+
+def _subjects(event: HookEvent, about: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names that the matchers of an event are compared with; none for events without matchers."""
+    match event:
+        case HookEvent.PRE_TOOL | HookEvent.POST_TOOL | HookEvent.POST_TOOL_FAILURE:
+            return _tool_names(str(about.get("tool") or ""))
+        case HookEvent.PRE_COMPACT | HookEvent.POST_COMPACT:
+            return (compaction_trigger(about),)
+        case HookEvent.SESSION_START:
+            name = about.get("source")
+        case HookEvent.SESSION_END:
+            name = about.get("reason")
+        case HookEvent.NOTIFICATION:
+            name = about.get("type")
+        case HookEvent.SUBAGENT_STOP:
+            name = about.get("agent_type")
+        case _:
+            name = None
+    return (str(name),) if name else ()
+
+
+def _tool_names(own: str) -> tuple[str, ...]:
+    """Return the names of a tool: that of Claude Code, ours, and a former one."""
+    if not own:
+        return ()
+    name = client_name(own)
+    former = ("Task",) if name == "Agent" else ()
+    return tuple(dict.fromkeys((name, own, *former)))
+
+
+def compaction_trigger(about: Mapping[str, Any]) -> str:
+    """Return the trigger of a compaction as Claude Code calls it: "manual" or "auto"."""
+    return "manual" if about.get("trigger") == "manual" else "auto"

@@ -1,0 +1,50 @@
+"""A digest of the project's files that a command line runs: an approval of the line holds for these bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent.shell import ProjectEnvironment, read_line
+
+
+def named_files(line: str, folder: Path, environ: Mapping[str, str]) -> str:
+    """Return a digest of the project's files that a command line names; "" for none.
+
+    A file that it only writes counts by its real path alone: another link there must not lead it elsewhere.
+    """
+    for variable in ("${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"):
+        line = line.replace(variable, str(folder))
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = line.split()
+    written = _only_written(line)
+    words = [word for word in words if word not in written]
+    programs = ProjectEnvironment(str(folder), environ).own_programs(words, str(folder))
+    if not written:
+        return programs
+    places = [os.path.realpath(folder / name) for name in sorted(written)]
+    return hashlib.sha256(json.dumps([programs, *places]).encode()).hexdigest()
+
+
+def _only_written(line: str) -> set[str]:
+    """Return the files that a line writes, such as its log, and does not name otherwise: none of them is run.
+
+    An empty set if the reader cannot say all that the line runs.
+    """
+    reading = read_line(line)
+    if reading.opaque:
+        return set()
+    written: set[str] = set()
+    named: set[str] = set()
+    for command in reading.invocations:
+        for operator, target in command.redirects:
+            (named if "<" in operator else written).add(target)
+        (written if command.program == "tee" else named).update(command.words[1:])
+        named.update(command.words[:1])
+    return {name for name in written - named if "\0" not in name}
