@@ -1,19 +1,16 @@
-"""Splits the arguments of a program by a list of the options that it may have. Pure.
+"""Split the arguments of a program by a list of the options that it may have. Pure.
 
 What is not on the list may do anything: an unknown option, an abbreviated one, any letter of a bundle.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
-from .simple_commands import Glob
+from msgspec import Struct, field
 
-_NUMBER_OPTION = re.compile(r"-\d+", re.ASCII)
-_NAMES_OF_FILES = frozenset({"include", "exclude", "exclude-dir", "glob", "iglob", "ignore", "hide"})
+from .simple_commands import Glob
 
 
 class NotProved(Exception):
@@ -24,15 +21,14 @@ class SetTrap(NotProved):
     """A command that would only look runs a program that the repository names: no rule for it means that."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True, dict=True):
     """The options that a program may have, "--" apart.
 
     flags     letters without a value
     valued    letters with a value, in the same word or the next
     attached  letters that may have a value, in the same word only
     words     long options: `name`, `name=` with a value, `name=?` with one that is never the next word
-    numbers   whether `-5` is an option
+    numbers   `-5` is an option
     """
 
     flags: str = ""
@@ -56,8 +52,7 @@ class Options:
         )
 
 
-@dataclass(slots=True)
-class SplitArguments:
+class SplitArguments(Struct):
     """Options by name with their values ("" where there is none), and the other words in their order."""
 
     options: dict[str, list[str]] = field(default_factory=dict)
@@ -93,7 +88,8 @@ def split_arguments(arguments: Sequence[str], allowed: Options) -> SplitArgument
 def _take_glob(split: SplitArguments, word: Glob, allowed: Options) -> None:
     """A file may be named like any option; behind `--name=` only like this one."""
     name, _, value = word.pattern.removeprefix("--").partition("=")
-    if name not in _NAMES_OF_FILES or name not in allowed.long:
+    takes_names = name in ("include", "exclude", "exclude-dir", "glob", "iglob", "ignore", "hide")
+    if not takes_names or name not in allowed.long:
         raise NotProved(f"a file may be named like an option and match {word}")
     split.options.setdefault(name, []).append(value)
 
@@ -109,7 +105,7 @@ def _take_long(split: SplitArguments, word: str, allowed: Options, waiting: list
 
 
 def _take_letters(split: SplitArguments, word: str, allowed: Options, waiting: list[str]) -> None:
-    if allowed.numbers and _NUMBER_OPTION.fullmatch(word):
+    if allowed.numbers and _is_number(word):
         split.options.setdefault("number", []).append(word[1:])
         return
     for at, letter in enumerate(word[1:], 1):
@@ -125,13 +121,16 @@ def _take_letters(split: SplitArguments, word: str, allowed: Options, waiting: l
         return
 
 
+def _is_number(word: str) -> bool:
+    return word[1:].isascii() and word[1:].isdigit()
+
+
 def _next_word(option: str, waiting: list[str]) -> str:
     """The value of an option. One like an option is none: another edition of the program may have it so."""
     if not waiting:
         raise NotProved(f"{option} has no value")
     value = waiting.pop()
-    if isinstance(value, Glob) or (
-        value.startswith("-") and value != "-" and not _NUMBER_OPTION.fullmatch(value)
-    ):
+    is_option = value.startswith("-") and value != "-" and not _is_number(value)
+    if is_option or isinstance(value, Glob):
         raise NotProved(f"{value} is an odd value of {option}")
     return value

@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 # Links are followed one by one.
-# ruff: noqa: PTH110, PTH113, PTH114, PTH115, PTH118, PTH119, PTH120, PTH121, PTH123, PTH202
+# ruff: noqa: PTH113, PTH114, PTH115, PTH118, PTH119, PTH120, PTH121, PTH123, PTH202
 import filecmp
 import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
-from pathlib import Path
 
 from tools.files.resolve_path import is_inside
-from tools.files.safe_open import closing
 
 from .git_settings import GitSettings
 from .option_syntax import NotProved
 from .reading_programs import Reading
 
-_EDITIONS = re.compile(r"\s*(?:[A-Za-z0-9][\w.+-]*\s*)*", re.ASCII)
-_MAX_EDITIONS_BYTES = 4_096
-_MAX_LIST_BYTES = 1_000_000  # of a file that names more than an edition
-_GO_THAT_FETCHES = (1, 21)  # and later ones fetch the edition that go.mod asks for
-_SCRIPT_START = re.compile(
-    r"#![ \t]*(?:/usr/bin/env[ \t]+(node|ruby|python3?)"
-    r"|(/[\w./+-]*/(?:python|node|ruby|perl)[\d.]*)(?:[ \t]+-\w)?)[ \t]*\n",
-    re.ASCII,
-)
-_STEERED_BY = {  # variables that have scripts of a language run something else first
-    "PYTHONPATH": "python",
-    "NODE_OPTIONS": "node",
-    "RUBYOPT": "ruby",
-    "RUBYLIB": "ruby",
-    "PERL5OPT": "perl",
-    "PERL5LIB": "perl",
-}
-# npm writes its log where settings of the project say so, even for its version.
-_NPM_STEERING = re.compile(r"log|cache|prefix|config|node.?options", re.IGNORECASE)
 _MAX_LINKS_FOLLOWED = 40  # that lead from one to the next
 
 
@@ -103,38 +81,8 @@ class ProjectPrograms:
         real = os.path.realpath(found)
         if is_inside(real, self.folder) or is_inside(os.path.realpath(os.path.dirname(found)), self.folder):
             raise NotProved(f"{name} is a program of the project")
-        if reading.version:
-            self._check_version(name, found, real, folder)
-
-    def _check_version(self, name: str, found: str, real: str, folder: str) -> None:
-        """Whether the program that would tell its version is the one found, whatever the project says."""
-        above = (folder, *map(str, Path(folder).parents))
-        beside = os.path.join(os.path.dirname(found), "rustup")
-        if os.path.basename(real) == "rustup" or (os.path.exists(beside) and os.path.samefile(beside, real)):
-            chosen = [f"{place}/rust-toolchain{end}" for place in above for end in ("", ".toml")]
-            if any(map(os.path.lexists, chosen)):
-                raise NotProved(f"{name} may choose what it runs")
-        elif name == "go" and any(map(_asks_for_newer, above, repeat(real))):
+        if reading.version and not _is_program_itself(name, real):
             raise NotProved(f"{name} may choose what it runs")
-        elif started_by := _script_language(name, real):
-            language = started_by.rpartition("/")[2].rstrip("0123456789.")
-            steering = [variable for variable in self.environ if _STEERED_BY.get(variable) == language]
-            files = [f"{place}/.npmrc" for place in above if language == "node"]
-            settings = [_first_text(path, _MAX_LIST_BYTES) for path in files]
-            if steering or any(map(_NPM_STEERING.search, settings)):
-                raise NotProved(f"{name} may run something else before it tells its version")
-            self.check_program(Reading(started_by, version=not started_by.startswith("/")), folder)
-        elif not _is_program_itself(name, real):
-            self._check_shim(name, real, folder)
-
-    def _check_shim(self, name: str, real: str, folder: str) -> None:
-        """pyenv runs the edition that a file of the project names: a name, and no path of something else."""
-        above = (folder, *map(str, Path(folder).parents))
-        chosen = [_first_text(f"{place}/.python-version") for place in above]
-        is_shim = name.startswith(("python", "pip")) and "/shims/" in real and "pyenv" in real
-        if not is_shim or not all(map(_EDITIONS.fullmatch, chosen)):
-            raise NotProved(f"{name} may choose what it runs")
-        self.check_program(Reading("bash"), folder)
 
     def _is_installed(self, path: str) -> bool:
         """Whether a program lies where the shell looks for programs, and not in the project."""
@@ -181,34 +129,3 @@ def _is_program_itself(name: str, real: str) -> bool:
         return False
     plain = re.escape(name.rstrip("0123456789."))  # Debian's gcc is x86_64-linux-gnu-gcc-12
     return start != b"#!" and re.match(rf"(?:\w+-)*{plain}", os.path.basename(real)) is not None
-
-
-def _script_language(name: str, real: str) -> str:
-    """What runs the script of this name that tells its own version: `node`, or a path; else ""."""
-    started = _SCRIPT_START.match(_first_text(real))
-    itself = os.path.basename(real).startswith(name.rstrip("0123456789.")) and "corepack" not in real
-    return (started[1] or started[2]) if started and itself else ""
-
-
-def _asks_for_newer(folder: str, go: str) -> bool:
-    """Whether files of a folder let go, as it is installed, run a newer edition of itself."""
-    asked = [_first_text(f"{folder}/{name}", _MAX_LIST_BYTES) for name in ("go.mod", "go.work")]
-    editions = [found for text in asked for found in re.findall(r"(?m)^\s*(?:go|toolchain)\s+(\S+)", text)]
-    own = _edition(_first_text(f"{os.path.dirname(os.path.dirname(go))}/VERSION").partition("\n")[0])
-    newer = any(not own or not _edition(each) or _edition(each) > own for each in editions)
-    return newer and (not own or own >= _GO_THAT_FETCHES)
-
-
-def _edition(text: str) -> tuple[int, ...]:
-    """`go1.22.3` as numbers; none for any other text."""
-    plain = re.fullmatch(r"(?a:(?:go)?(\d+(?:\.\d+)*))\s*", text)
-    return tuple(map(int, plain[1].split("."))) if plain else ()
-
-
-def _first_text(path: str, limit: int = _MAX_EDITIONS_BYTES) -> str:
-    """The beginning of a file, "" where there is none."""
-    try:
-        with closing(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
-            return os.read(file, limit).decode("latin-1")
-    except OSError:
-        return ""

@@ -6,8 +6,10 @@ What the words tell is decided here; what files and programs they mean is asked 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
 
 from tools.files.text_encoding import word_set
 
@@ -129,9 +131,10 @@ class _Shell:
         if words[0].rpartition("/")[2] != "git" or _LOOKING.isdisjoint(words[1:]):
             return ""
         writes_index = not {"diff", "describe"}.isdisjoint(words[1:])
+        reading = Reading(program="git", git="index" if writes_index else "contents")
         try:
             for folder in self.here:
-                self.environment.check(Reading("git", git="index" if writes_index else "contents"), folder)
+                self.environment.check(reading, folder)
         except SetTrap as doubt:
             return str(doubt)
         except NotProved:
@@ -158,7 +161,7 @@ class _Shell:
         if len(operands) != 1 or operands[0].startswith("-") or isinstance(operands[0], Glob):
             raise NotProved("cd is not known to stay in the project")
         for folder in self.here:
-            self.environment.check(Reading("cd", builtin=True), folder)
+            self.environment.check(Reading(program="cd", builtin=True), folder)
         there = {self.environment.folder_below(folder, operands[0]) for folder in self.here}
         succeeds = self.alone and all(map(self.environment.can_enter, there))
         sure = is_sure and succeeds

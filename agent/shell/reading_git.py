@@ -1,6 +1,6 @@
-"""What git reads: subcommands and options that change nothing. Pure.
+"""The commands of git that only read: subcommands and options that change nothing. Pure.
 
-Whether drivers, filters and signatures that the repository's settings name could run is judged apart, by
+The drivers, filters and signatures that the repository's settings could have git run are judged apart, by
 `Reading.git`. Git's environment (tools/processes/env_filter.py) is taken for granted.
 """
 
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import dropwhile
 from typing import Literal
+
+from msgspec.structs import replace
 
 from tools.files.text_encoding import word_set
 
@@ -22,30 +23,19 @@ _DIFF = Options(
     "puszabwWRrtcm",
     "SGI",
     "UMCBlX",
-    words="patch no-patch unified= raw patch-with-raw minimal patience histogram diff-algorithm="
-    " anchored= stat=? numstat shortstat dirstat=? cumulative compact-summary summary patch-with-stat"
-    " name-only name-status color=? no-color color-moved=? no-color-moved color-words=? word-diff=?"
-    " word-diff-regex= no-renames rename-empty no-rename-empty full-index binary abbrev=? no-abbrev"
-    " find-renames=? find-copies=? find-copies-harder break-rewrites=? diff-filter= pickaxe-all"
-    " pickaxe-regex text check ignore-space-at-eol ignore-cr-at-eol ignore-space-change ignore-all-space"
-    " ignore-blank-lines ignore-matching-lines= inter-hunk-context= function-context exit-code quiet"
-    " no-ext-diff no-textconv ignore-submodules=? src-prefix= dst-prefix= no-prefix line-prefix="
-    " relative=? no-relative cached staged merge-base stat-width= stat-count= stat-name-width="
-    " indent-heuristic no-indent-heuristic ws-error-highlight= submodule=?",
+    words="patch no-patch unified= stat=? numstat shortstat summary name-only name-status color=?"
+    " no-color word-diff=? no-renames abbrev=? find-renames=? find-copies=? diff-filter= text"
+    " check ignore-space-change ignore-all-space ignore-blank-lines function-context"
+    " exit-code quiet no-ext-diff no-textconv relative=? cached staged submodule=?",
 )
 _HISTORY = Options(
     "gciEFPnq",
     "nL",
-    words="max-count= skip= since= after= until= before= author= committer= grep= all-match invert-grep"
-    " regexp-ignore-case extended-regexp fixed-strings perl-regexp basic-regexp merges no-merges"
-    " min-parents= max-parents= first-parent all branches=? tags=? remotes=? glob= exclude= reflog"
-    " cherry-pick left-right left-only right-only cherry-mark cherry boundary simplify-by-decoration"
-    " full-history dense sparse simplify-merges ancestry-path date-order author-date-order topo-order"
-    " reverse oneline pretty=? format= abbrev-commit no-abbrev-commit abbrev=? no-abbrev encoding="
-    " notes=? no-notes relative-date date= parents children graph no-graph decorate=? no-decorate"
-    " decorate-refs= decorate-refs-exclude= source follow full-diff log-size walk-reflogs no-walk=?"
-    " show-pulls cc diff-merges= mailmap no-mailmap use-mailmap no-use-mailmap color=? no-color"
-    " clear-decorations remove-empty",
+    words="max-count= since= after= until= before= author= committer= grep= extended-regexp"
+    " fixed-strings perl-regexp merges no-merges first-parent all branches=? tags=? remotes=?"
+    " glob= exclude= cherry-pick left-right ancestry-path date-order author-date-order"
+    " topo-order reverse oneline pretty=? format= abbrev-commit abbrev=? date= graph"
+    " decorate=? no-decorate follow walk-reflogs cc color=? no-color",
     numbers=True,
 )
 _LOG = Options("gciEFPq", "nL" + _DIFF.valued, _DIFF.attached, f"{_DIFF.words} {_HISTORY.words}", True)
@@ -53,34 +43,23 @@ _LOG_FLAGS = Options(_DIFF.flags)
 _PLAIN: Mapping[str, Options] = {
     "rev-parse": Options(
         "q",
-        words="abbrev-ref=? show-toplevel git-dir absolute-git-dir git-common-dir short=? verify quiet"
-        " all is-inside-work-tree is-inside-git-dir is-bare-repository is-shallow-repository show-prefix"
-        " show-cdup symbolic symbolic-full-name branches=? tags=? remotes=?"
-        " show-superproject-working-tree",
+        words="abbrev-ref=? show-toplevel git-dir short=? verify quiet all is-inside-work-tree"
+        " show-prefix branches=? tags=? remotes=?",
     ),
-    "ls-tree": Options(
-        "drtlz", words="name-only name-status object-only long full-name full-tree abbrev=? format="
-    ),
-    "describe": Options(
-        words="all tags contains abbrev= candidates= exact-match debug long match= exclude= always"
-        " first-parent"
-    ),
+    "ls-tree": Options("drtlz", words="name-only name-status abbrev=? format="),
+    "describe": Options(words="all tags contains abbrev= exclude= always first-parent"),
     "worktree list": Options("v", words="porcelain verbose"),
     "remote": Options("v", words="verbose"),
-    "remote get-url": Options(words="push all"),
-    "show-ref": Options("dq", words="heads tags head verify hash=? abbrev=? dereference quiet branches"),
-    "for-each-ref": Options(
-        words="count= sort= format= points-at= merged=? no-merged=? contains=? no-contains=? ignore-case"
-    ),
-    "merge-base": Options("a", words="all octopus independent is-ancestor fork-point"),
-    "name-rev": Options(words="name-only tags refs= all always exclude="),
+    "remote get-url": Options(words="all"),
+    "show-ref": Options("dq", words="heads tags verify abbrev=? quiet branches"),
+    "for-each-ref": Options(words="count= sort= format= points-at= merged=? no-merged=? contains=?"),
+    "merge-base": Options("a", words="all is-ancestor"),
     "count-objects": Options("vH", words="verbose human-readable"),
-    "check-ignore": Options("qvn", words="quiet verbose non-matching no-index"),
-    "check-attr": Options("a", words="all cached"),
+    "check-ignore": Options("qvn", words="quiet verbose no-index"),
     "cat-file": Options("tsep"),
     "symbolic-ref": Options("q", words="quiet short"),
-    "version": Options(words="build-options"),
-    "rev-list": _HISTORY | Options(words="count objects"),
+    "version": Options(),
+    "rev-list": _HISTORY | Options(words="count"),
     "shortlog": _HISTORY | Options("se", words="numbered summary email"),
     "reflog": _HISTORY,
     "reflog show": _HISTORY,
@@ -90,70 +69,53 @@ _CONTENTS: Mapping[str, Options] = {
     "diff": _DIFF | Options(numbers=True),
     "log": _LOG | _LOG_FLAGS,
     "show": _LOG | _LOG_FLAGS,
-    "whatchanged": _LOG | _LOG_FLAGS,
     "stash show": _DIFF,
-    "diff-tree": _DIFF | Options(words="root no-commit-id cc pretty=? format="),
+    "diff-tree": _DIFF | Options(words="pretty=? format="),
     "diff-index": _DIFF,
-    "diff-files": _DIFF,
     "status": Options(
         "sbvz",
         attached="uM",
-        words="short branch show-stash porcelain=? long verbose untracked-files=? ignore-submodules=?"
-        " ignored=? column=? no-column ahead-behind no-ahead-behind renames no-renames find-renames=?"
-        " null",
+        words="short branch show-stash porcelain=? verbose untracked-files=? ignored=? no-renames"
+        " find-renames=?",
     ),
     "blame": Options(
         "bcltfnsewp",
         "L",
         "MC",
-        words="root show-stats porcelain line-porcelain date= show-name show-number show-email abbrev="
-        " color-lines color-by-age since= reverse first-parent ignore-rev= minimal",
+        words="porcelain date= abbrev= since= reverse first-parent",
     ),
     "grep": Options(
         "iIvwhHEGFPnolLzcpWaqr",
         "ABCem",
-        words="ignore-case cached text invert-match word-regexp full-name extended-regexp basic-regexp"
-        " fixed-strings perl-regexp line-number column files-with-matches name-only files-without-match"
-        " only-matching null count color=? no-color break heading show-function after-context="
-        " before-context= context= function-context and or not all-match quiet max-depth= max-count="
-        " recursive no-recursive no-textconv threads=",
+        words="ignore-case cached text invert-match word-regexp extended-regexp fixed-strings"
+        " perl-regexp line-number files-with-matches name-only files-without-match only-matching"
+        " count color=? no-color heading after-context= before-context= context= function-context"
+        " quiet max-depth= max-count= recursive no-textconv",
         numbers=True,
     ),
     "ls-files": Options(
         "cdmosukztv",
         "x",
-        words="cached deleted modified others ignored stage unmerged killed exclude= exclude-standard"
-        " error-unmatch full-name directory no-empty-directory eol deduplicate abbrev=?",
+        words="cached deleted modified others ignored stage exclude= exclude-standard abbrev=?",
     ),
 }
 _LISTING = Options(
-    words="list sort= format= points-at= contains=? no-contains=? merged=? no-merged=? color=? no-color"
-    " ignore-case column=? no-column"
+    words="list sort= format= points-at= contains=? merged=? no-merged=? color=? no-color ignore-case"
 )
 _LISTS: Mapping[str, Options] = {
-    "branch": _LISTING | Options("arvi", words="all remotes verbose show-current abbrev=? no-abbrev"),
+    "branch": _LISTING | Options("arvi", words="all remotes verbose show-current abbrev=?"),
     "tag": _LISTING | Options("li", attached="n"),
 }
-_SHOWING_HISTORY = ("log", "reflog", "reflog show", "stash list", "rev-list", "shortlog")
-_TWO_WORDS = word_set("worktree remote reflog stash")
-_FORMATS = ("format", "pretty", "sort")
-_SHOWING = word_set("diff show")
-_PATCHES = word_set(
-    "p u U patch unified patch-with-stat patch-with-raw c cc W function-context word-diff color-words"
-    " binary ext-diff remerge-diff"
-)
-_SUMMARIES = word_set(
-    "s stat shortstat numstat dirstat summary compact-summary name-only name-status raw quiet no-patch X"
-)
+_PATCHES = word_set("p u U patch unified c cc W function-context word-diff")
+_SUMMARIES = word_set("s stat shortstat numstat summary name-only name-status quiet no-patch X")
 _GREPS_FOR_NAMES = word_set("l L c files-with-matches files-without-match name-only count q quiet")
-_PATCHES_OF_MERGES = ("c", "cc", "diff-merges")  # options of history that show contents by themselves
-_READING_OF_SETTINGS = frozenset(("--global", "--local", "--system", "--get", "--get-all"))
 _SETTING = r"(?!.*(?:token|password|passphrase|secret|header|key|url|helper))\w[\w-]*\.[\w.-]+"
 
 
 def reading_of_git(arguments: Sequence[str]) -> Reading:
-    """What a git command reads. Raises NotProved where it may do anything else."""
-    words, below = list(arguments), ""
+    """Return what a git command reads. Raises NotProved where it may do anything else."""
+    words = list(arguments)
+    below = ""
     while words[:1] in (["--no-pager"], ["-P"], ["-C"]):
         if words.pop(0) == "-C":
             if below or not words or isinstance(words[0], Glob) or not words[0]:
@@ -164,10 +126,11 @@ def reading_of_git(arguments: Sequence[str]) -> Reading:
 
 def _reading(words: list[str]) -> Reading:
     if words in (["--version"], ["version"]):
-        return Reading("git")
-    name, rest = " ".join(words[:1]), words[1:]
-    if name in _TWO_WORDS and rest and not rest[0].startswith("-"):
-        name, rest = f"{name} {rest[0]}", rest[1:]
+        return Reading(program="git")
+    name = " ".join(words[:1])
+    if name in ("worktree", "remote", "reflog", "stash") and len(words) > 1 and not words[1].startswith("-"):
+        name = f"{name} {words[1]}"
+    rest = words[name.count(" ") + 1 :]
     if name in _LISTS:
         return _listing(name, rest)
     if name == "config":
@@ -180,7 +143,7 @@ def _reading(words: list[str]) -> Reading:
     operands = _operands(name, split)
     kind: Literal["names", "contents", "index"] = "contents" if _shows_contents(name, split) else "names"
     reads: Literal["names", "contents", "index"] = "index" if name == "diff" else kind
-    return Reading("git", git=reads, prints=_prints_contents(name, split), revisions=operands)
+    return Reading(program="git", git=reads, prints=_prints_contents(name, split), revisions=operands)
 
 
 def _operands(name: str, split: SplitArguments) -> tuple[str, ...]:
@@ -197,55 +160,58 @@ def _operands(name: str, split: SplitArguments) -> tuple[str, ...]:
 
 
 def _shows_contents(name: str, split: SplitArguments) -> bool:
-    """Whether files or their versions are looked into: history does so with some options only."""
-    if any(map(split.has, _PATCHES_OF_MERGES)) and name in _SHOWING_HISTORY:
-        return True
+    """Return whether files or their versions are looked into: history does so with some options only."""
+    if split.has("c", "cc") and name in (
+        "log",
+        "reflog",
+        "reflog show",
+        "stash list",
+        "rev-list",
+        "shortlog",
+    ):
+        return True  # patches of merges
     if name == "log":
-        return split.has("L") or any(
-            map(split.has, (*_DIFF.flags, *_DIFF.valued, *_DIFF.attached, *_DIFF.long))
-        )
+        of_diff = (*_DIFF.flags, *_DIFF.valued, *_DIFF.attached, *_DIFF.long)
+        return split.has("L", "c", "cc", *of_diff)
     return name in _CONTENTS
 
 
 def _prints_contents(name: str, split: SplitArguments) -> Literal["", "any", "changed"]:
-    """Whether what files hold is printed, and not only which they are, or how much changed."""
+    """Tell whether contents of files are printed, and not only their names, or how much changed."""
     if name == "grep":
         return "" if split.has(*_GREPS_FOR_NAMES) else "any"
     of_one_file = bool(split.operands) and all(":" in word for word in split.operands)
-    if not split.has(*_PATCHES) and (name not in _SHOWING or of_one_file or split.has(*_SUMMARIES)):
+    if not split.has(*_PATCHES) and (name not in ("diff", "show") or of_one_file or split.has(*_SUMMARIES)):
         return ""
     return "changed" if name == "diff" and not split.has("cached", "staged") else "any"
 
 
 def _check_formats(split: SplitArguments) -> None:
-    for value in split.values(*_FORMATS):
+    for value in split.values("format", "pretty", "sort"):
         if "%G" in value or "signature" in value:
             raise NotProved("to show signatures a program is run")
-    if any(value.startswith("r") for value in split.values("diff-merges")):
-        raise NotProved("to merge again git runs drivers")
     if {"diff", "log"} & set(split.values("submodule")):
         raise NotProved("to show submodules git runs in them")
 
 
 def _listing(name: str, arguments: Sequence[str]) -> Reading:
-    """Branches and tags: an operand without an option that lists makes one."""
+    """Read branches and tags: an operand without an option that lists makes one."""
     split = split_arguments(arguments, _LISTS[name])
     _check_formats(split)
-    if split.operands and not split.has(
-        "list", "contains", "no-contains", "merged", "no-merged", "points-at"
-    ):
-        lists = name == "tag" and split.has("l")
-        if not lists:
-            raise NotProved(f"git {name} {split.operands[0]} may make one")
-    return Reading("git", git="names", paths=globs_of(split.operands))
+    lists = split.has("list", "contains", "merged", "no-merged", "points-at")
+    lists = lists or (name == "tag" and split.has("l"))
+    if split.operands and not lists:
+        raise NotProved(f"git {name} {split.operands[0]} may make one")
+    return Reading(program="git", git="names", paths=globs_of(split.operands))
 
 
 def _setting(arguments: Sequence[str]) -> Reading:
-    """One setting by its name, if that is not the name of a secret.
+    """Read one setting by its name, if that is not the name of a secret.
 
     With another word it would be set, also to what looks like an option: options stand before the name.
     """
-    words = [*dropwhile(_READING_OF_SETTINGS.__contains__, arguments)]
+    options = ("--global", "--local", "--system", "--get", "--get-all")
+    words = [*dropwhile(options.__contains__, arguments)]
     if len(words) != 1 or not re.fullmatch(_SETTING, words[0], re.IGNORECASE):
         raise NotProved("git config is known to only read with one plain name")
-    return Reading("git", git="names")
+    return Reading(program="git", git="names")

@@ -1,4 +1,4 @@
-"""What programs read whose arguments are a language of their own: find, sed, grep, jq, ps. Pure."""
+"""The commands that only read of programs whose arguments are a language: find, sed, grep, jq, ps. Pure."""
 
 from __future__ import annotations
 
@@ -8,44 +8,38 @@ from collections.abc import Callable, Mapping, Sequence
 from tools.files.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
-from .reading_programs import Reading, globs_of, reading_of_xxd
+from .reading_programs import Reading, globs_of
 from .risky_options import SED_OPTIONS, awk_only_reads, only_prints, writes_only_output
 from .simple_commands import Glob
 
 _GREP = Options(
     "EFGPivywxchlLnqsobHZaIrRTUz",
     "eABCm",
-    words="extended-regexp fixed-strings basic-regexp perl-regexp regexp= ignore-case no-ignore-case"
-    " invert-match word-regexp line-regexp count files-without-match files-with-matches only-matching"
-    " quiet silent no-messages byte-offset with-filename no-filename line-number initial-tab null text"
-    " line-buffered null-data recursive dereference-recursive binary color=? colour=? max-count="
-    " after-context= before-context= context= include= exclude= exclude-dir= label= binary-files=",
+    words="extended-regexp fixed-strings perl-regexp regexp= ignore-case invert-match word-regexp"
+    " count files-without-match files-with-matches only-matching quiet no-messages"
+    " with-filename no-filename line-number text null-data recursive color=? colour=?"
+    " max-count= after-context= before-context= context= include= exclude= exclude-dir=",
     numbers=True,
 )
 _RG = Options(
     "acFiIlnNoPpqsSuUvwxH0.",
     "eABCgtTmMjrEd",
-    words="ignore-case case-sensitive smart-case fixed-strings word-regexp line-regexp invert-match count"
-    " count-matches files files-with-matches files-without-match line-number no-line-number column"
-    " no-column heading no-heading with-filename no-filename only-matching hidden no-hidden no-ignore"
-    " no-ignore-vcs multiline multiline-dotall pcre2 pretty quiet stats text trim null vimgrep json"
-    " no-messages passthru type-list unrestricted one-file-system no-config crlf regexp= after-context="
-    " before-context= context= glob= iglob= type= type-not= max-count= max-columns= max-depth= maxdepth="
-    " max-filesize= replace= sort= sortr= color= colors= encoding= threads= path-separator= byte-offset",
+    words="ignore-case fixed-strings word-regexp invert-match count count-matches files"
+    " files-with-matches files-without-match line-number heading no-heading with-filename"
+    " no-filename only-matching hidden no-ignore multiline pretty quiet text json no-messages"
+    " passthru regexp= after-context= before-context= context= glob= iglob= type= type-not="
+    " max-count= max-columns= max-depth= sort= color=",
 )
 _JQ = Options(
     "acCeMnrRsSj",
-    words="ascii-output compact-output color-output monochrome-output exit-status null-input raw-output"
-    " raw-input slurp sort-keys join-output tab indent= stream seq unbuffered",
+    words="compact-output exit-status null-input raw-output slurp sort-keys tab indent=",
 )
-_JQ_REACHING_OUT = r"\b(?:import|include|env|ENV|modulemeta|get_search_list)\b"
 _UNIQ = Options(
     "cdDiuz",
     "fsw",
-    words="count repeated all-repeated=? skip-fields= group=? ignore-case skip-chars= unique check-chars="
-    " zero-terminated",
+    words="count ignore-case unique",
 )
-_DATE = Options("uR", "d", "I", words="utc universal rfc-email iso-8601=? date= rfc-3339=")
+_DATE = Options("uR", "d", "I", words="date= rfc-3339=")
 _FIND_TESTS = word_set(
     "-print -print0 -ls -prune -depth -d -mount -xdev -daystart -true -false -empty -executable -readable"
     " -writable -not -and -or -a -o ! ( ) , -nouser -nogroup -quit -noleaf -ignore_readdir_race"
@@ -56,6 +50,7 @@ _FIND_VALUED = word_set(
     " -atime -ctime -mmin -amin -cmin -maxdepth -mindepth -user -group -uid -gid -perm -links -inum"
     " -lname -ilname -printf -fstype -used -newermt -newerat -newerct"
 )
+_XXD_NUMBER = r"(?a:[-+]{0,2}(?:0x[\da-fA-F]+|\d+))"
 _FIND_PATHS = word_set("-newer -anewer -cnewer -samefile")
 _PS_COLUMN = (
     r"(?:pid|ppid|pgid|sid|user|uid|ruser|euser|group|gid|tty|tt|stat|state|s|start|stime|lstart|etimes?|time"
@@ -70,11 +65,7 @@ _PS_WORD = (
 _PS_VALUES = {"-p": r"[\d,]+", "--sort": _PS_SORT}
 _PS_FORMAT = rf"{_PS_COLUMN}(?::\d+)?=?(?:,{_PS_COLUMN}(?::\d+)?=?)*"
 _PS_FORMAT_OPTION = r"[auxwfjl]*o|-[AadefFHlLjwT]*o"
-_AWK = Options("", "Fv")
-_AWK_VARIABLE = r"(?a:[a-z]\w*=.*)"
 _TESTS_OF_FILES = word_set("-b -c -d -e -f -g -h -k -L -N -O -G -p -r -s -S -u -w -x")
-_COMPARISONS_OF_FILES = word_set("-nt -ot -ef")
-_TESTS_OF_VARIABLES = word_set("-v -R")  # which run what stands in a subscript
 # Variables whose values are no secrets: where programs and folders are, who one is, how text is shown.
 _SHOWN_VARIABLES = word_set(
     "PATH HOME USER LOGNAME SHELL PWD OLDPWD LANG LANGUAGE LC_ALL LC_CTYPE TERM COLORTERM TZ HOSTNAME EDITOR"
@@ -83,22 +74,19 @@ _SHOWN_VARIABLES = word_set(
     " XDG_STATE_HOME DISPLAY COLUMNS LINES SHLVL UID EUID PPID BASH BASH_VERSION RANDOM SECONDS LINENO OSTYPE"
     " HOSTTYPE MACHTYPE CI"
 )
-_PRINTF_DIRECTIVE = r"(?a:%(?:%|[-+ #0]*\d*(?:\.\d+)?[sdiuxXocbqfeEgG]))"
-_DURATION = r"(?a:\d+(?:\.\d+)?[smhd]?)"
-_SHELL_OPTIONS = r"[-+][eux]*o?"
-_SHELL_OPTION_NAMES = ("pipefail", "errexit", "nounset", "xtrace")
 
 
 def _grep(arguments: Sequence[str]) -> Reading:
     split = split_arguments(arguments, _GREP)
     files = _behind_pattern(split, "e", "regexp")
-    recursive = split.has("r", "R", "recursive", "dereference-recursive")
-    included, excluded = split.values("include"), split.values("exclude")
+    recursive = split.has("r", "R", "recursive")
+    included = split.values("include")
+    excluded = split.values("exclude")
     return Reading(
-        "grep",
+        program="grep",
         paths=files,
         trees=(files or (".",)) if recursive else (),
-        follows=split.has("R", "dereference-recursive"),
+        follows=split.has("R"),
         names=() if excluded else tuple(included),
         left_out=() if included else tuple(excluded),
     )
@@ -106,20 +94,20 @@ def _grep(arguments: Sequence[str]) -> Reading:
 
 def _rg(arguments: Sequence[str]) -> Reading:
     split = split_arguments(arguments, _RG)
-    if split.has("files", "type-list"):
-        return Reading("rg", paths=tuple(split.operands))
+    if split.has("files"):
+        return Reading(program="rg", paths=tuple(split.operands))
     files = _behind_pattern(split, "e", "regexp")
-    unrestricted = len(split.values("u", "unrestricted"))
+    unrestricted = len(split.values("u"))
     # A glob of what is searched counts for hidden files too.
     wanted = tuple(word for word in split.values("g", "glob") if not word.startswith("!"))
-    shown = unrestricted > 1 or split.has(".", "hidden", "iglob", "glob-case-insensitive")
+    shown = unrestricted > 1 or split.has(".", "hidden", "iglob")
     visible = not wanted and not shown
     names = () if shown else wanted
-    return Reading("rg", paths=files, trees=files or (".",), visible=visible, names=names)
+    return Reading(program="rg", paths=files, trees=files or (".",), visible=visible, names=names)
 
 
 def _behind_pattern(split: SplitArguments, *naming: str) -> tuple[str, ...]:
-    """The operands that are files: those behind the pattern, where no option gives one."""
+    """Return the operands that are files: those behind the pattern, where no option gives one."""
     operands = split.operands if split.has(*naming) else _behind_first(split.operands)
     return tuple(word for word in operands if word != "-")
 
@@ -135,57 +123,77 @@ def _sed(arguments: Sequence[str]) -> Reading:
     scripts = split.values("e", "expression") or split.operands[:1]
     if globs_of(scripts) or not (writes_only_output("sed", arguments) or all(map(only_prints, scripts))):
         raise NotProved("sed with other commands than p, =, q, d and s is not known to only read")
-    return Reading("sed", paths=_behind_pattern(split, "e", "expression"))
+    return Reading(program="sed", paths=_behind_pattern(split, "e", "expression"))
 
 
 def _jq(arguments: Sequence[str]) -> Reading:
     if "--" in arguments:
         raise NotProved("editions of jq differ about --")
-    given, left = 0, list(arguments)
-    while given < len(left):  # `--arg NAME VALUE` are three words
-        if left[given] in ("--arg", "--argjson"):
-            if globs_of(left[given : given + 3]):
-                raise NotProved(f"a value of jq {left[given]} may be more than one word")
-            del left[given : given + 3]
-        else:
-            given += 1
+    left: list[str] = []
+    waiting = list(reversed(arguments))
+    while waiting:
+        word = waiting.pop()
+        if word not in ("--arg", "--argjson"):
+            left.append(word)
+            continue
+        value = [waiting.pop() for _ in range(min(2, len(waiting)))]  # `--arg NAME VALUE` are three words
+        if globs_of([word, *value]):
+            raise NotProved(f"a value of jq {word} may be more than one word")
     split = split_arguments(left, _JQ)
     files = _behind_first(split.operands)
-    if split.operands and re.search(_JQ_REACHING_OUT, split.operands[0]):
+    reaching_out = r"\b(?:import|include|env|ENV|modulemeta|get_search_list)\b"
+    if split.operands and re.search(reaching_out, split.operands[0]):
         raise NotProved("this jq program is not known to only read its input")
-    return Reading("jq", paths=tuple(files))
+    return Reading(program="jq", paths=tuple(files))
 
 
 def _awk(arguments: Sequence[str]) -> Reading:
-    split = split_arguments(arguments, _AWK)
+    split = split_arguments(arguments, Options("", "Fv"))
     files = _behind_first(split.operands)
     if not split.operands or not awk_only_reads(split.operands[0]):
         raise NotProved("this awk program is not known to only read its input")
-    if not all(re.fullmatch(_AWK_VARIABLE, value) for value in split.values("v")):
+    if not all(re.fullmatch(r"(?a:[a-z]\w*=.*)", value) for value in split.values("v")):
         raise NotProved("awk -v may set what awk reads")
     if any("=" in word for word in files):
         raise NotProved("an operand of awk may set a variable")
-    return Reading("awk", paths=tuple(word for word in files if word != "-"))
+    return Reading(program="awk", paths=tuple(word for word in files if word != "-"))
+
+
+def _xxd(arguments: Sequence[str]) -> Reading:
+    """`-r` writes, and so does a second operand."""
+    files: list[str] = []
+    waiting = list(reversed(arguments))
+    while waiting:
+        word = waiting.pop()
+        if files or not word.startswith("-"):  # behind a file nothing is an option
+            files.append(word)
+        elif re.fullmatch(r"-[cglso]", word) and waiting and re.fullmatch(_XXD_NUMBER, waiting[-1]):
+            waiting.pop()
+        elif not re.fullmatch(r"(?a:-(?:[abCeEiu]|ps?|[cgls]\d+))", word):
+            raise NotProved(f"xxd {word} is not known to only read")
+    if len(files) > 1 or globs_of(files):
+        raise NotProved("xxd writes its second file")
+    return Reading(program="xxd", paths=tuple(files))
 
 
 def _printenv(arguments: Sequence[str]) -> Reading:
     if not arguments or not all(word in _SHOWN_VARIABLES for word in arguments):
         raise NotProved("printenv is known to show no secrets with some names only")
-    return Reading("printenv")
+    return Reading(program="printenv")
 
 
 def _uniq(arguments: Sequence[str]) -> Reading:
     split = split_arguments(arguments, _UNIQ)
     if split.operands and (split.operands != list(arguments[-1:]) or globs_of(split.operands)):
         raise NotProved("uniq writes its second file")
-    return Reading("uniq", paths=tuple(word for word in split.operands if word != "-"))
+    return Reading(program="uniq", paths=tuple(word for word in split.operands if word != "-"))
 
 
 def _date(arguments: Sequence[str]) -> Reading:
     split = split_arguments(arguments, _DATE)
     if not all(word.startswith("+") and not isinstance(word, Glob) for word in split.operands):
         raise NotProved("date with an operand sets the clock")
-    return Reading("date")
+    return Reading(program="date")
 
 
 def _find(arguments: Sequence[str]) -> Reading:
@@ -206,7 +214,7 @@ def _find(arguments: Sequence[str]) -> Reading:
             paths += [value] if word in _FIND_PATHS else []
         elif word not in _FIND_TESTS:
             raise NotProved(f"find {word} is not known to only read")
-    return Reading("find", paths=tuple(paths))
+    return Reading(program="find", paths=tuple(paths))
 
 
 def _ps(arguments: Sequence[str]) -> Reading:
@@ -220,38 +228,41 @@ def _ps(arguments: Sequence[str]) -> Reading:
             waiting.pop()
         elif isinstance(word, Glob) or not re.fullmatch(_PS_WORD, word):
             raise NotProved(f"ps {word} is not known to show no environments")
-    return Reading("ps")
+    return Reading(program="ps")
 
 
 def _sleep(arguments: Sequence[str]) -> Reading:
-    if not all(re.fullmatch(_DURATION, word) for word in arguments):
+    if not all(re.fullmatch(r"(?a:\d+(?:\.\d+)?[smhd]?)", word) for word in arguments):
         raise NotProved("sleep takes numbers of seconds")
-    return Reading("sleep")
+    return Reading(program="sleep")
 
 
 def _echo(arguments: Sequence[str]) -> Reading:
-    return Reading("echo", paths=_looked_at(arguments))
+    return Reading(program="echo", paths=_looked_at(arguments))
 
 
 def _printf(arguments: Sequence[str]) -> Reading:
     first = arguments[0] if arguments else ""
-    if first.startswith("-") or isinstance(first, Glob) or "%" in re.sub(_PRINTF_DIRECTIVE, "", first):
+    directive = r"(?a:%(?:%|[-+ #0]*\d*(?:\.\d+)?[sdiuxXocbqfeEgG]))"
+    if first.startswith("-") or isinstance(first, Glob) or "%" in re.sub(directive, "", first):
         raise NotProved("this printf may set variables")
-    return Reading("printf", paths=_looked_at(arguments))
+    return Reading(program="printf", paths=_looked_at(arguments))
 
 
 def _test(arguments: Sequence[str]) -> Reading:
-    """What is asked about files; whatever else the words are, they are only compared."""
+    """Look at what is asked about files; whatever else the words are, they are only compared."""
     places: list[str] = []
     for at, word in enumerate(arguments):
-        if word in _TESTS_OF_VARIABLES or (isinstance(word, Glob) and word.startswith((*"*?[-",))):
+        runs_subscript = word in ("-v", "-R")
+        if runs_subscript or (isinstance(word, Glob) and word.startswith((*"*?[-",))):
             raise NotProved(f"test {word} is not known to only read")
-        before, behind = arguments[max(at - 1, 0) : at], arguments[at + 1 : at + 2]
+        before = arguments[max(at - 1, 0) : at]
+        behind = arguments[at + 1 : at + 2]
         if word in _TESTS_OF_FILES:
             places += behind
-        elif word in _COMPARISONS_OF_FILES:
+        elif word in ("-nt", "-ot", "-ef"):
             places += [*before, *behind]
-    return Reading("test", places=(*places, *globs_of(arguments)))
+    return Reading(program="test", places=(*places, *globs_of(arguments)))
 
 
 def _bracket(arguments: Sequence[str]) -> Reading:
@@ -261,7 +272,7 @@ def _bracket(arguments: Sequence[str]) -> Reading:
 
 
 def _looked_at(words: Sequence[str]) -> tuple[str, ...]:
-    """The globs among words that are only printed: what they match is looked at."""
+    """Return the globs among words that are only printed: what they match is looked at."""
     found = globs_of(words)
     if any(word.startswith("-") for word in found):
         raise NotProved(f"a file may be named like an option and match {found[0]}")
@@ -270,36 +281,36 @@ def _looked_at(words: Sequence[str]) -> tuple[str, ...]:
 
 def _pwd(arguments: Sequence[str]) -> Reading:
     split = split_arguments(arguments, Options("LP"))
-    return Reading("pwd", paths=globs_of(split.operands))
+    return Reading(program="pwd", paths=globs_of(split.operands))
 
 
 def _type(arguments: Sequence[str]) -> Reading:
-    return Reading("type", paths=globs_of(split_arguments(arguments, Options("afptP")).operands))
+    return Reading(program="type", paths=globs_of(split_arguments(arguments, Options("afptP")).operands))
 
 
 def _command(arguments: Sequence[str]) -> Reading:
     if not arguments or arguments[0] not in ("-v", "-V"):
         raise NotProved("command runs what it is given")
-    return Reading("command", paths=globs_of(split_arguments(arguments[1:], Options("vV")).operands))
+    return Reading(program="command", paths=globs_of(split_arguments(arguments[1:], Options("vV")).operands))
 
 
 def _set(arguments: Sequence[str]) -> Reading:
-    """Options that end the shell or show what it runs. Others change what later words mean."""
+    """Take options that end the shell or show what it runs. Others change what later words mean."""
     waiting = list(reversed(arguments))
     while waiting:
         word = waiting.pop()
         named = word.endswith("o")
-        if not re.fullmatch(_SHELL_OPTIONS, word) or word in "-+":
+        if not re.fullmatch(r"[-+][eux]*o?", word) or word in "-+":
             raise NotProved(f"set {word} changes what later words mean")
-        if named and (not waiting or waiting.pop() not in _SHELL_OPTION_NAMES):
+        if named and (not waiting or waiting.pop() not in ("pipefail", "errexit", "nounset", "xtrace")):
             raise NotProved(f"set {word} changes what later words mean")
     if not arguments:
         raise NotProved("set shows every variable")
-    return Reading("set")
+    return Reading(program="set")
 
 
 def _nothing(arguments: Sequence[str]) -> Reading:
-    return Reading("true", paths=_looked_at(arguments))
+    return Reading(program="true", paths=_looked_at(arguments))
 
 
 # Programs, and builtins of the shell.
@@ -308,7 +319,7 @@ LANGUAGES: Mapping[str, Callable[[Sequence[str]], Reading]] = {
     "rg": _rg,
     "sed": _sed,
     "awk": _awk,
-    "xxd": reading_of_xxd,
+    "xxd": _xxd,
     "printenv": _printenv,
     "jq": _jq,
     "uniq": _uniq,

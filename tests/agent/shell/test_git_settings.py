@@ -17,7 +17,7 @@ LOOKS = [
     "git log -1",
     "git blame a.py", "git stash list", "git grep x", "git ls-files -m", "git branch", "git rev-parse HEAD",
     "git log --stat", "git diff --cached", "git show HEAD:a.py", "git describe --always", "git log --oneline",
-    "git log --cc", "git log --diff-merges=on", "git stash list -c", "git reflog --cc",
+    "git log --cc", "git stash list -c", "git reflog --cc",
     "git reflog", "git shortlog HEAD", "git tag -l", "git cat-file -p HEAD:a.py", "git log -S x",
 ]  # fmt: skip
 
