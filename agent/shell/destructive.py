@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tools.files.text_encoding import word_set
+from transcripts.patterns import lazy_pattern
 
 from .launches import program_name
 from .line_reading import Invocation, LineReading, read_line
@@ -37,12 +38,12 @@ from .system_damage import (
 from .vital_places import Places, Scene, scenes
 
 _MAX_CODE_CHARS = 20_000
-_LITERAL = re.compile(r"\"((?:[^\"\\\n]|\\.){1,400})\"|'((?:[^'\\\n]|\\.){1,400})'")
-_REMOVES_TREE = re.compile(
+_LITERAL = lazy_pattern(r"\"((?:[^\"\\\n]|\\.){1,400})\"|'((?:[^'\\\n]|\\.){1,400})'")
+_REMOVES_TREE = lazy_pattern(
     r"rmtree|rm_rf|rm_r\b|rmSync|removeSync|rmdirSync|remove_tree|rimraf|removedirs|deltree"
 )
-_FORK = re.compile(r"\bfork\b")
-_ENDLESS = re.compile(r"\b(?:while|loop)\b|\bfor\s*\(;;")
+_FORK = lazy_pattern(r"\bfork\b")
+_ENDLESS = lazy_pattern(r"\b(?:while|loop)\b|\bfor\s*\(;;")
 _OVERWRITERS = word_set(
     "rm rmdir unlink shred srm trash trash-put rimraf mv cp dd truncate tee sponge install rsync ln patch tar"
     " unzip gzip gunzip xz unxz bzip2 bunzip2 zstd unzstd 7z split csplit ed ex vi vim"

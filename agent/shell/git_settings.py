@@ -20,6 +20,7 @@ from pathlib import Path
 from tools.base import ToolError
 from tools.files.resolve_path import canonical_path, is_inside
 from tools.sandbox.guarded_names import is_protected, repositories_in_index, sounds_secret
+from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 from .option_syntax import NotProved, SetTrap
 
@@ -28,38 +29,38 @@ _MAX_INDEX_BYTES = 64_000_000
 MAX_GIVEN_SETTINGS = 100  # by variables
 _MAX_FILES = 60  # of settings, read for one verdict
 # Variables that steer git are not known to be harmless but for these.
-_HARMLESS_VARIABLES = re.compile(
+_HARMLESS_VARIABLES = lazy_pattern(
     r"GIT_(?:(?:AUTHOR|COMMITTER|MERGE|PS1|PROMPT|SSL|HTTP|CURL|LFS|PREVIOUS)_\w+|BRANCH|COMMIT|URL|EDITOR"
     r"|SEQUENCE_EDITOR|PAGER|TERMINAL_PROMPT|ASKPASS|SSH|SSH_COMMAND|OPTIONAL_LOCKS|NO_LAZY_FETCH|CONFIG_(?:COUNT|NOSYSTEM|GLOBAL|SYSTEM)"
     r"|CONFIG_(?:KEY|VALUE)_\d+|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM)"
 )
 # Settings that run programs whatever is shown; and those that do for a look into contents. An fsmonitor
 # that is no truth value is a program (git before 2.31 does not hear that it must not run).
-_ALWAYS = re.compile(
+_ALWAYS = lazy_pattern(
     r"\bshowsignature\b|%G|\bsort\s*=[^\n]*signature"
     r"|\bfsmonitor\s*=\s*+(?!(?:true|false|yes|no|on|off|[01])\s*$)",
     re.IGNORECASE | re.MULTILINE,
 )
-_FOR_CONTENTS = re.compile(
+_FOR_CONTENTS = lazy_pattern(
     r"\b(?:textconv|clean|smudge|process|command|external)\s*=|\bsubmodule\s*=\s*\"?diff|\bsubmodulesummary\b"
     r"|\bdiffmerges\s*=\s*r",  # merges again, by merge drivers
     re.IGNORECASE,
 )
-_UNSEEN_IN_VALUES = re.compile(r'"|\\\r?\n')  # quotes, and ends of lines: values go on behind them
-_PARTIAL_CLONE = re.compile(r"\bpromisor\b|\bpartialclone\b", re.IGNORECASE)  # fetches what is looked at
-_LARGE_FILES = re.compile(
+_UNSEEN_IN_VALUES = lazy_pattern(r'"|\\\r?\n')  # quotes, and ends of lines: values go on behind them
+_PARTIAL_CLONE = lazy_pattern(r"\bpromisor\b|\bpartialclone\b", re.IGNORECASE)  # fetches what is looked at
+_LARGE_FILES = lazy_pattern(
     r"^\s*(?:clean\s*=\s*git-lfs clean -- %f|smudge\s*=\s*git-lfs smudge -- %f"
     r"|process\s*=\s*git-lfs filter-process)[ \t]*$",
     re.MULTILINE,
 )
-_SECTION = re.compile(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
+_SECTION = lazy_pattern(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 _INDEX_HOOK = "post-index-change"
-_HOOKS_FOLDER = re.compile(r"\bhookspath\s*=[ \t]*(.*)", re.IGNORECASE)
-_PATH = re.compile(r"\bpath\s*=[ \t]*(.*)", re.IGNORECASE)
-_WORK_TREE = re.compile(r"\bworktree\s*=[ \t]*(.*)", re.IGNORECASE)
-_PLAIN_VALUE = re.compile(r'"?([^"\\;#]+?)"?[ \t\r]*')
+_HOOKS_FOLDER = lazy_pattern(r"\bhookspath\s*=[ \t]*(.*)", re.IGNORECASE)
+_PATH = lazy_pattern(r"\bpath\s*=[ \t]*(.*)", re.IGNORECASE)
+_WORK_TREE = lazy_pattern(r"\bworktree\s*=[ \t]*(.*)", re.IGNORECASE)
+_PLAIN_VALUE = lazy_pattern(r'"?([^"\\;#]+?)"?[ \t\r]*')
 _ENTRY_BYTES = 62  # of an entry of the index before its name, with SHA-1
-_SECRET_IN_INDEX = re.compile(
+_SECRET_IN_INDEX = lazy_bytes_pattern(
     rb"(?:\.env(?:\.[^\0/]*)?|\.(?:pem|key|p8|p12|pfx|ppk|kdbx|agekey|pgpass|envrc|netrc|npmrc|pypirc|my\.cnf|htpasswd"
     rb"|git-credentials)|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|(?:secrets?|credentials?)[^\0/]*\.(?:ya?ml|json|toml))\0",
     re.IGNORECASE,

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from tools.files.text_encoding import word_set
+from transcripts.patterns import lazy_pattern
 
 from .parsed_text import (
     Assignment,
@@ -23,22 +24,22 @@ from .parsed_text import (
 )
 from .word_reader import interpret_body, read_here_documents, read_sum, read_word, try_sum
 
-_BLANK_RUNS = re.compile(r"(?:[ \t]|\\\n)*(?:(?<![^\s;&|()])#[^\n]*)?")
-_OPERATOR = re.compile(r"&&|\|\||;;&?|;&|\|&|;|\||&(?!>)")
-_SPLIT_OPERATOR = re.compile(r"(?:\\\n)+[;&|<>()]")
-_REDIRECT = re.compile(
+_BLANK_RUNS = lazy_pattern(r"(?:[ \t]|\\\n)*(?:(?<![^\s;&|()])#[^\n]*)?")
+_OPERATOR = lazy_pattern(r"&&|\|\||;;&?|;&|\|&|;|\||&(?!>)")
+_SPLIT_OPERATOR = lazy_pattern(r"(?:\\\n)+[;&|<>()]")
+_REDIRECT = lazy_pattern(
     r"(?:\d{1,9}|\{[A-Za-z_]\w*(?:\[[^]\s]*\])?\})?(&>>|&>|<<<|<<-|<<|<>|<&|>&|>>|>\||<(?!\()|>(?!\())",
     re.ASCII,
 )
-_DELIMITER = re.compile(r"'([^'\n]*)'|\"([^\"\n$`\\]*)\"|(\\?)([\w.+:@%/!,=-]+)")
-_ASSIGNMENT_START = re.compile(r"([A-Za-z_]\w*)(\+?=|\[)", re.ASCII)
-_WRITTEN_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[.*\])?\+?=", re.ASCII | re.DOTALL)
-_FUNCTION_BRACKETS = re.compile(r"[ \t]*\([ \t]*\)")
-_NAMED_COPROCESS = re.compile(
+_DELIMITER = lazy_pattern(r"'([^'\n]*)'|\"([^\"\n$`\\]*)\"|(\\?)([\w.+:@%/!,=-]+)")
+_ASSIGNMENT_START = lazy_pattern(r"([A-Za-z_]\w*)(\+?=|\[)", re.ASCII)
+_WRITTEN_ASSIGNMENT = lazy_pattern(r"[A-Za-z_]\w*(?:\[.*\])?\+?=", re.ASCII | re.DOTALL)
+_FUNCTION_BRACKETS = lazy_pattern(r"[ \t]*\([ \t]*\)")
+_NAMED_COPROCESS = lazy_pattern(
     r"[ \t]*[^\s;&|<>()]+[ \t]+(?=[({]|\[\[|(?:if|while|until|for|case|select)[\s(])"
 )
-_TIME_OPTION = re.compile(r"[ \t]+(?:-p|--)(?=[\s;&|()]|\Z)")
-_CASE_END = re.compile(r"esac(?=[\s;&|()<>]|\Z)")
+_TIME_OPTION = lazy_pattern(r"[ \t]+(?:-p|--)(?=[\s;&|()]|\Z)")
+_CASE_END = lazy_pattern(r"esac(?=[\s;&|()<>]|\Z)")
 _CLAUSE_WORDS = word_set("if then else elif fi while until do done !")
 _RESERVED = _CLAUSE_WORDS | word_set("time { } [[ case esac for select function coproc")
 _WORD_ENDS = ("", *" \t\n;&|<>()")

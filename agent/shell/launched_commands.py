@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from itertools import takewhile
 
+from transcripts.patterns import lazy_pattern
+
 from .launcher_tables import (
     COMMAND_OPTIONS,
     ENVIRONMENT_SETTERS,
@@ -43,25 +45,25 @@ from .simple_commands import Words
 
 MAKES = ("make", "gmake")
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # that make reads where it is given none
-_VALUE = re.compile(r"([-\w.:@]+)=(.+)", re.DOTALL)
+_VALUE = lazy_pattern(r"([-\w.:@]+)=(.+)", re.DOTALL)
 # Variables whose values name programs that others run.
-_PROGRAM_VARIABLE = re.compile(
+_PROGRAM_VARIABLE = lazy_pattern(
     r"(?:\w*_)?(?:\w*PAGER|EDITOR|VISUAL|BROWSER|SHELL|COMMAND|CMD|ASKPASS|SSH|RSH|WRAPPER|RUNNER|LAUNCHER"
     r"|TERMINAL|LESSOPEN|LESSCLOSE|PYTHON|NODE|CC|CXX|CPP|LD|AR|AS|MAKE|RUSTC|GOFLAGS|MAKEFLAGS|PS4|ENV)|GIT_\w+"
 )
-_SPLIT_STRING = re.compile(r"-[iv0]*S(.*)|--s[a-z-]*(?:=(.*))?", re.DOTALL)
-_ENV_ESCAPE = re.compile(r"[\\$]")
-_THIS_SHELL = re.compile(r"/proc/(?:self|\d+)/exe")
+_SPLIT_STRING = lazy_pattern(r"-[iv0]*S(.*)|--s[a-z-]*(?:=(.*))?", re.DOTALL)
+_ENV_ESCAPE = lazy_pattern(r"[\\$]")
+_THIS_SHELL = lazy_pattern(r"/proc/(?:self|\d+)/exe")
 # Settings of git that name programs.
-_GIT_PROGRAM = re.compile(
+_GIT_PROGRAM = lazy_pattern(
     r"alias\..+|.*(?:command|pager|editor|cmd|path|helper|program|fsmonitor|textconv|clean|smudge|process|driver)",
     re.IGNORECASE,
 )
-_XARGS_SPECIAL = re.compile(r"['\"\\\0]")
+_XARGS_SPECIAL = lazy_pattern(r"['\"\\\0]")
 _MAX_INPUT_LINES = 8
-_CODE = re.compile(r"[\s(;|!'\"`]|^EXEC:|^SYSTEM:")
-_SED_EXECUTES = re.compile(r"(?:^|[;{}\n\d$/,!])\s*e(?:\s|$)|[/|,#][gIpwm\d]*e[gIpwm\d]*\s*(?:$|[;}\n])")
-_AWK_EXECUTES = re.compile(r"system|getline|\|")
+_CODE = lazy_pattern(r"[\s(;|!'\"`]|^EXEC:|^SYSTEM:")
+_SED_EXECUTES = lazy_pattern(r"(?:^|[;{}\n\d$/,!])\s*e(?:\s|$)|[/|,#][gIpwm\d]*e[gIpwm\d]*\s*(?:$|[;}\n])")
+_AWK_EXECUTES = lazy_pattern(r"system|getline|\|")
 
 
 def names_program(variable: str) -> bool:

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from transcripts.patterns import lazy_pattern
+
 from .launcher_tables import SHELL_STARTERS, Launcher
 from .parsed_text import HOME, MARKS, SPLIT, UNSET
 from .simple_commands import Words
 
-ENV_ASSIGNMENT = re.compile(r"[^=]*=")  # as env takes them
-INPUT_FILE = re.compile(r"-|/dev/(?:stdin|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")
+ENV_ASSIGNMENT = lazy_pattern(r"[^=]*=")  # as env takes them
+INPUT_FILE = lazy_pattern(r"-|/dev/(?:stdin|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")
 
 
 class Script(NamedTuple):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from tools.files.text_encoding import word_set
+from transcripts.patterns import lazy_pattern
 
 from .launches import is_open, is_unknown, program_name
 from .line_reading import Invocation
@@ -27,8 +26,8 @@ _CHOOSING_TESTS = word_set(
     " -samefile -links -newermt -newerct -newerat -used -fstype"
 )
 _PASSING_FILTERS = word_set("cat sort tac uniq tee tr nl rev xargs parallel sudo env")
-_LOCKING_MODE = re.compile(r"0*[0-3][0-7]{2}|0+|(?:[augo]*)-[rwxXst]*[rx][rwxXst]*|[augo]*=")
-_ALL_NAMES = re.compile(f"['\"]?(?:[*.{STAR}]+|)['\"]?")
+_LOCKING_MODE = lazy_pattern(r"0*[0-3][0-7]{2}|0+|(?:[augo]*)-[rwxXst]*[rx][rwxXst]*|[augo]*=")
+_ALL_NAMES = lazy_pattern(f"['\"]?(?:[*.{STAR}]+|)['\"]?")
 
 
 def deleted_by_rm(scene: Scene) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
+
+from transcripts.patterns import lazy_pattern
 
 MAX_DEPTH = 30  # of substitutions, subshells and scripts within each other
 MAX_STEPS = 2_000  # pieces of words of one line; recorded sessions have at most 500
 # Stand in resolved text for what is not known: noncharacters of Unicode, which no line may hold.
 ANY, SPLIT, STAR, ONE, CLASS, UNSET, HOME, BLANK = map(chr, range(0xFDD0, 0xFDD8))
-MARKS = re.compile("[\ufdd0-\ufddf]")
+MARKS = lazy_pattern("[\ufdd0-\ufddf]")
 
 
 class UnreadableError(Exception):

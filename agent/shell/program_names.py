@@ -6,13 +6,13 @@ Deny rules name programs. A file of the project may be a link to one, or its cop
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from tools.files.text_encoding import word_set
+from transcripts.patterns import lazy_pattern
 
 from .launches import is_unknown, program_name
 from .line_reading import Invocation, LineReading, read_line
@@ -33,7 +33,9 @@ _UNALIASED_COMMANDS = word_set(
     " symbolic-ref tag update-index update-ref var version whatchanged worktree write-tree"
 )
 # What has git read other settings than those that are looked at.
-_STEERING_VARIABLE = re.compile(r"HOME|XDG_CONFIG_HOME|GIT_(?:CONFIG\w*|DIR|COMMON_DIR|WORK_TREE|EXEC_PATH)")
+_STEERING_VARIABLE = lazy_pattern(
+    r"HOME|XDG_CONFIG_HOME|GIT_(?:CONFIG\w*|DIR|COMMON_DIR|WORK_TREE|EXEC_PATH)"
+)
 _STEERING_OPTIONS = ("--git-dir", "--config-env", "--exec-path", "--work-tree")
 
 

@@ -13,6 +13,7 @@ from tools.base import ToolError
 from tools.files.resolve_path import canonical_path, is_inside
 from tools.files.text_encoding import word_set
 from tools.sandbox.guarded_names import is_protected, sounds_secret
+from transcripts.patterns import lazy_pattern
 
 from .git_settings import GitSettings, tracked_secrets
 from .option_syntax import NotProved
@@ -24,8 +25,8 @@ from .simple_commands import Glob
 _ALSO_READABLE = "/usr"
 _NEVER_READABLE = ("/proc", "/sys", "/dev")  # even where all of the system is the project
 # A character that stood in quotes, one that is special, text.
-_QUOTED_CHARACTER = re.compile(r"\[([*?[])\]")
-_GLOB_PARTS = re.compile(r"\[([*?[])\]|([*?[])|([^*?[]+)")
+_QUOTED_CHARACTER = lazy_pattern(r"\[([*?[])\]")
+_GLOB_PARTS = lazy_pattern(r"\[([*?[])\]|([*?[])|([^*?[]+)")
 _MAX_MATCHES = 5_000  # names compared with one glob
 # Of the entries of a folder that is searched, the ones nearest to it: there lie the files that hold secrets.
 # Reading more takes longer than a verdict may.
@@ -38,7 +39,7 @@ _ENDINGS_OF_SECRETS = (
     *(".pem", ".key", ".p8", ".p12", ".pfx", ".ppk", ".kdbx", ".agekey"),
     *(".json", ".yml", ".yaml", ".toml"),
 )
-_ODD_PATTERN = re.compile(r"[\\/{]|\[[\^:.=]")  # means something else to programs than it does here
+_ODD_PATTERN = lazy_pattern(r"[\\/{]|\[[\^:.=]")  # means something else to programs than it does here
 _UNSEARCHED = word_set(".git .transcripts .task_outputs")
 
 

@@ -11,11 +11,12 @@ import re
 from dataclasses import dataclass, field
 
 from tools.files.text_encoding import word_set
+from transcripts.patterns import lazy_pattern
 
 Words = list[str]  # of one simple command: the program, then its arguments, unquoted; never empty
 MAX_PARSED_CHARS = 10_000  # of a line; nobody reads a longer one before allowing it
 # What may stand in a line that is parsed; the first that fits is taken, and no other text fits.
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     r"""
     (?P<blank>[ \t]+)
     |(?P<joint>&&|\|\||;(?!&)|\||\n)
@@ -32,14 +33,14 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-_ESCAPE_IN_QUOTES = re.compile(r"\\([$`\"\\])")
-_GLOB_CHARACTER = re.compile(r"([*?[])")
+_ESCAPE_IN_QUOTES = lazy_pattern(r"\\([$`\"\\])")
+_GLOB_CHARACTER = lazy_pattern(r"([*?[])")
 _KEYWORDS = word_set(
     "! [[ ]] case coproc do done elif else esac fi for function if in select then time until while"
 )
-_BLANK_VARIABLE = re.compile(r"\$IFS\b|\$\{IFS\b[^}]*\}")
-_HOME_VARIABLE = re.compile(r"\$HOME\b|\$\{HOME\b[^}]*\}")
-_POSSIBLE_OPERATOR = re.compile(r"[;&|\r\n(){}`]")
+_BLANK_VARIABLE = lazy_pattern(r"\$IFS\b|\$\{IFS\b[^}]*\}")
+_HOME_VARIABLE = lazy_pattern(r"\$HOME\b|\$\{HOME\b[^}]*\}")
+_POSSIBLE_OPERATOR = lazy_pattern(r"[;&|\r\n(){}`]")
 
 
 class Glob(str):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from tools.files.text_encoding import word_set
+from transcripts.patterns import lazy_pattern
 
 from .launches import is_open, is_unknown, program_name
 from .parsed_text import ANY, STAR
 from .vital_places import Scene, is_device, is_system_file
 
-_FORMATTERS = re.compile(
+_FORMATTERS = lazy_pattern(
     r"mkfs(?:\..+)?|mke2fs|mkswap|mkdosfs|mkntfs|newfs(?:_.+)?|fdisk|sfdisk|cfdisk|gdisk|sgdisk|cgdisk|parted"
     r"|partprobe|mkudffs|mkexfatfs|mkreiserfs|bcache-super-show|make-bcache"
 )
@@ -38,12 +39,12 @@ _OUTPUT_OPTIONS = {
     "sort": frozenset(("-o", "--output")),
 }
 _TARGET_LAST = word_set("cp mv install ln gcp gmv ginstall rsync scp")
-_MATCHES_ALL = re.compile(rf"\^?[.*{STAR}]*\$?")
-_BACKGROUND_LOOP = re.compile(
+_MATCHES_ALL = lazy_pattern(rf"\^?[.*{STAR}]*\$?")
+_BACKGROUND_LOOP = lazy_pattern(
     r"\b(?:while|until)\s+(?:true|:|false|1|\[\s*1\s*\]|\(\(\s*1\s*\)\))\s*;?\s*do\b[^;\n]*[^&>|\s]\s*&\s*done"
 )
 _MAX_LOOP_CHARS = 2_000
-_SHUTS_BY_SCRIPT = re.compile(r"tell app.*\b(?:shut ?down|restart)\b", re.IGNORECASE)
+_SHUTS_BY_SCRIPT = lazy_pattern(r"tell app.*\b(?:shut ?down|restart)\b", re.IGNORECASE)
 
 
 def overwritten(scene: Scene) -> str:

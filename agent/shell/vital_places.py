@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tools.files.text_encoding import word_set
+from transcripts.patterns import lazy_pattern
 
 from .launches import is_open, program_name
 from .line_reading import Invocation
@@ -31,24 +32,24 @@ _PARTS_OF_HOME = word_set(
     " Videos Library"
 )
 _PARTS_OF_GIT = word_set("objects refs logs HEAD index config")
-_OWN_PROCESS = re.compile(r"^/+proc/+(?:self|thread-self)/+(cwd|root)(?=/|$)")  # links to other places
-_DRIVE = re.compile(r"/(?:mnt|cygdrive)/[a-zA-Z]")  # of Windows
-_EVERYTHING = re.compile(rf"[.{STAR}{ONE}]*{STAR}[.{STAR}{ONE}]*")  # a name that fits every one
-_EMPTY_IF_UNSET = re.compile(f"{UNSET}[{ANY}{SPLIT}]")
-_SYSTEM_FILE = re.compile(
+_OWN_PROCESS = lazy_pattern(r"^/+proc/+(?:self|thread-self)/+(cwd|root)(?=/|$)")  # links to other places
+_DRIVE = lazy_pattern(r"/(?:mnt|cygdrive)/[a-zA-Z]")  # of Windows
+_EVERYTHING = lazy_pattern(rf"[.{STAR}{ONE}]*{STAR}[.{STAR}{ONE}]*")  # a name that fits every one
+_EMPTY_IF_UNSET = lazy_pattern(f"{UNSET}[{ANY}{SPLIT}]")
+_SYSTEM_FILE = lazy_pattern(
     r"/(?:private/)?etc/(?:(?:pam\.d|sudoers\.d|security|ld\.so\.conf\.d|init\.d|rc\d?\.d)/)?[^/]+"
     r"|/boot/(?:grub2?/|efi/|EFI/)?[^/]+|(?:/usr)?/s?bin/[^/]+|(?:/usr)?/lib(?:32|64|x32)?/(?:\w+-linux-\w+/)?[^/]+"
     r"|/System/[^/]+|/proc/sys/kernel/core_pattern"
 )
-_FATAL_FILE = re.compile(
+_FATAL_FILE = lazy_pattern(
     r"/(?:private/)?etc/(?:passwd|shadow|group|gshadow|sudoers|sudoers\.d/.+|fstab|crypttab|ld\.so\.preload"
     r"|ld\.so\.conf|pam\.d/.+|securetty|inittab|master\.passwd)-?|/boot/[^/]+|/proc/sys/kernel/core_pattern"
 )
-_DISK = re.compile(
+_DISK = lazy_pattern(
     r"/dev/(?:[shv]d[a-z]|xvd[a-z]|nvme\d|mmcblk\d|loop\d|md\d|dm-\d|nbd\d|zd\d|sr\d|sg\d|zram\d|ram\d|pmem\d"
     r"|mtd|ubi|dasd|r?disk\d|k?mem\Z|port\Z|nvram|mapper/|disk/|block/|bsg/|by-|vg|md/)"
 )
-_DISK_OF_ANY_NAME = re.compile(f"/dev/[shv]?d?[{ANY}{SPLIT}{STAR}{ONE}{CLASS}]")
+_DISK_OF_ANY_NAME = lazy_pattern(f"/dev/[shv]?d?[{ANY}{SPLIT}{STAR}{ONE}{CLASS}]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tools.files.text_encoding import word_set
+from transcripts.patterns import lazy_pattern
 
 from .parsed_text import (
     ANY,
@@ -49,10 +50,10 @@ _ONE_TEXT = str.maketrans(
         _WAVE: "~",
     }
 )
-_BLANK_RUN = re.compile("[ \t\n]+")
-_BRACKET_GLOB = re.compile(rf"{_BRACKET}([!^]?)\]?(?:[\[{_BRACKET}]:\w+:\]|[^\]/])*\]")
-_TILDE = re.compile(rf"{_WAVE}([\w+-]*)(?=/|{BLANK}|\Z)")
-_BRACE = re.compile(f"[{_OPEN}{_COMMA}{_CLOSE}]")
+_BLANK_RUN = lazy_pattern("[ \t\n]+")
+_BRACKET_GLOB = lazy_pattern(rf"{_BRACKET}([!^]?)\]?(?:[\[{_BRACKET}]:\w+:\]|[^\]/])*\]")
+_TILDE = lazy_pattern(rf"{_WAVE}([\w+-]*)(?=/|{BLANK}|\Z)")
+_BRACE = lazy_pattern(f"[{_OPEN}{_COMMA}{_CLOSE}]")
 _MAX_BRACES = 40  # of one word; more of them are unknown words
 # Variables of the environment that are set, to a folder or to one word, wherever the line does not set them.
 _SET_VARIABLES = word_set(
@@ -60,16 +61,16 @@ _SET_VARIABLES = word_set(
     " VIRTUAL_ENV CONDA_PREFIX GITHUB_WORKSPACE RUNNER_TEMP CI_PROJECT_DIR WORKSPACE GOPATH CARGO_HOME"
     " XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_STATE_HOME XDG_RUNTIME_DIR _"
 )
-_PRINTS_FOLDER = re.compile(r"\s*(?:builtin\s+)?(?:command\s+)?pwd(?:\s+-[LP])?\s*")
-_PRINTS_REPOSITORY = re.compile(r"\s*git\s+rev-parse\s+--(?:absolute-)?git-dir\s*")
-_PRINTS_WORD = re.compile(
+_PRINTS_FOLDER = lazy_pattern(r"\s*(?:builtin\s+)?(?:command\s+)?pwd(?:\s+-[LP])?\s*")
+_PRINTS_REPOSITORY = lazy_pattern(r"\s*git\s+rev-parse\s+--(?:absolute-)?git-dir\s*")
+_PRINTS_WORD = lazy_pattern(
     r"\s*(?:echo|printf)\s+(?:'([\w./+=:@-]+)'|([\w./+=:@][\w./+=:@-]*|~))\s*", re.ASCII
 )
-_PRINTS_PROJECT = re.compile(r"\s*git\s+rev-parse\s+--show-toplevel\s*(?:2>\s*/dev/null\s*)?")
-_LISTS_ALL = re.compile(
+_PRINTS_PROJECT = lazy_pattern(r"\s*git\s+rev-parse\s+--show-toplevel\s*(?:2>\s*/dev/null\s*)?")
+_LISTS_ALL = lazy_pattern(
     r"\s*(?:ls(?:\s+-\w+)*|dir|find(?:\s+\./?)?(?:\s+-type\s+[fd]|\s+-m(?:ax|in)depth\s+\d|\s+-print0?)*|echo\s+\*)\s*"
 )
-_LISTS_PLACE = re.compile(  # all that a folder elsewhere holds
+_LISTS_PLACE = lazy_pattern(  # all that a folder elsewhere holds
     r"\s*(?:ls(?:\s+-\w+)*|dir|find|echo|printf\s+\S+)\s+(/[\w./-]*|~[\w./-]*|\.\.[\w./-]*)\*?"
     r"(?:\s+-type\s+[fd]|\s+-m(?:ax|in)depth\s+\d|\s+-print0?)*\s*(?:2>\s*/dev/null\s*)?"
 )

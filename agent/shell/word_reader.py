@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from transcripts.patterns import lazy_pattern
+
 from .parsed_text import (
     Assignment,
     HereDocument,
@@ -18,22 +20,22 @@ from .parsed_text import (
     UnreadableError,
 )
 
-_UNKNOWN = re.compile("[\ufdd0-\ufdd5\ufdd7-\ufddf]")  # all but HOME
-_PLAIN_TEXT = re.compile(r"[^\\'\"$` \t\n;&|<>()]+")
-_PLAIN_IN_DOUBLE = re.compile(r"[^\\\"$`]+")
-_PLAIN_IN_BODY = re.compile(r"[^\\$`]+")
-_PLAIN_IN_BRACES = re.compile(r"[^\\'\"$`}<>]+")
-_PLAIN_IN_SUM = re.compile(r"[^\\'\"$`()\[\]]+")
-_ANSI_QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
-_VARIABLE_NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]", re.ASCII)
-_BRACED_NAME = re.compile(r"(\w+(?:\[[@*]\])?|[@*#?$!-])\}", re.ASCII)
+_UNKNOWN = lazy_pattern("[\ufdd0-\ufdd5\ufdd7-\ufddf]")  # all but HOME
+_PLAIN_TEXT = lazy_pattern(r"[^\\'\"$` \t\n;&|<>()]+")
+_PLAIN_IN_DOUBLE = lazy_pattern(r"[^\\\"$`]+")
+_PLAIN_IN_BODY = lazy_pattern(r"[^\\$`]+")
+_PLAIN_IN_BRACES = lazy_pattern(r"[^\\'\"$`}<>]+")
+_PLAIN_IN_SUM = lazy_pattern(r"[^\\'\"$`()\[\]]+")
+_ANSI_QUOTED = lazy_pattern(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_VARIABLE_NAME = lazy_pattern(r"[A-Za-z_]\w*|[0-9@*#?$!-]", re.ASCII)
+_BRACED_NAME = lazy_pattern(r"(\w+(?:\[[@*]\])?|[@*#?$!-])\}", re.ASCII)
 # Expansions in braces that still stand for these variables: none of their operators can make them empty.
-_SPECIAL_BRACED = re.compile(r"(HOME|PWD)(?=:?[?-]|%/\})|(IFS)(?=:[0-2](?::[1-3])?\})")
-_ASSIGNING_BRACED = re.compile(r"(\w{1,64})(?:\[[^]]{0,64}\])?:?=", re.ASCII)
-_BACKQUOTED = re.compile(r"((?:[^`\\]|\\.)*)`", re.DOTALL)
+_SPECIAL_BRACED = lazy_pattern(r"(HOME|PWD)(?=:?[?-]|%/\})|(IFS)(?=:[0-2](?::[1-3])?\})")
+_ASSIGNING_BRACED = lazy_pattern(r"(\w{1,64})(?:\[[^]]{0,64}\])?:?=", re.ASCII)
+_BACKQUOTED = lazy_pattern(r"((?:[^`\\]|\\.)*)`", re.DOTALL)
 _SIMPLE_ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _SIMPLE_ESCAPES |= {"v": "\v", "\\": "\\", "'": "'", '"': '"', "?": "?"}
-_ANSI_ESCAPE = re.compile(
+_ANSI_ESCAPE = lazy_pattern(
     r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
 )
 
