@@ -8,8 +8,9 @@ the very end exactly one TurnFinished. The others may come at any time. `emit` i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from transcripts.facts import Reply, Result
 from transcripts.messages import Block, Usage
@@ -18,13 +19,11 @@ Reason = Literal["done", "interrupted", "failed", "max_turns", "refused", "denie
 Level = Literal["info", "warning", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class TurnStarted:
+class TurnStarted(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestStarted:
+class RequestStarted(Struct, frozen=True):
     """A request goes out: `tokens` is the calibrated size of the prompt, `trigger` "turn" or "summary"."""
 
     trigger: str
@@ -32,26 +31,22 @@ class RequestStarted:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDelta:
+class ThinkingDelta(Struct, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallDelta:
+class ToolCallDelta(Struct, frozen=True):
     """The model is writing a call; `size` is the number of characters of its input so far."""
 
     name: str
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class BlockFinished:
+class BlockFinished(Struct, frozen=True):
     """A block of the reply under way is whole; the reply may still break off. `message` is its id."""
 
     block: Block
@@ -60,30 +55,26 @@ class BlockFinished:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class RawStreamEvent:
+class RawStreamEvent(Struct, frozen=True):
     """An event of the service's stream as it came; only told where the run asks for such."""
 
     event: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyFinished:
+class ReplyFinished(Struct, frozen=True):
     """A reply is complete and recorded."""
 
     reply: Reply
 
 
-@dataclass(frozen=True, slots=True)
-class StreamAborted:
+class StreamAborted(Struct, frozen=True):
     """The stream broke; `partial` is the text that had been shown, and is not part of the answer."""
 
     reason: str
     partial: str
 
 
-@dataclass(frozen=True, slots=True)
-class Retrying:
+class Retrying(Struct, frozen=True):
     """The next try, the `attempt`th of `tries`, comes in `seconds`; can be cancelled like everything else.
 
     `status` is that of the server's answer, None where there was none.
@@ -96,8 +87,7 @@ class Retrying:
     status: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallStarted:
+class ToolCallStarted(Struct, frozen=True):
     """A call is being prepared and run: `of` the reply's seq, `block` its place there."""
 
     of: int
@@ -106,8 +96,7 @@ class ToolCallStarted:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallProgress:
+class ToolCallProgress(Struct, frozen=True):
     """The newest output of a running call, raw: control characters are escaped where it is shown."""
 
     of: int
@@ -115,8 +104,7 @@ class ToolCallProgress:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallFinished:
+class ToolCallFinished(Struct, frozen=True):
     """A call has its result. `denied` tells that permission was refused."""
 
     of: int
@@ -128,8 +116,7 @@ class ToolCallFinished:
     denied: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ContextCompacted:
+class ContextCompacted(Struct, frozen=True):
     """A compaction is in force: `notice` is its line, with the numbers; `ids` undo it."""
 
     notice: str
@@ -138,24 +125,21 @@ class ContextCompacted:
     report: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """One line for the user, never for the model."""
 
     text: str
     level: Level = "info"
 
 
-@dataclass(frozen=True, slots=True)
-class CommandOutput:
+class CommandOutput(Struct, frozen=True):
     """The output of a command, never for the model. `form` says how it is to be drawn."""
 
     text: str
     form: Literal["plain", "markdown", "diff"] = "plain"
 
 
-@dataclass(frozen=True, slots=True)
-class ContextChart:
+class ContextChart(Struct, frozen=True):
     """A chart of shares: rows of (label, tokens), out of `total`; drawn as a map of the context."""
 
     title: str
@@ -163,23 +147,20 @@ class ContextChart:
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClipboardCopy:
+class ClipboardCopy(Struct, frozen=True):
     """A text for the clipboard of the user's terminal; `words` are told once the terminal has it."""
 
     text: str
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class PromptReplayed:
+class PromptReplayed(Struct, frozen=True):
     """A prompt of the session that is gone on with, shown again."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierMessages:
+class EarlierMessages(Struct, frozen=True):
     """So many messages of that session come before what is shown of it; `events` show the newest of them.
 
     With a count of 0 only calls do, of the turn that is shown.
@@ -189,23 +170,20 @@ class EarlierMessages:
     events: tuple[Event, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ScreenSetting:
+class ScreenSetting(Struct, frozen=True):
     """A command changes how the screen works; faces without a screen have nothing to do."""
 
     name: Literal["theme", "editing"]
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class PromptRestored:
+class PromptRestored(Struct, frozen=True):
     """The conversation went back to before this prompt: its words belong into the input, to be edited."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStatus:
+class AgentStatus(Struct, frozen=True):
     """What an agent, a nested session, is at.
 
     label   what people know it by; `task` is what it is to do, `doing` what it does now
@@ -230,16 +208,14 @@ class AgentStatus:
     stopped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AgentProgress:
+class AgentProgress(Struct, frozen=True):
     """An agent came on: `event` is what happened within its session, None where only its status changed."""
 
     agent: AgentStatus
     event: Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnFinished:
+class TurnFinished(Struct, frozen=True):
     """The turn is over. `code` is the exit code a headless run ends with; `error` one readable line."""
 
     reason: Reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tools.files.text_encoding import pluralize
 from transcripts.listing import SessionSummary
@@ -16,8 +16,7 @@ MAX_SESSION_TITLE_CHARS = MAX_KEYED_TITLE_CHARS = 100
 MAX_SEARCHED_PROMPT_CHARS = 2_000  # of a first prompt, which the menu's filter looks through
 
 
-@dataclass(frozen=True, slots=True)
-class MenuRow:
+class MenuRow(Struct, frozen=True):
     """One row. Choosing it yields `value`; `facts` are short, the most important first.
 
     `more` is searched by the filter but not shown. `key` identifies the row: it is shown, and typed where a
@@ -31,8 +30,7 @@ class MenuRow:
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Menu:
+class Menu(Struct, frozen=True):
     """A title and its rows. `filters`: a long list in which typing searches. `at`: the row marked first.
 
     `switches`: choosing a row switches it, and the menu comes again.

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeGuard
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from transcripts.messages import Block, TextBlock, Usage
 from transcripts.tool_kinds import is_server_tool
@@ -23,8 +25,7 @@ BELIEVED_LIMITS_TOKENS = (256, 100_000_000)  # what a server may say of a window
 MAX_OUTPUT_SHARE = 0.25  # of the window: a reply has to fit beside its prompt
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSettings:
+class RequestSettings(Struct, frozen=True):
     """What every request of a session has in common.
 
     system      the texts of the system prompt, in order
@@ -80,8 +81,7 @@ RECORDED_SETTINGS = ("max_tokens", "thinking", "silent_thinking", "effort", "cac
 """The settings of a request that stand in its own fact; the others stand in the `Opened` before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True):
     """One request: the view, and where the provider's cache should be able to stop.
 
     `messages` alternate, begin with the user's, and hold thinking only where its signature may be sent back.
@@ -96,11 +96,10 @@ class ModelRequest:
     cache_marks: tuple[int, ...] = ()
     instruction: str = ""
     compacts: bool = False
-    encoded: dict[str, bytes] = field(init=False, default_factory=dict, compare=False, repr=False)
+    encoded: dict[str, bytes] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class PendingBlock:
+class PendingBlock(Struct):
     """A content block that has begun and not ended; `pieces` are the texts that came of it so far."""
 
     kind: Literal["text", "thinking", "tool input", "other"]
@@ -111,8 +110,7 @@ class PendingBlock:
         return "".join(self.pieces)
 
 
-@dataclass(slots=True)
-class IncomingReply:
+class IncomingReply(Struct):
     """A reply as it arrives. An adapter fills it, the loop reads it, also after a failure half-way.
 
     blocks    finished blocks, in order: no tool may run from any other
@@ -152,8 +150,7 @@ class IncomingReply:
         return (*self.blocks, *(block for block in cut if block.text.strip()))
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
+class ModelFacts(Struct, frozen=True):
     """What is known of a model; the features may be asked of it where they are True.
 
     window      input tokens; max_output: tokens
@@ -176,8 +173,7 @@ class ModelFacts:
     cuts_silently: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCatalog:
+class ModelCatalog(Struct, frozen=True):
     """The models that are known without asking a server. `aliases` maps short names to ids."""
 
     default: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from compact.prices import Spending
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from .menus import Menu, MenuRow
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionQuestion:
+class PermissionQuestion(Struct, frozen=True):
     """May this call go ahead? `why` says which rule asks; `prefix` is what "always" would allow.
 
     `preview` is plain data as in a tool's `human` ({"diff": ...} or {"text": ...}), shown with control
@@ -45,8 +45,7 @@ class PermissionQuestion:
     asker: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Allow:
+class Allow(Struct, frozen=True):
     """Yes: once, for this session, or always for the prefix in this project.
 
     "through": what the wall refused is let through from now on in this project.
@@ -60,8 +59,7 @@ class Allow:
     updates: tuple[PermissionUpdate, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionUpdate:
+class PermissionUpdate(Struct, frozen=True):
     """A change of the permissions for the rest of the session: rules as they are written, another mode."""
 
     allow: tuple[str, ...] = ()
@@ -69,8 +67,7 @@ class PermissionUpdate:
     mode: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(Struct, frozen=True):
     """No; the reason is for the model. `stop` ends the turn as well (the user pressed Esc).
 
     `unattended` tells that there was no user to ask.
@@ -116,8 +113,7 @@ class HookEvent(StrEnum):
 TWO_REWRITES = "two hooks changed the input of this call, each in another way; only one of them may"
 
 
-@dataclass(frozen=True, slots=True)
-class HookAnswer:
+class HookAnswer(Struct, frozen=True):
     """What a hook answered: a veto with its reason, and words to take along.
 
     decision        before a call: "allow" saves the question to the user, "ask" has one asked in any case;
@@ -213,8 +209,7 @@ class SystemClock:
     sleep = staticmethod(asyncio.sleep)
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """What a status line says. `tokens` is None until something was counted; `cost` in US dollars.
 
     `priced`: what was spent has known prices, so that `cost` is all of it. `window_source` says in words who

@@ -8,7 +8,8 @@ may copy them, so write and edit refuse text of this form; it must not change li
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from transcripts.facts import Clear, Reply, Result, User
 from transcripts.fold import Folded
@@ -39,8 +40,7 @@ MIN_FIELD_CHARS = 160  # of a tool input's field; the placeholder of a shorter o
 KEPT_FIELDS = frozenset({*PATH_ARGUMENTS, "pattern", "description", "url", "glob", "plan"})
 
 
-@dataclass(frozen=True, slots=True)
-class ClearCandidate:
+class ClearCandidate(Struct, frozen=True):
     """A block or field that could be cleared, in message `index` of the view; `gain` is in tokens, about."""
 
     index: int

@@ -1,8 +1,9 @@
 """Which sentences bind an assistant: what it promises, decides with a reason, or gives up."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from .directives import (
     COMMITMENT_KINDS,
@@ -29,8 +30,7 @@ MAX_UNKNOWN_CHARS = 160  # of a sentence in an unknown language that is kept
 ShownKind = CommitmentKind | Literal["said"]
 
 
-@dataclass(frozen=True, slots=True)
-class Commitment:
+class Commitment(Struct, frozen=True):
     """A sentence of an assistant: a promise, a decision, or something that was tried and given up.
 
     "said" is one in a language of which no phrases are known: it may be any of these.

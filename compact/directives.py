@@ -10,10 +10,11 @@ import pkgutil
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any, Literal, get_args
+
+from msgspec import Struct
 
 LASTING, REQUEST, WISH, FACT, REST = 5, 4, 3, 2, 1  # weights of sentences, the heaviest first
 MAX_SENTENCE_CHARS = 600  # a longer one is data, not speech, and weighs least
@@ -77,8 +78,7 @@ def spoken_words(sentence: str) -> list[str]:
     return [word.lower() for word in _SPOKEN_WORD.findall(sentence)]
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(Struct, frozen=True):
     """The characters start..end-1 of a text, without white space around them, and what they weigh."""
 
     start: int

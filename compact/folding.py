@@ -6,8 +6,9 @@ for the window, single blocks are shrunk.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+from msgspec import Struct, field
 
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Clear, Fold, Result
@@ -37,8 +38,7 @@ CUT_NOTE_CHARS = 120  # of the note in a text of the user that is not shown whol
 SHRINK_TRIES = 3  # since what goes may have fewer tokens than our count tells
 
 
-@dataclass(frozen=True, slots=True)
-class FoldPlan:
+class FoldPlan(Struct, frozen=True):
     """A fold, the entries that stay behind it, and the seqs of the results that it shows again."""
 
     fold: Fold
@@ -248,8 +248,7 @@ def shrink_to(
     return edits, files
 
 
-@dataclass(slots=True)
-class _Shrinking:
+class _Shrinking(Struct):
     """Blocks of so many tokens in `total` (our count) on their way to fit `room`; `edits` by their place."""
 
     situation: Situation

@@ -9,11 +9,12 @@ token-calls. A session that refers back less than the table expects has its rate
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 from itertools import islice
 from math import sqrt
+
+from msgspec import Struct, field
 
 from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Result
@@ -83,8 +84,7 @@ EDIT_RATES: Mapping[Cell, tuple[float, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class HazardCurves:
+class HazardCurves(Struct, frozen=True):
     """Rates per token by cell and age (0 to OLDEST_AGE): of the next call, the same of references alone, and
     the mean over the calls that a cleared block is away.
     """
@@ -121,8 +121,7 @@ def _rate(cell: Cell, age: int, weight: float) -> float:
     return (REFERENCE_RATES[cell][column] + weight * EDIT_RATES[cell][column]) / 1e6
 
 
-@dataclass(slots=True, eq=False)
-class TrackedBlock:
+class TrackedBlock(Struct, eq=False):
     """A result (field "content") or a string field of a call: what clearing it would free, in our tokens."""
 
     seq: int
@@ -138,8 +137,7 @@ class TrackedBlock:
     needed_by: int = 0  # seq of the newest result that refers the model to it
 
 
-@dataclass(slots=True)
-class BlockTracker:
+class BlockTracker(Struct):
     """The blocks of a session that clearing could take, brought up to date with each call.
 
     `seen` and `expected` count references to blocks that are shown. `put_back` has, by the name of a file,

@@ -9,11 +9,12 @@ use are in the record.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from math import log
 from typing import Literal
+
+from msgspec import Struct, field
 
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import CHANGED_KEY, GONE, Metadata, Result, User
@@ -57,8 +58,7 @@ Scores = dict[str, float]
 ScoreKind = Literal["read", "changed", "gone", "names", "numbers"]
 
 
-@dataclass(slots=True)
-class Ledger:
+class Ledger(Struct):
     """What a stretch of the conversation says. Scores are sums over uses, halved every HALF_LIFE_CALLS.
 
     commands are as they are listed, with exit code or "error"; constraints are (sentence, recall id), and so
@@ -77,8 +77,7 @@ class Ledger:
     attached: list[tuple[str, str]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class EntryAccount:
+class EntryAccount(Struct):
     """What one entry adds to a ledger; `uses` are (kind, calls of the entry so far, name -> weight).
 
     `made_of` are the number of its results and the kinds of its tools: an entry changes in nothing else.

@@ -12,8 +12,9 @@ A rung that cannot make the request fit gives way to the next at once.
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from compact.layers import LAYERS
 from compact.layers.summary import (

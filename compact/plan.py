@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr, replace
 
 from transcripts.facts import Edit
 from transcripts.fold import Folded
@@ -24,8 +26,7 @@ MIN_RECORD_TOKENS = 500  # of a record by our count, however small the window
 OUTPUTS_PREFIX = ".task_outputs/tool-results/"
 
 
-@dataclass(slots=True)
-class UserBlock:
+class UserBlock(Struct):
     """A block of a user message: its recall id, its text and tokens, and what was made of it.
 
     `answers` says to which call these are the words, "" for a message of its own; `sentences` are (weight,
@@ -61,8 +62,7 @@ class UserBlock:
         return any(each.count(" ") >= 3 and not is_errand(each) for each in said)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkedOut:
+class WorkedOut(Struct, frozen=True):
     """What was found out about the facts themselves, whatever edits are in force, in one moment.
 
     Shared by all situations of that moment, because one plan tries several cuts and several summaries.
@@ -77,8 +77,7 @@ class WorkedOut:
     attempts: dict[tuple[Any, ...], tuple[Folded, Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
+class Situation(Struct, frozen=True):
     """The conversation and its circumstances at one moment; of no use once another fact was applied."""
 
     folded: Folded
@@ -99,18 +98,17 @@ class Situation:
     focus: str = ""  # what an automatic summary has to pay attention to
     vetoed: bool = False  # a hook forbade the automatic summary, and the ledger in its place
     cold: bool = False  # the next request finds nothing in the cache, whatever the record tells
-    worked_out: WorkedOut = field(default_factory=lambda: WorkedOut(), compare=False)
-    view: View = field(init=False, compare=False)  # the conversation as the model sees it
-    slope: float = field(init=False, compare=False)  # the model's tokens for each token of our count
-    tokens: int = field(init=False, compare=False)  # the model's tokens of the next prompt
-    cache_used: float = field(init=False, compare=False)  # when a request last used what the cache may hold
+    worked_out: WorkedOut = field(default_factory=WorkedOut)
+    view: View = field(default_factory=View)  # the conversation as the model sees it
+    slope: float = 1.0  # the model's tokens for each token of our count
+    tokens: int = 0  # the model's tokens of the next prompt
+    cache_used: float = 0.0  # when a request last used what the cache may hold
 
     def __post_init__(self) -> None:
-        view, slope = self.folded.view, self.calibration.slope
-        tokens = context_tokens(self.folded, self.overhead, self.calibration)
-        used = cache_used(self.folded)
-        for name, value in (("view", view), ("slope", slope), ("tokens", tokens), ("cache_used", used)):
-            object.__setattr__(self, name, value)
+        force_setattr(self, "view", self.folded.view)
+        force_setattr(self, "slope", self.calibration.slope)
+        force_setattr(self, "tokens", context_tokens(self.folded, self.overhead, self.calibration))
+        force_setattr(self, "cache_used", cache_used(self.folded))
 
     @property
     def trigger_tokens(self) -> int:
@@ -168,8 +166,7 @@ def record_limit(situation: Situation) -> int:
     return max(MIN_RECORD_TOKENS, situation.unscaled(limit))
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryRequest:
+class SummaryRequest(Struct, frozen=True):
     """A question to the model: the view without its `leave_out` oldest exchanges, then `instructions`.
 
     `edits` are not in the record yet and change only what was never sent: previews of the newest results.
@@ -181,8 +178,7 @@ class SummaryRequest:
     edits: tuple[Edit, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryReply:
+class SummaryReply(Struct, frozen=True):
     """The model's answer, or why there is none. A failure that begins "too long" is asked again with less."""
 
     text: str | None
@@ -191,8 +187,7 @@ class SummaryReply:
     stop: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """One compaction to be recorded. Its `files` must be on the disk before the record names them."""
 
     layer: str
@@ -202,8 +197,7 @@ class Proposal:
     files: tuple[File, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionPlan:
+class CompactionPlan(Struct, frozen=True):
     """What is to be done, in order."""
 
     proposals: tuple[Proposal, ...] = ()
@@ -228,8 +222,7 @@ def finish_plan(flow: Flow, answer: Callable[[SummaryRequest], SummaryReply]) ->
         return planned
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """One step of the automatic pipeline, which names its proposals by itself."""
 
     plan: Callable[[Situation], tuple[Proposal, ...] | Flow]  # mostly nothing; a Flow may ask the model

@@ -8,8 +8,9 @@ the window leaves no choice.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from transcripts.facts import Clear
 from transcripts.view import PartKind
@@ -35,8 +36,7 @@ MAX_FORCED_SHARE = 0.75  # of the trigger: where a forced batch would leave more
 BLOCKS_PER_LOOK = 300  # of more, a batch is looked for only every second call, and so on
 
 
-@dataclass(frozen=True, slots=True)
-class _Outlook:
+class _Outlook(Struct, frozen=True):
     """What a decision goes by: the blocks as they are now, and the model's prices."""
 
     situation: Situation

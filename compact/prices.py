@@ -6,8 +6,9 @@ the price or less; what the change freed is not read any more, on every later ca
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from math import ceil
+
+from msgspec import Struct, field
 
 from transcripts.messages import Usage
 
@@ -15,8 +16,7 @@ MILLION = 1_000_000
 SEARCH_DOLLARS = 0.01  # a web search of the service; it fetches pages for nothing
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(Struct, frozen=True):
     """`input` and `output` in dollars per million tokens; the others as multiples of `input`."""
 
     input: float = 3.0
@@ -66,8 +66,7 @@ PRICE_TIERS: Mapping[str, Prices] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
+class Spending(Struct, frozen=True):
     """What requests used, and the US dollars of those whose price is known; `unpriced`: of some it is not."""
 
     usage: Usage = field(default=Usage())
@@ -83,8 +82,7 @@ class Spending:
         return Spending(self.usage - earlier.usage, self.dollars - earlier.dollars, self.unpriced)
 
 
-@dataclass(frozen=True, slots=True)
-class PriceList:
+class PriceList(Struct, frozen=True):
     """The published prices, and before them a person's own by the id of a model."""
 
     own: Mapping[str, Prices] = field(default_factory=dict)
@@ -115,8 +113,7 @@ def _listed_name(model: str) -> str:
     return "" if _OTHER_VERSION.match(name[len(found) :]) else found
 
 
-@dataclass(frozen=True, slots=True)
-class RewriteBill:
+class RewriteBill(Struct, frozen=True):
     """What one change of the history costs and frees, in the model's tokens."""
 
     kept: int  # in front of the change: still read from the cache

@@ -8,7 +8,8 @@ lines and carrying them. What the view still shows, or what the file does not ho
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from transcripts.entries import Prompt
 from transcripts.facts import Fact, Reply, Result, User
@@ -48,8 +49,7 @@ _NUMBERED = re.compile(r"^ *(\d+)(?:→|\t| ?[|:│] ?)(.*)$")  # the text's own
 _LINE_NAMED = re.compile(r"(?:\bline |:)(\d{1,6})\b")
 
 
-@dataclass(frozen=True, slots=True)
-class FileTouch:
+class FileTouch(Struct, frozen=True):
     """A call and what came of it, or a prompt; `prompt` is the size of the request that it goes into, in our
     tokens. `real` gives the real path of a file that a call names, "" where no file is there.
     """
@@ -61,8 +61,7 @@ class FileTouch:
     real: Callable[[str], str] = lambda name: ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClearedText:
+class ClearedText(Struct, frozen=True):
     """A text that is no longer shown: the id that recalls it, its file as it was named, its plain lines.
 
     `first` is the number of the first line in the file, where the text told it; 0: it did not.
@@ -74,8 +73,7 @@ class ClearedText:
     first: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PutBackRules:
+class PutBackRules(Struct, frozen=True):
     """What decides: the settings, the prices, the counter of tokens of a text, and what gives the whole of a
     result: a session that is gone on with has left the contents that are not shown in its file.
     """
@@ -245,8 +243,7 @@ def _is_shown(lines: Sequence[str], shown: set[str]) -> bool:
     return not telling or sum(line in shown for line in telling) > MAX_SHOWN_SHARE * len(telling)
 
 
-@dataclass(frozen=True, slots=True)
-class _Clues:
+class _Clues(Struct, frozen=True):
     """What tells which lines a call is about: lines that it has, names that it says, line numbers."""
 
     lines: frozenset[str]

@@ -2,9 +2,10 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Literal, get_args
+
+from msgspec import Struct
 
 Policy = Literal["thrifty", "classic", "off"]
 WARNING_PERCENT, CRITICAL_PERCENT, BLOCKING_PERCENT, EXHAUSTED_PERCENT = 80, 95, 98, 100  # of the window
@@ -13,8 +14,7 @@ HOUR_TTL_S = 3_600  # of a cache entry that is written for an hour
 POLICY_NAMES: tuple[Policy, ...] = get_args(Policy)
 
 
-@dataclass(frozen=True, slots=True)
-class CompactSettings:
+class CompactSettings(Struct, frozen=True):
     """`policy` decides when the layers act; the other fields are its limits.
 
     The last word of a name is its unit: `_s` are seconds, tokens are counted as the model counts them, a
@@ -93,61 +93,32 @@ class CompactSettings:
         return self.enabled and self.policy != "off"
 
 
-FORMER_NAMES: Mapping[str, str] = {
-    "budget_chars": "budget_max_chars", "budget_share": "budget_max_share",
-    "budget_preview": "budget_preview_chars", "snip_messages": "snip_max_messages",
-    "snip_head": "snip_head_messages", "snip_tail": "snip_tail_messages",
-    "micro_keep": "micro_keep_results", "collapse_share": "collapse_start_share",
-    "collapse_segment": "collapse_segment_tokens", "classic_trigger": "classic_trigger_tokens",
-    "classic_share": "classic_trigger_share", "trigger_share": "trigger_max_share",
-    "trigger_least": "trigger_min_share", "trigger_reserve": "trigger_reserve_tokens",
-    "summary_max_output": "summary_max_output_tokens", "summary_tries": "summary_max_requests",
-    "least_gain": "min_gain_share", "ledger_enough": "ledger_first_max_share",
-    "ledger_tokens": "ledger_max_tokens", "user_block_tokens": "user_block_max_tokens",
-    "tail_tokens": "tail_max_tokens", "keep_cap": "max_record_tokens",
-    "keep_share": "max_record_share", "leave_share": "max_left_share",
-    "leave_least": "min_left_share", "restore_files": "restore_max_files",
-    "restore_tokens": "restore_file_max_tokens", "restore_cap": "restore_max_tokens",
-    "restore_share": "restore_max_share", "breaker": "breaker_failures",
-    "thrash_calls": "thrash_window_calls", "protect_tokens": "protected_tail_tokens",
-    "batch_tokens": "batch_min_tokens", "batch_calls": "batch_interval_calls",
-    "cache_ttl": "cache_ttl_s",
-}  # fmt: skip
-RETIRED_NAMES = frozenset({"batch_from_tokens", "batch_from", "payback_calls", "calls_ahead"})
-"""Settings of earlier versions that mean nothing any more: accepted, with a warning."""
+DEFAULTS: Mapping[str, Any] = dict(
+    zip(CompactSettings.__struct_fields__, CompactSettings.__struct_defaults__, strict=True)
+)
+"""The default of each setting by its name."""
 
 
-def current_names(table: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """A [compact] table under today's names, and a warning for each former, retired or unknown name in it.
-
-    Where a table has both names of one setting, the value under today's name counts.
-    """
-    known = [field.name for field in fields(CompactSettings)]
-    former = [name for name in table if name in FORMER_NAMES]
-    renamed = {FORMER_NAMES[name]: table[name] for name in former}
+def known_settings(table: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the settings of a [compact] table, and a warning for each unknown name in it."""
+    known = CompactSettings.__struct_fields__
     kept = {name: value for name, value in table.items() if name in known}
-    warnings = [f"[compact] {name} is now called {FORMER_NAMES[name]}" for name in former]
-    retired = [f"[compact] {name} has no effect any more" for name in table if name in RETIRED_NAMES]
-    others = [name for name in table if name not in (*known, *FORMER_NAMES, *RETIRED_NAMES)]
-    return {**renamed, **kept}, (*warnings, *retired, *(_unknown(name, known) for name in others))
+    return kept, tuple(_unknown(name, known) for name in table if name not in known)
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, [*known, *FORMER_NAMES], 1)
-    hint = f"; did you mean {FORMER_NAMES.get(near[0], near[0])}?" if near else ""
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
     return f"[compact] {name} is unknown{hint}; ignored"
 
 
 def settings_from(table: Mapping[str, Any]) -> CompactSettings:
-    """The settings of a [compact] table; former names are accepted, unknown ones left out.
+    """Return the settings of a [compact] table; unknown names are left out.
 
-    Raises ValueError naming the key as written, and what it takes.
+    Raises ValueError naming the setting, and what it takes.
     """
-    defaults = {field.name: field.default for field in fields(CompactSettings)}
-    written = {FORMER_NAMES.get(key, key): key for key in table}
-    entries, _ = current_names(table)
-    checked = {key: _checked(written[key], value, defaults[key]) for key, value in entries.items()}
-    return CompactSettings(**checked)
+    entries, _ = known_settings(table)
+    return CompactSettings(**{name: _checked(name, value, DEFAULTS[name]) for name, value in entries.items()})
 
 
 def _checked(key: str, value: Any, default: Any) -> Any:
@@ -172,7 +143,7 @@ def _checked(key: str, value: Any, default: Any) -> Any:
 
 def form_of(name: str) -> str:
     """What the setting of that name takes, in words."""
-    return next(_form(field.default) for field in fields(CompactSettings) if field.name == name)
+    return _form(DEFAULTS[name])
 
 
 def _form(default: Any) -> str:
@@ -188,8 +159,7 @@ def _form(default: Any) -> str:
     return "a whole number that is not negative"
 
 
-@dataclass(frozen=True, slots=True)
-class ContextWindow:
+class ContextWindow(Struct, frozen=True):
     """`size` input tokens fit, and a reply may take `max_output` tokens."""
 
     size: int

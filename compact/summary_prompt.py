@@ -7,7 +7,8 @@ is.
 
 import re
 from collections.abc import Generator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolResultBlock

@@ -9,8 +9,10 @@ called open only while its turn goes on.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.messages import (
@@ -78,8 +80,7 @@ SUMMARY_RESERVE_TOKENS = 1_500  # that record and tail leave for a summary of us
 TAIL_RESERVE_TOKENS = 2_000  # that the user's messages leave for the newest exchanges
 
 
-@dataclass(frozen=True, slots=True)
-class FoldLimits:
+class FoldLimits(Struct, frozen=True):
     """How to fold: the summary to show, the tokens (our count) of the tail, whether files are restored."""
 
     trigger: Trigger

@@ -12,7 +12,6 @@ import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import combinations, pairwise
@@ -20,6 +19,8 @@ from pathlib import Path
 from statistics import median
 from threading import Lock
 from typing import Any
+
+from msgspec import Struct
 
 from transcripts.fold import Folded, RequestSize
 from transcripts.messages import (
@@ -168,8 +169,7 @@ def _encoding(table: Path) -> Any:
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """The model's tokens = offset + slope * our count. The offset is what the API adds unseen by us."""
 
     offset: float = 0.0
@@ -204,8 +204,7 @@ def _bounded(slope: float) -> float:
     return min(MAX_SLOPE, max(MIN_SLOPE, slope))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rates:
+class _Rates(Struct, frozen=True):
     """The model's tokens for each of our count of a text, and for each id of a call or result."""
 
     text: float
@@ -215,8 +214,7 @@ class _Rates:
         return self.text * text + self.ids * ids
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(Struct, frozen=True):
     """What a view comes to: `known` tokens of what it shows as a request did that was counted, and our count
     of the rest: of its `text`, of what edits have `made`, and how many `ids` of calls and results.
     """
@@ -231,8 +229,7 @@ class _Shown:
         return self.text + self.made + self.ids * CALL_ID_TOKENS
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """What was learnt of what edits have made: it has `share` of the tokens that another text would have.
 
     `left` tokens of a prompt stayed unexplained, whose rest was `of` tokens of our count. Where much was new

@@ -8,7 +8,8 @@ does a page of which little would go.
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from transcripts.facts import Result
 from transcripts.fold import Folded
@@ -26,8 +27,7 @@ MAX_PAGE_LINES = 4_000
 _NUMBERED_LINE = re.compile(r" *(\d+)(?:→|\t)(.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
+class _Page(Struct, frozen=True):
     """The lines of a file that a result shows, by their numbers; `ident` recalls it."""
 
     ident: str

@@ -6,7 +6,8 @@ bound to what was shown then.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
@@ -24,8 +25,7 @@ MAX_BEGINNING_SOURCE_CHARS = 400  # of the text that it is made from
 NAMED_COMPACTIONS = 5  # in the answer to an unknown id
 
 
-@dataclass(frozen=True, slots=True)
-class UndoPlan:
+class UndoPlan(Struct, frozen=True):
     """The edits to record as `undone`, and the message for the user."""
 
     id: str
@@ -33,8 +33,7 @@ class UndoPlan:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class CannotUndo:
+class CannotUndo(Struct, frozen=True):
     """Why a compaction cannot be undone, and what can be done instead."""
 
     reason: str
@@ -87,8 +86,7 @@ def _wider(folded: Folded, target: Compacted) -> Compacted | None:
     return next(hiding, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Exemptions:
+class Exemptions(Struct, frozen=True):
     """What the user brought back: automatic layers leave it alone until the window forces them."""
 
     clears: frozenset[tuple[int, int, str]] = frozenset()  # (seq, block, field)
@@ -124,8 +122,7 @@ def exemptions(situation: Situation) -> Exemptions:
     return Exemptions(frozenset(clears), tuple(ranges))
 
 
-@dataclass(frozen=True, slots=True)
-class Evicted:
+class Evicted(Struct, frozen=True):
     """Something that left the context: recall id, what it was, the tokens that it had by our count, and the
     compaction's id (`by`).
     """

@@ -11,10 +11,11 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 from tools.sandbox.wall import LeaveDecision, WallRefusal
 from transcripts.facts import StoredOutput
@@ -67,8 +68,7 @@ class ToolInterrupted(asyncio.CancelledError):
         self.result = result
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """One thing that a call would do, as the permission rules judge it.
 
     kind "read", "write": `target` is the canonical real path. "run": `target` is the command line.
@@ -91,8 +91,7 @@ def no_access(arguments: Any, context: ToolContext) -> tuple[Access, ...]:
     return (Access("none"),)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """What a call returned: `content` is what the model is sent."""
 
     content: tuple[Block, ...]
@@ -114,8 +113,7 @@ def text_result(text: str, *, error: bool = False, **more: Any) -> ToolResult:
     return ToolResult((TextBlock(text),), error=error, **more)
 
 
-@dataclass(frozen=True, slots=True)
-class SeenFile:
+class SeenFile(Struct, frozen=True):
     """A file as the model last saw it."""
 
     sha256: str  # of all its bytes
@@ -140,8 +138,7 @@ class RecordsGuard(Protocol):
     def take_notes(self) -> tuple[str, ...]: ...
 
 
-@dataclass(slots=True)
-class ToolContext:
+class ToolContext(Struct):
     """What a session's tools work with. One value for each session; only tools change what is in it.
 
     `in_view` tells whether the result with that seq still stands unchanged in the conversation; `compact`
@@ -182,8 +179,7 @@ class ToolContext:
     plan_mode: PlanMode | None = None  # None in a session that cannot plan with the person
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """One call that is being run.
 
     `progress` takes the newest output of long work as raw text; it is quick and never raises. `checkpoint` is
@@ -228,8 +224,7 @@ class ArgumentsModel(Protocol):
         """The JSON Schema that the model is sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A tool: how it is offered to the model, judged, run and recorded. Made of plain functions.
 
     `arguments` is a class as in tools/parameters.py, or a JSON Schema object; `access` and the others get an

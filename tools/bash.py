@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from tools.parameters import Arguments

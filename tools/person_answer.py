@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 ANSWERS = "answers"  # the field of a changed input that has what was answered: {question: answer}
 
 
-@dataclass(frozen=True, slots=True)
-class PersonAnswer:
+class PersonAnswer(Struct, frozen=True):
     """ "yes", "no", or "nobody" where none is there to ask.
 
     `input` is the call's input as they changed it, where they did; `reason` what they said to a no.

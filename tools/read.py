@@ -9,11 +9,11 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from tools.files.images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
 from typing import Literal
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from tools.parameters import Arguments

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tools.files.text_encoding import pluralize
 
 
-@dataclass(frozen=True, slots=True)
-class SpawnRequest:
+class SpawnRequest(Struct, frozen=True):
     """A nested session to run, an agent: its first prompt, and what it may use."""
 
     prompt: str
@@ -21,8 +20,7 @@ class SpawnRequest:
     background: bool = False  # whether the call returns at once, and the report goes to the inbox
 
 
-@dataclass(frozen=True, slots=True)
-class SpawnResult:
+class SpawnResult(Struct, frozen=True):
     """How a nested session ended: its last reply, its id, the requests it sent."""
 
     text: str  # shortened where it is long; the whole has the recall id `recall`

@@ -12,9 +12,11 @@ import json
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import NODEFAULT
+from msgspec.structs import fields
 
 from .facts import FACT_TYPES, Clear, Edit, Fact, Fold, StoredOutput, UnknownFact, Unthink
 from .messages import Block, Usage, block_to_json, blocks_from_json, usage_from_json
@@ -39,14 +41,14 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, StoredOutput):
         return _fields_of(value)
     if isinstance(value, Usage):
-        return {name: count for name in value.__slots__ if (count := getattr(value, name))}
+        return {name: count for name in value.__struct_fields__ if (count := getattr(value, name))}
     if isinstance(value, Block):
         return block_to_json(value)
     raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
 def _fields_of(value: Any) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__slots__}
+    return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
 _to_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_to_json).encode
@@ -130,7 +132,7 @@ def parse_line(line: bytes) -> Any:
 
 def _edit_from_json(raw: Mapping[str, Any]) -> Edit:
     made = _EDIT_TYPES[raw["edit"]]
-    values = {name: raw[name] for name in made.__slots__ if name in raw}
+    values = {name: raw[name] for name in made.__struct_fields__ if name in raw}
     if made is Fold:
         values["blocks"] = blocks_from_json(raw["blocks"])
     edit: Edit = made(**values)
@@ -142,7 +144,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "content": blocks_from_json,
     "edits": lambda raw: tuple(_edit_from_json(edit) for edit in raw),
     "usage": usage_from_json,
-    "stored": lambda raw: StoredOutput(**{name: raw[name] for name in StoredOutput.__slots__}),
+    "stored": lambda raw: StoredOutput(**{name: raw[name] for name in StoredOutput.__struct_fields__}),
     "tools": tuple,
     "marks": tuple,
     "system": tuple,
@@ -153,7 +155,7 @@ _DEFAULTS = {
     made: (
         kind,
         tuple(
-            (field.name, field.default if field.default_factory is MISSING else field.default_factory())
+            (field.name, field.default if field.default_factory is NODEFAULT else field.default_factory())
             for field in fields(made)[2:]
         ),
     )

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import groupby
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 _HUNK_STARTS = re.compile(r"@@ -(\d+)\S* \+(\d+)")  # in the old and the new file
 _PIECE = re.compile(r"\w+|\s+|.")
@@ -24,8 +26,7 @@ Span = tuple[int, int]
 ChangedWords = tuple[tuple[Span, ...], tuple[Span, ...]]  # of the old line, of the new one
 
 
-@dataclass(frozen=True, slots=True)
-class DiffRow:
+class DiffRow(Struct, frozen=True):
     """A line of a diff. `sign` is "+", "-", " ", or "@" for a gap; `marks` are the words that changed."""
 
     number: int | None

@@ -12,9 +12,10 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from .record_errors import RecordUnreadable
 
@@ -27,8 +28,7 @@ def _open(path: str, flags: int, mode: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(Struct, frozen=True):
     """System calls by descriptor and path; each raises OSError.
 
     `open` never follows a link; `write` may write less than it was given.

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from .facts import Clear, Compacted, Edit, Fold, Opened, Undone, Unthink
 
 
-@dataclass(slots=True)
-class ActiveEdits:
+class ActiveEdits(Struct):
     """The edits in force.
 
     origins  seq of the fact that brought them -> edits

@@ -6,14 +6,13 @@ results.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from .facts import Reply, Result, User
 from .messages import ToolUseBlock
 
 
-@dataclass(slots=True)
-class Prompt:
+class Prompt(Struct):
     """A message of the user, or of the program on the user's behalf."""
 
     fact: User
@@ -28,8 +27,7 @@ class Prompt:
         return self.fact.seq
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(Struct):
     """A reply with the results of its calls.
 
     uses        block index -> the call, its id unique in the session and its name valid for the API

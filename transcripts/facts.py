@@ -8,8 +8,9 @@ cache only; the order of facts is that of `seq`. `tokens` holds one count for ea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from .messages import Block, Usage, empty_mapping
 
@@ -19,8 +20,7 @@ GONE = "gone"
 NEWS_TOPIC = "news"  # of metadata: a note of an inbox, which names facts of its own record by number
 
 
-@dataclass(frozen=True, slots=True)
-class Clear:
+class Clear(Struct, frozen=True):
     """Show `text` in the place of one field of a block.
 
     `seq` and `block` address the block. `field` is "content" for a result, "text" or "source" for a text or
@@ -35,8 +35,7 @@ class Clear:
     saves: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(Struct, frozen=True):
     """Show the facts first..last, both on exchange boundaries, as one user message of `blocks`."""
 
     first: int
@@ -45,8 +44,7 @@ class Fold:
     tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Unthink:
+class Unthink(Struct, frozen=True):
     """Leave out the thinking of the replies first..last."""
 
     first: int
@@ -56,8 +54,7 @@ class Unthink:
 Edit = Clear | Fold | Unthink
 
 
-@dataclass(frozen=True, slots=True)
-class StoredOutput:
+class StoredOutput(Struct, frozen=True):
     """An output kept outside the record: its path relative to the project, its hash, its size in bytes."""
 
     path: str
@@ -65,16 +62,14 @@ class StoredOutput:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """One thing that happened: its number and its time."""
 
     seq: int
     ts: float
 
 
-@dataclass(frozen=True, slots=True)
-class Opened(Fact):
+class Opened(Fact, frozen=True):
     """A session began, or was opened again with another system prompt, tools or model.
 
     `system` and `tools` are those in force, see `Instructed`: in the record they have a line of their own;
@@ -93,16 +88,14 @@ class Opened(Fact):
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
-@dataclass(frozen=True, slots=True)
-class Instructed(Fact):
+class Instructed(Fact, frozen=True):
     """The system prompt and the tools from here on; `tools` as the API takes them, each with its kind."""
 
     system: tuple[str, ...]
     tools: tuple[Mapping[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class User(Fact):
+class User(Fact, frozen=True):
     """A prompt: of the user (`source` "user"), or of the program on the user's behalf ("harness").
 
     `joined`: it was written while a turn ran, and is worked on in that.
@@ -114,8 +107,7 @@ class User(Fact):
     joined: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSent(Fact):
+class RequestSent(Fact, frozen=True):
     """A request was sent.
 
     `trigger` says why; `tokens` is the calibrated estimate of the whole prompt, `raw` our uncorrected count
@@ -139,8 +131,7 @@ class RequestSent(Fact):
     edits: tuple[Edit, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Reply(Fact):
+class Reply(Fact, frozen=True):
     """What the model answered.
 
     `complete` is False where the stream broke off; `partial` then keeps the text of the unfinished block.
@@ -157,16 +148,14 @@ class Reply(Fact):
     partial: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Started(Fact):
+class Started(Fact, frozen=True):
     """A tool that may change something is about to act: call `block` of reply `of`."""
 
     of: int
     block: int
 
 
-@dataclass(frozen=True, slots=True)
-class Result(Fact):
+class Result(Fact, frozen=True):
     """The result of call `block` of reply `of`.
 
     `content` is for the model, `human` for display (plain data), `about` what the tool tells of it (path,
@@ -189,8 +178,7 @@ class Result(Fact):
         return tuple((str(pair[0]), str(pair[1])) for pair in pairs if len(pair) == 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted(Fact):
+class Compacted(Fact, frozen=True):
     """The conversation was compacted: the edits in force from now on, the layer, the trigger, the figures."""
 
     layer: str
@@ -209,16 +197,14 @@ class Compacted(Fact):
         return "thinking dropped" if self.layer == "unthink" else self.layer
 
 
-@dataclass(frozen=True, slots=True)
-class Undone(Fact):
+class Undone(Fact, frozen=True):
     """The compaction `id` was undone; `edits` leave out the thinking that was produced under it."""
 
     id: str
     edits: tuple[Edit, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Failed(Fact):
+class Failed(Fact, frozen=True):
     """Something that was attempted failed (a summary, a hook, a request); the conversation is as before."""
 
     what: str
@@ -226,31 +212,27 @@ class Failed(Fact):
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
-@dataclass(frozen=True, slots=True)
-class Rewound(Fact):
+class Rewound(Fact, frozen=True):
     """The user went back: the facts from `to` up to this one are no longer part of the conversation."""
 
     to: int
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
-@dataclass(frozen=True, slots=True)
-class Metadata(Fact):
+class Metadata(Fact, frozen=True):
     """State beside the conversation, by topic: a pin, a name, a permission mode, a checkpoint of files."""
 
     topic: str
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
-@dataclass(frozen=True, slots=True)
-class Closed(Fact):
+class Closed(Fact, frozen=True):
     """The session ended."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownFact(Fact):
+class UnknownFact(Fact, frozen=True):
     """A line of a kind or a version that this version does not know, kept as it was."""
 
     kind: str

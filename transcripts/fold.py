@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from .edits import ActiveEdits
 from .entries import Entry, Exchange, Prompt
@@ -43,8 +45,7 @@ MAX_TOOL_NAME_CHARS = 128  # the bound of the API
 _INVALID_NAME_CHAR = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-@dataclass(slots=True)
-class Conversation:
+class Conversation(Struct):
     """The entries in order, and which of them shows a fact.
 
     Each `add_...` returns the seq of an entry that was there before and is shown differently now, or None.
@@ -118,8 +119,7 @@ class Conversation:
         return uses
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(Struct, frozen=True):
     """What one request to a model used, or several whose price was known: then with their US dollars."""
 
     model: str
@@ -142,8 +142,7 @@ class RequestSize(NamedTuple):
     grown: bool
 
 
-@dataclass(slots=True)
-class Sizes:
+class Sizes(Struct):
     """What the API counted of the prompts so far.
 
     pairs       (our count, the API's count) of the newest prompts, in tokens
@@ -184,8 +183,7 @@ class Sizes:
         self.edited = False
 
 
-@dataclass(slots=True)
-class Folded:
+class Folded(Struct):
     """What the facts so far come to.
 
     facts         the facts that count, in order; a rewound stretch is no longer among them
@@ -216,7 +214,7 @@ class Folded:
     charges: list[Charge] = field(default_factory=list)
     last_seq: int = 0
     gaps: dict[int, int] = field(default_factory=dict)
-    derived: dict[str, Any] = field(default_factory=dict, compare=False)
+    derived: dict[str, Any] = field(default_factory=dict)
     _view: View = field(default_factory=View)
     _first_changed: int = 0  # index of the first entry that may be shown differently than last rendered
 
@@ -326,7 +324,7 @@ class Folded:
         gaps = {after if after < fact.to else fact.seq: first for after, first in known if first < fact.to}
         fresh = _refold((old for old in self.facts if old.seq < fact.to), gaps)
         fresh.charges = self.charges
-        for name in self.__slots__:
+        for name in self.__struct_fields__:
             setattr(self, name, getattr(fresh, name))
         self.last_seq = fact.seq
         self._add(fact)

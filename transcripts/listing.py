@@ -11,9 +11,10 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from .codec import BadLine, decode_line
 from .facts import Fact, Metadata, Opened, User
@@ -32,8 +33,7 @@ _KIND_BYTES = 200  # the kind of a line stands within its first bytes
 _USER_KIND, _METADATA_KIND = b'"kind":"user"', b'"kind":"noted"'
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
+class SessionSummary(Struct, frozen=True):
     """A session in a list.
 
     last_active  seconds since the epoch; in the future where a clock was wrong and nothing else tells

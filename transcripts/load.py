@@ -18,10 +18,11 @@ import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct, field
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
 from .disk import DISK, Disk, opened_fd
@@ -39,11 +40,10 @@ _RESULT_HEAD = re.compile(
 _CONTENT_END = b'],"tokens":['
 _CHECKSUM = re.compile(rb',"crc":"([0-9a-f]{8})"\}\r?\n?\Z')
 _CHECKSUM_MAX_BYTES = 24
-_RESULT_KEYS = {"v", "ts", "sid", "kind", *(field.name for field in fields(Result))}
+_RESULT_KEYS = {"v", "ts", "sid", "kind", *Result.__struct_fields__}
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedLine:
+class DamagedLine(Struct, frozen=True):
     """A line that is no record: its number from 1, its offset in bytes, what is wrong with it."""
 
     line: int
@@ -70,8 +70,7 @@ class LazyResults(dict[int, tuple[int, int]]):
                 yield fact
 
 
-@dataclass(slots=True)
-class LoadedRecord:
+class LoadedRecord(Struct):
     """What a file holds.
 
     facts              in the order of `seq`, each number once

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from .codec import CHECKSUM, seal
 from .secret_forms import MIN_SECRET_CHARS, SECRET_FORMS
@@ -27,8 +28,7 @@ def mask(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class SecretMasks:
+class SecretMasks(Struct, frozen=True):
     """Exact values that must not stand in the record. Those under MIN_SECRET_CHARS are ignored."""
 
     values: tuple[str, ...] = ()

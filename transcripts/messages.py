@@ -9,9 +9,10 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeGuard
+
+from msgspec import Struct, field
 
 # The program's own context within a prompt (folder, date, ...) is a text block between these tags.
 INJECTED_OPENING_TAG = "<surroundings>"
@@ -40,16 +41,14 @@ def empty_mapping() -> Mapping[str, Any]:
     return _EMPTY_MAPPING
 
 
-@dataclass(frozen=True, slots=True)
-class TextBlock:
+class TextBlock(Struct, frozen=True):
     """A text; `extra` holds the fields that this version does not know, here and in the other blocks."""
 
     text: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingBlock:
+class ThinkingBlock(Struct, frozen=True):
     """Reasoning of the model; `signature` binds it to what was sent before it, `thinking` may be empty."""
 
     thinking: str
@@ -57,16 +56,14 @@ class ThinkingBlock:
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
-@dataclass(frozen=True, slots=True)
-class RedactedThinkingBlock:
+class RedactedThinkingBlock(Struct, frozen=True):
     """Reasoning that the API gives in encrypted form only."""
 
     data: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUseBlock:
+class ToolUseBlock(Struct, frozen=True):
     """A call of a tool. `input` is always an object; what was none stands under INVALID_JSON."""
 
     id: str
@@ -75,16 +72,14 @@ class ToolUseBlock:
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
-@dataclass(frozen=True, slots=True)
-class ImageBlock:
+class ImageBlock(Struct, frozen=True):
     """An image of the user or of a result: `data` in base64; the API takes image/png, jpeg, gif and webp."""
 
     media_type: str
     data: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResultBlock:
+class ToolResultBlock(Struct, frozen=True):
     """The answer to the call with the id `tool_use_id`."""
 
     tool_use_id: str
@@ -92,8 +87,7 @@ class ToolResultBlock:
     is_error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownBlock:
+class UnknownBlock(Struct, frozen=True):
     """A block of a type that this version does not know, as it came."""
 
     raw: Mapping[str, Any]
@@ -110,8 +104,7 @@ Block = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """The tokens that the API charges for one reply."""
 
     input: int = 0
@@ -142,12 +135,12 @@ class Usage:
         )
 
     def __sub__(self, other: Usage) -> Usage:
-        return Usage(*(getattr(self, name) - getattr(other, name) for name in Usage.__slots__))
+        return Usage(*(getattr(self, name) - getattr(other, name) for name in Usage.__struct_fields__))
 
 
 def usage_from_json(raw: Mapping[str, Any]) -> Usage:
     """The usage that a record holds; figures that it lacks, and ones unknown here, count nothing."""
-    return Usage(**{name: int(raw[name]) for name in Usage.__slots__ if name in raw})
+    return Usage(**{name: int(raw[name]) for name in Usage.__struct_fields__ if name in raw})
 
 
 def is_thinking(block: Block) -> bool:

@@ -11,9 +11,11 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from .codec import BadLine
 from .facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, Started, User
@@ -38,8 +40,7 @@ REWOUND_NOTE = "[rewound: no part of the conversation now; makeroom -r {} --at r
 Scope = Literal["session", "project"]
 
 
-@dataclass(frozen=True, slots=True)
-class Originals:
+class Originals(Struct, frozen=True):
     """The record of a running session `sid`: its live `folded`, and the folder of its stored outputs.
 
     `home` is the folder that holds the records, `project` the one that paths are relative to; None where no

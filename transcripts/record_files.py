@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from .session_lock import RECORDS_FOLDER
 from .stored_outputs import OUTPUTS_TOP
@@ -18,8 +19,7 @@ SEARCH_FOLDER = f"{RECORDS_FOLDER}/search"  # a cache, of which no copy is kept
 Stamp = tuple[int, int, int, int]  # inode, size in bytes, time of change of the content in ns, mode
 
 
-@dataclass(slots=True)
-class RecordFiles:
+class RecordFiles(Struct):
     """The files of the records in the project `home`, but for those of a moment only."""
 
     home: Path

@@ -14,9 +14,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 MIN_SECRET_CHARS = 8  # a shorter value would be found in innocent text
 MIN_RANDOM_CHARS = 12  # of the value of a name that other things have too, such as SORT_KEY
@@ -59,8 +60,7 @@ _SWITCHES = frozenset(["0", "1", "true", "false", "yes", "no", "on", "off", "non
 _WORD_START = r"(?:\b|(?<=\\[tnrfv]))"
 
 
-@dataclass(frozen=True, slots=True)
-class SecretForm:
+class SecretForm(Struct, frozen=True):
     """A form that only secrets of this kind have; a text without any of `hints` holds none."""
 
     kind: str

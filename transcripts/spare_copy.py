@@ -23,8 +23,10 @@ import stat
 import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .disk import append_line, make_private_folders
 from .record_errors import StoreError
@@ -35,15 +37,13 @@ MAX_NAMED_FILES = 3  # in a line about what was put back
 MAX_COPIED_BYTES = 256 << 20  # of older files there are hard links at best
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Struct, frozen=True):
     """What was put back, and what could not be; paths below the project."""
 
     files: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
 class SpareCopy:
     """The copy, in the private folder `place`, of the records in the project `home`.
 
@@ -53,19 +53,16 @@ class SpareCopy:
     uncovered  the files that could not be kept: too much for MAX_COPIED_BYTES, or the disk is full
     """
 
-    home: Path
-    place: Path
-    lock: int
-    index: dict[str, dict[str, SpareFile]] = field(default_factory=dict)
-    uncovered: set[str] = field(default_factory=set)
-    files: SpareFiles = field(init=False)
-    _records: RecordFiles = field(init=False)
-    _copied_bytes: int = 0
-    _lines: list[bytes] = field(default_factory=list)  # of the index, for after a crash
-
-    def __post_init__(self) -> None:
-        self.files = SpareFiles(self.home, self.place)
-        self._records = RecordFiles(self.home)
+    def __init__(self, home: Path, place: Path, lock: int) -> None:
+        self.home = home
+        self.place = place
+        self.lock = lock
+        self.index: dict[str, dict[str, SpareFile]] = {}
+        self.uncovered: set[str] = set()
+        self.files = SpareFiles(home, place)
+        self._records = RecordFiles(home)
+        self._copied_bytes = 0
+        self._lines: list[bytes] = []  # of the index, for after a crash
 
     def path_of(self, name: str) -> Path:
         """Where the copy of a file lies; its folder is made. Raises OSError."""

@@ -7,9 +7,10 @@ import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
 
 from .disk import (
     DISK,
@@ -27,8 +28,7 @@ from .record_files import Stamp, stamp_of
 from .session_lock import ensure_private_folder
 
 
-@dataclass(frozen=True, slots=True)
-class SpareFile:
+class SpareFile(Struct, frozen=True):
     """What is kept of one file.
 
     stamp     of the file itself when it was last found to be as it should
@@ -43,8 +43,7 @@ class SpareFile:
     linked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SpareFiles:
+class SpareFiles(Struct, frozen=True):
     """Files of the project `home`, kept in the private folder `place`; each by its path below the project."""
 
     home: Path

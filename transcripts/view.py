@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from .messages import Block, ToolResultBlock, ToolUseBlock
 
@@ -34,8 +35,7 @@ CALL_ID_TOKENS = 24  # of the id that a call and its result carry: 30 characters
 MESSAGE_TOKENS = 4  # role and framing of one message, as tiktoken's own recipe counts them
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One block as shown.
 
     `seq` and `index` address the fact behind it; `tokens` is our count of the block; `use` is the call that a
@@ -50,8 +50,7 @@ class Part:
     use: ToolUseBlock | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True, eq=False):
     """One message of the view, showing the facts first..last.
 
     `encoded` keeps the bytes that model adapters made of the message, by the name of their format.
@@ -61,7 +60,16 @@ class Message:
     parts: tuple[Part, ...]
     first: int
     last: int
-    encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
+    encoded: dict[str, bytes] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message):
+            return NotImplemented
+        shown, others = (self.role, self.parts), (other.role, other.parts)
+        return shown == others and self.first == other.first and self.last == other.last
+
+    def __hash__(self) -> int:
+        return hash((self.role, self.parts, self.first, self.last))
 
     @property
     def tokens(self) -> int:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import struct
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from math import prod
+
+from msgspec.structs import replace
 
 from .edits import ActiveEdits
 from .entries import Entry, Exchange, Prompt

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from agent.extensions.agents import narrower_mode
 from agent.loop.agent_pool import Agent, AgentPool, Place
@@ -56,8 +56,7 @@ class NarrowedPermissions(PermissionStore):
         self._origin.set_mode(mode)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentApprover:
+class AgentApprover(Struct, frozen=True):
     """Implements ports.Approver: asks as the agent, by its name and one question at a time.
 
     `refused` gives what the person has refused in this turn; `changed` is called when a wait begins or ends.
@@ -126,8 +125,7 @@ def _refused_to(session: Session, context: TurnContext, since: int) -> set[Place
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class AgentHooks:
+class AgentHooks(Struct, frozen=True):
     """Implements ports.Hooks: those of the session, told which agent they are about."""
 
     hooks: Hooks

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.events import AgentProgress, Notice
 from agent.extensions.agents import find_agent

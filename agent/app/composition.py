@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.errors import ConfigError, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
@@ -103,8 +107,7 @@ LEFT_OUT_OF_SMALL_WINDOWS = frozenset({"grep", "glob", "todo", "task", "ask_user
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 
-@dataclass(slots=True)
-class Services:
+class Services(Struct):
     """What outlives a session within one run of the program. Made at once, warmed once the prompt stands.
 
     `chooser` is None where nobody can choose, `waiting` where nobody writes while a turn runs; `approvals`
@@ -123,7 +126,9 @@ class Services:
     mcp: McpServers | None = None
     chooser: Chooser | None = None
     waiting: WaitingPrompts | None = None
-    approvals: Approvals = field(init=False)
+    approvals: Approvals = field(
+        default_factory=lambda: Approvals(Path(os.devnull), Path())
+    )  # until `settle`
     agents: Mapping[str, AgentDefinition] = field(default_factory=lambda: BUILTIN_AGENTS)
     approved: ApprovedSettings = field(default_factory=ApprovedSettings)
     skills: SkillLibrary = field(default_factory=SkillLibrary)

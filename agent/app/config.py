@@ -10,19 +10,19 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from agent.errors import ConfigError
 from agent.permissions import Mode, Rule, SandboxSettings
 from agent.settings_files import permissions_path, read_settings, typed_value
 from compact import settings
 from compact.prices import Prices
-from compact.settings import current_names
+from compact.settings import known_settings
 from transcripts.disk import is_foreign
 from transcripts.secret_forms import secret_texts
 
@@ -39,8 +39,7 @@ SWITCHED_OFF = ("0", "false", "no", "off")  # what switches a variable of the en
 SWITCHED_ON = ("1", "true", "yes", "on")
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(Struct, frozen=True):
     """Everything settable, with its default. `compact` holds the entries of the [compact] table."""
 
     provider: str = "anthropic"
@@ -231,7 +230,7 @@ def _judged(path: Path | str, name: str, problem: str, value: Any) -> str:
 
 def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
     if name == "compact":
-        value, renamed = current_names(value)
+        value, renamed = known_settings(value)
         return replace(
             config,
             compact={**config.compact, **value},

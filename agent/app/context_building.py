@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent.errors import UsageError
 from agent.events import Notice

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.events import Emit, Event, Notice, TurnFinished
 from agent.formatting import shorten

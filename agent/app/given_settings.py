@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent.errors import ConfigError, UsageError
 from agent.permissions import known_rules, mode_named
@@ -23,8 +24,7 @@ _HARMLESS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class GivenSettings:
+class GivenSettings(Struct, frozen=True):
     """What --settings and --setting-sources say. `entries` are in the terms of a settings file of ours.
 
     sources   the files to be read: "user", "project", "local"; None: all

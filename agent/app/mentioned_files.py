@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from agent.events import Emit, Notice, TurnFinished
 from agent.loop.context import ActiveSession, TurnContext

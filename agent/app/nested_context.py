@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.app.agent_start import give_skills
 from agent.errors import UsageError
@@ -30,8 +32,7 @@ from .context_building import compaction_state, overheads, request_settings, req
 from .options import EFFORTS
 
 
-@dataclass(frozen=True, slots=True)
-class NestedCall:
+class NestedCall(Struct, frozen=True):
     """A call that starts an agent: the session that it comes from, and how the agent is to work.
 
     definition  None where it works as the session does, with what the request adds

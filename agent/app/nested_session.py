@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.errors import BudgetExceeded
 from agent.events import (
@@ -78,8 +81,7 @@ async def run_agent(
     except StoreError:  # the record was changed since it was read
         call, session = replace(call, forked=False), records.new()
     session.use_prices(parent.prices)
-    run = NestedRun(call, session)
-    run.context = await nested_context(call, session, run.tell_status)
+    run = NestedRun(call, session, await nested_context(call, session, partial(tell_status, call)))
     run.begin(await preloaded_skills(call, run.context))
     try:
         return await run.work()
@@ -90,8 +92,12 @@ async def run_agent(
         run.end()
 
 
-@dataclass(slots=True)
-class NestedRun:
+def tell_status(call: NestedCall) -> None:
+    """Emit the status of the agent that a call started."""
+    call.services.emit(AgentProgress(call.agent.status))
+
+
+class NestedRun(Struct):
     """One agent at work; `charged` is what its session had spent when the parent was charged last.
 
     `since` is where its own work begins in the record.
@@ -99,7 +105,7 @@ class NestedRun:
 
     call: NestedCall
     session: Session
-    context: TurnContext = field(init=False)
+    context: TurnContext
     charged: dict[str, Spending] = field(default_factory=dict)
     since: int = 0
 
@@ -117,7 +123,7 @@ class NestedRun:
         begun |= {"since": self.since} if call.forked else {}
         call.parent.add_metadata(AGENT_TOPIC, begun)
         agent.doing = "begins"
-        self.tell_status()
+        tell_status(call)
 
     def _open(self, skills: Sequence[Block]) -> None:
         """Open a new record with the prompt, behind the texts of skills."""
@@ -188,9 +194,6 @@ class NestedRun:
                 agent.doing = reason
         if not isinstance(event, _UNTOLD):
             self.call.services.emit(AgentProgress(agent.status, event))
-
-    def tell_status(self) -> None:
-        self.call.services.emit(AgentProgress(self.call.agent.status))
 
     def _charge(self) -> None:
         """Charge the parent with what was spent since the last time."""

@@ -14,9 +14,10 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from tools.base import ToolError
 from tools.files.images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
@@ -35,8 +36,7 @@ class NoImage(Exception):
     """There is no image to take; the text says why, in a few words."""
 
 
-@dataclass(frozen=True, slots=True)
-class PastedImage:
+class PastedImage(Struct, frozen=True):
     """An image file, and its size in pixels in words."""
 
     path: Path

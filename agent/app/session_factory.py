@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import partial
 from pathlib import Path
+
+from msgspec import structs
 
 from agent.app.agent_start import give_skills
 from agent.errors import ConfigError, RequestRejected, UsageError
@@ -134,9 +135,9 @@ class SessionFactory:
         """
         services, rejected = self.services, context.settings.rejected
         options = services.setup.options._replace(effort=effort)
-        services.setup = dataclasses.replace(services.setup, options=options)
+        services.setup = structs.replace(services.setup, options=options)
         thinking, effort_taken = how_to_think(services.setup, services.selection.facts)
-        changed = dataclasses.replace(context.settings, thinking=thinking, effort=effort_taken)
+        changed = structs.replace(context.settings, thinking=thinking, effort=effort_taken)
         context.settings = changed.without(*rejected)
 
     def use_settings(self, session: Session, context: TurnContext, setup: RunSetup) -> None:
@@ -150,7 +151,7 @@ class SessionFactory:
             services.selection.learned.clear()
         try:
             made = request_settings(services, session.folded.opened, context.permissions.rules)
-            made = dataclasses.replace(context.settings, max_tokens=made.max_tokens, cache=made.cache)
+            made = structs.replace(context.settings, max_tokens=made.max_tokens, cache=made.cache)
             context.compaction = compaction_state(services, made)
         except ConfigError:
             services.setup = before
@@ -175,7 +176,7 @@ async def raise_wall(session: Session, context: TurnContext) -> str:
         if context.permissions.rules.mode == OPEN_MODE:
             text = TEXTS_WITHOUT_WALL.get(text, text)
         system = with_command_text(context.settings.system, text)
-        settings = dataclasses.replace(context.settings, system=system)
+        settings = structs.replace(context.settings, system=system)
         context.settings = settings
         context.compaction.overhead = sum(overheads(settings, context.compaction.counter).values())
     if wall.level != "none" or wall.permissions.sandbox.mode == "off":

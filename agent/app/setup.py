@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, field, structs
 
 from agent.errors import ConfigError
 from agent.formatting import KEY_NAMES
@@ -25,8 +23,7 @@ from .options import Options
 CYCLED_MODES: tuple[Mode, ...] = ("manual", "acceptEdits", "plan")
 
 
-@dataclass(frozen=True, slots=True)
-class RunSetup:
+class RunSetup(Struct, frozen=True):
     """What the program was started with; flags win over settings. `folder` is the project's real path.
 
     added    further folders to work in, real paths
@@ -39,11 +36,11 @@ class RunSetup:
     config: Config
     folder: Path
     environ: Mapping[str, str]
-    clock: Clock = dataclasses.field(default_factory=SystemClock)
+    clock: Clock = field(default_factory=SystemClock)
     added: tuple[Path, ...] = ()
     sources: tuple[ToolSource, ...] = ()
     hooks: Hooks | None = None
-    key_names: dict[str, str] = dataclasses.field(default_factory=lambda: {**KEY_NAMES})
+    key_names: dict[str, str] = field(default_factory=lambda: {**KEY_NAMES})
 
     @property
     def masks(self) -> SecretMasks:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from glob import escape
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from agent.errors import AgentError
 from agent.events import Notice, TurnFinished
@@ -48,8 +48,7 @@ ISOLATED_AGENTS = {
 }  # what stands in for agents that are not for this
 
 
-@dataclass(slots=True)
-class SessionSkills:
+class SessionSkills(Struct):
     """The commands and skills as one session uses them; `ToolContext.skills` gives it.
 
     `use_model` changes to another model from the next request on; raises AgentError. Without it a skill takes

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from transcripts.disk import append_line, read_regular
 from transcripts.record_errors import StoreError
@@ -19,8 +20,7 @@ from .snapshot import PathState, ProjectSnapshot, Stamps
 MAX_LOG_BYTES = 256 * 1024 * 1024  # a line for each change of a file
 
 
-@dataclass(slots=True)
-class FileChange:
+class FileChange(Struct):
     """One change of a path: the record's newest seq when it began, and the states before and after.
 
     `path` is relative to the project. `after` is None while the change goes on, and for ever where the run
@@ -33,8 +33,7 @@ class FileChange:
     after: PathState | None = None
 
 
-@dataclass(slots=True)
-class ChangeLog:
+class ChangeLog(Struct):
     """The changes of session `sid` in the project `root`, oldest first, in memory and in a file.
 
     The methods block on the disk and raise no OSError: `failures` says what could not be saved and why, and
@@ -43,8 +42,8 @@ class ChangeLog:
 
     root: Path
     sid: str
-    changes: list[FileChange] = field(init=False)
-    gaps: set[str] = field(init=False)
+    changes: list[FileChange] = []
+    gaps: set[str] = set()
     failures: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:

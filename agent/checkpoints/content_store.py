@@ -8,8 +8,9 @@ import re
 import time
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from transcripts.record_errors import StoreError
 from transcripts.session_lock import ensure_private_folder
@@ -19,8 +20,7 @@ RECENT_LOG_S = 30 * 86_400.0  # a session whose last change is older can no long
 _HASH = re.compile(rb'"([0-9a-f]{64})"')
 
 
-@dataclass(slots=True)
-class ContentStore:
+class ContentStore(Struct):
     """Compressed contents below `folder`, at most `max_bytes` in all.
 
     `full` tells that something could not be stored. The methods block on the disk and raise no OSError.

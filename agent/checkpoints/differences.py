@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.files.patch import unified_diff
 from tools.files.resolve_path import one_line_path
@@ -22,8 +24,7 @@ _Piece = tuple[bytes, bytes]
 _BINARY_PROBE_BYTES = 8_192  # a NUL among these tells that a file is not text
 
 
-@dataclass(frozen=True, slots=True)
-class FileDifference:
+class FileDifference(Struct, frozen=True):
     """One changed path. `text` is a unified diff, or "" where `why` says why there is none. `why` also says
     that something of another kind has taken its place.
 

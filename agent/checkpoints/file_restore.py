@@ -13,9 +13,11 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.files.safe_open import closing, safe_open
 from tools.files.text_encoding import pluralize
@@ -29,8 +31,7 @@ _MAX_DIFFED_LINES = 4_000  # of both contents together; above, moved lines are n
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class RestoreStep:
+class RestoreStep(Struct, frozen=True):
     """What has to happen to one path, relative to the project, to bring it to the state `target`.
 
     `action` is "lost" where the contents were not kept. `added` and `removed` count the lines that the step

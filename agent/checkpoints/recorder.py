@@ -12,9 +12,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
 
 from tools.files.resolve_path import one_line_path
 from transcripts.session_lock import RECORDS_FOLDER
@@ -47,8 +48,7 @@ UNSTORED_FILES = (
 )
 
 
-@dataclass(slots=True)
-class SharedRecording:
+class SharedRecording(Struct):
     """What the sessions have in common that work in one project at a time: a session and its agents.
 
     before     the files as they were when the recording of commands began or went on last, with the seq
@@ -121,8 +121,7 @@ class SharedRecording:
         return ""
 
 
-@dataclass(slots=True)
-class Checkpoints:
+class Checkpoints(Struct):
     """The checkpoints of one session in the project `root`, a real path.
 
     `seq` gives the newest number of the session's record. The methods raise no OSError and block on the disk,

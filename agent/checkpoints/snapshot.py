@@ -12,11 +12,12 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Literal
+
+from msgspec import Struct, field
 
 from .content_store import ContentStore
 
@@ -31,8 +32,7 @@ _name_of = attrgetter("name")
 MAX_ANNOUNCED_FILE_BYTES = 16 << 20  # of a file that write or edit is about to change
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotLimits:
+class SnapshotLimits(Struct, frozen=True):
     """How much is looked at in one scan, and how much is stored, of one file of a scan and in all.
 
     `max_reading_seconds` limits the reading of contents that are not stored yet, `max_seconds` all else.
@@ -45,8 +45,7 @@ class SnapshotLimits:
     max_store_bytes: int = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class PathState:
+class PathState(Struct, frozen=True):
     """What stands at a path. `value` is the hash of a file's contents, or the target of a link.
 
     kind "none" is nothing, "other" a pipe, socket or device, "unseen" what no scan reached. A file whose
@@ -68,8 +67,7 @@ NOTHING, UNSEEN = PathState("none"), PathState("unseen")
 THEIRS = PathState("unseen", value="theirs")  # how another session left what changed during a command of ours
 
 
-@dataclass(slots=True)
-class ProjectSnapshot:
+class ProjectSnapshot(Struct):
     """The states of a project's paths; `complete` unless a scan had to stop early.
 
     `read` counts the files that had to be read, `unread` those whose contents there was no time to store:
@@ -86,8 +84,7 @@ class ProjectSnapshot:
         return self.states.get(path, NOTHING if self.complete else UNSEEN)
 
 
-@dataclass(slots=True)
-class ProjectScanner:
+class ProjectScanner(Struct):
     """Reads the states of the paths below `root`, a real path, and stores the contents of its files.
 
     `clock` limits a scan in seconds, `wall` is the clock of the file system. `stamps` holds what the last

@@ -7,11 +7,12 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from agent.app.config import has_credentials, load_config
 from agent.app.given_settings import added_folders, given_settings, with_prompt_files

@@ -23,10 +23,11 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any
+
+from msgspec import Struct
 
 from agent.ui.terminal_text import wrap
 from tools.truncate import escaped
@@ -48,8 +49,7 @@ HIT_INDENT = "    "  # of the excerpts of a hit
 QUIET_UPDATE_S = 1.0  # that the index is brought up to date for before the person is told
 
 
-@dataclass(frozen=True, slots=True)
-class RecallScope:
+class RecallScope(Struct, frozen=True):
     """The project to search, the sessions in it, and how many hits are wanted."""
 
     project: Path

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.app.options import Options
 from agent.app.setup import RunSetup

@@ -16,9 +16,10 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from agent.app.composition import encoders
 from agent.model_port import ModelRequest, RequestSettings
@@ -43,15 +44,14 @@ from .recall_command import complain, print_text
 
 MAX_CHECKED_PREFIXES = 400  # of one record, evenly spread: each costs as much as its conversation is long
 HASH_CHARS = 12  # of a hash that is shown
-_SETTINGS = frozenset(field.name for field in fields(RequestSettings))
+_SETTINGS = frozenset(RequestSettings.__struct_fields__)
 
 
 class Difference(Exception):
     """What is not as it was, in one line that names the fact."""
 
 
-@dataclass(slots=True)
-class Verified:
+class Verified(Struct):
     """How much of a record was checked and found as it was; `unhashed` requests have no hash to compare.
 
     `torn`: bytes of a last line that was cut off, as a crash or a full disk leaves one.

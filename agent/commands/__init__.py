@@ -12,9 +12,10 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, cast
+
+from msgspec import Struct
 
 from agent.app.early_driver import CONTROLLER_MODULE, EarlyDriver
 from agent.app.setup import RunSetup
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from agent.app.controller import CommandTable, Controller
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """`name` is typed after the slash; `aliases` are names that other agents use for it.
 
     `function` is "module.function" within this package, or a function of this module. It is called with the

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.app.context_building import overheads
 from agent.app.controller import Controller

@@ -8,7 +8,8 @@ prompt is given back for editing.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.app.controller import Controller, rewind_to
 from agent.checkpoints.change_log import changed_files_since
@@ -44,8 +45,7 @@ SO_FAR_SEEN = " that was seen"
 NO_CHECKPOINTS = "there are no checkpoints of files without a record (--no-session)"
 
 
-@dataclass(frozen=True, slots=True)
-class RewindPoint:
+class RewindPoint(Struct, frozen=True):
     """A prompt before which the session can be rewound: its number from 1, its time since the epoch in s."""
 
     number: int

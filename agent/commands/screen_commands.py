@@ -6,8 +6,9 @@ What they import is loaded when the prompt is painted, or soon after.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from agent.app.early_driver import EarlyDriver
 from agent.app.options import EDITING_MODES, THEMES

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
+
+from msgspec import structs
 
 from agent.app.config import Config, form_of, with_setting
 from agent.app.controller import Controller
@@ -19,7 +20,7 @@ from agent.loop.compaction import tokens_when_cold
 from agent.loop.cost_preview import OTHER_MODEL, tell_cold_cost
 from agent.permissions import MODES, SESSION_ORIGIN, PermissionStore, Rule, explain_line, parse_rules
 from agent.settings_files import typed_value, write_setting
-from compact.settings import CompactSettings
+from compact.settings import DEFAULTS, CompactSettings
 from tools.base import ToolError
 from tools.files.text_encoding import pluralize
 from tools.processes.own_command import command_access
@@ -267,7 +268,7 @@ def setting_lines(controller: Controller) -> list[str]:
 
 async def _change_named(controller: Controller, name: str, value: str, listed: set[str]) -> Event | None:
     """Change the setting of that name; one of [compact] may be named without its table."""
-    tuning = (f"compact.{each.name}" for each in dataclasses.fields(CompactSettings))
+    tuning = (f"compact.{name}" for name in CompactSettings.__struct_fields__)
     known = {*listed, *tuning}
     name = name if name in known or f"compact.{name}" not in known else f"compact.{name}"
     if name not in known:
@@ -312,7 +313,7 @@ def _use_setting(controller: Controller, name: str, config: Config) -> None:
     """Work with a setting that was changed from now on. Raises ConfigError."""
     flagged: dict[str, Any] = {OPTIONS_OF_FLAGS[name]: None} if name in OPTIONS_OF_FLAGS else {}
     setups = [
-        dataclasses.replace(setup, config=config, options=setup.options._replace(**flagged))
+        structs.replace(setup, config=config, options=setup.options._replace(**flagged))
         for setup in (controller.services.setup, controller.setup)
     ]
     controller.factory.use_settings(*controller.in_use, setups[0])
@@ -367,12 +368,12 @@ def _compaction_settings(controller: Controller, whole: bool = False) -> Iterato
     """The entries of [compact]: those that differ from the defaults, and always the policy."""
     setup, origins = controller.setup, controller.setup.config.origins
     settings = controller.in_use[1].compaction.settings
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        if value == field.default and field.name != "policy" and not whole:
+    for name, default in DEFAULTS.items():
+        value = getattr(settings, name)
+        if value == default and name != "policy" and not whole:
             continue
-        flag = "--policy" if field.name == "policy" and setup.options.policy else ""
-        yield f"compact.{field.name}", value, flag or origins.get(f"compact.{field.name}", "default")
+        flag = "--policy" if name == "policy" and setup.options.policy else ""
+        yield f"compact.{name}", value, flag or origins.get(f"compact.{name}", "default")
 
 
 def _shown_value(name: str, value: Any) -> str:

@@ -5,8 +5,9 @@ It knows nothing but what is in view: cleared results are placeholders, folded e
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, empty_mapping
 from transcripts.view import Message
@@ -23,16 +24,14 @@ _CONTINUATION = re.compile(
 _CARRIED_PROMPT = re.compile(r"^(?:- User: |\(r\d+\.\d+\) )(.+(?:\n(?!- User: |\(|\n|#).+)*)", re.M)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """One reply: what is said, and the calls that it makes."""
 
     text: str
     calls: Calls = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A text, or a call whose `text` is its result; a record is the program's own text in a user message."""
 
     kind: Literal["prompt", "record", "reply", "call"]

@@ -3,9 +3,11 @@
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import ClassVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.errors import ModelNotFound, PromptTooLong
 from agent.events import Emit, TextDelta, ThinkingDelta, ToolCallDelta
@@ -24,8 +26,7 @@ PACE_S = 0.004  # before each delta, so that the demo looks alive
 PIECE_CHARS = 24
 
 
-@dataclass(slots=True)
-class DemoModel:
+class DemoModel(Struct):
     """Answers from the request alone; keeps the last one to tell what a cache would have read of the next."""
 
     window: int = WINDOW_TOKENS  # that a prompt may have

@@ -8,9 +8,10 @@ that a record names. What is not in view is listed again from the right place, a
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from itertools import takewhile
+
+from msgspec import Struct, field
 
 from .conversation import Answer, Step, calls_in, own_text, tool_call
 
@@ -38,8 +39,7 @@ _POSITION = re.compile(r"[Ff]ile (\d+) of (\d+): (\S[^\n]*)")
 _UP_NEXT = re.compile(r"Up next \((\d+)-\d+\):\n((?:- [^\n]+\n?)+)")
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingRun:
+class ReadingRun(Struct, frozen=True):
     """The files below `where` whose names fit `pattern`, without hidden ones.
 
     `until_compacted` tells that it ends when the context was compacted.
@@ -63,8 +63,7 @@ class ReadingRun:
         return below and fnmatch(path.split("/")[-1], self.pattern)
 
 
-@dataclass(slots=True)
-class ReadingProgress:
+class ReadingProgress(Struct):
     """How far a run has come."""
 
     done: int = 0

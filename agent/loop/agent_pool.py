@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from agent.events import AgentStatus
 from agent.session.session import Session
@@ -28,8 +29,7 @@ STARTED = (
 LATE_HEAD = "The agent {} that you started in the background"
 
 
-@dataclass(slots=True, eq=False)
-class Agent:
+class Agent(Struct, eq=False):
     """A nested session at work for a call of this one.
 
     name    of its definition; `number` counts the agents of the session
@@ -91,8 +91,7 @@ Place = tuple[str, str]  # kind and target of an access
 RunAgent = Callable[[Agent, SpawnRequest], Awaitable[SpawnResult]]
 
 
-@dataclass(slots=True, eq=False)
-class AgentPool:
+class AgentPool(Struct, eq=False):
     """Starts the agents of `session`; `run` runs one to its end, `max_cost` is what the session may cost,
     `tell` has the faces show what an agent is at, `notify` tells the person a line.
 

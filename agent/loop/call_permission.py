@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from glob import escape
 from typing import Any, Literal
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
@@ -28,8 +28,7 @@ UNCOVERED = "the project is too large for a checkpoint: what it changes may be l
 HINT_AFTER_REASON = "Follow what the user said."
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedCall:
+class ParsedCall(Struct, frozen=True):
     """A call whose tool is known and whose arguments were read; `access` is what it would do."""
 
     use: ToolUseBlock
@@ -39,8 +38,7 @@ class ParsedCall:
     access: tuple[Access, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(Struct, frozen=True):
     """The answer about one call. `refusal` is "" where it may run.
 
     hint    what the model should do about a refusal

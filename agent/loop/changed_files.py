@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.checkpoints.change_log import FileChange
 from agent.checkpoints.recorder import Checkpoints

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.errors import PromptTooLong
 from agent.events import ContextCompacted, Emit, Notice
@@ -51,8 +53,7 @@ MAX_LIVE_CHARS = 120  # of a command line in the record
 NOT_COMPACTED = "The conversation was not compacted as you asked: {}. Go on with the work as it is."
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionRequest:
+class CompactionRequest(Struct, frozen=True):
     """Why room is to be made: `focus` says what to keep in detail, `attempt` counts reactions from 1, which
     came `because` of what is told.
     """
@@ -67,8 +68,7 @@ class CompactionRequest:
 AUTOMATIC = CompactionRequest("auto")
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionOutcome:
+class CompactionOutcome(Struct, frozen=True):
     """The ids of the compactions that were made, the line that announces them, and the last one's report."""
 
     ids: tuple[str, ...] = ()

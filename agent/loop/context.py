@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.checkpoints.recorder import Checkpoints
 from agent.model.retry import MAX_TRIES
@@ -26,8 +28,7 @@ BYTES_A_TOKEN = 3.5  # of code, by the counts of the models that are served
 MIN_TOLD_DOLLARS = 0.05  # of a request, from which on it is told of before it is sent
 
 
-@dataclass(slots=True)
-class CompactionState:
+class CompactionState(Struct):
     """What the pipeline needs to know besides the conversation. Changes when the server teaches us.
 
     overhead         our count of system prompt and tools, in tokens
@@ -54,8 +55,8 @@ class CompactionState:
     requested_focus: str | None = None
     told: str = ""
     billed: int = 0
-    quiet_below: tuple[int, int] = field(init=False)
-    page_bytes: int = field(init=False)
+    quiet_below: tuple[int, int] = (0, 0)
+    page_bytes: int = 0
 
     def __post_init__(self) -> None:
         self.use_window(self.window)
@@ -67,8 +68,7 @@ class CompactionState:
         self.page_bytes = int(PAGE_SHARE * BYTES_A_TOKEN * window.size)
 
 
-@dataclass(slots=True)
-class TurnContext:
+class TurnContext(Struct):
     """Everything that a turn needs of the world.
 
     settings    changes only when the server rejects a feature, or the person asks for another model
@@ -106,7 +106,10 @@ class TurnContext:
     advises: bool = True
     between_requests: Callable[[], Awaitable[None]] | None = None
     follows_memory: bool = True
-    asking: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)  # also of a copy its own
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.asking = asyncio.Lock()  # a copy has one of its own, too
 
     def limit_window(self, tokens: int) -> None:
         """A server told that its window is smaller than was thought: plan for it, and remember it."""

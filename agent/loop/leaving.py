@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
+
+from msgspec import Struct
 
 from agent.errors import AgentError
 from agent.events import Emit, Notice
@@ -21,8 +22,7 @@ from .context import TurnContext
 WHY = "It ran in part: yes runs it again"
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """What the wall would let through: to "write" or "read" the path `target`, or to "reach" the host.
 
     `parts` are paths in the target, where it is only those.
@@ -38,8 +38,7 @@ class Passage:
         return f"{self.action} {short_path(self.target, folder)}{f' ({parts})' if parts else ''}"
 
 
-@dataclass(slots=True)
-class Leaving:
+class Leaving(Struct):
     """The questions of one call whether it may leave the wall.
 
     `denied` tells that it may not; `stop` that the person wants the turn to end; `waited` are the seconds

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.errors import (
     BlockRejected,
@@ -60,8 +62,7 @@ _CHANGED_FEATURE: dict[Feature, str] = {
 STREAM_ENDED_EARLY = "the stream ended before the reply did"
 
 
-@dataclass(slots=True)
-class Repairs:
+class Repairs(Struct):
     """What has been repaired for one reply already: each cause once, of blocks each one.
 
     `max_tokens` is how much output fits beside this prompt, where a server told it. `summary_by_model`: the

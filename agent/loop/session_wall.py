@@ -9,12 +9,12 @@ import stat
 import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct, field, structs
+from msgspec.structs import replace
 
 from agent.errors import ConfigError
 from agent.permissions import REACHING, PermissionStore
@@ -39,8 +39,7 @@ LEVEL_NAMES: Mapping[WallLevel, str] = {
 }
 
 
-@dataclass(slots=True)
-class SessionWall:
+class SessionWall(Struct):
     """The wall of a session. Belongs to one event loop once `warm` was awaited.
 
     level  what holds walled commands; "none" until it is known

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.errors import ModelError, program_changed
 from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
@@ -52,8 +54,7 @@ class TurnStopped(Exception):
         self.error = error
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedCall:
+class PreparedCall(Struct, frozen=True):
     """A call that is ready to run, or has its result already.
 
     index   of the call's block in the reply
@@ -75,8 +76,7 @@ class PreparedCall:
     walled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CallBatch:
+class CallBatch(Struct, frozen=True):
     """What is needed to run the calls of a reply; `reply` is its seq."""
 
     session: Session

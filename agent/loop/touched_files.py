@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from agent.events import Emit, Notice, TurnFinished
 from agent.session.session import Session
@@ -35,8 +36,7 @@ MAX_FILE_BYTES = 1024 * 1024  # of a file that is looked at
 LOOK_TIMEOUT_S = 2.0  # for all of them
 
 
-@dataclass(frozen=True, slots=True)
-class NeededText:
+class NeededText(Struct, frozen=True):
     """What a call or a prompt needs again; `present` has the files' texts by path."""
 
     texts: tuple[ClearedText, ...]
@@ -188,8 +188,7 @@ def _memory_below_all(folder: Path, paths: Iterable[Path], known: Sequence[str])
     return {path: text for each in paths for path, text in memory_below(folder, each, known)}
 
 
-@dataclass(frozen=True, slots=True)
-class PromptAdditions:
+class PromptAdditions(Struct, frozen=True):
     """What stands before a prompt of the files that it mentions, and what the record keeps of them.
 
     behind  what stands behind it: the instructions of the command or skill that it calls

@@ -7,7 +7,8 @@ of them. It may be cancelled at any await; the record is valid at each.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.errors import ModelError, PromptTooLong, program_changed
 from agent.events import Emit, Notice, TurnFinished
@@ -32,8 +33,7 @@ MAX_CONTINUATIONS = 3  # times in a row that a cut or empty reply is continued w
 MAX_PAUSES = 10  # times in a row that a reply which paused for tools of the server is sent back
 
 
-@dataclass(slots=True)
-class Progress:
+class Progress(Struct):
     """How far a turn has come: the replies it has, and how many of the newest had to be continued."""
 
     replies: int = 0

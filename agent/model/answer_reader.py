@@ -11,9 +11,10 @@ import json
 import logging
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
 
 from agent.errors import RequestRejected, TransientError
 from agent.model.retry import UNREADABLE_TRIES
@@ -96,8 +97,7 @@ async def beginning(response: Any, faults: type[Exception]) -> str:
     return b"".join(pieces)[:MAX_ANSWER_BYTES].decode("utf-8", "replace")
 
 
-@dataclass(slots=True)
-class EventStream:
+class EventStream(Struct):
     """The server-sent events in the pieces of an answer. `beginning` is how the answer began."""
 
     pieces: AsyncIterator[bytes]

@@ -10,9 +10,10 @@ import json
 import re
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from agent.errors import (
     AuthenticationError,
@@ -62,8 +63,7 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 LOCAL_TRIES = 3  # a machine of one's own that refuses is not going to come up by itself
 
 
-@dataclass(frozen=True, slots=True)
-class ServerNames:
+class ServerNames(Struct, frozen=True):
     """What the servers of a provider call things, and the variables that lead to them.
 
     `features` maps patterns of their words to the optional feature that these refuse; `place` is the URL.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from agent.errors import ModelError, ModelNotFound, UsageError
 from agent.model_port import Model, ModelFacts
@@ -22,8 +24,7 @@ MAX_CACHE_BYTES = 1024 * 1024
 FACTS_LIFETIME_S = 86_400.0  # how long a server's answer is taken for true
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFactsCache:
+class ModelFactsCache(Struct, frozen=True):
     """What servers said of their models, in one JSON file; a missing or broken one is empty."""
 
     path: Path

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from itertools import product
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.errors import ModelNotFound
 from agent.model_port import ModelFacts, is_believable

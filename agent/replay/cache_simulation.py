@@ -8,7 +8,8 @@ result are charged the id that joins them, which our own count leaves out.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from agent.model.anthropic.request import markable_part
 from transcripts.messages import Usage, block_to_json
@@ -20,8 +21,7 @@ FIVE_MINUTES_S = 300.0
 _JOINED_TYPES = ("tool_use", "tool_result")  # blocks of which a run is one position
 
 
-@dataclass(slots=True)
-class PromptLayout:
+class PromptLayout(Struct):
     """A prompt as positions, kept from request to request so that only changed messages are laid out again.
 
     `overhead` is the tokens of system and tools, position 0, which always carries the first breakpoint.
@@ -31,7 +31,7 @@ class PromptLayout:
     # Each message, the position that it begins at, and the one that a breakpoint on it stands on.
     _rows: list[tuple[Message, int, int | None]] = field(default_factory=list)
     _keys: list[int] = field(default_factory=lambda: [hash("system and tools")])  # of each prefix
-    _sums: list[int] = field(init=False)  # tokens of each prefix
+    _sums: list[int] = []  # tokens of each prefix
 
     def __post_init__(self) -> None:
         self._sums = [self.overhead]
@@ -72,8 +72,7 @@ class PromptLayout:
         return self._keys[position], self._sums[position]
 
 
-@dataclass(slots=True)
-class SimulatedCache:
+class SimulatedCache(Struct):
     """Live entries by the key of their prefix, with the time of their last use."""
 
     ttl: float = FIVE_MINUTES_S

@@ -8,11 +8,12 @@ is 2.
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import NoReturn
+
+from msgspec import Struct
 
 from compact.prices import PRICE_TIERS
 from compact.tokens import TokenCounter, load_counter
@@ -31,8 +32,7 @@ PAUSES = ("recorded", "none", "prompts")
 HALVES = ("whole", "a", "b", "both")
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayOptions:
+class ReplayOptions(Struct, frozen=True):
     """The command line as a value; `over` is in tokens."""
 
     files: tuple[Path, ...]

@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 OUTPUT_PRICE = 5.0  # of an output token in input tokens, on every model that we know
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayedRequest:
+class ReplayedRequest(Struct, frozen=True):
     """One recorded call as replayed.
 
     `view_tokens` is the whole prompt, system and tools included; `edits` are (layer, tokens freed) of the
@@ -35,8 +36,7 @@ class ReplayedRequest:
     edits: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(slots=True)
-class Totals:
+class Totals(Struct):
     """What a replay adds up; `references` is the number of those judged."""
 
     cost: float = 0.0
@@ -58,7 +58,7 @@ class Totals:
     def add(self, other: Totals) -> None:
         """Add the figures of another session."""
         peak = max(self.peak, other.peak)
-        for name in self.__slots__:
+        for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.peak = peak
 
@@ -89,8 +89,7 @@ def _share(part: float, whole: float, empty: float = 0.0) -> float:
     return round(part / whole, 6) if whole else empty
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayFigures:
+class ReplayFigures(Struct, frozen=True):
     """The figures of one session or of several, as they stand in the JSON; shares are fractions of 1.
 
     Over several sessions, `mean_` and `worst_` are of the sessions' own ratios, the others sums over sums.
@@ -131,8 +130,7 @@ FIGURE_ROWS: tuple[tuple[str, Callable[[ReplayFigures], str]], ...] = (
 """The figures as they are shown, by their names: in the terminal and on the page."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """One session under one policy. `problems` are the first faults of its views."""
 
     policy: str

@@ -6,8 +6,10 @@ be set.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compact.identifiers import strings
 from compact.layers.summary import SUMMARY_LAYER
@@ -45,8 +47,7 @@ USER_SECTION, INPUT_SECTIONS = 5, (0, 2, 3, 4, 7)  # of SUMMARY_SECTIONS: where 
 Planner = Callable[[Situation, Trigger, str, int], Flow]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplaySetup:
+class ReplaySetup(Struct, frozen=True):
     """Under what a session is replayed."""
 
     settings: CompactSettings
@@ -57,8 +58,7 @@ class ReplaySetup:
     planner: Planner = plan
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayTerms:
+class ReplayTerms(Struct, frozen=True):
     """What every policy is replayed under, in tokens: the window, the longest reply, system and tools."""
 
     window: int = REPLAY_WINDOW_TOKENS

@@ -18,8 +18,9 @@ judged.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from compact.hazards import pages_referred_to
 from compact.identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
@@ -37,8 +38,7 @@ _SHOWN_ID = re.compile(
 _NUMBERING = re.compile(r"^\s*\d+\s*(?:→|\t|[|:│])\s?", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """A name first used by reply `user`; `sources` are the seqs of the results that held it, oldest first."""
 
     name: str
@@ -76,8 +76,7 @@ def _names_in(blocks: Iterable[Block]) -> set[str]:
     return names("\n".join(block_texts(blocks)))
 
 
-@dataclass(frozen=True, slots=True)
-class Replacements:
+class Replacements(Struct, frozen=True):
     """What a view shows in place of history: its text, and the ids that it names."""
 
     text: str = ""
@@ -134,8 +133,7 @@ Source = tuple[int, int, str]
 """(seq, block, field) of what showed a text: a result's content, a text, or a string of a tool input."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileEdit:
+class FileEdit(Struct, frozen=True):
     """An edit made by reply `user`; of each of `needs` one source has to be in view."""
 
     user: int

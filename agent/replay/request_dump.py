@@ -6,9 +6,10 @@ a text.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Literal
+
+from msgspec.structs import replace
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings

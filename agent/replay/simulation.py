@@ -16,7 +16,9 @@ the window, re-reads included.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compact.cache_breakpoints import cache_breakpoints
 from compact.identifiers import joined_text
@@ -57,8 +59,7 @@ Sink = Callable[[Sequence[Message], Sequence[int], str], None]
 instructions of a summary request ("" for any other)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """A session to replay: its facts; references and edits by the seqs of the replies that make them."""
 
     name: str
@@ -98,8 +99,7 @@ def baseline(recorded: Recording, setup: ReplaySetup) -> float:
     return cost
 
 
-@dataclass(frozen=True, slots=True)
-class Baselines:
+class Baselines(Struct, frozen=True):
     """What a session costs only appended to, and by the policy `off` in the window, in input tokens."""
 
     appended: float
@@ -136,8 +136,7 @@ def replay(
     return Run(policy, recorded.name, tuple(state.requests), state.totals, tuple(state.problems))
 
 
-@dataclass(slots=True)
-class _Replay:
+class _Replay(Struct):
     """The session so far. `numbers` maps a recorded seq to the seq of the same fact here."""
 
     recorded: Recording

@@ -10,10 +10,12 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tools.base import Access, SeenFile, ToolContext, ToolError
 from tools.files.line_window import MAX_WINDOW_LINES
@@ -42,16 +44,14 @@ _COMPILER_LINE = re.compile(r":(\d{1,9})(?::\d+|-\d+)?\Z")  # as compilers write
 _TRAILING = ".,;:!?)]}>'`*"  # what may follow a mention in a sentence
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(Struct, frozen=True):
     """A file that a text mentions, and which of its lines; None: all."""
 
     path: str
     lines: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Attachment:
+class Attachment(Struct, frozen=True):
     """What becomes of a mention.
 
     told    to the person, in one line; trouble: it tells why nothing is attached
@@ -65,8 +65,7 @@ class Attachment:
     trouble: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AttachLimits:
+class AttachLimits(Struct, frozen=True):
     """How files are judged and counted: `refusal` says why one may not be attached, "" where it may.
 
     count   the tokens of a text

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from agent.formatting import own_name
 from transcripts.entries import Exchange, Prompt
@@ -17,8 +18,7 @@ PLAN_TOOL = "exit_plan"
 MAX_PLAN_CHARS = 20_000  # of a plan that a record repeats; the rest is behind its recall id
 
 
-@dataclass(frozen=True, slots=True)
-class TodoItem:
+class TodoItem(Struct, frozen=True):
     """One thing to do; `active` says it as what is being done, "" where nothing does."""
 
     content: str
@@ -31,8 +31,7 @@ class TodoItem:
         return self.active if self.status == "in_progress" and self.active else self.content
 
 
-@dataclass(slots=True)
-class _TodoTrail:
+class _TodoTrail(Struct):
     """How many facts were looked at, and the newest list among them with the seq of its reply."""
 
     looked_at: int = 0

@@ -10,8 +10,9 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from transcripts.record_files import RECORD_FOLDERS
 from transcripts.session_lock import RECORDS_FOLDER, lock_holder
@@ -27,8 +28,7 @@ READ_NOTE = (
 )
 
 
-@dataclass(slots=True)
-class RecordsGuard:
+class RecordsGuard(Struct):
     """Puts back what commands change in the records of the project `home`.
 
     `places` are folders for the copy that this takes, the preferred first; `tell` takes one line for the

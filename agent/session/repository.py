@@ -11,10 +11,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from agent.checkpoints.change_log import copy_log
 from agent.checkpoints.recorder import Checkpoints
@@ -43,8 +45,7 @@ from .session import CHARGE_TOPIC, Session
 RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
 
 
-@dataclass(slots=True)
-class SessionRepository:
+class SessionRepository(Struct):
     """The records of a project. `tell` takes one line when something is wrong with the disk.
 
     `now` gives seconds since the epoch; `masks` are values that no record may hold; `guard` keeps the records
@@ -60,7 +61,7 @@ class SessionRepository:
     guard: RecordsGuard | None = None
     indexing: IndexThread = field(default_factory=IndexThread)
     first_sid: str | None = None
-    home: Path = field(init=False)  # the folder that holds .transcripts and .task_outputs
+    home: Path = Path()  # the folder that holds .transcripts and .task_outputs
 
     def __post_init__(self) -> None:
         self.home = self.project if self.keep else Path(tempfile.mkdtemp(prefix="makeroom-")).resolve()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
 from typing import Any, Protocol, TypeVar
+
+from msgspec.structs import asdict, replace
 
 from agent.events import Emit, Notice
 from agent.model_port import IncomingReply, RequestSettings

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
+
+from msgspec.structs import replace
 
 from agent.events import (
     CommandOutput,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.extensions.hooks import AskedHooks, HookEntry, HookFailed, hook_answer
 from agent.formatting import client_name
@@ -21,8 +23,7 @@ from agent.ports import (
 from .client_channel import ClientChannel, ClientRefused
 
 
-@dataclass(frozen=True, slots=True)
-class ClientApprover:
+class ClientApprover(Struct, frozen=True):
     """Implements ports.Approver: the client decides, or the person behind it."""
 
     channel: ClientChannel

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from transcripts.messages import Block, TextBlock, blocks_from_json, empty_mapping
 
@@ -21,8 +22,7 @@ class BadFrame(Exception):
         self.ident = ident
 
 
-@dataclass(frozen=True, slots=True)
-class UserMessage:
+class UserMessage(Struct, frozen=True):
     """A prompt. `verbatim`: no slash command in it; `query` False: it waits for the next prompt."""
 
     content: tuple[Block, ...]
@@ -35,8 +35,7 @@ class UserMessage:
         return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
 
 
-@dataclass(frozen=True, slots=True)
-class ControlRequest:
+class ControlRequest(Struct, frozen=True):
     """The client asks for something; it waits for one answer."""
 
     ident: str
@@ -44,8 +43,7 @@ class ControlRequest:
     body: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
-@dataclass(frozen=True, slots=True)
-class ControlResponse:
+class ControlResponse(Struct, frozen=True):
     """The client's answer to a request of ours; `error` None: it succeeded."""
 
     ident: str
@@ -53,8 +51,7 @@ class ControlResponse:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CancelRequest:
+class CancelRequest(Struct, frozen=True):
     """The client wants no answer to a request any more."""
 
     ident: str

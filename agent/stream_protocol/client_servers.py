@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from agent.extensions.mcp.entries import read_entry, server_words
 from agent.extensions.mcp.server import McpServer, ServerLimits
@@ -15,8 +16,7 @@ from .client_channel import ClientChannel, ClientRefused
 CLIENT_CALL_TIMEOUT_S = 1_800.0  # of a tool within the client
 
 
-@dataclass(slots=True)
-class ClientConnection:
+class ClientConnection(Struct):
     """The way to one server; `deliver` takes what it answers."""
 
     name: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from agent.extensions.mcp.calls import direct_tool
 from agent.extensions.mcp.server import McpServer
@@ -15,8 +16,7 @@ from tools.base import Tool
 _TOLD_OF_TOOLS = ("name", "description", "annotations")
 
 
-@dataclass(slots=True)
-class ClientTools:
+class ClientTools(Struct):
     """The tools of one server; implements ports.ToolSource."""
 
     server: McpServer

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
+
+from msgspec import structs
 
 from agent.app.context_building import overheads
 from agent.app.controller import Controller
@@ -182,9 +183,9 @@ async def set_max_thinking_tokens(run: ControlRequests, body: Body) -> Answer:
     setup = controller.services.setup
     effort = None if thinking and setup.options.effort == NO_EFFORT else setup.options.effort
     options = setup.options._replace(thinking=thinking, effort=effort)
-    controller.services.setup = dataclasses.replace(setup, options=options)
+    controller.services.setup = structs.replace(setup, options=options)
     if "thinking" not in context.settings.rejected:
-        context.settings = dataclasses.replace(context.settings, thinking=thinking)
+        context.settings = structs.replace(context.settings, thinking=thinking)
     return {}
 
 

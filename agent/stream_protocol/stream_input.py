@@ -11,8 +11,9 @@ import os
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from agent.app.options import Options
 from agent.app.setup import RunSetup

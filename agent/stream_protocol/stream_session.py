@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import uuid
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from agent.app.controller import Controller
 from agent.app.setup import RunSetup

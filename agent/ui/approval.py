@@ -12,9 +12,9 @@ import re
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from itertools import accumulate
 
+from msgspec import Struct, field
 from wcwidth import strip_sequences
 
 from agent.formatting import with_keys
@@ -51,8 +51,7 @@ AIR_ROWS = 4
 _CHANGED_ROW = re.compile(r" *\d+ [-+] ")
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalChoice:
+class ApprovalChoice(Struct, frozen=True):
     """One answer: its letter and digit, what it says, and what it means (None asks for a reason first)."""
 
     letter: str
@@ -66,8 +65,7 @@ class ApprovalChoice:
         return self.answer is not None and self.answer.scope != "once"
 
 
-@dataclass(slots=True)
-class ApprovalPanel:
+class ApprovalPanel(Struct):
     """A question on the screen. Times are seconds of a monotonic clock."""
 
     question: PermissionQuestion

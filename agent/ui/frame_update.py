@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import takewhile
 from operator import eq
+
+from msgspec import Struct
 
 from .terminal_text import painted_width
 
@@ -32,8 +33,7 @@ RESET = "\x1b[m"
 MAX_LINE_FEEDS = 3  # by which to go down is shorter than by a code
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """Rows (with SGR codes), none wider than the screen, and where the cursor stands: (row, column)."""
 
     rows: tuple[str, ...] = ("",)

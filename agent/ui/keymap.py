@@ -9,10 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from prompt_toolkit.filters import emacs_selection_mode, shift_selection_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -46,8 +46,7 @@ _KEY_NAMES = {
 _IDLE_KEY = re.compile(r"s-escape|c-\d|c-f\d+|[cs]-page.+|c-s-(?!left|right|home|end).+")
 
 
-@dataclass(frozen=True, slots=True)
-class Keymap:
+class Keymap(Struct, frozen=True):
     """The keys of each action, those of slash commands by their lines, and what was wrong with the file."""
 
     keys: Mapping[str, tuple[KeySequence, ...]]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import PurePath
 
+from msgspec.structs import replace
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout import BufferControl, HSplit, Layout, SearchBufferControl, Window

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from agent import events
 from agent.formatting import format_count, format_duration
@@ -41,8 +42,7 @@ MAX_PROGRESS_CHARS = 20_000  # kept of a running call's output
 MAX_THOUGHT_CHARS = 200_000
 
 
-@dataclass(slots=True)
-class RunningCall:
+class RunningCall(Struct):
     """A tool call that has begun and not ended."""
 
     name: str
@@ -51,8 +51,7 @@ class RunningCall:
     output: str = ""
 
 
-@dataclass(slots=True)
-class LiveView:
+class LiveView(Struct):
     """The running turn, as far as it is not finished. Times are seconds of a monotonic clock."""
 
     calls: dict[tuple[int, int], RunningCall] = field(default_factory=dict)

@@ -7,7 +7,8 @@ dark background. A theme adds backgrounds, which need one of 256 colours, or any
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 # Role -> (attributes that stay without colour, colours), as SGR numbers.
 ROLES: Mapping[str, tuple[str, str]] = {
@@ -30,16 +31,14 @@ ROLES: Mapping[str, tuple[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
+class Fill(Struct, frozen=True):
     """Backgrounds as rich names colours: of a changed line, and of the words in it that changed."""
 
     line: str
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Palette:
+class Palette(Struct, frozen=True):
     """A theme. Without fills, changed lines are told by the colour of their text."""
 
     name: str = "ansi"

@@ -11,9 +11,10 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 
+from msgspec import Struct
+from msgspec.structs import replace
 from prompt_toolkit.filters import Condition, FilterOrBool
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
@@ -57,8 +58,7 @@ ERASING_KEYS: Mapping[str, Callable[[str], str]] = {  # what each leaves of the 
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PickerState:
+class PickerState(Struct, frozen=True):
     """What is chosen from, what is searched for, and which of the rows found is marked (from 0)."""
 
     menu: Menu
@@ -71,8 +71,7 @@ class PickerState:
         return self.menu.rows[self.found[self.at]] if self.found else None
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnPicker:
+class DrawnPicker(Struct, frozen=True):
     """Lines to show; where the cursor is, as (line, character); how many rows a page has."""
 
     lines: list[str]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
+from msgspec import Struct
+from msgspec.structs import replace
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import FilterOrBool
 from prompt_toolkit.key_binding import KeyBindings
@@ -47,8 +48,7 @@ MIN_QUESTION_ROWS = 3
 MIN_ROWS_WITH_MORE = 6  # the keys, and what the question is about
 
 
-@dataclass(slots=True)
-class FormState:
+class FormState(Struct):
     """The questions, which one is shown, its marked row, and what was chosen and written for each."""
 
     questions: Sequence[Mapping[str, Any]]

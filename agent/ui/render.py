@@ -8,9 +8,10 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent import events
 from agent.formatting import format_count, format_duration, whole_percent

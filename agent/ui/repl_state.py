@@ -7,10 +7,11 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from agent.app.setup import RunSetup
 from agent.errors import program_changed
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
 TYPO_HINT_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedInput:
+class QueuedInput(Struct, frozen=True):
     """A prompt or a command.
 
     `text` may hold chips, `expanded` is what it stands for, `shown` is its echo; `typed` is what was not

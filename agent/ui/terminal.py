@@ -13,10 +13,10 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
 from prompt_toolkit.application import Application
 from prompt_toolkit.cursor_shapes import ModalCursorShapeConfig, SimpleCursorShapeConfig
 from prompt_toolkit.data_structures import Size

@@ -10,11 +10,11 @@ import re
 import select
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 from urllib.parse import quote
 
+from msgspec import Struct, field
 from wcwidth import iter_graphemes, iter_graphemes_reverse, strip_sequences, wcwidth
 
 from agent.formatting import KEY_NAMES
@@ -350,8 +350,7 @@ def _char_width(char: str) -> int:
     return 1 if char == _EMOJI_SELECTOR else max(wcwidth(char), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
+class Theme(Struct, frozen=True):
     """Whether colours are wanted, and attributes such as bold and dim; and which colours."""
 
     colour: bool = True
@@ -367,8 +366,7 @@ class Theme:
         return f"\x1b[{codes}m{text}\x1b[m" if codes and text else text
 
 
-@dataclass(frozen=True, slots=True)
-class RenderContext:
+class RenderContext(Struct, frozen=True):
     """How to draw: the columns there are, colours, and whether outputs are shown in full."""
 
     columns: int

@@ -11,9 +11,10 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import groupby
 
+from msgspec import Struct
+from msgspec.structs import replace
 from wcwidth import strip_sequences
 
 from agent import events
@@ -46,8 +47,7 @@ _NOTICES = (events.Notice, events.ContextCompacted)  # that stand together witho
 _ENDS_TEXT = (events.ReplyFinished, events.StreamAborted, events.ToolCallStarted, events.TurnFinished)
 
 
-@dataclass(frozen=True, slots=True)
-class MarkdownChunk:
+class MarkdownChunk(Struct, frozen=True):
     """A finished piece of markdown; `joined` when it continues the piece before without a gap."""
 
     text: str

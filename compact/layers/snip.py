@@ -5,8 +5,9 @@ one, because of several folds over the same facts the widest counts.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate
+
+from msgspec import Struct
 
 from compact.folding import message_count
 from compact.plan import Layer, Proposal, Situation
@@ -22,8 +23,7 @@ MAX_DIRECTIVES_TOKENS = 1_000  # of the user's sentences that stay of what is sn
 DIRECTIVES_HEADING = "What the user said there that directs the work:"
 
 
-@dataclass(frozen=True, slots=True)
-class SnippedSpan:
+class SnippedSpan(Struct, frozen=True):
     """Facts that cannot be parted, and the number of messages that they were before any snip."""
 
     first: int

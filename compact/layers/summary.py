@@ -7,8 +7,9 @@ request that can be sent: where folding is not enough the tail gets shorter, the
 to previews and to placeholders, unseen ones included, and at last everything is folded.
 """
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from compact.clearing import head_and_tail
 from compact.folding import Shrink, fold_before, fold_history, has_old_entries, shrink_to

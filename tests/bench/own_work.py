@@ -4,7 +4,8 @@ import json
 import statistics
 import time
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from compact.cache_breakpoints import cache_breakpoints
 from compact.pipeline import plan

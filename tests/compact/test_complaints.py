@@ -4,10 +4,10 @@ Those that need the running agent (single flight, faults at an await, the recall
 with it.
 """
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from compact.invariants import problems
 from compact.layers.summary import fallback_summary

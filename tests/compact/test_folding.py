@@ -1,6 +1,6 @@
 """Where history is cut, what a fold takes its place with, which files come back, and what is shrunk."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from compact.folding import (
     Shrink,

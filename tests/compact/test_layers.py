@@ -1,8 +1,7 @@
 """budget, snip, micro and collapse: their limits, what they leave alone, and when no summary is made."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from compact.layers import BUDGET_LAYER, COLLAPSE_LAYER, SNIP_LAYER, SUMMARY_LAYER
 from compact.plan import CompactionPlan

@@ -1,7 +1,6 @@
 """The pipeline: every view is one that the API takes, and layers declare themselves and when they act."""
 
 import sys
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -9,6 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from compact import pipeline
 from compact.clearing import placeholder_edit

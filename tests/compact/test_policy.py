@@ -1,8 +1,7 @@
 """thrifty's batches: when one is due, what it must free, and what it leaves alone."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from compact.cache_breakpoints import first_unedited
 from compact.hazards import tracker_of

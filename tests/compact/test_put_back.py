@@ -1,8 +1,7 @@
 """Cleared text comes back with the call that touches its file: where it pays, once, and only what is true."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from compact.hazards import Cell, tracker_of
 from compact.put_back import FileTouch, PutBackRules, cleared_texts, put_back

@@ -1,8 +1,7 @@
 """The record of a fold: its parts in their order, its room, and what of the user's messages it shows."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from compact.invariants import open_turn
 from compact.plan import record_limit

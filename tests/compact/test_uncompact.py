@@ -1,8 +1,7 @@
 """Undoing: which compaction, what it gives back, what it costs, and what is exempt from then on."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from compact.clearing import PLACEHOLDER_TOKENS
 from compact.settings import ContextWindow

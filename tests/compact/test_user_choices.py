@@ -1,9 +1,9 @@
 """What the person set, undid or refused is kept to, whatever the layers would do by themselves."""
 
 import re
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from agent.model.anthropic.request import encode_message
 from compact.pipeline import dry_run, plan

@@ -6,8 +6,9 @@ grammar, and whether each thinking block still stands behind what it was made fo
 
 import hashlib
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from agent.model.anthropic.request import encode_message
 from compact.cache_breakpoints import cache_breakpoints

@@ -3,9 +3,10 @@
 import json
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
+
+from msgspec import Struct
 
 from .errors import ApiError
 from .models import ServedModel, find_model
@@ -19,8 +20,7 @@ from .request_checks import violations
 _MAX_PAUSED = 256  # replies that may be continued
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Limits that a server sets for every model; None leaves the model's own."""
 
     window: int | None = None
@@ -28,8 +28,7 @@ class Limits:
     binds_thinking: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AdmittedRequest:
+class AdmittedRequest(Struct, frozen=True):
     """A request that was accepted, its model, and its prefix."""
 
     body: Body

@@ -6,9 +6,11 @@ Three sorts: error answers (`error_answer`), unusual replies (`alter_reply`), an
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from .errors import TYPES, error_body
 from .event_stream import PING, event
@@ -19,8 +21,7 @@ COUNTING = "/v1/messages/count_tokens"
 MODELS = "/v1/models"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Fault:
+class Fault(Struct, frozen=True, eq=False):
     """One fault.
 
     at      bytes of the body before it takes effect (events, for sse_error and garbage); None: at once

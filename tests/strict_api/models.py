@@ -1,14 +1,15 @@
 """The models that the strict server serves, and how the models endpoint describes them."""
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 THINKING_TYPES = ("adaptive", "between_tools", "disabled", "enabled")
 
 
-@dataclass(frozen=True, slots=True)
-class ServedModel:
+class ServedModel(Struct, frozen=True):
     """The limits and features of a model. `thinks_unasked`: it thinks where a request lacks `thinking`."""
 
     id: str

@@ -1,7 +1,8 @@
 """What the API requires of the order of messages: the first and last role, and a result for every call."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from .prefix import blocks_of
 from .reply import Block, Body
@@ -11,8 +12,7 @@ PREFILL = (
 )
 
 
-@dataclass(slots=True)
-class MergedMessage:
+class MergedMessage(Struct):
     """Neighbouring messages of one role as one message, as the API merges them; each block with its path."""
 
     role: str

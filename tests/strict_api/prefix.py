@@ -7,9 +7,10 @@ messages of one role count as one, and cache marks are not part of a digest.
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
+
+from msgspec import Struct, field
 
 from .reply import Block, Body
 from .signing import is_bound_to, read_proof
@@ -18,8 +19,7 @@ from .token_counting import MESSAGE_OVERHEAD, TOOLS_OVERHEAD, count_block
 START = b"makeroom"
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Struct, frozen=True):
     """One block. `digest` and `tokens` cover all up to and with it; `mark` is the TTL of its cache mark."""
 
     level: str
@@ -29,8 +29,7 @@ class Position:
     mark: str | None
 
 
-@dataclass(slots=True)
-class Prefix:
+class Prefix(Struct):
     """A request after the walk.
 
     dropped  paths of the thinking blocks that were left out

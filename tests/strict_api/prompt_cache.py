@@ -6,8 +6,9 @@ calls or results count as one position. Times are seconds of the injected clock,
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Lock
+
+from msgspec import Struct
 
 from .prefix import Position, Prefix
 
@@ -17,8 +18,7 @@ _MAX_ENTRIES = 4_096
 _RUNS = ("tool_use", "tool_result")
 
 
-@dataclass(frozen=True, slots=True)
-class CacheUsage:
+class CacheUsage(Struct, frozen=True):
     """Input tokens of one request by how they are charged."""
 
     fresh: int
@@ -31,8 +31,7 @@ class CacheUsage:
         return self.fresh + self.read + self.written_5m + self.written_1h
 
 
-@dataclass(frozen=True, slots=True)
-class CacheTerms:
+class CacheTerms(Struct, frozen=True):
     """What else an entry depends on: `model` throughout, `settings` for messages (not for tools and system).
 
     `least` is the smallest prefix in tokens that can be cached, `automatic` the TTL of a top-level mark.

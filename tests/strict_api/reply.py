@@ -1,8 +1,9 @@
 """What a responder returns: content blocks and a stop reason; the server adds ids and signatures."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 Block: TypeAlias = dict[str, Any]
 Body: TypeAlias = dict[str, Any]
@@ -11,8 +12,7 @@ RAW_JSON = "_json"
 """Private key of a tool_use block: the input exactly as it is streamed, whether or not it is JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """One assistant message.
 
     A tool_use without `id` is given one, a thinking block without `signature` is signed. `stop_reason` None

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from .event_stream import raw_input
 from .models import ServedModel
@@ -13,8 +14,7 @@ from .signing import sign
 from .token_counting import count_block, count_text
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedReply:
+class CompletedReply(Struct, frozen=True):
     """The blocks as they are sent, the stop reason, and the output tokens."""
 
     blocks: Sequence[Block]

@@ -5,10 +5,11 @@ It rejects whatever the real API rejects, in the same words, and records it.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Condition, Event, Lock, Thread
 from types import TracebackType
 from typing import Any
+
+from msgspec import Struct
 
 from .connection import Connection, Listener
 from .endpoint import Endpoint, Limits
@@ -20,8 +21,7 @@ __all__ = ["Fault", "Server", "ServerOptions"]
 MAX_REFUSED = 100  # messages kept
 
 
-@dataclass(frozen=True, slots=True)
-class ServerOptions:
+class ServerOptions(Struct, frozen=True):
     """None leaves the model's own limit. `delay`: seconds before each delta; `now`: clock of the cache."""
 
     window: int | None = None

@@ -2,14 +2,14 @@
 
 import base64
 import hashlib
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _KEY = b"makeroom offline model"
 _DIGEST_BYTES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureProof:
+class SignatureProof(Struct, frozen=True):
     """The content of a signature: the block's place among the thinking of its turn, and two digests."""
 
     place: int

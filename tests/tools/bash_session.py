@@ -7,9 +7,11 @@ import os
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from tools.base import ToolCall, ToolContext, ToolResult
 from tools.bash import BashArguments, run_bash

@@ -1,11 +1,12 @@
 """Questions and plans as tools: what the model is told of each answer, and of nobody being there."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tools import ask_user, exit_plan
 from tools.base import Tool, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tools import glob, grep, read
 from tools.base import Access, Tool, ToolCall, ToolError, ToolResult, parse_arguments

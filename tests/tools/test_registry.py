@@ -6,11 +6,11 @@ import asyncio
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings

@@ -5,10 +5,10 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tools.processes.command_socket import SupervisorLost
 from tools.processes.jobs import last_folder

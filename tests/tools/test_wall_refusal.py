@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tools.sandbox.wall import WallProfile, WallRefusal
 from tools.sandbox.wall_refusal import NO_HOST, WalledRun, find_refusal, forbidden_action

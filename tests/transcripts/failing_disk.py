@@ -3,8 +3,10 @@
 import gc
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import fields
 
 from transcripts.disk import Disk
 

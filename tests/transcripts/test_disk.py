@@ -5,11 +5,11 @@ import os
 import resource
 import stat
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from transcripts.disk import (
     DISK,

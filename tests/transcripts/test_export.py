@@ -1,10 +1,10 @@
 import json
 import re
 import resource
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from transcripts.codec import encode_fact
 from transcripts.export import export_text, fenced, write_private

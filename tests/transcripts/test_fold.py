@@ -1,9 +1,9 @@
 import json
-from dataclasses import replace
 from random import Random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from transcripts.facts import (
     Clear,

@@ -1,10 +1,10 @@
 import os
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.menus import session_line
 from transcripts.codec import encode_fact

@@ -1,8 +1,8 @@
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from transcripts.codec import encode_fact
 from transcripts.facts import (

@@ -8,13 +8,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 from unicodedata import normalize
 
 import pytest
+from msgspec.structs import replace
 
 from transcripts import search_index
 from transcripts.codec import encode_fact

@@ -6,10 +6,10 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from transcripts.codec import encode_fact, seal
 from transcripts.disk import Disk

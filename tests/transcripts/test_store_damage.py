@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.sampling import sampled
 from transcripts.codec import encode_fact, seal

@@ -16,9 +16,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from tools.base import ToolError
 
@@ -43,8 +44,7 @@ class WriteAbandoned(Exception):
     """The result of the write is no longer wanted; nothing was changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRequest:
+class WriteRequest(Struct, frozen=True):
     """One write. `old` None: the file must not exist yet. `journals` is the folder for journals.
 
     `check` is called with the name of each stage that is reached: opened, writing, written, synced,

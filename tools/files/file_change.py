@@ -6,9 +6,10 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from tools.base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from tools.parameters import FileArguments
@@ -29,8 +30,7 @@ _UTF8 = TextForm()
 A = TypeVar("A", bound=FileArguments)
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedChange:
+class PlannedChange(Struct, frozen=True):
     """A change of a file that was worked out and not yet made. The texts have unified line ends."""
 
     old: FileContent | None  # the file as it is; None: there is none yet

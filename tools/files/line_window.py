@@ -14,9 +14,11 @@ import re
 import threading
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, replace
 from itertools import accumulate
 from time import monotonic
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .safe_open import MAX_WHOLE_BYTES
 from .text_encoding import TextForm, decode_text, unify_newlines
@@ -35,8 +37,7 @@ _MAX_TAIL_LINES = 20_000  # at the end of a large file, among which a window may
 _END_BYTES = 1024 * 1024  # at the end of a huge file, in which its last lines are sought
 
 
-@dataclass(frozen=True, slots=True)
-class LineWindow:
+class LineWindow(Struct, frozen=True):
     """Some neighbouring lines of a file, as they are shown: long ones cut, with the number left out."""
 
     first: int  # number of the first line; negative, from the end, in a file that is too large to be counted

@@ -10,8 +10,9 @@ import difflib
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from .text_encoding import TextForm, unify_newlines
 
@@ -58,8 +59,7 @@ class NotRepresentable(Exception):
     """A place in the text has no exact counterpart in the bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceText:
+class SourceText(Struct, frozen=True):
     """A file's bytes with their text; `flat` has unified line ends, and pieces are found in it."""
 
     data: bytes
@@ -73,8 +73,7 @@ class SourceText:
         return place + bisect_left(self.pairs, place)
 
 
-@dataclass(frozen=True, slots=True)
-class UnifiedDiff:
+class UnifiedDiff(Struct, frozen=True):
     """A diff as `diff -u` writes it, and the numbers of lines added and removed."""
 
     text: str

@@ -14,9 +14,11 @@ import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.base import SeenFile, ToolContext, ToolError
 from tools.daemon_threads import FileSystemSilent, in_daemon_thread
@@ -70,8 +72,7 @@ class FileChanged(Exception):
     """The file no longer holds what it held when the change was worked out."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileContent:
+class FileContent(Struct, frozen=True):
     """All bytes of a file at one moment."""
 
     path: str

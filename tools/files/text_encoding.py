@@ -12,7 +12,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _BYTE_ORDER_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
     (codecs.BOM_UTF8, "utf-8", "surrogateescape"),
@@ -72,8 +73,7 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-@dataclass(frozen=True, slots=True)
-class TextForm:
+class TextForm(Struct, frozen=True):
     """How a file's text is written. `newline` is the most frequent line end, "" where there is none."""
 
     codec: str = "utf-8"

@@ -12,10 +12,10 @@ import ipaddress
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import h11
+from msgspec import Struct
 
 from tools.base import ToolError
 from tools.files.safe_open import in_thread
@@ -41,8 +41,7 @@ class HostNotPublic(HostUnreachable):
     """The name leads to this machine or to its own network, which is refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostConnection:
+class HostConnection(Struct, frozen=True):
     """A connection on which the host's own bytes come and go.
 
     With `absolute` it ends at a proxy, which wants whole URLs and, where it is not empty, `authorization`.

@@ -13,11 +13,11 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import h11
+from msgspec import Struct
 
 from .host_connection import HostConnection, HostNotPublic, HostUnreachable, connect_to_host
 from .network_hosts import host_name, shown_host
@@ -39,8 +39,7 @@ _HTTP_PORT, _TLS_PORT = 80, 443
 Connect = Callable[[str, int], Awaitable[HostConnection]]
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyLimits:
+class ProxyLimits(Struct, frozen=True):
     """What clients of the proxy may take."""
 
     connections: int = 128  # at once; more are answered 503

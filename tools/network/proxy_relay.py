@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import h11
+from msgspec import Struct
 
 from .client_hello import (
     HANDSHAKE_RECORD,
@@ -37,8 +37,7 @@ class TunnelRefused(Exception):
         self.host = host
 
 
-@dataclass(slots=True)
-class ClientEnd:
+class ClientEnd(Struct):
     """A client's connection. `early` was read already and is read again."""
 
     reader: asyncio.StreamReader

@@ -9,7 +9,9 @@ import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.base import ToolCall, ToolContext, ToolError, ToolInterrupted, ToolResult
 from tools.sandbox.wall import LeaveDecision, WallRefusal
@@ -27,8 +29,7 @@ ADVICE = "Tell the person what you need, and do not work around the wall."
 ADVICE_IF_NEEDED = "If that matters, tell the person what you need; do not work around the wall."
 
 
-@dataclass(frozen=True, slots=True)
-class CommandAttempt:
+class CommandAttempt(Struct, frozen=True):
     """One run of a command line: its result, the folder where its shell was at last, what it was refused.
 
     Where the line ended well all the same, nobody is asked: that part of it was refused is `told`.

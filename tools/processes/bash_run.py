@@ -11,9 +11,10 @@ import codecs
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from tools.base import ToolContext, ToolResult, text_result
 from tools.files.text_encoding import guess_codec, pluralize, seems_binary
@@ -49,8 +50,7 @@ JOB_ADVICE = 'Look: bash(job="{id}"). End: bash(job="{id}", kill=true). You are 
 _GOES_ON = ("moved", "late")  # what did not end it
 
 
-@dataclass(frozen=True, slots=True)
-class CommandLimits:
+class CommandLimits(Struct, frozen=True):
     """What a command may take."""
 
     timeout_s: float = 120.0  # this and the next as in Claude Code
@@ -61,8 +61,7 @@ class CommandLimits:
     disk_bytes: int = 1024**3
 
 
-@dataclass(frozen=True, slots=True)
-class CommandEnd:
+class CommandEnd(Struct, frozen=True):
     """How a command ended."""
 
     code: int | None  # as a shell tells it (128 + n for a signal); None when it is not known

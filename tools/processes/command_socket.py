@@ -12,8 +12,9 @@ import signal
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from .json_socket import JsonSocket
 
@@ -28,8 +29,7 @@ def _future() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
-@dataclass(slots=True, eq=False)
-class CommandHandle:
+class CommandHandle(Struct, eq=False):
     """A command under way.
 
     `pid` is that of its shell, or why it could not be started; `exited` its shell's raw wait status, or None

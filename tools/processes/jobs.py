@@ -15,9 +15,10 @@ import stat
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct, field
 
 from tools.base import RecordsGuard, ToolContext
 from tools.inbox import Inbox
@@ -85,8 +86,7 @@ def last_folder(report: Path) -> str | None:
     return os.path.realpath(text) if text.startswith("/") and "\0" not in text else None
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRequest:
+class CommandRequest(Struct, frozen=True):
     """A command line to run, within the wall or open."""
 
     line: str
@@ -96,8 +96,7 @@ class CommandRequest:
     since: int = 0  # seq of the reply that asked for it; 0: none did
 
 
-@dataclass(slots=True, eq=False)
-class BackgroundJob:
+class BackgroundJob(Struct, eq=False):
     """A command in the background. Its times are those of the event loop's clock."""
 
     runner: CommandRunner

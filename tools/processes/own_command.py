@@ -8,9 +8,10 @@ import stat
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
+
+from msgspec import Struct, field
 
 from tools.base import Access, ToolError
 from tools.sandbox.wall import WallProfile, WallRefusal
@@ -22,8 +23,7 @@ from .jobs import DRAIN_LIMIT_S, CommandRunner, exit_code
 MAX_KEPT_BYTES = 1 << 20  # of what it writes; the rest is read and dropped
 
 
-@dataclass(frozen=True, slots=True)
-class OwnCommand:
+class OwnCommand(Struct, frozen=True):
     """A command line, the text that is its input, and variables that it gets besides the usual ones."""
 
     line: str
@@ -31,8 +31,7 @@ class OwnCommand:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class OwnCommandEnd:
+class OwnCommandEnd(Struct, frozen=True):
     """How it ended; `refusal` is what the wall refused, where it failed. `cut`: it wrote more."""
 
     code: int

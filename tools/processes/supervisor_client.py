@@ -16,9 +16,11 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from tools.process_supervisor import CANNOT_ENCLOSE, boot
 from tools.sandbox.old_layers import use_layers
@@ -176,14 +178,9 @@ class SupervisorClient:
 
 def _profile_message(profile: WallProfile, private: Path) -> dict[str, Any]:
     """The profile as JSON can hold it, with the session's private folders."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return [str(each) for each in value]
-        return str(value) if isinstance(value, Path) else value
-
     folders = {"private": private, "scratch": private / _SCRATCH, "stage": private / _STAGE}
-    return {name: plain(value) for name, value in {**asdict(profile), **folders}.items()}
+    message: dict[str, Any] = to_builtins({**asdict(profile), **folders}, enc_hook=str)
+    return message
 
 
 async def start_supervisor(

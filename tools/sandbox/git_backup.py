@@ -14,9 +14,10 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from tools.files.safe_open import FOLDER_FLAGS, closing
 
@@ -31,8 +32,7 @@ _OBJECT = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?|pack-[0-9a-f]{40,64}\.\w+|m
 Seen = tuple[int, int, int]  # of a file that was copied: inode, size, time of change
 
 
-@dataclass(slots=True)
-class GitBackup:
+class GitBackup(Struct):
     """Copies of the git folder `git`, or of one of a worktree, in the folder `kept` of our own, PROJECT-PID.
 
     It is `shown` as that to people. `max_links` bounds the objects that are linked at once: 10 µs each. Its

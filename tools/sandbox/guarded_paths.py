@@ -14,10 +14,11 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
+
+from msgspec import Struct
 
 from tools.files.text_encoding import word_set
 from transcripts.record_files import RECORD_FOLDERS
@@ -196,8 +197,7 @@ def _is_made_up(path: str, folder: str) -> bool:
     return not _WITH_MADE_UP_SECRETS.isdisjoint(above)
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
+class _Listing(Struct, frozen=True):
     """Of a folder the names that may be guarded, and the paths of the folders that are looked into as well.
 
     stamp: of the folder, which no program can leave as it is when it makes, removes or renames an entry

@@ -14,9 +14,10 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import chain, groupby
 from typing import Literal
+
+from msgspec import Struct, field
 
 from tools.files.safe_open import FOLDER_FLAGS, closing, safe_open
 
@@ -33,8 +34,7 @@ Kind = Literal["file", "folder", "link", "other"]
 Stamp = tuple[int, int, int, int, int, int]  # device, inode, size, mode, times of content and of change
 
 
-@dataclass(frozen=True, slots=True)
-class EntryState:
+class EntryState(Struct, frozen=True):
     """A file, folder or link. `data` is its content or target; None where that is not kept."""
 
     kind: Kind
@@ -50,8 +50,7 @@ class EntryState:
         return mine == its and (self.data is not None or self.kind == "folder" or self.stamp == other.stamp)
 
 
-@dataclass(frozen=True, slots=True)
-class GuardedState:
+class GuardedState(Struct, frozen=True):
     """The guarded entries of a project, by their path from its root; and the folders on the way to them.
 
     ways  path -> (device, inode)
@@ -63,8 +62,7 @@ class GuardedState:
     root: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GuardedChange:
+class GuardedChange(Struct, frozen=True):
     """What has become of a guarded entry; `within`: it is new in what was guarded before."""
 
     path: str

@@ -18,9 +18,10 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from tools.files.resolve_path import one_line_path
 from tools.files.safe_open import FILE_TIMEOUT_S, FOLDER_FLAGS, closing, in_thread, safe_open
@@ -43,8 +44,7 @@ _MAX_REPOSITORIES = 10  # in a project, that copies are kept of: 1 ms each for a
 _MAX_LINKED = 20_000  # objects of the project's repository at once: 0.2 s
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """The project, or with a name before paths another folder that walled commands may write."""
 
     path: Path
@@ -57,8 +57,7 @@ class _Place:
         return one_line_path(self.before_paths + path)
 
 
-@dataclass(slots=True)
-class ProjectGuard:
+class ProjectGuard(Struct):
     """Watches over the guarded files of `folder`, and of what else walled commands may write; what it put
     aside is kept below `kept`, what could be lost of repositories below `copies`.
 
@@ -293,8 +292,7 @@ def _names(folder: int) -> list[str]:
         return os.listdir(listed)  # noqa: PTH208 - a descriptor
 
 
-@dataclass(frozen=True, slots=True)
-class _Undo:
+class _Undo(Struct, frozen=True):
     """Undoes a change and tells it in a line."""
 
     root: int

@@ -6,9 +6,10 @@ for secrets and our own records; it reaches no network but through the session's
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 # What holds walled commands: mount, PID and network namespaces; Landlock and seccomp (weaker); macOS's
 # sandbox-exec; nothing.
@@ -20,16 +21,14 @@ SandboxSetting = Literal["auto", "require", "off"]
 LeaveAnswer = Literal["once", "allow", "no"]
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveDecision:
+class LeaveDecision(Struct, frozen=True):
     """What became of the question whether a command may leave the wall; `words` tell the model why not."""
 
     answer: LeaveAnswer
     words: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WallProfile:
+class WallProfile(Struct, frozen=True):
     """What walled commands of a session may touch. All paths are real; those that do not exist are left out.
 
     folder         the project
@@ -55,8 +54,7 @@ class WallProfile:
     proxy: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WallRefusal:
+class WallRefusal(Struct, frozen=True, eq=False):
     """What the wall refused: writing or reading the path `target`, or reaching the host `target`.
 
     program  that was refused, where its message tells
@@ -68,7 +66,18 @@ class WallRefusal:
     target: str
     program: str = ""
     folder: str = ""
-    said: str = field(default="", compare=False)
+    said: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WallRefusal) and self._refused == other._refused
+
+    def __hash__(self) -> int:
+        return hash(self._refused)
+
+    @property
+    def _refused(self) -> tuple[str, ...]:
+        """What identifies the refusal: the output around it may differ from run to run."""
+        return (self.action, self.target, self.program, self.folder)
 
     def __str__(self) -> str:
         """One line, such as `walled off: write ~/.cargo/registry (make)`."""

@@ -12,8 +12,10 @@ import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .guarded_paths import git_folders
 from .wall import WallProfile, WallRefusal
@@ -68,8 +70,7 @@ _NAMED_HOST = re.compile(
 _LOCAL_HOST = re.compile(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class WalledRun:
+class WalledRun(Struct, frozen=True):
     """A command that ran within the wall.
 
     line      its command line, run in the folder `cwd`

@@ -6,8 +6,9 @@ replaced history (a replay has the history itself), and what a second prompt on 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from transcripts.messages import Block, ToolResultBlock
 
@@ -17,8 +18,7 @@ _MESSAGE_TYPES = ("user", "assistant")
 _LEFT_OUT = ("isSidechain", "isMeta", "isCompactSummary")
 
 
-@dataclass(slots=True)
-class _Message:
+class _Message(Struct):
     """A whole reply, or a message of the user."""
 
     role: str

@@ -4,7 +4,7 @@ The facts are folded first, so that rewound stretches are gone; compactions, req
 out, for a replay makes its own.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from transcripts.codec import BadLine, decode_line
 from transcripts.facts import NEWS_TOPIC, Metadata, Reply, Result, User

@@ -5,9 +5,10 @@ What cannot be parsed or paired is counted and left out, never guessed at.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct, field
 
 from transcripts.facts import Fact, Reply, Result, User, about_said
 from transcripts.messages import (
@@ -35,8 +36,7 @@ class UnreadableRecording(ValueError):
     """The bytes are no recording that can be read. The message says what to give instead."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedFile:
+class ParsedFile(Struct, frozen=True):
     """A file as text and parsed."""
 
     text: str
@@ -73,8 +73,7 @@ def parse_time(stamp: Any) -> float | None:
         return None
 
 
-@dataclass(slots=True)
-class ImportedSession:
+class ImportedSession(Struct):
     """A recording as facts, which its reader adds message by message, in order."""
 
     format: str  # its name

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.answer_reader import (
@@ -42,7 +43,6 @@ _DELTAS: dict[str, tuple[str, Literal["text", "thinking", "tool input"]]] = {
 }
 
 
-@dataclass(slots=True)
 class _OpenBlock(PendingBlock):
     """With the object of its first event, the pieces of its signature, and the size of its input so far."""
 
@@ -51,8 +51,7 @@ class _OpenBlock(PendingBlock):
     size: int = 0
 
 
-@dataclass(slots=True)
-class MessageAccumulator:
+class MessageAccumulator(Struct):
     """Fills `reply`; `reply.complete` only after message_stop, with a stop reason and no block open.
 
     `marks_unsigned`: thinking without a signature is to be sent back, as another host than the service wants.

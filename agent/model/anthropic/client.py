@@ -12,9 +12,11 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, ClassVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
 from agent.events import BlockFinished, Emit, Event, Notice, RawStreamEvent
@@ -69,8 +71,7 @@ def _tls_context() -> Any:
     return httpx2.create_ssl_context()
 
 
-@dataclass(slots=True)
-class AnthropicModel:
+class AnthropicModel(Struct):
     """One client and its connections; implements model_port.Model.
 
     May be made and connected on any thread; is used and closed on one event loop.
@@ -95,9 +96,9 @@ class AnthropicModel:
     catalog: ModelCatalog = CATALOG
     encoding: ClassVar[str] = FORMAT
     encode = staticmethod(encode_request)
-    client: Any = field(default=None, repr=False)
-    sdk: Any = field(default=None, repr=False)
-    http: Any = field(default=None, repr=False)
+    client: Any = None
+    sdk: Any = None
+    http: Any = None
 
     @property
     def server(self) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
+
+from msgspec import Struct, field
 
 from agent.errors import AuthenticationError
 
@@ -26,8 +27,7 @@ _OLD_BEDROCK_MODEL = re.compile(r"claude-(?:3|[a-z]+-4-[0-6]\b|[a-z]+-4-\d{8})")
 _CLOUD_AFFIXES = re.compile(r"^.*?(?=claude-)|(?:[-@]\d{8})?(?:-v\d+(?::\d+)?)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Cloud:
+class Cloud(Struct, frozen=True):
     """A cloud and how to reach it.
 
     client     the name of the SDK's class

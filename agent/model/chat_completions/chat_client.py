@@ -12,10 +12,12 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from agent.errors import AuthenticationError, ModelError, ModelNotFound, TransientError
 from agent.events import Emit, Event
@@ -63,8 +65,7 @@ _OPENAI_MODELS = (
 )
 
 
-@dataclass(slots=True)
-class ChatCompletionsModel:
+class ChatCompletionsModel(Struct):
     """One client and its connections; implements model_port.Model.
 
     base_url  what "/chat/completions" is put behind; a URL without a path means its "/v1"
@@ -78,8 +79,8 @@ class ChatCompletionsModel:
     silence: float = SILENCE_TIMEOUT_S
     headers: Mapping[str, str] = field(default_factory=dict)
     catalog: ModelCatalog = field(default_factory=lambda: ModelCatalog(""))
-    client: Any = field(default=None, repr=False)
-    http: Any = field(default=None, repr=False)
+    client: Any = None
+    http: Any = None
 
     @property
     def server(self) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
 from agent.model.answer_reader import (
@@ -43,7 +44,6 @@ _STOPS = {
 }
 
 
-@dataclass(slots=True)
 class _ChatBlock(PendingBlock):
     """With the id and name of a call, the field that reasoning came in, and the size of its text so far."""
 
@@ -52,8 +52,7 @@ class _ChatBlock(PendingBlock):
     size: int = 0
 
 
-@dataclass(slots=True)
-class ChunkReader:
+class ChunkReader(Struct):
     """Fills `reply`. Blocks are numbered in order of arrival; calls stay open until the reason to stop."""
 
     reply: IncomingReply

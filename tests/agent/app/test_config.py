@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.config import Config, has_credentials, load_config
 from agent.errors import ConfigError
@@ -70,7 +71,7 @@ def test_a_project_cannot_grant_itself_anything(home: Home, entry: str) -> None:
     config = home.load()
     assert len(config.warnings) == (not entry.startswith("[hooks]")), "hooks wait for approval"
     bare = Config(user_dir=config.user_dir, cache_dir=config.cache_dir, state_dir=config.state_dir)
-    assert config == Config(**{**{f: getattr(bare, f) for f in bare.__slots__}, "warnings": config.warnings})
+    assert config == replace(bare, warnings=config.warnings)
 
 
 def test_a_project_may_tighten(home: Home) -> None:
@@ -287,15 +288,6 @@ def test_what_is_kept_for_the_user_is_private_whatever_the_umask(tmp_path: Path)
     assert tmp_path / "home" in made
     assert [stat.S_IMODE(each.stat().st_mode) & 0o077 for each in made] == [0] * len(made)
     assert [each.name for each in path.parent.iterdir()] == [path.name]
-
-
-def test_a_former_name_of_a_compact_setting_works_and_is_told_once(home: Home) -> None:
-    home.write("[compact]\nkeep_cap = 9000\ntrigger = 50000")
-    config = home.load()
-    assert dict(config.compact) == {"max_record_tokens": 9_000, "trigger": 50_000}
-    assert config.origins["compact.max_record_tokens"] == str(home.user / "settings.toml")
-    (warning,) = config.warnings
-    assert warning.endswith("settings.toml: [compact] keep_cap is now called max_record_tokens")
 
 
 def test_prices_of_models_of_ones_own_are_dollars_per_million_tokens(home: Home) -> None:

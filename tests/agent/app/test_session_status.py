@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.session_status import StatusCommand, display_name
 from agent.ports import Status

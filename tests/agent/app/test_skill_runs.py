@@ -2,11 +2,11 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.agent_start import give_skills
 from agent.events import TurnFinished

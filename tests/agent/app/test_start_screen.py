@@ -4,8 +4,9 @@ import asyncio
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent import commands
 from agent.app.config import Config

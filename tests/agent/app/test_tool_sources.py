@@ -3,11 +3,11 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.composition import Services, make_services
 from agent.app.config import Config

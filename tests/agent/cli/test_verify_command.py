@@ -7,10 +7,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.__main__ import SUBCOMMANDS
 from agent.cli.verify_command import main, verify_record

@@ -1,9 +1,10 @@
 """/init, /memory, /diff, /tasks and `!command` against the strict server."""
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.commands.rewind import checkpoints_of

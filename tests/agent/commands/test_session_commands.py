@@ -1,10 +1,10 @@
 """/clear, /resume, /fork, /rename, /export and /copy against the strict server."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.events import ClipboardCopy, Notice
 from agent.session.repository import copy_for_agent

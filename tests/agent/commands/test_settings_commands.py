@@ -5,11 +5,11 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.config import Config, load_config
 from agent.app.settings_schema import FileSettings

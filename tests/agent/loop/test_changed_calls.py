@@ -1,11 +1,11 @@
 """A call that a hook or the person changes, allows or stops; and what has a turn go on after its end."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.follow_ups import hook_refuses, run_with_follow_ups
 from agent.app.structured_output import MAX_REMINDERS, StructuredOutput, structured_output

@@ -4,12 +4,12 @@ import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.events import ContextCompacted, Notice, ReplyFinished
 from agent.ports import Allow, Deny, HookAnswer

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.events import Notice, Retrying, StreamAborted, ToolCallFinished, ToolCallProgress, TurnFinished
 from agent.loop.loop_detection import MAX_TIMES, STUCK

@@ -9,10 +9,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.session_factory import end_session, raise_wall
 from agent.checkpoints.recorder import Checkpoints

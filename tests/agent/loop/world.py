@@ -6,9 +6,11 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from agent.events import Event, TurnFinished
 from agent.loop.context import CompactionState, TurnContext

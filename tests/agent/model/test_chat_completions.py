@@ -6,11 +6,11 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.app.config import load_config
 from agent.app.context_building import require_price

@@ -4,11 +4,11 @@ import asyncio
 import json
 import random
 import socket
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.events import Notice, Retrying, TextDelta, TurnFinished
 from agent.loop.turn import run_turn

@@ -1,8 +1,7 @@
 """Replay prices, checks and judges what a pipeline does to a recorded session."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from agent.replay.cache_simulation import PromptLayout, SimulatedCache
 from agent.replay.figures import ReplayedRequest, figures_by_policy

@@ -4,10 +4,10 @@ import io
 import json
 import os
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent import events
 from agent.app.options import OUTPUT_FORMATS

@@ -1,11 +1,11 @@
 """Nothing that is printed is wider than the terminal, whatever the text and however narrow."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
