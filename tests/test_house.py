@@ -48,7 +48,7 @@ ONLY_IMPORTED_BY = {
 DOORS = ("agent.permissions", "agent.shell")
 HEAVY_LIBRARIES = {
     "anthropic": ("agent/model/anthropic/client.py",),
-    "httpx2": ("agent/model/anthropic/", "agent/model/chat_completions/"),
+    "httpx2": ("agent/extensions/mcp/", "agent/model/anthropic/", "agent/model/chat_completions/"),
     "jsonschema": ("tools/base.py",),
     "PIL": ("tools/files/images.py",),
     "prompt_toolkit": ("agent/ui/",),
@@ -138,9 +138,7 @@ STARTS_PROCESSES = (
 )
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
-MAX_CLASS_LINES = 150
 MAX_BROAD_EXCEPTS = 6
-MAX_SHARED_CLASS_NAMES = 3
 MAX_HIDDEN_IMPORTS = 6
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")
 
@@ -219,7 +217,7 @@ def layer_of(package: str) -> int:
     return next((number for number, layer in enumerate(LAYERS) if package in layer), -1)
 
 
-def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
+def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (node.end_lineno or 0) - node.lineno + 1
 
 
@@ -304,12 +302,11 @@ def test_processes_are_started_in_few_places() -> None:
     assert breaches(rule) == []
 
 
-def test_modules_functions_and_classes_stay_small() -> None:
+def test_modules_and_functions_stay_small() -> None:
     def rule(module: Module) -> Iterator[str]:
         if (lines := module.text.count("\n")) > MAX_MODULE_LINES:
             yield f"{lines} lines"
         yield from (f"{f.name}()" for f in module.functions() if lines_of(f) > MAX_FUNCTION_LINES)
-        yield from (c.name for c in module.nodes(ast.ClassDef) if lines_of(c) > MAX_CLASS_LINES)
 
     assert breaches(rule) == []
 
@@ -347,10 +344,6 @@ def shared(names: Callable[[Module], Iterator[str]]) -> dict[str, list[str]]:
         for name in names(module):
             found[name].add(module.path)
     return {name: sorted(paths) for name, paths in found.items() if len(paths) > 1}
-
-
-def test_hardly_two_classes_have_one_name() -> None:
-    assert len(shared(lambda m: (c.name for c in m.nodes(ast.ClassDef)))) <= MAX_SHARED_CLASS_NAMES
 
 
 def test_a_constant_is_one_quantity() -> None:

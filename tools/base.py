@@ -171,7 +171,7 @@ class ToolContext(Struct):
     locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: one change at a time
     records: RecordsGuard | None = None  # None where there are no records in the project
     may_read: Callable[[str, str], bool] = lambda tool, path: True  # what searches may see
-    servers: Any = None  # the run's agent.extensions.mcp.source.McpServers; None without any
+    servers: Any = None  # the run's agent.extensions.mcp.McpServers; None without any
     skills: Callable[[], Any] | None = None  # gives agent.app.skill_runs.SessionSkills, None without skills
     jobs: Any = None  # the session's tools.processes.jobs.CommandRunner, made on first use
     inbox: Inbox = field(default_factory=Inbox)  # late news for the model that works in this session

@@ -15,10 +15,9 @@ from msgspec.structs import replace
 
 from agent.errors import ConfigError, UsageError
 from agent.events import Emit, Event, Notice, ToolCallStarted
-from agent.extensions import Approvals, skills
+from agent.extensions import Approvals, mcp, skills
 from agent.extensions.agents import BUILTIN_AGENTS, AgentDefinition, AgentPlaces, known_agents
 from agent.extensions.hooks import ApprovedSettings, approved_settings
-from agent.extensions.mcp.presence import SOURCE_MODULE, may_have_servers
 from agent.extensions.skills import SkillLibrary, load_library
 from agent.model.anthropic.catalog import CATALOG
 from agent.model.anthropic.client import AnthropicModel
@@ -39,7 +38,7 @@ from .setup import RunSetup
 from .structured_output import StructuredOutput, structured_output
 
 if TYPE_CHECKING:
-    from agent.extensions.mcp.source import McpServers
+    from agent.extensions.mcp import McpServers
 
 
 def anthropic_model(setup: RunSetup) -> Model:
@@ -249,31 +248,34 @@ def mcp_servers(services: Services) -> McpServers | None:
     """The MCP servers of the run that are not within a client; None where none are configured."""
     setup = services.setup
     options, config = setup.options, setup.config
-    strict = options.strict_mcp_config
-    if not options.mcp_config and (strict or not may_have_servers(setup.folder, config.user_dir)):
+    reads = mcp.FILE_SCOPES if options.setting_sources is None else options.setting_sources
+    files = mcp.ServerFiles(
+        folder=setup.folder,
+        user_dir=config.user_dir,
+        given=options.mcp_config,
+        strict=options.strict_mcp_config,
+        reads=reads,
+    )
+    if not files.may_name_servers():
         return None
-    module = import_module(SOURCE_MODULE)
-    reads = ("local", "project", "user") if options.setting_sources is None else options.setting_sources
-    places = module.McpPlaces(setup.folder, config.user_dir, options.mcp_config, strict, reads)
     streams = options.output_format == "stream-json"
-    made: McpServers = module.McpServers(
-        module.McpSetup(
-            places,
-            config.state_dir,
-            lambda item: services.approvals.allows(item),
+    return mcp.McpServers(
+        mcp.McpSetup(
+            files=files,
+            state_dir=config.state_dir,
+            approved=lambda item: services.approvals.allows(item),
             waits=streams and bool(options.mcp_config),
             attended=not options.headless,
             mask=setup.masks.all,
             tell=services.warn,
         )
     )
-    return made
 
 
-def _emit_and_begin(mcp: McpServers, emit: Emit, event: Event) -> None:
+def _emit_and_begin(servers: McpServers, emit: Emit, event: Event) -> None:
     """Tell what happens; where nobody watches, servers are started with the first call of any tool."""
     if isinstance(event, ToolCallStarted):
-        mcp.begin()
+        servers.begin()
     emit(event)
 
 
@@ -314,8 +316,10 @@ def make_services(
         first_sid=setup.options.session_id,
     )
     services = Services(setup, emit, approver, selection, repository, counter, sources)
-    if (mcp := mcp_servers(services)) is not None:
-        services.mcp, services.sources = mcp, (*sources, mcp)
-        services.emit = partial(_emit_and_begin, mcp, emit)
+    servers = mcp_servers(services)
+    if servers is not None:
+        services.mcp = servers
+        services.sources = (*sources, servers)
+        services.emit = partial(_emit_and_begin, servers, emit)
     services.structured, services.chooser = structured, chooser
     return services

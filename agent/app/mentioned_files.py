@@ -19,7 +19,7 @@ from transcripts.messages import TextBlock
 from .pasted_images import IMAGES_FOLDER
 
 if TYPE_CHECKING:
-    from agent.extensions.mcp.source import McpServers
+    from agent.extensions.mcp import McpServers
 
 WINDOW_SHARE = 2  # at most one half of the window goes to the files of one prompt
 SECRET = "it may hold secrets; ask for it, and you will be asked before it is read"
@@ -58,7 +58,7 @@ async def _with_servers(
     if (called := await servers.called(words)) is None:
         return found
     try:
-        return replace(found, behind=(TextBlock(await servers.prompt_text(called)),))
+        return replace(found, behind=(TextBlock(await called.text()),))
     except ToolError as error:
         ended = TurnFinished("failed", 0, f"{words.split()[0]}: {error}", 1)
         emit(ended)

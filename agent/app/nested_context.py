@@ -12,11 +12,12 @@ from msgspec.structs import replace
 from agent.app.agent_start import give_skills
 from agent.errors import UsageError
 from agent.extensions.agents import AGENTS_HEAD, REPORT_RULES, AgentDefinition
-from agent.extensions.mcp.presence import are_tools_of_servers, for_some_tools
+from agent.extensions.mcp import restricted_tool
 from agent.loop.agent_pool import MAX_AGENT_REQUESTS, Agent
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.unknown_tools import same_tool
 from agent.model_port import RequestSettings
+from agent.permissions import FOREIGN_PREFIX
 from agent.session.session import Session
 from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD
 from agent.session.system_prompt import MEMORY_HEAD, SAFETY_RULES, tool_contracts
@@ -147,15 +148,13 @@ def _tools(call: NestedCall) -> dict[str, Tool]:
         raise ToolError(f"There is no tool named {unknown[0]!r} to offer. The tools are: {known}.")
     if definition is None or wanted is not None:
         return {name: tool for name, tool in tools.items() if wanted is None or name in wanted}
-    denied = tuple(name for name in definition.without if are_tools_of_servers(name))
-    without = _named(tools, tuple(name for name in definition.without if name not in denied))
+    without = _named(tools, tuple(name for name in definition.without if not name.startswith(FOREIGN_PREFIX)))
     offered = tools if definition.tools is None else _named(tools, definition.tools)
     if definition.tools and not offered:
         names = ", ".join(definition.tools)
         raise ToolError(f"The agent {definition.name} cannot work: none of its tools is here ({names}).")
     if "mcp" in tools:
-        named = tuple(name for name in definition.tools or () if are_tools_of_servers(name))
-        tools["mcp"] = for_some_tools(tools["mcp"], named or None, denied)
+        tools["mcp"] = restricted_tool(tools["mcp"], definition.tools, definition.without)
     return {name: tool for name, tool in tools.items() if name in offered and name not in without}
 
 

@@ -14,7 +14,7 @@ from agent.events import CommandOutput, Emit, Notice
 from agent.extensions import Approvals, ItemSource, ProjectItem
 from agent.extensions.agents import agent_items
 from agent.extensions.hooks import settings_items
-from agent.extensions.mcp.presence import mcp_items
+from agent.extensions.mcp import mcp_items
 from agent.extensions.skills import skill_items
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow

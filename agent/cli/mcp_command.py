@@ -27,28 +27,31 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from agent.app.setup import RunSetup
 from agent.errors import UsageError
 from agent.extensions import Approvals
-from agent.extensions.mcp.entries import Scope, ServerEntry, ServerKind, read_entry
-from agent.extensions.mcp.oauth import log_in, open_browser, token_file
-from agent.extensions.mcp.remote import MISSING_LIBRARY
-from agent.extensions.mcp.scopes import (
-    ConfiguredServers,
-    McpPlaces,
-    configured_entries,
-    read_json,
-    servers_of_claude,
+from agent.extensions.mcp import (
+    FILE_SCOPES,
+    NOT_APPROVED,
+    FileScope,
+    McpServer,
+    McpServers,
+    McpSetup,
+    ServerEntry,
+    ServerFailed,
+    ServerFiles,
+    claude_servers,
+    log_in,
+    log_out,
+    missing_requirement,
+    open_browser,
+    read_entry,
+    server_item,
     store_entry,
 )
-from agent.extensions.mcp.server import McpServer, ServerState
-from agent.extensions.mcp.session import ServerFailed
-from agent.extensions.mcp.source import NOT_APPROVED, McpServers, McpSetup, safe_item
-from agent.extensions.mcp.stdio import find_program, no_program
 from tools.files.text_encoding import pluralize
 from tools.truncate import escaped
 
@@ -57,12 +60,9 @@ from .command_words import OneLineParser, asks_for_help
 from .launch import run_setup, with_errors_told
 from .recall_command import print_text
 
-WRITTEN_SCOPES: tuple[Scope, ...] = ("local", "project", "user")
-_IGNORED_LOCAL = "mcp.local.json\n.gitignore\n"  # this file too: nothing of it is for others
-
 
 def main(words: list[str]) -> int:
-    """Run `mcp` with these words. Exit code 0, 1 where a server fails or there is none, 2 for bad usage."""
+    """Run `mcp` with these words. Exit code 0, 1 if a server fails or there is none, 2 for bad usage."""
     if not words or asks_for_help(words):
         return print_text(__doc__ or "")
     if words[0] not in MCP_ACTIONS:
@@ -79,85 +79,92 @@ def _act(action: str, words: list[str]) -> int:
 
 
 def _parsed(action: str, words: list[str]) -> argparse.Namespace:
-    """The words after an action; behind `--` stands a command line as it is."""
+    """Parse the words after an action; a command line behind `--` stays as it is."""
     at = words.index("--") if "--" in words else len(words)
-    made = OneLineParser(prog=f"makeroom mcp {action}", add_help=False, allow_abbrev=False)
+    parser = OneLineParser(prog=f"makeroom mcp {action}", add_help=False, allow_abbrev=False)
     if action not in ("list", "import"):
-        made.add_argument("name")
-        made.add_argument("-s", "--scope", choices=WRITTEN_SCOPES)
+        parser.add_argument("name")
+        parser.add_argument("-s", "--scope", choices=FILE_SCOPES)
     if action == "add-json":
-        made.add_argument("json")
+        parser.add_argument("json")
     if action == "add":
-        made.add_argument("-t", "--transport", choices=("stdio", "http", "sse"))
-        made.add_argument("-e", "--env", action="append", default=[])
-        made.add_argument("-H", "--header", action="append", default=[])
-        made.add_argument("target", nargs="*")
-    given = made.parse_intermixed_args(words[:at])
+        parser.add_argument("-t", "--transport", choices=("stdio", "http", "sse"))
+        parser.add_argument("-e", "--env", action="append", default=[])
+        parser.add_argument("-H", "--header", action="append", default=[])
+        parser.add_argument("target", nargs="*")
+    given = parser.parse_intermixed_args(words[:at])
     if words[at + 1 :] and action != "add":
         raise UsageError(f"mcp {action} takes no command line")
     given.command = words[at + 1 :]
     return given
 
 
-def places_of(setup: RunSetup) -> McpPlaces:
-    """Where the servers of a run are configured."""
-    return McpPlaces(setup.folder, setup.config.user_dir)
+def files_of(setup: RunSetup) -> ServerFiles:
+    """Return the places that configure the servers of a run."""
+    return ServerFiles(setup.folder, setup.config.user_dir)
 
 
 def approvals_of(setup: RunSetup) -> Approvals:
-    """The decisions about what the project brings."""
+    """Return the decisions about what the project contains."""
     return Approvals(setup.config.state_dir / "approvals.json", setup.folder)
 
 
 def list_servers(setup: RunSetup, given: argparse.Namespace) -> int:
-    """Connect to every server, and tell how that went."""
-    found = configured_entries(places_of(setup), setup.environ)
+    """Connect to every server, and print a line about each."""
+    found = files_of(setup).servers(setup.environ)
     if not found.entries and not found.warnings:
         return print_text("no MCP servers are configured; makeroom mcp add NAME -- COMMAND adds one")
-    states = asyncio.run(_tried_servers(setup))
-    print_text("\n".join((*(line for line, _ in states), *found.warnings)))
-    return 1 if found.warnings or any(state in ("failed", "needs-auth") for _, state in states) else 0
+    source = McpServers(McpSetup(files_of(setup), setup.config.state_dir, approvals_of(setup).allows))
+    lines: list[str] = []
+    failed = bool(found.warnings)
 
+    async def connect() -> None:
+        nonlocal failed
+        try:
+            await source.open(setup.folder, setup.environ)
+            await asyncio.gather(*(server.begin() for server in source.servers if server.enabled))
+            lines.extend(map(_line, source.servers))
+            failed = failed or any(each.state in ("failed", "needs-auth") for each in source.servers)
+        finally:
+            await source.close()
 
-async def _tried_servers(setup: RunSetup) -> list[tuple[str, ServerState]]:
-    """A line about each server and its state, after a try to connect it; all are ended again."""
-    approvals = approvals_of(setup)
-    source = McpServers(McpSetup(places_of(setup), setup.config.state_dir, approvals.allows))
-    try:
-        await source.open(setup.folder, setup.environ)
-        await asyncio.gather(*(server.begin() for server in source.servers if server.enabled))
-        return [(_line(server), server.state) for server in source.servers]
-    finally:
-        await source.close()
+    asyncio.run(connect())
+    print_text("\n".join((*lines, *found.warnings)))
+    return 1 if failed else 0
 
 
 def _line(server: McpServer) -> str:
-    tools = pluralize(len(server.offer.tools), "tool")
-    how = f"failed: {server.failure}" if server.failure else f"connected, {tools}"
-    how = f"off: {NOT_APPROVED}" if server.failure == NOT_APPROVED else how
+    if not server.approved:
+        how = f"off: {NOT_APPROVED}"
+    elif server.failure:
+        how = f"failed: {server.failure}"
+    else:
+        how = f"connected, {pluralize(len(server.offer.tools), 'tool')}"
     return f"{server.entry.name}: {server.entry.shows} ({server.entry.scope}): {how}"
 
 
 def show_server(setup: RunSetup, given: argparse.Namespace) -> int:
-    """What is configured about one server; values of variables and headers are not shown."""
-    entry = _known(configured_entries(places_of(setup), setup.environ), given.name)
-    lines = [
-        f"{entry.name}: {entry.kind}, {entry.shows}",
-        f"  scope: {entry.scope} ({places_of(setup).path(entry.scope)})",
-    ]
-    named = {"variables": entry.raw.get("env"), "headers": entry.raw.get("headers")}
-    lines += [
-        f"  {what}: {', '.join(found)}" for what, found in named.items() if isinstance(found, dict) and found
-    ]
+    """Print the configuration of one server, without the values of variables and headers."""
+    entry = _known(setup, given.name)
+    lines = [f"{entry.name}: {entry.kind}, {entry.shows}"]
+    if entry.scope != "flag":
+        lines.append(f"  scope: {entry.scope} ({files_of(setup).path(entry.scope)})")
+    for label, key in (("variables", "env"), ("headers", "headers")):
+        names = entry.raw.get(key)
+        if isinstance(names, dict) and names:
+            lines.append(f"  {label}: {', '.join(names)}")
     if entry.timeout_s:
         lines.append(f"  time limit of a call: {entry.timeout_s:g} s")
     if entry.always_load:
         lines.append("  its tools are offered to the model directly (alwaysLoad)")
-    lines += [f"  problem: {entry.problem}"] if entry.problem else []
+    if entry.problem:
+        lines.append(f"  problem: {entry.problem}")
     return print_text("\n".join(lines))
 
 
-def _known(found: ConfiguredServers, name: str) -> ServerEntry:
+def _known(setup: RunSetup, name: str) -> ServerEntry:
+    """Return the configured server of that name. Raises UsageError."""
+    found = files_of(setup).servers(setup.environ)
     entry = found.named(name)
     if entry is None:
         names = ", ".join(each.name for each in found.entries) or "none"
@@ -177,51 +184,44 @@ def add_written(setup: RunSetup, given: argparse.Namespace) -> int:
 
 
 def add_server(setup: RunSetup, given: argparse.Namespace) -> int:
-    """Add a server; what a person adds is approved."""
+    """Add a server; one that the user adds is approved."""
     return _add(setup, given, _entry(given))
 
 
 def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> int:
-    scope: Scope = given.scope or "local"
-    made = read_entry(given.name, raw, scope, setup.environ)
-    if made.problem and "needs the variable" not in made.problem:
-        raise UsageError(f"{given.name}: {made.problem}")
-    path = places_of(setup).path(scope)
+    scope: FileScope = given.scope or "local"
+    entry = read_entry(given.name, raw, scope, setup.environ)
+    if entry.problem and "needs the variable" not in entry.problem:
+        raise UsageError(f"{given.name}: {entry.problem}")
+    path = files_of(setup).path(scope)
     try:
         replaced = _store(setup, scope, given.name, raw)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    print_text(f"{'replaced' if replaced else 'added'} {given.name} ({made.kind}) in {path}")
-    if missing := made.problem or _missing(made, setup):
+    print_text(f"{'replaced' if replaced else 'added'} {given.name} ({entry.kind}) in {path}")
+    # It may be installed later, so that the entry stays.
+    if missing := entry.problem or missing_requirement(entry, setup.environ, setup.folder):
         sys.stderr.write(f"makeroom: {given.name} cannot start yet: {escaped(missing)}\n")
     return 0
 
 
-def _missing(entry: ServerEntry, setup: RunSetup) -> str:
-    """What a server that was added lacks: it may be installed later, so that the entry stays."""
-    if entry.kind == "stdio":
-        found = find_program(entry, setup.environ, setup.folder)
-        return f"{no_program(entry)}; install it or correct the command" if found is None else ""
-    return MISSING_LIBRARY if find_spec("mcp") is None else ""
-
-
-def _store(setup: RunSetup, scope: Scope, name: str, raw: Mapping[str, Any]) -> bool:
-    """Put an entry into the file of a scope, approved; whether it took another's place. Raises OSError."""
-    path = places_of(setup).path(scope)
+def _store(setup: RunSetup, scope: FileScope, name: str, raw: Mapping[str, Any]) -> bool:
+    """Put an entry into the file of a scope, approved; return whether it replaced one. Raises OSError."""
+    path = files_of(setup).path(scope)
     replaced = store_entry(path, name, raw)
     if scope == "local":
         with suppress(FileExistsError), (path.parent / ".gitignore").open("x") as file:
-            file.write(_IGNORED_LOCAL)
+            file.write("mcp.local.json\n.gitignore\n")  # this file too: nothing of it is for others
     if scope != "user":
-        approvals_of(setup).record([safe_item(name, raw)], True)
+        approvals_of(setup).record([server_item(name, raw)], True)
     return replaced
 
 
 def _entry(given: argparse.Namespace) -> dict[str, Any]:
-    """The entry that was asked for. Raises UsageError."""
+    """Return the entry that the flags describe. Raises UsageError."""
     command = [*given.target, *given.command] if given.command or len(given.target) > 1 else []
     is_url = not command and bool(given.target) and given.target[0].startswith(("http://", "https://"))
-    kind: ServerKind = given.transport or ("http" if is_url else "stdio")
+    kind = given.transport or ("http" if is_url else "stdio")
     if kind == "stdio":
         line = command or given.target
         if not line:
@@ -238,44 +238,46 @@ def _entry(given: argparse.Namespace) -> dict[str, Any]:
     return {"type": kind, "url": given.target[0], **headers}
 
 
-def _pairs(texts: Sequence[str], sign: str) -> Mapping[str, str]:
-    found = [text.partition(sign) for text in texts]
-    if wrong := next(
-        (text for text, split in zip(texts, found, strict=True) if not split[0] or not split[1]), None
-    ):
-        raise UsageError(f"{wrong.partition('=')[0]!r}: it has the form KEY{sign}VALUE")
-    return {name.strip(): value.strip() if sign == ":" else value for name, _, value in found}
+def _pairs(texts: Sequence[str], sign: str) -> dict[str, str]:
+    """Return the pairs of KEY=VALUE or KEY: VALUE. Raises UsageError."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, found, value = text.partition(sign)
+        if not name or not found:
+            raise UsageError(f"{text.partition('=')[0]!r}: it has the form KEY{sign}VALUE")
+        pairs[name.strip()] = value.strip() if sign == ":" else value
+    return pairs
 
 
 def remove_server(setup: RunSetup, given: argparse.Namespace) -> int:
     """Remove a server from the file that has it."""
-    places = places_of(setup)
-    scopes = [given.scope] if given.scope else [s for s in WRITTEN_SCOPES if _has(places, s, given.name)]
+    files = files_of(setup)
+    scopes: list[FileScope] = [given.scope] if given.scope else []
+    if not scopes:
+        scopes = [scope for scope in FILE_SCOPES if files.has(scope, given.name)]
     if len(scopes) > 1:
         raise UsageError(f"{given.name} is configured in {' and '.join(scopes)}; name one with -s")
-    try:
-        if scopes and store_entry(places.path(scopes[0]), given.name, None):
-            return print_text(f"removed {given.name} from {places.path(scopes[0])}")
-    except OSError as error:
-        raise UsageError(f"{places.path(scopes[0])}: {error.strerror}") from error
-    entry = _known(configured_entries(places, setup.environ), given.name)
-    raise UsageError(f"{given.name} is not configured there; it is in {places.path(entry.scope)}")
-
-
-def _has(places: McpPlaces, scope: Scope, name: str) -> bool:
-    with suppress(OSError, ValueError):
-        return name in (read_json(places.path(scope)).get("mcpServers") or {})
-    return False
+    for scope in scopes:
+        path = files.path(scope)
+        try:
+            if store_entry(path, given.name, None):
+                return print_text(f"removed {given.name} from {path}")
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from error
+    entry = _known(setup, given.name)
+    where = files.path(entry.scope) if entry.scope != "flag" else "--mcp-config"
+    raise UsageError(f"{given.name} is not configured there; it is in {where}")
 
 
 def import_servers(setup: RunSetup, given: argparse.Namespace) -> int:
-    """Take over the servers of ~/.claude.json; those that there are already stay."""
-    places, lines = places_of(setup), list[str]()
+    """Copy the servers of ~/.claude.json, except those that are there already."""
+    files = files_of(setup)
+    lines: list[str] = []
     try:
-        for scope, found in servers_of_claude(Path.home(), setup.folder).items():
-            path = places.path(scope)
+        for scope, found in claude_servers(Path.home(), setup.folder).items():
+            path = files.path(scope)
             for name, raw in found.items():
-                if _has(places, scope, name):
+                if files.has(scope, name):
                     lines.append(f"{name} is there already, in {path}")
                     continue
                 _store(setup, scope, name, raw)
@@ -286,20 +288,20 @@ def import_servers(setup: RunSetup, given: argparse.Namespace) -> int:
 
 
 def log_in_to(setup: RunSetup, given: argparse.Namespace) -> int:
-    """Log in to a server by the browser."""
+    """Log in to a server in the browser."""
     entry = _remote(setup, given.name)
-    approvals = approvals_of(setup)
-    if entry.scope not in ("flag", "user") and not approvals.allows(safe_item(entry.name, entry.raw)):
+    item = server_item(entry.name, entry.raw)
+    if entry.scope not in ("flag", "user") and not approvals_of(setup).allows(item):
         raise UsageError(f"{entry.name}: {NOT_APPROVED}")
     try:
-        asyncio.run(log_in(token_file(setup.config.state_dir, entry), entry, _show_address))
+        asyncio.run(log_in(setup.config.state_dir, entry, _show_address))
     except ServerFailed as error:
         raise UsageError(f"{entry.name}: {error}") from error
     return print_text(f"logged in to {entry.name}")
 
 
 async def _show_address(address: str, take: Callable[[str], bool]) -> None:
-    """Send the person to the browser; the address that it ends at may be pasted."""
+    """Send the user to the browser; the address that it ends at may be pasted."""
     print_text(f"Log in at this address:\n\n  {address}\n")
     await asyncio.to_thread(open_browser, address)
     if sys.stdin.isatty():
@@ -308,7 +310,7 @@ async def _show_address(address: str, take: Callable[[str], bool]) -> None:
 
 
 def _remote(setup: RunSetup, name: str) -> ServerEntry:
-    entry = _known(configured_entries(places_of(setup), setup.environ), name)
+    entry = _known(setup, name)
     if entry.kind == "stdio" or entry.problem:
         raise UsageError(f"{name}: {entry.problem or 'a program has no login'}")
     return entry
@@ -316,11 +318,11 @@ def _remote(setup: RunSetup, name: str) -> ServerEntry:
 
 def log_out_of(setup: RunSetup, given: argparse.Namespace) -> int:
     """Forget the tokens for a server."""
-    store = token_file(setup.config.state_dir, _remote(setup, given.name))
+    entry = _remote(setup, given.name)
     try:
-        found = store.forget()
+        found = log_out(setup.config.state_dir, entry)
     except OSError as error:
-        raise UsageError(f"{store.path}: {error.strerror}") from error
+        raise UsageError(f"{error.filename}: {error.strerror}") from error
     return print_text(f"logged out of {given.name}" if found else f"there is no login to {given.name}")
 
 

@@ -1,4 +1,4 @@
-"""The command /mcp: the servers of this run, what they offer, and whether they are connected."""
+"""The command /mcp: the servers of this run, their state, and the tools they offer."""
 
 from __future__ import annotations
 
@@ -9,32 +9,30 @@ from pathlib import Path
 from agent.app.controller import Controller
 from agent.errors import UsageError
 from agent.events import CommandOutput, Event, Notice
-from agent.extensions.mcp.oauth import log_in, open_browser, token_file
-from agent.extensions.mcp.server import McpServer
-from agent.extensions.mcp.session import ServerFailed
-from agent.extensions.mcp.tool import SEARCH_WAIT_S, wait_for
+from agent.extensions.mcp import McpServer, ServerFailed, log_in, open_browser
 from agent.formatting import shorten
 from tools.files.text_encoding import pluralize
 
 MAX_SHOWN_TOOLS_CHARS = 200
-NO_SERVERS = "no MCP servers are configured; `makeroom mcp add NAME -- COMMAND` adds one, then start anew"
-MCP_USAGE = "/mcp shows the servers; /mcp reconnect NAME, /mcp on NAME, /mcp off NAME, /mcp login NAME"
 
 
 async def show_mcp(controller: Controller, argument: str) -> Event | None:
     """/mcp."""
     source = controller.services.mcp
     if source is None:
-        return Notice(NO_SERVERS)
+        return Notice(
+            "no MCP servers are configured; `makeroom mcp add NAME -- COMMAND` adds one, then start anew"
+        )
     await source.settle_approvals()
     if not source.setup.attended:  # nothing has started them yet
-        await wait_for(source.servers, SEARCH_WAIT_S)
+        await source.settle()
     action, _, name = argument.partition(" ")
     if not action:
         return CommandOutput("\n".join(line for server in source.servers for line in server_lines(server)))
     server = source.named(name.strip())
     if action not in ("reconnect", "on", "off", "login") or not name.strip():
-        return Notice(MCP_USAGE, "warning")
+        usage = "/mcp shows the servers; /mcp reconnect NAME, /mcp on NAME, /mcp off NAME, /mcp login NAME"
+        return Notice(usage, "warning")
     if server is None:
         names = ", ".join(each.entry.name for each in source.servers)
         return Notice(f"there is no MCP server {name.strip()!r}; there are {names}", "warning")
@@ -59,14 +57,15 @@ async def _log_in(controller: Controller, server: McpServer, state_dir: Path) ->
         await asyncio.to_thread(open_browser, address)
 
     try:
-        await log_in(token_file(state_dir, server.entry), server.entry, show)
+        await log_in(state_dir, server.entry, show)
     except ServerFailed as error:
         raise UsageError(f"{server.entry.name}: {error}") from error
 
 
 def server_lines(server: McpServer) -> list[str]:
-    """How a server is, and the names of its tools."""
-    entry, offer = server.entry, server.offer
+    """Return the state of a server, and the names of its tools."""
+    entry = server.entry
+    offer = server.offer
     state = "connecting" if server.state == "pending" else server.state
     how = state if server.state in ("connected", "pending") else f"{state}: {server.failure}"
     lines = [f"{entry.name} ({entry.kind}, {entry.scope}): {how}"]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from agent.extensions.mcp.entries import read_entry, server_words
-from agent.extensions.mcp.server import McpServer, ServerLimits
-from agent.extensions.mcp.session import ConnectionLost, Message, ServerFailed
+from agent.extensions.mcp import (
+    ConnectionLost,
+    McpServer,
+    ServerFailed,
+    ServerLimits,
+    read_entry,
+    server_words,
+)
 
 from .client_channel import ClientChannel, ClientRefused
 
@@ -23,7 +28,7 @@ class ClientConnection(Struct):
     channel: ClientChannel
     deliver: Callable[[Any], None]
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: Mapping[str, Any]) -> None:
         """Send a message, and wait for what the client answers. Raises ServerFailed."""
         request = {"subtype": "mcp_message", "server_name": self.name, "message": message}
         try:

@@ -9,8 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent.extensions.mcp.calls import direct_tool
-from agent.extensions.mcp.server import McpServer
+from agent.extensions.mcp import McpServer, direct_tool
 from tools.base import Tool
 
 _TOLD_OF_TOOLS = ("name", "description", "annotations")

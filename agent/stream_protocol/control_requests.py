@@ -13,7 +13,7 @@ from agent.app.controller import Controller
 from agent.app.options import NO_EFFORT
 from agent.checkpoints.file_restore import plan_restore, restore
 from agent.errors import AgentError
-from agent.extensions.mcp.server import McpServer
+from agent.extensions.mcp import McpServer
 from agent.loop.model_call import prompt_tokens
 from agent.permissions import client_mode, mode_named
 from agent.session.session import Session

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agent import events
-from agent.extensions.mcp.entries import meant_call
+from agent.extensions.mcp import meant_call
 from agent.formatting import client_name, client_output
 from agent.permissions import client_mode
 from agent.ports import Status

@@ -21,8 +21,7 @@ from agent.errors import UsageError
 from agent.events import Emit, Notice
 from agent.extensions.agents import BUILTIN_AGENTS, given_agents
 from agent.extensions.hooks import AskedHooks, HookEntry, about_session, read_hooks
-from agent.extensions.mcp.scopes import McpPlaces, given_servers
-from agent.extensions.mcp.server import McpServer
+from agent.extensions.mcp import McpServer, ServerFiles
 from agent.extensions.skills import SkillLibrary, load_library
 from agent.model.anthropic.catalog import CATALOG
 from agent.ports import Approver
@@ -155,7 +154,7 @@ class StreamInput:
     def _know_servers(self, names: Any) -> None:
         """Know the MCP servers of the client; the others are started with the session."""
         folder = self.setup.folder
-        given = given_servers(McpPlaces(folder, folder, self.setup.options.mcp_config))
+        given = ServerFiles(folder, folder, self.setup.options.mcp_config).given_entries()
         within = [name for name, server in given.items() if server.get("type") == "sdk"]
         self.servers = client_servers([*within, *map(str, names)], self.channel)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from agent.permissions import FOREIGN_PREFIX
 from tools.base import (
@@ -22,25 +23,19 @@ from tools.base import (
 )
 from tools.truncate import printable
 
+from .failures import ServerFailed
 from .offer import RESOURCES
 from .results import ResultPlace, mcp_result, resource_result
 from .server import McpServer
-from .session import Message, ServerFailed
+from .session import Message
 
 MAX_MCP_TITLE_CHARS = 200
 MAX_DESCRIPTION_CHARS = 4_000
 OPEN_SCHEMA: Mapping[str, Any] = {"type": "object", "properties": {}}
-# What a schema may not have at its top where it is sent to the API.
-_NOT_AT_TOP = ("oneOf", "anyOf", "allOf", "not", "enum", "$ref", "if")
-URI_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"uri": {"type": "string"}},
-    "required": ["uri"],
-}
 
 
 def server_tool(server: McpServer, name: str) -> Tool:
-    """The tool of that name, which the server has."""
+    """Return the tool of that name, which the server has."""
     raw = server.offer.tools[name]
     schema = raw.get("inputSchema")
     return Tool(
@@ -55,9 +50,9 @@ def server_tool(server: McpServer, name: str) -> Tool:
 
 
 def direct_tool(server: McpServer, name: str) -> Tool:
-    """The same, fit to be declared to the API: it rejects every request with a schema that it does not take.
+    """Return the tool with a schema that the API takes: one that it rejects would spoil every request.
 
-    Such a schema stands in the description instead, and the server judges the arguments.
+    Such a schema is in the description instead, and the server judges the arguments.
     """
     tool = server_tool(server, name)
     schema = tool.arguments if isinstance(tool.arguments, Mapping) else OPEN_SCHEMA
@@ -68,12 +63,12 @@ def direct_tool(server: McpServer, name: str) -> Tool:
 
 
 def resource_tool(server: McpServer) -> Tool:
-    """Reads a resource of the server."""
+    """Return a tool that reads a resource of the server."""
     name = f"{FOREIGN_PREFIX}{server.word}__{RESOURCES}"
     return Tool(
         name=name,
         description="",
-        arguments=URI_SCHEMA,
+        arguments={"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]},
         kind="other",
         title=lambda arguments: str(arguments.get("uri", ""))[:MAX_MCP_TITLE_CHARS],
         access=partial(_access, name),
@@ -82,64 +77,75 @@ def resource_tool(server: McpServer) -> Tool:
 
 
 def description_of(raw: Message) -> str:
-    """What a tool is for, as the server says it; nothing that a person could not see."""
+    """Return the server's description of a tool, without anything that the user could not see."""
     text = str(raw.get("description") or raw.get("title") or raw.get("name") or "")
     return printable(text)[:MAX_DESCRIPTION_CHARS] or "(no description)"
 
 
 def is_declarable(schema: Mapping[str, Any]) -> bool:
-    """Whether the API takes a schema as that of a tool."""
+    """Return true if the API takes a schema as that of a tool."""
     properties = schema.get("properties", {})
-    if schema.get("type") != "object" or any(key in schema for key in _NOT_AT_TOP):
+    not_at_top = ("oneOf", "anyOf", "allOf", "not", "enum", "$ref", "if")
+    if schema.get("type") != "object" or any(key in schema for key in not_at_top):
         return False
     if not isinstance(properties, dict) or not all(_is_key(name) for name in properties):
         return False
     return is_usable_schema(schema)
 
 
-def _is_key(name: Any) -> bool:
-    """Whether the API takes this as the name of a parameter."""
+def _is_key(name: object) -> bool:
+    """Return true if the API takes a name as that of a parameter."""
     plain = str(name).replace("_", "a").replace("-", "a").replace(".", "a")
     return plain.isascii() and plain.isalnum() and len(plain) <= 64
 
 
-def checked_call(tool: Tool, given: Mapping[str, Any]) -> tuple[Tool, Mapping[str, Any]]:
-    """A call of the tool with arguments as its schema has them. Raises ToolError with the schema.
+class CheckedCall(NamedTuple):
+    """A tool of a server, and arguments for it that fit its schema."""
+
+    tool: Tool
+    arguments: Mapping[str, Any]
+
+
+def checked_call(tool: Tool, given: Mapping[str, Any]) -> CheckedCall:
+    """Return the call of a tool with arguments of its schema. Raises ToolError with the schema.
 
     A schema that cannot be used checks nothing: the server judges for itself.
     """
     try:
-        return tool, parse_arguments(tool, given)
+        return CheckedCall(tool, parse_arguments(tool, given))
     except UncheckableSchema:
-        return replace(tool, arguments=OPEN_SCHEMA), given
+        return CheckedCall(replace(tool, arguments=OPEN_SCHEMA), given)
     except ToolError as error:
         raise ToolError(f"{error}\nIts schema: {json.dumps(tool.arguments, ensure_ascii=False)}") from None
 
 
-def _title(arguments: Any) -> str:
+def _title(arguments: object) -> str:
     return json.dumps(arguments, ensure_ascii=False, default=str)[:MAX_MCP_TITLE_CHARS]
 
 
-def _access(name: str, arguments: Any, context: ToolContext) -> tuple[Access, ...]:
-    """What a server does cannot be told; rules name its tools."""
+def _access(name: str, arguments: object, context: ToolContext) -> tuple[Access, ...]:
+    """Return the tool itself: what a server does is unknown, and rules name its tools."""
     return (Access("server", name),)
 
 
 async def _call(server: McpServer, name: str, arguments: Mapping[str, Any], call: ToolCall) -> ToolResult:
     given = {"name": name, "arguments": dict(arguments)}
-    answer = await asked(server, "tools/call", given, call)
-    place = ResultPlace(server.entry, call.context, call.ident)
-    return await mcp_result(answer, place, {"tool": server.offer.names.get(name, name)})
+    answer = await _asked(server, "tools/call", given, call)
+    about = {"tool": server.offer.names.get(name, name)}
+    return await mcp_result(answer, _place(server, call), about)
 
 
 async def _read(server: McpServer, name: str, arguments: Mapping[str, Any], call: ToolCall) -> ToolResult:
-    answer = await asked(server, "resources/read", {"uri": arguments["uri"]}, call)
-    place = ResultPlace(server.entry, call.context, call.ident)
-    return await resource_result(answer, place, {"tool": name})
+    answer = await _asked(server, "resources/read", {"uri": arguments["uri"]}, call)
+    return await resource_result(answer, _place(server, call), {"tool": name})
 
 
-async def asked(server: McpServer, method: str, params: Message, call: ToolCall) -> Message:
-    """What the server answers. Raises ToolError."""
+def _place(server: McpServer, call: ToolCall) -> ResultPlace:
+    return ResultPlace(entry=server.entry, context=call.context, ident=call.ident)
+
+
+async def _asked(server: McpServer, method: str, params: Message, call: ToolCall) -> Message:
+    """Return the server's answer. Raises ToolError."""
     try:
         return await server.request(method, params, call.progress)
     except ServerFailed as error:

@@ -1,34 +1,35 @@
-"""What a server offers: its tools under the names that they have here, its prompts and resources."""
+"""The offer of a server: its tools under the names that they have here, its prompts and resources."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from agent.permissions import FOREIGN_PREFIX
 
-from .entries import tool_names
-from .session import ConnectionLost, McpSession, Message, ServerFailed
+from .failures import ConnectionLost, ServerFailed
+from .names import tool_names
+from .session import McpSession, Message
 
-RESOURCES = "resources"  # stands for a server's resources where its tools are named
+RESOURCES = "resources"  # stands for a server's resources among the names of its tools
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """`tools` by their names at the server, `names` the names that they have here: mcp__server__tool.
+class Offer(Struct, frozen=True):
+    """The tools by their names at the server; `names` has their names here: mcp__server__tool.
 
-    `left_out` are tools whose names are too long.
+    left_out  tools whose names are too long
     """
 
-    tools: Mapping[str, Message] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, Message] = {}
+    names: Mapping[str, str] = {}
     left_out: tuple[str, ...] = ()
     resources: tuple[Message, ...] = ()
     prompts: tuple[Message, ...] = ()
 
 
 async def ask_offer(session: McpSession, greeting: Message, word: str) -> Offer:
-    """What the server of a session offers; `word` stands for it in names. Raises ServerFailed."""
+    """Return the offer of a session's server; `word` stands for it in names. Raises ServerFailed."""
     features = greeting.get("capabilities")
     features = features if isinstance(features, dict) else {}
     tools = await _listed(session, features, "tools")
@@ -38,16 +39,16 @@ async def ask_offer(session: McpSession, greeting: Message, word: str) -> Offer:
     by_name = {name: tool for name, tool in named if isinstance(name, str) and name.isprintable()}
     names = tool_names(word, by_name, (f"{FOREIGN_PREFIX}{word}__{RESOURCES}",))
     return Offer(
-        {name: by_name[name] for name in by_name if name in names},
-        {name: names[name] for name in by_name if name in names},
-        tuple(name for name in by_name if name not in names),
-        tuple(each for each in resources if isinstance(each.get("uri"), str)),
-        tuple(each for each in prompts if isinstance(each.get("name"), str)),
+        tools={name: by_name[name] for name in by_name if name in names},
+        names={name: names[name] for name in by_name if name in names},
+        left_out=tuple(name for name in by_name if name not in names),
+        resources=tuple(each for each in resources if isinstance(each.get("uri"), str)),
+        prompts=tuple(each for each in prompts if isinstance(each.get("name"), str)),
     )
 
 
 async def _listed(session: McpSession, features: Message, kind: str) -> list[Message]:
-    """A list of a kind that the server has; one that fails beside the tools is empty."""
+    """Return a list of a server; only a list of tools may fail. Raises ServerFailed."""
     if kind not in features and (kind != "tools" or features):
         return []
     try:

@@ -1,4 +1,4 @@
-"""What a server answers, as the model is sent it: text within a limit, checked images, files for the rest."""
+"""The result of a server for the model: text within a limit, checked images, files for the rest."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import asyncio
 import base64
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from tools.base import ToolContext, ToolResult
 from tools.files.images import BadImage, load_image, media_type
@@ -28,13 +29,10 @@ MAX_MCP_TAIL_CHARS = 8_000
 MAX_MCP_RESULT_CHARS = 25_000
 MAX_MCP_IMAGES = 10
 MAX_MCP_BLOB_BYTES = 50 * 1024 * 1024
-MAX_MIME_CHARS = 80
-_NO_KIND = "application/octet-stream"  # of bytes whose server names none
 
 
-@dataclass(frozen=True, slots=True)
-class ResultPlace:
-    """Whose result it is, where files go, and how they are named."""
+class ResultPlace(Struct, frozen=True):
+    """The server of a result, and the place and name of the files that are made of it."""
 
     entry: ServerEntry
     context: ToolContext
@@ -46,71 +44,86 @@ class ResultPlace:
 
     @property
     def masks(self) -> SecretMasks:
-        """The secrets that the result may not repeat: ours, and those that the server was given."""
+        """The secrets that the result must not repeat: ours, and those that the server was given."""
         return SecretMasks((*self.context.masks.values, *self.entry.masks.values))
 
     def path(self, extension: str, number: int = 0) -> Path:
-        """A new file's path; the folder is there once something is kept."""
+        """Return the path of a new file; its directory is made when something is kept."""
         ident = self.ident.replace(".", "-")
         suffix = f"-{number}" if number else ""
         return self.context.outputs / f"{self.context.session}-mcp-{ident}{suffix}{extension}"
 
+    def shown(self, path: Path) -> str:
+        """Return a path as the model sees it."""
+        folder = self.context.folder
+        return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+
 
 async def mcp_result(answer: Mapping[str, Any], place: ResultPlace, about: Mapping[str, Any]) -> ToolResult:
-    """The result of `tools/call`. `about` is for the record."""
-    content = answer.get("content")
-    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    return await made_result(parts, place, about, answer)
+    """Return the result of `tools/call`. `about` is for the transcript."""
+    return await _made_result(
+        _objects(answer.get("content")),
+        place,
+        about,
+        structured=answer.get("structuredContent"),
+        error=answer.get("isError") is True,
+    )
 
 
 async def resource_result(
     answer: Mapping[str, Any], place: ResultPlace, about: Mapping[str, Any]
 ) -> ToolResult:
-    """The result of `resources/read`."""
-    content = answer.get("contents")
-    found = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-    parts = [{"type": "resource", "resource": part} for part in found]
-    return await made_result(parts, place, about, {})
+    """Return the result of `resources/read`."""
+    parts = [{"type": "resource", "resource": part} for part in _objects(answer.get("contents"))]
+    return await _made_result(parts, place, about)
 
 
-async def made_result(
-    parts: list[dict[str, Any]], place: ResultPlace, about: Mapping[str, Any], answer: Mapping[str, Any]
+def _objects(found: object) -> list[dict[str, Any]]:
+    return [part for part in found if isinstance(part, dict)] if isinstance(found, list) else []
+
+
+async def _made_result(
+    parts: Sequence[dict[str, Any]],
+    place: ResultPlace,
+    about: Mapping[str, Any],
+    *,
+    structured: object = None,
+    error: bool = False,
 ) -> ToolResult:
-    """The parts as blocks: first what is text, then the images."""
+    """Return the parts as blocks: text first, then the images."""
     pieces = await asyncio.to_thread(lambda: list(_pieces(parts, place)))
     texts = [piece for piece in pieces if isinstance(piece, str)]
-    structured = answer.get("structuredContent")
+    images = [piece for piece in pieces if not isinstance(piece, str)]
     if structured is not None and not texts:
         texts = [json.dumps(structured, ensure_ascii=False)]
-    images = [piece for piece in pieces if not isinstance(piece, str)]
-    text, stored = await asyncio.to_thread(_limited, "\n".join(texts), place)
-    blocks: list[Block] = [TextBlock(text)] if text.strip() else []
+    limited = await asyncio.to_thread(_limited, "\n".join(texts), place)
+    blocks: list[Block] = [TextBlock(limited.text)] if limited.text.strip() else []
     blocks += await asyncio.to_thread(lambda: [_image(each) for each in images[:MAX_MCP_IMAGES]])
-    if (more := len(images) - MAX_MCP_IMAGES) > 0:
+    more = len(images) - MAX_MCP_IMAGES
+    if more > 0:
         blocks.append(TextBlock(f"[{more} more images were left out]"))
     return ToolResult(
         tuple(blocks) or (TextBlock("(no output)"),),
-        error=answer.get("isError") is True,
-        human={"text": text},
+        error=error,
+        human={"text": limited.text},
         about=about,
-        stored=stored,
+        stored=limited.stored,
     )
 
 
-def _pieces(parts: list[dict[str, Any]], place: ResultPlace) -> Iterator[str | bytes]:
-    """What is text, and the bytes of images, as they came."""
+def _pieces(parts: Sequence[dict[str, Any]], place: ResultPlace) -> Iterator[str | bytes]:
+    """Yield the texts, and the bytes of images."""
     for number, part in enumerate(parts, 1):
         match part:
             case {"type": "text", "text": str(text)}:
                 yield text
             case {"type": "image" | "audio", "data": str(data)}:
-                yield _from_base64(data, str(part.get("mimeType") or _NO_KIND), place, number)
+                yield _from_base64(data, _kind(part), place, number)
             case {"type": "resource", "resource": {"text": str(text)}}:
                 yield f"@{place.server}:{_uri(part['resource'])}\n{text}"
             case {"type": "resource", "resource": {"blob": str(data)}}:
-                kind = str(part["resource"].get("mimeType") or _NO_KIND)
                 yield f"@{place.server}:{_uri(part['resource'])}"
-                yield _from_base64(data, kind, place, number)
+                yield _from_base64(data, _kind(part["resource"]), place, number)
             case {"type": "resource_link"}:
                 about = part.get("description") or part.get("title") or part.get("name") or ""
                 yield f"@{place.server}:{_uri(part)} {about}".rstrip()
@@ -122,9 +135,13 @@ def _uri(part: Mapping[str, Any]) -> str:
     return str(part.get("uri", ""))
 
 
+def _kind(part: Mapping[str, Any]) -> str:
+    """Return the media type of a part."""
+    return str(part.get("mimeType") or "application/octet-stream")[:80]
+
+
 def _from_base64(data: str, kind: str, place: ResultPlace, number: int) -> str | bytes:
-    """An image, or the words for a file that holds what is none."""
-    kind = kind[:MAX_MIME_CHARS]
+    """Return the bytes of an image, or a line about the file that keeps other data."""
     try:
         raw = base64.b64decode(data, validate=True)
     except ValueError:
@@ -139,22 +156,17 @@ def _from_base64(data: str, kind: str, place: ResultPlace, number: int) -> str |
         replace_file(path, raw)
     except OSError as error:
         return f"[{kind}, {len(raw):,} bytes: it cannot be kept ({error.strerror})]"
-    return f"[{kind}, {len(raw):,} bytes: {_shown_path(path, place)}]"
+    return f"[{kind}, {len(raw):,} bytes: {place.shown(path)}]"
 
 
 def _extension(kind: str) -> str:
-    """How the name of a file of a media type ends: audio/wav gives .wav."""
+    """Return the extension for a media type: .wav for audio/wav."""
     subtype = kind.partition("/")[2].partition(";")[0].strip().lower()
     return f".{subtype}" if re.fullmatch(r"[a-z0-9]{1,8}", subtype) else ".bin"
 
 
-def _shown_path(path: Path, place: ResultPlace) -> str:
-    folder = place.context.folder
-    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
-
-
 def _image(raw: bytes) -> Block:
-    """An image that a request can carry, or why it cannot: a broken one would spoil every request."""
+    """Return an image that a request can carry, or a line that says why not: a broken one spoils requests."""
     try:
         block, _ = load_image(raw, media_type(raw[:16]) or "image/png")
     except BadImage as error:
@@ -162,11 +174,17 @@ def _image(raw: bytes) -> Block:
     return block
 
 
-def _limited(text: str, place: ResultPlace) -> tuple[str, StoredOutput | None]:
-    """The text as it is shown, and all of it in a file where that is more."""
+class _Limited(NamedTuple):
+    """A text within the limit, and the file with all of it if that is more."""
+
+    text: str
+    stored: StoredOutput | None = None
+
+
+def _limited(text: str, place: ResultPlace) -> _Limited:
     shown = printable(text)
     if len(shown) <= MAX_MCP_RESULT_CHARS:
-        return place.masks.text(shown), None
+        return _Limited(place.masks.text(shown))
     spool = Spool(place.path(".txt"), masks=place.masks)
     spool.feed(text.encode("utf-8", "replace"))
     spool.keep()
@@ -176,4 +194,4 @@ def _limited(text: str, place: ResultPlace) -> tuple[str, StoredOutput | None]:
     head, tail = cut_at_lines(shown[:MAX_MCP_HEAD_CHARS], shown[-MAX_MCP_TAIL_CHARS:])
     left = len(shown) - len(head) - len(tail)
     cut = f"{head}\n[{left:,} of {len(shown):,} characters left out here; {where}]\n{tail}"
-    return place.masks.text(cut), stored
+    return _Limited(place.masks.text(cut), stored)

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, Protocol
+
+from msgspec import Struct
 
 from .entries import ServerEntry
+from .failures import ConnectionLost, NeedsLogin, ServerFailed
 from .offer import Offer, ask_offer
-from .session import ELICITATION, ConnectionLost, McpSession, Message, ServerFailed
+from .session import ELICITATION, McpSession, Message
 
 MCP_CONNECT_TIMEOUT_S = 30.0  # MCP_TIMEOUT, in milliseconds, replaces it
 SERVER_CALL_TIMEOUT_S = 300.0  # MCP_TOOL_TIMEOUT, in milliseconds, and `timeout` of an entry
-MAX_QUESTION_CHARS = 200  # of a server's question that the person is told
-MAX_RECONNECTS = 2  # by itself; then at the next call
-RECONNECT_WAITS_S = (0.2, 2.0)
-CHANGES_WAIT_S = 0.1  # that further notes of changed lists are waited for: servers send bursts
-NOT_STARTED = "it was not started yet"
+RECONNECT_WAITS_S = (0.2, 2.0)  # before it is connected again by itself; then at the next call
+SEARCH_WAIT_S = 10.0  # of a search, for servers that are being connected
+CHANGES_WAIT_S = 0.1  # for further notes of changed lists: servers send bursts
+NOT_APPROVED = "this project brings it, and nobody has approved it: /trust decides"
 ServerState = Literal["pending", "connected", "failed", "disabled", "needs-auth"]
 
 
-class NeedsLogin(ServerFailed):
-    """A server wants the person to log in."""
+class ServerChange(NamedTuple):
+    """Something that happened to a server. "changed": its lists; "asked": a question, which was declined."""
+
+    kind: Literal["connected", "failed", "changed", "asked"]
+    question: str = ""
 
 
 class Connection(Protocol):
-    """How messages reach one server."""
+    """The transport of messages to one server."""
 
     async def send(self, message: Message) -> None: ...
 
@@ -34,19 +38,18 @@ class Connection(Protocol):
 
     @property
     def hint(self) -> str:
-        """What is known about why it does not answer, to be added to that."""
+        """A clause that may say why it does not answer, to add to that; or ""."""
 
     def failure(self, reason: str) -> ServerFailed:
-        """The error for a reason, with what the connection knows of it."""
+        """Return the error for a reason, with what the connection knows of it."""
 
 
-# Opens a connection, given what takes messages and what is told that it was lost. Raises ServerFailed.
+# Opens a connection, given the receiver of messages and the callback for its loss. Raises ServerFailed.
 Opener = Callable[[Callable[[Any], None], Callable[[str], None]], Awaitable[Connection]]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerLimits:
-    """How long a server is waited for, in seconds; whether it may ask the person something."""
+class ServerLimits(Struct, frozen=True):
+    """Time limits in seconds, and whether the server may ask the user something."""
 
     connect_s: float = MCP_CONNECT_TIMEOUT_S
     call_s: float = SERVER_CALL_TIMEOUT_S
@@ -54,21 +57,22 @@ class ServerLimits:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], elicits: bool) -> ServerLimits:
-        """The limits with what the environment says, in milliseconds."""
-        connect, call = environ.get("MCP_TIMEOUT", "").strip(), environ.get("MCP_TOOL_TIMEOUT", "").strip()
+        """Return the limits with those of the environment, which are in milliseconds."""
+        connect = environ.get("MCP_TIMEOUT", "").strip()
+        call = environ.get("MCP_TOOL_TIMEOUT", "").strip()
         return cls(
-            float(connect) / 1000 if connect else MCP_CONNECT_TIMEOUT_S,
-            float(call) / 1000 if call else SERVER_CALL_TIMEOUT_S,
-            elicits,
+            connect_s=float(connect) / 1000 if connect else MCP_CONNECT_TIMEOUT_S,
+            call_s=float(call) / 1000 if call else SERVER_CALL_TIMEOUT_S,
+            elicits=elicits,
         )
 
 
-@dataclass(slots=True)
 class Link:
-    """The connection that a server has now, if any."""
+    """One connection to a server with its session: being made, in use, or dropped."""
 
-    session: McpSession | None = None
-    connection: Connection | None = None
+    def __init__(self) -> None:
+        self.session: McpSession | None = None
+        self.connection: Connection | None = None
 
     async def send(self, message: Message) -> None:
         """Pass a message on. Raises ServerFailed."""
@@ -77,44 +81,66 @@ class Link:
         await self.connection.send(message)
 
     async def request(self, method: str, params: Message, progress: Callable[[str], None] | None) -> Message:
-        """The result of a request. Raises ServerFailed."""
+        """Return the result of a request. Raises ServerFailed."""
         if self.session is None:
             raise ConnectionLost("it is not connected")
         return await self.session.request(method, params, progress)
 
+    @property
+    def hint(self) -> str:
+        return self.connection.hint if self.connection is not None else ""
+
+    def failure(self, error: ServerFailed) -> ServerFailed:
+        """Return the error with what the connection knows of it."""
+        return error if self.connection is None else self.connection.failure(str(error))
+
     def drop(self, reason: str) -> None:
-        """End it; what waits for an answer fails for this reason."""
-        session, connection = self.session, self.connection
-        self.session, self.connection = None, None
+        """End it; requests that wait fail for this reason."""
+        session = self.session
+        connection = self.connection
+        self.session = None
+        self.connection = None
         if session is not None:
             session.lose(reason or "the connection was closed")
         if connection is not None:
             connection.close()
 
 
-@dataclass(slots=True, eq=False)
 class McpServer:
     """A server. `word` stands for it in the names of its tools.
 
-    changed  is told what happens: "connected", "failed", "changed" (its lists), "asked QUESTION"
-    failure  why it is not connected, "" while it is
+    changed      is called with what happens to it
+    approved     false for a server of the project until the user approves it
+    switched_on  false once the user has switched it off
+    failure      why it is not connected, "" while it is
+    greeting     its answer to initialize
     """
 
-    entry: ServerEntry
-    word: str
-    open: Opener
-    limits: ServerLimits = field(default_factory=ServerLimits)
-    changed: Callable[[McpServer, str], None] = lambda server, what: None
-    enabled: bool = True
-    failure: str = NOT_STARTED
-    needs_login: bool = False
-    greeting: Message = field(default_factory=dict)  # its answer to initialize
-    offer: Offer = field(default_factory=Offer)
-    _link: Link = field(default_factory=Link)
-    _connecting: asyncio.Task[None] | None = None
-    _listing: asyncio.Task[None] | None = None
-    _stale: bool = False  # its lists have changed since they were asked for
-    _reconnects: int = 0
+    def __init__(
+        self, entry: ServerEntry, word: str, open: Opener, limits: ServerLimits | None = None
+    ) -> None:
+        self.entry = entry
+        self.word = word
+        self.open = open
+        self.limits = limits or ServerLimits()
+        self.changed: Callable[[McpServer, ServerChange], None] = lambda server, change: None
+        self.approved = True
+        self.switched_on = True
+        self.failure = "it was not started yet"
+        self.needs_login = False
+        self.greeting: Message = {}
+        self.offer = Offer()
+        self._link = Link()
+        self._begun = False  # to connect, ever
+        self._connecting: asyncio.Task[None] | None = None
+        self._listing: asyncio.Task[None] | None = None
+        self._stale = False  # its lists have changed since they were asked for
+        self._reconnects = 0
+
+    @property
+    def enabled(self) -> bool:
+        """True if it may be connected."""
+        return self.approved and self.switched_on
 
     @property
     def state(self) -> ServerState:
@@ -122,12 +148,13 @@ class McpServer:
             return "disabled"
         if not self.failure:
             return "connected"
-        if self.failure == NOT_STARTED or (self._connecting is not None and not self._connecting.done()):
+        if not self._begun or (self._connecting is not None and not self._connecting.done()):
             return "pending"
         return "needs-auth" if self.needs_login else "failed"
 
     def begin(self) -> asyncio.Task[None]:
         """Begin to connect, unless that is under way or done already."""
+        self._begun = True
         if self._connecting is None or (self._connecting.done() and self.failure):
             self._connecting = asyncio.ensure_future(self._connect())
         return self._connecting
@@ -140,73 +167,79 @@ class McpServer:
             raise ServerFailed(self.failure or "it is switched off")
 
     async def _connect(self, wait: float = 0.0) -> None:
-        """Connect; what goes wrong is kept in `failure`."""
+        """Connect; a failure is kept in `failure`."""
         await asyncio.sleep(wait)
-        link, failure = Link(), ""
-        session = link.session = McpSession(link.send, self._notified, self.limits.elicits)
-        self._link = link
+        link = self._link = Link()
+        failure = ""
         try:
             if self.entry.problem:
                 raise ServerFailed(self.entry.problem)
             async with asyncio.timeout(self.limits.connect_s):
-                link.connection = await self.open(session.receive, lambda why: self._lost(link, why))
-                self.needs_login = False
-                self.greeting = await session.begin()
-                self.offer = await ask_offer(session, self.greeting, self.word)
+                await self._open(link)
         except TimeoutError:
-            hint = link.connection.hint if link.connection is not None else ""
-            failure = f"no answer within {self.limits.connect_s:g} s{hint}"
+            failure = f"no answer within {self.limits.connect_s:g} s{link.hint}"
         except ServerFailed as error:
-            told = error if link.connection is None else link.connection.failure(str(error))
-            failure, self.needs_login = str(told) or "it failed", isinstance(told, NeedsLogin)
+            told = link.failure(error)
+            failure = str(told) or "it failed"
+            self.needs_login = isinstance(told, NeedsLogin)
         except BaseException:
             link.drop("it was stopped")
             raise
         self.failure = failure
         if failure:
             link.drop(failure)
-        self.changed(self, "failed" if failure else "connected")
+        self.changed(self, ServerChange("failed" if failure else "connected"))
+
+    async def _open(self, link: Link) -> None:
+        """Open the connection, initialize the session, and ask for the offer. Raises ServerFailed."""
+        session = McpSession(link.send, self._notified, self.limits.elicits)
+        link.session = session
+        link.connection = await self.open(session.receive, lambda why: self._lost(link, why))
+        self.needs_login = False
+        self.greeting = await session.begin()
+        self.offer = await ask_offer(session, self.greeting, self.word)
 
     async def request(
         self, method: str, params: Message, progress: Callable[[str], None] | None = None
     ) -> Message:
-        """The result of a request, within the limit of a call. Raises ServerFailed."""
+        """Return the result of a request, within the limit of a call. Raises ServerFailed."""
         await self.ready()
-        link, limit = self._link, self.entry.timeout_s or self.limits.call_s
+        link = self._link
+        limit = self.entry.timeout_s or self.limits.call_s
         try:
             async with asyncio.timeout(limit):
                 result = await link.request(method, params, progress)
         except TimeoutError:
             raise ServerFailed(f"no answer within {limit:g} s; the call was given up") from None
         except ServerFailed as error:
-            raise error if link.connection is None else link.connection.failure(str(error)) from error
+            raise link.failure(error) from error
         self._reconnects = 0
         return result
 
     def _lost(self, link: Link, why: str) -> None:
-        """A connection has ended by itself: begin again, twice; then at the next call."""
+        """Connect again after a connection has ended by itself: twice, then at the next call."""
         if link.session is not None:
             link.session.lose(why)
         if link is not self._link or self.failure:
-            return  # it is being connected, which tells it
+            return  # it is being connected, which reports it
         self.failure = why
         link.drop(why)
-        if self.enabled and self._reconnects < MAX_RECONNECTS:
+        if self.enabled and self._reconnects < len(RECONNECT_WAITS_S):
             wait = RECONNECT_WAITS_S[self._reconnects]
             self._reconnects += 1
             self._connecting = asyncio.ensure_future(self._connect(wait))
-        self.changed(self, "failed")
+        self.changed(self, ServerChange("failed"))
 
     def _notified(self, method: str, params: Message) -> None:
         if method == ELICITATION:
-            self.changed(self, f"asked {str(params.get('message', ''))[:MAX_QUESTION_CHARS]}")
+            self.changed(self, ServerChange("asked", str(params.get("message", ""))[:200]))
         if method.endswith("/list_changed") and not self.failure:
             self._stale = True
             if self._listing is None or self._listing.done():
                 self._listing = asyncio.ensure_future(self._list_again())
 
     async def _list_again(self) -> None:
-        """Ask for the lists anew, once for a burst of notes."""
+        """Ask for the lists again, once for a burst of notes."""
         before = self.offer
         while self._stale and (session := self._link.session) is not None:
             await asyncio.sleep(CHANGES_WAIT_S)
@@ -215,14 +248,17 @@ class McpServer:
                 async with asyncio.timeout(self.limits.connect_s):
                     self.offer = await ask_offer(session, self.greeting, self.word)
             except (TimeoutError, ServerFailed):
-                return  # it keeps what it had; a connection that was lost is told elsewhere
+                return  # it keeps what it had; a lost connection is reported elsewhere
         if self.offer != before:
-            self.changed(self, "changed")
+            self.changed(self, ServerChange("changed"))
 
     async def reconnect(self) -> None:
-        """Connect anew; how that went is in `failure`."""
+        """Connect again; a failure is in `failure`."""
+        if not self.approved:
+            return
         await self.stop()
-        self.enabled, self._reconnects = True, 0
+        self.switched_on = True
+        self._reconnects = 0
         await asyncio.shield(self.begin())
 
     async def toggle(self, enabled: bool) -> None:
@@ -230,15 +266,33 @@ class McpServer:
         if enabled and not self.enabled:
             await self.reconnect()
         elif not enabled:
-            self.enabled = False
+            self.switched_on = False
             await self.stop("it is switched off")
 
+    async def approve(self, approved: bool) -> None:
+        """Approve it, which begins to connect it, or withdraw the approval, which ends it."""
+        if approved == self.approved:
+            return
+        self.approved = approved
+        if not approved:
+            await self.stop(NOT_APPROVED)
+        elif self.switched_on:
+            self.begin()
+
     async def stop(self, why: str = "it was stopped") -> None:
-        """End the connection, or the try to make one."""
+        """End the connection, or the attempt to make one."""
         self.failure = why
         tasks = [task for task in (self._connecting, self._listing) if task is not None and not task.done()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._connecting, self._listing = None, None
+        self._connecting = None
+        self._listing = None
         self._link.drop(why)
+
+
+async def wait_for(servers: Iterable[McpServer], limit: float) -> None:
+    """Wait until the servers are connected or have failed, at most so many seconds."""
+    under_way = {server.begin() for server in servers if server.failure and server.enabled}
+    if under_way:
+        await asyncio.wait(under_way, timeout=limit)

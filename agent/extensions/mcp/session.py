@@ -1,6 +1,6 @@
 """One connection to an MCP server: JSON-RPC requests with ids, answers, notifications; over any transport.
 
-Whatever the other side sends is taken: an answer to nothing, junk and unknown methods change nothing.
+Anything that the server sends is accepted: an answer to nothing, junk and unknown methods change nothing.
 """
 
 from __future__ import annotations
@@ -12,30 +12,20 @@ from typing import Any
 
 from agent.version import __version__
 
-MCP_PROTOCOL = "2025-11-25"  # servers answer with the newest that they know
-MAX_LIST_PAGES = 100
+from .failures import ConnectionLost, ServerFailed
+
 MAX_LIST_ITEMS = 5_000
-MAX_WAITING_ANSWERS = 100  # to requests of a server that does not take them
-METHOD_NOT_FOUND = -32601
-ELICITATION = "elicitation/create"  # the server asks the person something
-MAX_TOLD_ERROR_CHARS = 2_000
+MAX_WAITING_ANSWERS = 100  # to requests of a server that does not read them
+ELICITATION = "elicitation/create"  # the server asks the user something
 Message = Mapping[str, Any]
-
-
-class ServerFailed(Exception):
-    """A server did not do what it was asked for; the text says why."""
-
-
-class ConnectionLost(ServerFailed):
-    """The connection to a server has ended."""
 
 
 class McpSession:
     """The requests under way over one connection.
 
     send      passes a message on; returns when it is on its way, or answered. Raises ServerFailed
-    notified  is told of each notification, and of questions that were declined: method and parameters
-    elicits   the server may ask the person something; it is declined
+    notified  is called with the method and parameters of each notification, and of each declined question
+    elicits   the server may ask the user something; it is declined
     """
 
     def __init__(
@@ -44,7 +34,9 @@ class McpSession:
         notified: Callable[[str, Message], None] = lambda method, params: None,
         elicits: bool = False,
     ) -> None:
-        self._send, self._notified, self._elicits = send, notified, elicits
+        self._send = send
+        self._notified = notified
+        self._elicits = elicits
         self._waiting: dict[str, asyncio.Future[Message]] = {}
         self._progress: dict[str, Callable[[str], None]] = {}
         self._idents = itertools.count(1)
@@ -52,26 +44,30 @@ class McpSession:
         self._lost = ""
 
     async def begin(self) -> Message:
-        """Shake hands; the server's greeting. Raises ServerFailed."""
-        capabilities: Message = {"elicitation": {}} if self._elicits else {}
-        about = {"name": "makeroom", "version": __version__}
+        """Initialize the session; return the server's answer. Raises ServerFailed."""
         greeting = await self.request(
             "initialize",
-            {"protocolVersion": MCP_PROTOCOL, "capabilities": capabilities, "clientInfo": about},
+            {
+                "protocolVersion": "2025-11-25",  # servers answer with the newest that they know
+                "capabilities": {"elicitation": {}} if self._elicits else {},
+                "clientInfo": {"name": "makeroom", "version": __version__},
+            },
         )
-        await self.notify("notifications/initialized")
+        await self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return greeting
 
     async def request(
         self, method: str, params: Message | None = None, progress: Callable[[str], None] | None = None
     ) -> Message:
-        """The result of a request. When cancelled, the server is told. Raises ServerFailed."""
+        """Return the result of a request; a cancelled one is cancelled at the server. Raises ServerFailed."""
         if self._lost:
             raise ConnectionLost(self._lost)
         number = next(self._idents)
-        ident, given = str(number), dict(params or {})
+        ident = str(number)
+        given = dict(params or {})
         if progress is not None:
-            given["_meta"], self._progress[ident] = {"progressToken": number}, progress
+            given["_meta"] = {"progressToken": number}
+            self._progress[ident] = progress
         answer = self._waiting[ident] = asyncio.get_running_loop().create_future()
         try:
             await self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": given})
@@ -86,17 +82,14 @@ class McpSession:
             self._waiting.pop(ident, None)
             self._progress.pop(ident, None)
             if answer.done() and not answer.cancelled():
-                answer.exception()  # it was taken note of
-
-    async def notify(self, method: str, params: Message | None = None) -> None:
-        """Send a notification. Raises ServerFailed."""
-        await self._send({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
+                answer.exception()  # marks it as retrieved
 
     async def items(self, method: str, key: str) -> list[Message]:
-        """All items of a list, page by page. Raises ServerFailed."""
+        """Return all items of a list, page by page. Raises ServerFailed."""
         found: list[Message] = []
-        cursor, seen = None, set[str]()
-        for _ in range(MAX_LIST_PAGES):
+        cursor = None
+        seen: set[str] = set()
+        for _ in range(100):
             page = await self.request(method, {} if cursor is None else {"cursor": cursor})
             items = page.get(key)
             found += [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
@@ -107,55 +100,63 @@ class McpSession:
         return found[:MAX_LIST_ITEMS]
 
     def receive(self, message: Any) -> None:
-        """Take in what the server sent, or a batch of that."""
+        """Take a message of the server, or a batch of them."""
         if isinstance(message, list):
             for each in message[:MAX_LIST_ITEMS]:
                 if isinstance(each, dict):
                     self.receive(each)
-        elif isinstance(message, dict) and isinstance(method := message.get("method"), str):
+        elif isinstance(message, dict):
+            method = message.get("method")
+            if not isinstance(method, str):
+                self._settle(message)
+                return
             params = message.get("params")
             params = params if isinstance(params, dict) else {}
             if "id" in message:
-                if len(self._answers) < MAX_WAITING_ANSWERS:
-                    self._later(self._answer(message["id"], method))
-                if method == ELICITATION and self._elicits:
-                    self._notified(method, params)
+                self._requested(message["id"], method, params)
             elif method == "notifications/progress":
-                self._tell_progress(params)
+                self._report_progress(params)
             else:
                 self._notified(method, params)
-        elif isinstance(message, dict):
-            self._settle(message)
 
     def _settle(self, message: Message) -> None:
+        """Pass an answer to the request that waits for it."""
         waiting = self._waiting.get(str(message.get("id")))
         if waiting is None or waiting.done():
             return
-        if (error := message.get("error")) is not None:
+        error = message.get("error")
+        if error is not None:
             told = error.get("message") if isinstance(error, dict) else error
-            waiting.set_exception(ServerFailed(str(told)[:MAX_TOLD_ERROR_CHARS]))
+            waiting.set_exception(ServerFailed(str(told)[:2_000]))
         else:
             result = message.get("result")
             waiting.set_result(result if isinstance(result, dict) else {})
 
-    def _tell_progress(self, params: Message) -> None:
-        tell = self._progress.get(str(params.get("progressToken")))
-        if tell is not None:
-            done, total = params.get("progress"), params.get("total")
-            told = f"{done} of {total}" if total else f"{done}"
-            tell(f"{told} {params.get('message') or ''}".strip() + "\n")
+    def _report_progress(self, params: Message) -> None:
+        report = self._progress.get(str(params.get("progressToken")))
+        if report is not None:
+            done = f"{params.get('progress')}"
+            total = params.get("total")
+            told = f"{done} of {total}" if total else done
+            report(f"{told} {params.get('message') or ''}".strip() + "\n")
 
-    def _answer(self, ident: Any, method: str) -> Message:
-        """The answer to a request of the server."""
+    def _requested(self, ident: Any, method: str, params: Message) -> None:
+        """Answer a request of the server, and decline a question."""
+        declines = method == ELICITATION and self._elicits
+        answer: dict[str, Any] = {"jsonrpc": "2.0", "id": ident}
         if method == "ping":
-            return {"jsonrpc": "2.0", "id": ident, "result": {}}
-        if method == ELICITATION and self._elicits:
-            return {"jsonrpc": "2.0", "id": ident, "result": {"action": "decline"}}
-        error = {"code": METHOD_NOT_FOUND, "message": f"{method} is not supported"}
-        return {"jsonrpc": "2.0", "id": ident, "error": error}
+            answer["result"] = {}
+        elif declines:
+            answer["result"] = {"action": "decline"}
+        else:
+            answer["error"] = {"code": -32601, "message": f"{method} is not supported"}
+        if len(self._answers) < MAX_WAITING_ANSWERS:
+            self._later(answer)
+        if declines:
+            self._notified(method, params)
 
     def _later(self, message: Message) -> None:
-        """Send without being waited for."""
+        """Send a message without waiting for it."""
 
         async def send() -> None:
             try:
@@ -168,7 +169,7 @@ class McpSession:
         task.add_done_callback(self._answers.discard)
 
     def lose(self, reason: str) -> None:
-        """The connection has ended: what waits fails."""
+        """End the session: requests that wait fail."""
         self._lost = self._lost or reason or "the connection ended"
         for waiting in self._waiting.values():
             if not waiting.done():

@@ -1,119 +1,30 @@
-"""MCP servers as processes of ours: started under a supervisor of their own, spoken to line by line.
-
-They get a small environment and what their entry names, no credential of ours. What they write to standard
-error goes into a log of bounded size.
-"""
+"""Connections to MCP servers that are processes: one JSON message a line, on standard input and output."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import shutil
-import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from tools.processes.command_socket import CommandHandle, SupervisorLost
-from tools.processes.env_filter import hide_own_environment
 from tools.processes.jobs import exit_code
-from tools.processes.supervisor_client import SupervisorClient, start_supervisor
-from transcripts.disk import make_private_folders
 
 from .entries import ServerEntry
-from .session import ConnectionLost, Message, ServerFailed
+from .failures import ConnectionLost, ServerFailed
+from .processes import ServerProcesses
+from .requirements import find_program, missing_requirement, server_environ
+from .server_log import MAX_TOLD_LINE_CHARS, ServerLog
+from .session import Message
 
-INHERITED_VARIABLES = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # of one line of a server
-MAX_SERVER_LOG_BYTES = 1024 * 1024
-MAX_TOLD_LINE_CHARS = 300
-MAX_LOGGED_JUNK_LINES = 100  # of its output that is no message
+MAX_LOGGED_JUNK_LINES = 100  # of its output that are not messages
 MAX_JUNK_LINES = 100_000  # before its first message, after which it is ended
-_SERVER_READ_BYTES = 1 << 16
-_EXIT_WAIT_S = 0.5  # for the exit status, once a server has closed its output
-# The number of the request that a line answers, as servers write it: before all else, or behind it.
-_ANSWERS_FIRST = re.compile(
-    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,)?\s*"id"\s*:\s*"?(\d{1,9})"?\s*,\s*"(?:result|error)"'
-)
-_ANSWERS_LAST = re.compile(rb'"id"\s*:\s*"?(\d{1,9})"?\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
-_OFF = ("off", "0", "no", "false")  # as values of MAKEROOM_NAMESPACE
-
-
-class ServerLog:
-    """What a server writes to standard error, in a file: the newest part of it. `mask` hides secrets."""
-
-    def __init__(self, path: Path, mask: Callable[[str], str]) -> None:
-        self.path, self._mask = path, mask
-        self.last = ""  # the newest line
-
-    def take(self, data: bytes) -> None:
-        """Take in more of it; a disk that is full costs the log only."""
-        text = self._mask(data.decode("utf-8", "replace"))
-        lines = [line for line in text.splitlines() if line.strip()]
-        self.last = lines[-1].strip()[:MAX_TOLD_LINE_CHARS] if lines else self.last
-        with suppress(OSError):
-            make_private_folders(self.path.parent)
-            self._append(text.encode()[-MAX_SERVER_LOG_BYTES:])
-
-    def _append(self, data: bytes) -> None:
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(self.path, flags, 0o600)
-        try:
-            if (size := os.fstat(fd).st_size) + len(data) > MAX_SERVER_LOG_BYTES:
-                keep = max(0, MAX_SERVER_LOG_BYTES // 2 - len(data))
-                data = (os.pread(fd, keep, max(0, size - keep)) if keep else b"") + data
-                os.ftruncate(fd, 0)
-            os.write(fd, data)
-        finally:
-            os.close(fd)
-
-
-class ServerProcesses:
-    """Starts servers; all of them end with `close`, or with this process. Belongs to one event loop."""
-
-    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
-        self.folder, self.environ = folder, environ
-        self._starting: asyncio.Task[SupervisorClient] | None = None
-        self._closed = False
-
-    async def supervisor(self) -> SupervisorClient:
-        """Their supervisor; a new one where none runs. Raises SupervisorLost."""
-        if self._closed:
-            raise SupervisorLost("the program ends")
-        task = self._starting
-        if task is None or (
-            task.done() and (task.cancelled() or task.exception() or not task.result().alive)
-        ):
-            task = self._starting = asyncio.ensure_future(self._start())
-        return await asyncio.shield(task)
-
-    async def _start(self) -> SupervisorClient:
-        private = Path(tempfile.mkdtemp(prefix="makeroom-mcp-"))
-        enclose = self.environ.get("MAKEROOM_NAMESPACE", "").lower() not in _OFF
-        try:
-            supervisor = await start_supervisor(private, enclose=enclose)
-        except BaseException:
-            shutil.rmtree(private, ignore_errors=True)
-            raise
-        if supervisor.how != "namespace":
-            hide_own_environment()
-        return supervisor
-
-    async def close(self) -> None:
-        """End every server, and wait until they have ended."""
-        self._closed = True
-        if (task := self._starting) is None:
-            return
-        await asyncio.wait({task})
-        if not task.cancelled() and task.exception() is None:
-            await task.result().close()
 
 
 class StdioConnection:
-    """A server that runs. `deliver` gets its messages, `lost` the reason when it ends by itself."""
+    """A server that runs. `lost` is called with the reason when it ends by itself."""
 
     def __init__(
         self,
@@ -122,13 +33,17 @@ class StdioConnection:
         log: ServerLog,
         lost: Callable[[str], None],
     ) -> None:
-        self._command, self._writer, self._log, self._lost = command, writer, log, lost
+        self._command = command
+        self._writer = writer
+        self._log = log
+        self._lost = lost
         self._reading: asyncio.Task[None] | None = None
         self._closing = False
-        self._skipped = 0  # lines that were no message
+        self._skipped = 0  # lines that were not messages
         self._spoke = False  # it has sent a message
 
     def begin(self, reader: asyncio.StreamReader, deliver: Callable[[Any], None]) -> None:
+        """Begin to read; `deliver` gets its messages."""
         self._reading = asyncio.ensure_future(self._read(reader, deliver))
 
     async def send(self, message: Message) -> None:
@@ -140,32 +55,37 @@ class StdioConnection:
             raise ConnectionLost(await self._how_it_ended()) from error
 
     async def _read(self, reader: asyncio.StreamReader, deliver: Callable[[Any], None]) -> None:
-        pieces: list[bytes] = []
-        size, why = 0, ""
         try:
-            while data := await reader.read(_SERVER_READ_BYTES):
-                *ended, rest = data.split(b"\n")
-                for line in ended:
-                    self._take(b"".join((*pieces, line)), deliver)
-                    pieces, size = [], 0
-                pieces.append(rest)
-                if (size := size + len(rest)) > MAX_MESSAGE_BYTES:
-                    why = f"it sent a message of more than {MAX_MESSAGE_BYTES // 1024 // 1024} MB"
-                    break
-                if self._skipped > MAX_JUNK_LINES and not self._spoke:
-                    why = f"it wrote {MAX_JUNK_LINES:,} lines that are no message{self.hint}"
-                    break
-                await asyncio.sleep(0)  # what is there already is read without waiting: others go on too
+            why = await self._read_lines(reader, deliver)
         except OSError:
-            pass  # as at the end: it is gone
+            why = ""  # as at the end: it is gone
         if not self._closing:
             self._lost(why or await self._how_it_ended())
             self.close()
 
-    def _take(self, line: bytes, deliver: Callable[[Any], None]) -> None:
-        """Take one line in; one that is no message goes into the log.
+    async def _read_lines(self, reader: asyncio.StreamReader, deliver: Callable[[Any], None]) -> str:
+        """Read until the end; return the reason to end the server, "" if it has ended. Raises OSError."""
+        pieces: list[bytes] = []
+        size = 0
+        while data := await reader.read(1 << 16):
+            *ended, rest = data.split(b"\n")
+            for line in ended:
+                self._take(b"".join((*pieces, line)), deliver)
+                pieces = []
+                size = 0
+            pieces.append(rest)
+            size += len(rest)
+            if size > MAX_MESSAGE_BYTES:
+                return f"it sent a message of more than {MAX_MESSAGE_BYTES // 1024 // 1024} MB"
+            if self._skipped > MAX_JUNK_LINES and not self._spoke:
+                return f"it wrote {MAX_JUNK_LINES:,} lines that are no message{self.hint}"
+            await asyncio.sleep(0)  # data that is there is read without a wait: let other tasks run
+        return ""
 
-        Bytes that are no UTF-8 are replaced: an answer with some is one all the same.
+    def _take(self, line: bytes, deliver: Callable[[Any], None]) -> None:
+        """Take one line; one that is not a message goes into the log.
+
+        Bytes that are not UTF-8 are replaced: an answer with some is still an answer.
         """
         if not line.strip():
             return
@@ -178,21 +98,24 @@ class StdioConnection:
             deliver(message)
         else:
             self._skipped += 1
-            if self._skipped > MAX_LOGGED_JUNK_LINES:
-                return
-            self._log.take(b"[no message] " + line[:MAX_TOLD_LINE_CHARS] + b"\n")
+            if self._skipped <= MAX_LOGGED_JUNK_LINES:
+                self._log.take(b"[no message] " + line[:MAX_TOLD_LINE_CHARS] + b"\n")
 
     async def _how_it_ended(self) -> str:
-        await asyncio.wait({self._command.exited}, timeout=_EXIT_WAIT_S)
+        await asyncio.wait({self._command.exited}, timeout=0.5)
         status = self._command.exited.result() if self._command.exited.done() else None
         code, signal_name = exit_code(status)
-        how = "it closed its output" if code is None else f"it ended with exit code {code}"
-        how = f"it was ended by {signal_name}" if signal_name else how
+        if signal_name:
+            how = f"it was ended by {signal_name}"
+        elif code is None:
+            how = "it closed its output"
+        else:
+            how = f"it ended with exit code {code}"
         return f"{how}: {self._log.last}" if self._log.last else how
 
     @property
     def hint(self) -> str:
-        """What its output so far tells about why it does not answer."""
+        """A clause about its output so far, which may say why it does not answer."""
         if self._log.last:
             return f"; it wrote: {self._log.last}"
         return "; what it writes is no JSON-RPC" if self._skipped else ""
@@ -210,8 +133,16 @@ class StdioConnection:
 
 
 def _unreadable(line: bytes, error: Exception) -> Message | None:
-    """That a request of ours has no answer, for a line that is one and cannot be read."""
-    if (found := _ANSWERS_FIRST.match(line) or _ANSWERS_LAST.search(line[-MAX_TOLD_LINE_CHARS:])) is None:
+    """Return a failure of our request for a line that answers it and cannot be read; None for other lines.
+
+    Servers write the id before all else, or at the end.
+    """
+    version = rb'"jsonrpc"\s*:\s*"2\.0"'
+    ident = rb'"id"\s*:\s*"?(\d{1,9})"?'
+    found = re.match(rb'\s*\{\s*(?:%b\s*,)?\s*%b\s*,\s*"(?:result|error)"' % (version, ident), line)
+    if found is None:
+        found = re.search(rb"%b\s*(?:,\s*%b\s*)?\}\s*$" % (ident, version), line[-300:])
+    if found is None:
         return None
     why = "it is nested too deeply" if isinstance(error, RecursionError) else error
     return {"id": int(found[1]), "error": {"message": f"its answer cannot be read: {why}"}}
@@ -225,15 +156,17 @@ async def open_stdio(
     lost: Callable[[str], None],
 ) -> StdioConnection:
     """Start a server. Raises ServerFailed."""
-    env = _environ(entry, processes.environ)
     path = find_program(entry, processes.environ, processes.folder)
     if path is None:
-        raise ServerFailed(f"{no_program(entry)}; install it or correct the command")
-    argv = [entry.command, *entry.args]
+        raise ServerFailed(missing_requirement(entry, processes.environ, processes.folder))
     try:
         supervisor = await processes.supervisor()
         command, end = supervisor.open.talk(
-            log.take, path=path, argv=argv, env=env, cwd=str(processes.folder)
+            log.take,
+            path=path,
+            argv=[entry.command, *entry.args],
+            env=server_environ(entry, processes.environ),
+            cwd=str(processes.folder),
         )
     except (SupervisorLost, ValueError) as error:
         raise ServerFailed(str(error)) from error
@@ -250,21 +183,3 @@ async def open_stdio(
     connection = StdioConnection(command, writer, log, lost)
     connection.begin(reader, deliver)
     return connection
-
-
-def _environ(entry: ServerEntry, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a server."""
-    return {name: environ[name] for name in INHERITED_VARIABLES if name in environ} | dict(entry.env)
-
-
-def no_program(entry: ServerEntry) -> str:
-    """That the program of a server is missing, in words."""
-    return f"there is no program {entry.command!r}"
-
-
-def find_program(entry: ServerEntry, environ: Mapping[str, str], folder: Path) -> str | None:
-    """The file of a server's program; a name with a slash is relative to the project's folder."""
-    if "/" not in entry.command:
-        return shutil.which(entry.command, path=_environ(entry, environ).get("PATH", os.defpath))
-    found = folder / Path(entry.command).expanduser()
-    return str(found) if os.access(found, os.X_OK) and found.is_file() else None

@@ -1,17 +1,16 @@
 """The one tool `mcp`, through which the model finds and calls the tools of servers.
 
-Its definition names the configured servers, not what they offer, so that a server which is connected late, or
-changes what it has, leaves the prefix of every request as it is.
+Its definition names the configured servers, not their tools, so that a server which is connected late, or
+changes its tools, leaves the prefix of every request as it is.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -20,15 +19,12 @@ from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResul
 from tools.parameters import Arguments
 from transcripts.messages import check_shape
 
-from .calls import checked_call, description_of, resource_tool, server_tool
-from .entries import meant_call
-from .server import McpServer
-from .session import ServerFailed
+from .calls import CheckedCall, checked_call, description_of, resource_tool, server_tool
+from .failures import ServerFailed
+from .names import meant_call
+from .server import SEARCH_WAIT_S, McpServer, wait_for
 
-MCP_TOOL = "mcp"
-SEARCH_WAIT_S = 10.0  # for servers that are being connected
 MAX_FOUND_TOOLS = 40
-MAX_FOUND_DESCRIPTION_CHARS = 160
 MAX_LISTED_RESOURCES = 100
 MAX_INSTRUCTIONS_CHARS = 2_000  # of a server, which a search of it alone shows
 
@@ -45,10 +41,10 @@ class McpArguments(Arguments):
 
 
 def mcp_tool(servers: Sequence[McpServer]) -> Tool:
-    """The tool for these servers, which may be connected later; they are named in its description."""
+    """Return the tool for these servers, which may be connected later; its description names them."""
     names = ", ".join(server.entry.name for server in servers if server.enabled) or "none so far"
     return Tool(
-        name=MCP_TOOL,
+        name="mcp",
         description=(
             f"Tools and resources of MCP servers: {names}. You are told a server's tools once it is"
             " connected. search finds tools, describe gives one's parameters, call runs it, read gets a"
@@ -69,41 +65,46 @@ def _title(arguments: McpArguments) -> str:
 
 
 def _access(arguments: McpArguments, context: ToolContext) -> tuple[Access, ...]:
-    """What a call would use that is not resolved: one that was refused is known by it."""
-    name, _ = meant_call(MCP_TOOL, arguments.model_dump())
-    return no_access(arguments, context) if name == MCP_TOOL else (Access("server", name),)
+    """Return the access of a call that is not resolved; a refused one is known by it."""
+    name = meant_call("mcp", arguments.model_dump()).name
+    return no_access(arguments, context) if name == "mcp" else (Access("server", name),)
 
 
-async def _resolve(
-    servers: Sequence[McpServer], name: str, given: Mapping[str, Any]
-) -> tuple[Tool, Mapping[str, Any]] | None:
-    """The tool that a call stands for, with its arguments; None where it asks about servers only.
+async def _resolve(servers: Sequence[McpServer], name: str, given: Mapping[str, Any]) -> CheckedCall | None:
+    """Return the call of a server's tool that a call means; None if it only asks about servers.
 
-    Raises ToolError. A call of `mcp__server__tool` by that name is taken too.
+    A call of `mcp__server__tool` by that name is accepted too. Raises ToolError.
     """
     if name.lower().startswith(FOREIGN_PREFIX):
         given = {"action": "call", "tool": name, "arguments": given}
-    arguments = given.get("arguments") or {}
+    server = str(given.get("server", ""))
+    action = given.get("action")
+    uri = str(given.get("uri") or "")
+    if action == "read" and uri:
+        found = _server(servers, server, uri)
+        return CheckedCall(resource_tool(found), {"uri": uri.removeprefix(f"@{found.entry.name}:")})
+    if action != "call":
+        return None
+    arguments = _object(given.get("arguments") or {})
+    if arguments is None:
+        raise ToolError("arguments has to be a JSON object.")
+    tool = await _find_server_tool(servers, server, str(given.get("tool", "")))
+    return checked_call(tool, arguments)
+
+
+def _object(arguments: object) -> dict[str, Any] | None:
+    """Return the arguments, also from their text; None if they are not an object."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
             check_shape(arguments)
         except (ValueError, RecursionError):
-            arguments = None
-    if given.get("action") == "read" and given.get("uri"):
-        server = _server(servers, str(given.get("server", "")), str(given["uri"]))
-        uri = str(given["uri"]).removeprefix(f"@{server.entry.name}:")
-        return resource_tool(server), {"uri": uri}
-    if given.get("action") != "call":
-        return None
-    if not isinstance(arguments, dict):
-        raise ToolError("arguments has to be a JSON object.")
-    tool = await find_server_tool(servers, str(given.get("server", "")), str(given.get("tool", "")))
-    return checked_call(tool, arguments)
+            return None
+    return arguments if isinstance(arguments, dict) else None
 
 
-async def find_server_tool(servers: Sequence[McpServer], server: str, tool: str) -> Tool:
-    """The tool of a server by its name there or by its full name. Raises ToolError."""
+async def _find_server_tool(servers: Sequence[McpServer], server: str, tool: str) -> Tool:
+    """Return the tool of a server by its name there or by its full name. Raises ToolError."""
     if tool.lower().startswith(FOREIGN_PREFIX):
         word, _, tool = tool[len(FOREIGN_PREFIX) :].partition("__")
         server = server or word
@@ -114,24 +115,31 @@ async def find_server_tool(servers: Sequence[McpServer], server: str, tool: str)
         await found.ready()
     except ServerFailed as error:
         raise ToolError(f"The MCP server {found.entry.name} is not connected: {error}") from error
-    full = f"{FOREIGN_PREFIX}{found.word}__{tool}".lower()
-    near = (name for name, known in found.offer.names.items() if known.lower() == full)
-    name = tool if tool in found.offer.names else next(near, "")
-    if not name:
-        raise ToolError(f"{found.entry.name} has no tool {tool!r}. It has: {', '.join(found.offer.names)}.")
-    return server_tool(found, name)
+    names = found.offer.names
+    if tool not in names:
+        full = f"{FOREIGN_PREFIX}{found.word}__{tool}".lower()
+        near = next((name for name, known in names.items() if known.lower() == full), None)
+        if near is None:
+            raise ToolError(f"{found.entry.name} has no tool {tool!r}. It has: {', '.join(names)}.")
+        tool = near
+    return server_tool(found, tool)
 
 
 def _server(servers: Sequence[McpServer], name: str, other: str) -> McpServer:
-    """The server of that name or word; without a name the only one, or the one that has `other`."""
+    """Return the server of that name or word; without a name the only one, or the one that has `other`.
+
+    Raises ToolError.
+    """
     usable = [server for server in servers if server.enabled]
-    lowered = name.lower()
-    found = [each for each in usable if lowered in (each.entry.name.lower(), each.word.lower())]
-    if not name:
-        known = [
+    if name:
+        lowered = name.lower()
+        found = [each for each in usable if lowered in (each.entry.name.lower(), each.word.lower())]
+    else:
+        found = [
             each for each in usable if other in each.offer.names or other.startswith(f"@{each.entry.name}:")
         ]
-        found = known if len(known) == 1 else usable if len(usable) == 1 else []
+        if len(found) != 1:
+            found = usable if len(usable) == 1 else []
     if not found:
         names = ", ".join(each.entry.name for each in usable) or "none"
         wrong = f"There is no MCP server {name!r}" if name else "Name the server"
@@ -140,54 +148,55 @@ def _server(servers: Sequence[McpServer], name: str, other: str) -> McpServer:
 
 
 async def _run(servers: Sequence[McpServer], given: McpArguments, call: ToolCall) -> ToolResult:
-    """Answer what is only about servers; calls and resources are tools of their own: see `_resolve`."""
+    """Answer a question about servers; calls and resources are tools of their own: see `_resolve`."""
     if given.action == "describe":
-        tool = await find_server_tool(servers, given.server, given.tool)
+        tool = await _find_server_tool(servers, given.server, given.tool)
         schema = json.dumps(tool.arguments, ensure_ascii=False)
         return text_result(f"{tool.name}: {tool.description}\nIts parameters: {schema}")
     chosen = [_server(servers, given.server, "")] if given.server else [s for s in servers if s.enabled]
     await wait_for(chosen, SEARCH_WAIT_S)
     if given.action == "read":
         return text_result("\n".join(_resource_lines(chosen)) or "There are no resources.")
-    lines = list(_found_lines(chosen, given.query))
-    said = chosen[0].greeting.get("instructions") if given.server and not chosen[0].failure else None
-    if isinstance(said, str) and said.strip():
-        lines.append(f"[the server says: {said[:MAX_INSTRUCTIONS_CHARS]}]")
+    lines = _found_lines(chosen, given.query)
+    instructions = chosen[0].greeting.get("instructions") if given.server and not chosen[0].failure else None
+    if isinstance(instructions, str) and instructions.strip():
+        lines.append(f"[the server says: {instructions[:MAX_INSTRUCTIONS_CHARS]}]")
     return text_result("\n".join((*lines, *_unconnected(chosen))) or "No tool fits; search without words.")
 
 
-async def wait_for(servers: Iterable[McpServer], limit: float) -> None:
-    """Wait until the servers are connected or have failed, at most so many seconds."""
-    under_way = {server.begin() for server in servers if server.failure and server.enabled}
-    if under_way:
-        await asyncio.wait(under_way, timeout=limit)
+class _FoundTool(NamedTuple):
+    """A tool that a search found: how well it fits, and its line."""
+
+    score: int
+    line: str
 
 
 def _found_lines(servers: Sequence[McpServer], query: str) -> list[str]:
-    """A line for each tool that fits, the best first; then how many more there are."""
+    """Return a line for each tool that fits, the best first, and the number of further ones."""
     words = re.findall(r"\w+", query.lower())
-    ranked = []
+    found = []
     for server in servers:
         for name, raw in server.offer.tools.items() if not server.failure else ():
             text = f"{server.entry.name} {name} {raw.get('description', '')}".lower()
             score = sum((word in text) + 2 * (word in name.lower()) for word in words)
             if score or not words:
-                told = " ".join(description_of(raw).split())[:MAX_FOUND_DESCRIPTION_CHARS]
-                ranked.append((-score, f"{server.entry.name} {name}: {told}"))
-    ranked.sort(key=lambda each: each[0])
-    lines = [line for _, line in ranked[:MAX_FOUND_TOOLS]]
-    more = len(ranked) - len(lines)
+                described = " ".join(description_of(raw).split())[:160]
+                found.append(_FoundTool(score, f"{server.entry.name} {name}: {described}"))
+    found.sort(key=lambda each: -each.score)
+    lines = [each.line for each in found[:MAX_FOUND_TOOLS]]
+    more = len(found) - len(lines)
     return [*lines, f"and {more} more; search with words"] if more > 0 else lines
 
 
 def _resource_lines(servers: Sequence[McpServer]) -> list[str]:
-    found = [(server, raw) for server in servers if not server.failure for raw in server.offer.resources]
     lines = [
         f"@{server.entry.name}:{raw.get('uri', '')} {raw.get('description') or raw.get('name') or ''}"
-        for server, raw in found[:MAX_LISTED_RESOURCES]
+        for server in servers
+        if not server.failure
+        for raw in server.offer.resources
     ]
-    more = len(found) - len(lines)
-    return [*lines, f"and {more} more"] if more > 0 else lines
+    more = len(lines) - MAX_LISTED_RESOURCES
+    return [*lines[:MAX_LISTED_RESOURCES], f"and {more} more"] if more > 0 else lines
 
 
 def _unconnected(servers: Sequence[McpServer]) -> list[str]:
@@ -195,7 +204,7 @@ def _unconnected(servers: Sequence[McpServer]) -> list[str]:
 
 
 def news_of(server: McpServer) -> str:
-    """What the model is told of a server that was connected, or has changed its tools."""
+    """Return the note to the model about a server that was connected, or has changed its tools."""
     names = ", ".join(server.offer.names) or "none"
     more = f" Resources: {len(server.offer.resources)}." if server.offer.resources else ""
     return f"MCP server {server.entry.name} connected: {names}.{more}"

@@ -12,8 +12,8 @@ import pytest
 
 from agent.commands import find_command, use_without_screen
 from agent.extensions.hooks.table import read_hooks
-from agent.extensions.mcp.entries import meant_call
-from agent.extensions.mcp.tool import wait_for
+from agent.extensions.mcp import meant_call
+from agent.extensions.mcp.server import wait_for
 from agent.ports import Allow, Deny, HookEvent, PermissionQuestion, PermissionUpdate
 from agent.stream_protocol.client_callbacks import (
     ClientApprover,

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from agent.errors import UsageError
-from agent.extensions.mcp.entries import canonical_bytes, read_entry, server_words, tool_names
-from agent.extensions.mcp.scopes import McpPlaces, configured_entries, store_entry
-from agent.extensions.mcp.source import project_servers
+from agent.extensions.mcp.approval import mcp_items
+from agent.extensions.mcp.entries import canonical_bytes, read_entry
+from agent.extensions.mcp.files import FileScope, ServerFiles, store_entry
+from agent.extensions.mcp.names import server_words, tool_names
 
 
 def test_variables_are_put_in_and_others_stay_as_they_are() -> None:
@@ -102,33 +103,34 @@ def test_names_of_servers_and_tools_come_to_no_name_of_another() -> None:
 def test_the_nearest_scope_counts_and_strict_leaves_only_the_flag(tmp_path: Path) -> None:
     user, folder = tmp_path / "user", tmp_path / "project"
     given = json.dumps({"mcpServers": {"a": {"command": "flag"}}})
-    places = McpPlaces(folder, user, (given,))
-    for scope, names in (("local", "ab"), ("project", "abc"), ("user", "abcd")):
+    places = ServerFiles(folder, user, (given,))
+    named: dict[FileScope, str] = {"local": "ab", "project": "abc", "user": "abcd"}
+    for scope, names in named.items():
         for name in names:
             store_entry(places.path(scope), name, {"command": scope})
-    found = [(each.name, each.command, each.scope) for each in configured_entries(places, {}).entries]
+    found = [(each.name, each.command, each.scope) for each in places.servers({}).entries]
     assert found == [
         ("a", "flag", "flag"),
         ("b", "local", "local"),
         ("c", "project", "project"),
         ("d", "user", "user"),
     ]
-    strict = McpPlaces(folder, user, (given,), strict=True)
-    assert [each.name for each in configured_entries(strict, {}).entries] == ["a"]
-    assert configured_entries(McpPlaces(folder, user, reads=()), {}).entries == ()
+    strict = ServerFiles(folder, user, (given,), strict=True)
+    assert [each.name for each in strict.servers({}).entries] == ["a"]
+    assert ServerFiles(folder, user, reads=()).servers({}).entries == ()
 
 
 def test_a_file_that_cannot_be_read_costs_its_own_servers_only(tmp_path: Path) -> None:
-    places = McpPlaces(tmp_path, tmp_path / "user")
+    places = ServerFiles(tmp_path, tmp_path / "user")
     store_entry(places.path("user"), "a", {"command": "x"})
     places.path("project").write_text('{"mcpServers": [}')
-    found = configured_entries(places, {})
+    found = places.servers({})
     assert [each.name for each in found.entries] == ["a"]
     assert len(found.warnings) == 1 and ".mcp.json" in found.warnings[0]
     with pytest.raises(UsageError, match="mcpServers"):
-        configured_entries(McpPlaces(tmp_path, tmp_path, ('{"mcpServers": 5}',)), {})
+        ServerFiles(tmp_path, tmp_path, ('{"mcpServers": 5}',)).servers({})
     with pytest.raises(UsageError, match="nothere"):
-        configured_entries(McpPlaces(tmp_path, tmp_path, ("nothere.json",)), {})
+        ServerFiles(tmp_path, tmp_path, ("nothere.json",)).servers({})
 
 
 def test_adding_and_removing_keeps_everything_else_in_the_file(tmp_path: Path) -> None:
@@ -159,9 +161,9 @@ def test_adding_and_removing_keeps_everything_else_in_the_file(tmp_path: Path) -
 def test_what_a_project_brings_is_shown_without_values_and_changes_with_every_byte(tmp_path: Path) -> None:
     raw = {"command": "run", "args": ["-x"], "env": {"KEY": "secret-value${TOKEN:-}"}}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": raw, "bad": {"env": 5}}}))
-    first, odd = project_servers(tmp_path, {})
+    first, odd = mcp_items(tmp_path, {})
     assert (first.name, first.shows) == ("a", "run -x (sets KEY) (takes your TOKEN)") and odd.name == "bad"
     assert "secret-value" not in first.shows and b"secret-value" in first.content
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": {**raw, "args": ["-y"]}}}))
-    assert next(iter(project_servers(tmp_path, {}))).content != first.content
+    assert next(iter(mcp_items(tmp_path, {}))).content != first.content
     assert canonical_bytes({"b": 1, "a": 2}) == canonical_bytes({"a": 2, "b": 1})

@@ -18,7 +18,7 @@ import pytest
 
 from agent.events import ToolCallFinished
 from agent.extensions.mcp.entries import read_entry
-from agent.extensions.mcp.scopes import McpPlaces
+from agent.extensions.mcp.files import ServerFiles
 from agent.extensions.mcp.server import McpServer, ServerLimits
 from agent.extensions.mcp.source import McpServers, McpSetup
 from agent.extensions.mcp.tool import mcp_tool
@@ -57,7 +57,7 @@ def with_servers(
     """Act with these servers, connected."""
 
     async def run() -> None:
-        source = McpServers(McpSetup(McpPlaces(folder, folder, strict=True), folder / "state"))
+        source = McpServers(McpSetup(ServerFiles(folder, folder, strict=True), folder / "state"))
         await source.open(folder, ENVIRONMENT)
         for name, raw in entries.items():
             entry = read_entry(name, raw, "user", ENVIRONMENT)

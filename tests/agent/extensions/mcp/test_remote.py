@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from agent.extensions.mcp.entries import read_entry
+from agent.extensions.mcp.failures import ServerFailed
+from agent.extensions.mcp.files import ServerFiles
 from agent.extensions.mcp.oauth import log_in, token_file
-from agent.extensions.mcp.scopes import McpPlaces
 from agent.extensions.mcp.server import McpServer, ServerLimits
-from agent.extensions.mcp.session import ServerFailed
 from agent.extensions.mcp.source import McpServers, McpSetup
 
 from .oauth_server import oauth_server
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the library is
 
 
 def source_in(folder: Path) -> McpServers:
-    return McpServers(McpSetup(McpPlaces(folder, folder, strict=True), folder / "state"))
+    return McpServers(McpSetup(ServerFiles(folder, folder, strict=True), folder / "state"))
 
 
 def remote(source: McpServers, **raw: Any) -> McpServer:
@@ -56,7 +56,7 @@ def test_a_login_is_kept_privately_used_and_refreshed(tmp_path: Path) -> None:
             )
             store = token_file(tmp_path / "state", server.entry)
             http.expires_in = 0
-            await log_in(store, server.entry, browse)
+            await log_in(tmp_path / "state", server.entry, browse)
             assert store.path.stat().st_mode & 0o777 == 0o600
             assert json.loads(store.path.read_text())["client"]["client_id"] == "client-1"
             http.expires_in = 3600
@@ -87,7 +87,7 @@ def test_headers_are_sent_and_refusals_are_one_line(tmp_path: Path) -> None:
             assert refused.failure == "it does not take the Authorization header (HTTP 401)"
             with pytest.raises(ServerFailed, match="no login"):
                 http.asks = False
-                await log_in(token_file(tmp_path, server.entry), server.entry, browse)
+                await log_in(tmp_path, server.entry, browse)
         gone = remote(source, url="http://127.0.0.1:9/mcp")
         await gone.begin()
         assert gone.failure == "All connection attempts failed"

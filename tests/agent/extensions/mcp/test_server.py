@@ -11,18 +11,13 @@ from uuid import uuid4
 import pytest
 
 from agent.extensions.mcp.entries import read_entry
-from agent.extensions.mcp.prompts import (
-    attached_resource,
-    find_prompt,
-    mentioned_resources,
-    prompt_text,
-    summaries,
-)
-from agent.extensions.mcp.scopes import McpPlaces
-from agent.extensions.mcp.server import McpServer, ServerLimits
-from agent.extensions.mcp.session import ServerFailed
+from agent.extensions.mcp.failures import ServerFailed
+from agent.extensions.mcp.files import ServerFiles
+from agent.extensions.mcp.prompts import find_prompt, listed_prompts
+from agent.extensions.mcp.resources import attached_resource, mentioned_resources, resource_summaries
+from agent.extensions.mcp.server import McpServer, ServerChange, ServerLimits
+from agent.extensions.mcp.server_log import MAX_SERVER_LOG_BYTES
 from agent.extensions.mcp.source import McpServers, McpSetup
-from agent.extensions.mcp.stdio import MAX_SERVER_LOG_BYTES
 from agent.extensions.mcp.tool import mcp_tool
 from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from tests.agent.loop.world import world
@@ -43,7 +38,7 @@ def script(*modes: str, **more: object) -> Mapping[str, object]:
 @asynccontextmanager
 async def servers_of(folder: Path, **entries: Mapping[str, object]) -> AsyncIterator[dict[str, McpServer]]:
     """Servers that are being connected; all are ended afterwards."""
-    source = McpServers(McpSetup(McpPlaces(folder, folder), folder / "state"))
+    source = McpServers(McpSetup(ServerFiles(folder, folder), folder / "state"))
     await source.open(folder, ENVIRON)
     for name, raw in entries.items():
         entry = read_entry(name, raw, "user", ENVIRON)
@@ -107,7 +102,7 @@ def test_a_failure_is_told_once_however_often_the_server_is_tried(tmp_path: Path
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"missing": {"command": "no-such-program"}}}')
 
     async def run() -> None:
-        places = McpPlaces(tmp_path, tmp_path)
+        places = ServerFiles(tmp_path, tmp_path)
         source = McpServers(
             McpSetup(places, tmp_path / "state", approved=lambda item: True, tell=lines.append)
         )
@@ -169,7 +164,13 @@ def test_a_burst_of_changes_is_one_note_and_a_question_of_the_server_is_declined
             a.limits = ServerLimits(20.0, 20.0, elicits=True)
             told: list[str] = []
             changed = asyncio.Event()
-            a.changed = lambda server, what: (told.append(what), what == "changed" and changed.set())  # type: ignore[assignment]
+
+            def note(server: McpServer, change: ServerChange) -> None:
+                told.append(f"{change.kind} {change.question}".strip())
+                if change.kind == "changed":
+                    changed.set()
+
+            a.changed = note
             await a.reconnect()
             assert "asks" in a.greeting["capabilities"]
             assert await call(a, "ask") == '{"action": "decline"}'
@@ -208,12 +209,13 @@ def test_prompts_and_resources_of_servers_are_there_for_the_person(tmp_path: Pat
             await asyncio.gather(*(server.begin() for server in servers.values()))
             given = list(servers.values())
             context = ToolContext(tmp_path, tmp_path, tmp_path / "outputs", tmp_path / "journals")
-            assert [name for name, _ in summaries(given)] == ["mcp__a__weather", "@a:note://one"]
+            assert [name for name, _ in listed_prompts(given)] == ["mcp__a__weather"]
+            assert [name for name, _ in resource_summaries(given)] == ["@a:note://one"]
             called = find_prompt(given, '/mcp__a__weather "New York" NY')
-            assert called is not None and await prompt_text(called) == "The weather in New York?"
+            assert called is not None and await called.text() == "The weather in New York?"
             lacking = find_prompt(given, "/mcp__a__weather")
             with pytest.raises(ToolError, match="it needs city"):
-                await prompt_text(lacking or called)
+                await (lacking or called).text()
             assert find_prompt(given, "/mcp__a__nothing") is None and find_prompt(given, "weather") is None
             found = mentioned_resources(given, "see @a:note://one, @a:note://one. and mail@a:b @no:thing")
             assert found == [(servers["a"], "note://one")]

@@ -15,7 +15,7 @@ from agent.app.setup import RunSetup
 from agent.cli.arguments import Options
 from agent.cli.mcp_command import main
 from agent.events import Event, Notice, ToolCallStarted
-from agent.extensions.mcp.source import NOT_APPROVED, McpServers, safe_item
+from agent.extensions.mcp import NOT_APPROVED, McpServers, server_item
 from agent.loop.compaction import live_state
 from agent.loop.context import TurnContext
 from agent.session.session import Session, record_opening
@@ -70,7 +70,7 @@ def test_a_late_server_is_a_note_and_its_tools_are_direct_once_history_was_repla
         late = mcp.named("late")
         assert late is not None and all(server.state == "connected" for server in mcp.servers)
         await late.toggle(False)
-        late.enabled = True  # as one that is not connected yet
+        late.switched_on = True  # as one that is not connected yet
         mcp.forget_tools()
         services.fix_tools()
         session, context = SessionFactory(services).first()
@@ -106,13 +106,13 @@ def test_what_a_project_brings_is_not_started_before_it_was_approved(tmp_path: P
         assert {server.failure for server in mcp.servers} == {NOT_APPROVED}
         services.emit(ToolCallStarted(1, 0, "read", ""))
         assert {server.state for server in mcp.servers} == {"disabled"}
-        assert mcp.processes is not None and mcp.processes._starting is None
+        assert mcp.processes is not None and not mcp.processes.started
         theirs = mcp.named("theirs")
         assert theirs is not None
-        services.approvals.record([safe_item("theirs", theirs.entry.raw)], True)
+        services.approvals.record([server_item("theirs", theirs.entry.raw)], True)
         await mcp.settle_approvals()
         await theirs.ready()
-        services.approvals.record([safe_item("theirs", theirs.entry.raw)], False)
+        services.approvals.record([server_item("theirs", theirs.entry.raw)], False)
         await mcp.settle_approvals()
         assert theirs.state == "disabled"
 
@@ -126,7 +126,7 @@ def test_nobody_waits_for_servers_and_a_plain_answer_starts_none(tmp_path: Path)
     configure(tmp_path / "home" / "config" / "mcp.json", silent=script("silent"), fine=script())
 
     async def act(services: Services, mcp: McpServers) -> None:
-        assert mcp.processes is not None and mcp.processes._starting is None
+        assert mcp.processes is not None and not mcp.processes.started
         session, context = SessionFactory(services).first()
         assert tools_of(context) == ["mcp"] and context.tool_context.inbox.take() == []
         services.emit(ToolCallStarted(1, 0, "read", ""))
@@ -173,7 +173,7 @@ def test_servers_are_added_listed_and_removed(
     assert said("remove", "own")[0] == said("remove", "mine")[0] == 0
     assert said("remove", "own")[0] == said("get", "own")[0] == said("add", "x")[0] == said("bake")[0] == 2
     assert (tmp_path / ".makeroom" / ".gitignore").read_text() == "mcp.local.json\n.gitignore\n"
-    monkeypatch.setattr("agent.cli.mcp_command.find_spec", lambda name: None)
+    monkeypatch.setattr("agent.extensions.mcp.requirements.find_spec", lambda name: None)
     assert (
         "remote cannot start yet: it needs the extra mcp" in said("add", "remote", "http://127.0.0.1:9/x")[1]
     )

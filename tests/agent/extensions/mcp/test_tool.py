@@ -11,10 +11,11 @@ from agent.commands.mcp_commands import server_lines
 from agent.events import ToolCallFinished
 from agent.extensions.mcp.calls import direct_tool, is_declarable
 from agent.extensions.mcp.entries import read_entry
-from agent.extensions.mcp.presence import for_some_tools
+from agent.extensions.mcp.failures import ServerFailed
+from agent.extensions.mcp.restriction import restricted_tool
 from agent.extensions.mcp.results import ResultPlace, mcp_result, resource_result
 from agent.extensions.mcp.server import McpServer
-from agent.extensions.mcp.session import McpSession, Message, ServerFailed
+from agent.extensions.mcp.session import McpSession, Message
 from agent.extensions.mcp.tool import mcp_tool, news_of
 from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from agent.ports import Allow, HookAnswer, HookEvent
@@ -196,7 +197,7 @@ def test_an_agent_uses_no_other_tools_of_servers_than_those_it_is_given(tmp_path
     ):
         with world([call, mcp(action="search"), "done"], tmp_path) as made:
             world_with(made, server_with(ADD), "mcp__calc")
-            made.context.tools = {"mcp": for_some_tools(made.context.tools["mcp"], allowed, denied)}
+            made.context.tools = {"mcp": restricted_tool(made.context.tools["mcp"], allowed, denied)}
             made.run()
             assert made.texts() == [
                 '{"a": 1}' if fine else "You may not use mcp__calc__add.",

@@ -1,0 +1,61 @@
+"""MCP servers: their configuration, their connections, and their tools, prompts and resources."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .approval import mcp_items, server_item
+    from .calls import direct_tool
+    from .entries import ServerEntry, read_entry
+    from .failures import ConnectionLost, ServerFailed
+    from .files import FILE_SCOPES, FileScope, ServerFiles, claude_servers, store_entry
+    from .names import meant_call, server_words
+    from .oauth import log_in, log_out, open_browser
+    from .requirements import missing_requirement
+    from .restriction import restricted_tool
+    from .server import NOT_APPROVED, McpServer, ServerLimits
+    from .source import McpServers, McpSetup
+
+__all__ = [
+    "FILE_SCOPES",
+    "NOT_APPROVED",
+    "ConnectionLost",
+    "FileScope",
+    "McpServer",
+    "McpServers",
+    "McpSetup",
+    "ServerEntry",
+    "ServerFailed",
+    "ServerFiles",
+    "ServerLimits",
+    "claude_servers",
+    "direct_tool",
+    "log_in",
+    "log_out",
+    "mcp_items",
+    "meant_call",
+    "missing_requirement",
+    "open_browser",
+    "read_entry",
+    "restricted_tool",
+    "server_item",
+    "server_words",
+    "store_entry",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "approval": "mcp_items server_item",
+        "calls": "direct_tool",
+        "entries": "ServerEntry read_entry",
+        "failures": "ConnectionLost ServerFailed",
+        "files": "FILE_SCOPES FileScope ServerFiles claude_servers store_entry",
+        "names": "meant_call server_words",
+        "oauth": "log_in log_out open_browser",
+        "requirements": "missing_requirement",
+        "restriction": "restricted_tool",
+        "server": "NOT_APPROVED McpServer ServerLimits",
+        "source": "McpServers McpSetup",
+    },
+)

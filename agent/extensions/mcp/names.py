@@ -1,0 +1,72 @@
+"""Names of servers and of their tools: `mcp__server__tool`, within what the API takes. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from agent.permissions import FOREIGN_PREFIX
+
+MAX_SERVER_TOOL_NAME_CHARS = 128  # that the API takes
+
+
+def server_words(names: Iterable[str]) -> dict[str, str]:
+    """Return for each server a word of its own that stands for it in the names of its tools.
+
+    A word does not contain `__`: a rule about one server must not name the tools of another.
+    """
+    words: dict[str, str] = {}
+    for name in sorted(set(names), key=lambda each: (_word(each) != each, each)):
+        word = _word(name) or "server"
+        words[name] = word if word not in words.values() else f"{word}_{_digest(name)}"
+    return words
+
+
+def tool_names(word: str, names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
+    """Return `mcp__server__tool` for each tool of a server, without those that are too long.
+
+    A name that is in use already, or in `taken`, gets a digest.
+    """
+    found: dict[str, str] = {}
+    used = set(taken)
+    for name in sorted(set(names), key=lambda each: (_plain(each) != each, each)):
+        full = f"{FOREIGN_PREFIX}{word}__{_plain(name)}"
+        if full in used:
+            full = f"{full}_{_digest(name)}"
+        if name and len(full) <= MAX_SERVER_TOOL_NAME_CHARS:
+            found[name] = full
+            used.add(full)
+    return found
+
+
+class MeantCall(NamedTuple):
+    """The name and the input of a call as they are shown."""
+
+    name: str
+    input: Any
+
+
+def meant_call(name: str, given: Any) -> MeantCall:
+    """Return the call that a call means: one through the tool `mcp` is one of the server's tool."""
+    if name != "mcp" or not isinstance(given, dict) or given.get("action") != "call":
+        return MeantCall(name, given)
+    tool = str(given.get("tool", ""))
+    if not tool.startswith(FOREIGN_PREFIX):
+        tool = f"{FOREIGN_PREFIX}{_word(str(given.get('server', '')))}__{_plain(tool)}"
+    arguments = given.get("arguments")
+    return MeantCall(tool, arguments if isinstance(arguments, dict) else {})
+
+
+def _plain(name: str) -> str:
+    """Replace the characters that a name must not have."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)
+
+
+def _word(name: str) -> str:
+    return re.sub(r"__+", "_", _plain(name)).strip("_")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]

@@ -1,0 +1,62 @@
+"""The processes of MCP servers, under a supervisor of their own: all of them end with it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.processes.command_socket import SupervisorLost
+from tools.processes.env_filter import hide_own_environment
+from tools.processes.supervisor_client import SupervisorClient, start_supervisor
+
+
+class ServerProcesses:
+    """Starts servers; all of them end with `close`, or with this process. Belongs to one event loop."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.environ = environ
+        self._starting: asyncio.Task[SupervisorClient] | None = None
+        self._closed = False
+
+    @property
+    def started(self) -> bool:
+        """True once a server was to be started."""
+        return self._starting is not None
+
+    async def supervisor(self) -> SupervisorClient:
+        """Return the supervisor; a new one if none runs. Raises SupervisorLost."""
+        if self._closed:
+            raise SupervisorLost("the program ends")
+        if self._starting is None or self._has_ended(self._starting):
+            self._starting = asyncio.ensure_future(self._start())
+        return await asyncio.shield(self._starting)
+
+    def _has_ended(self, starting: asyncio.Task[SupervisorClient]) -> bool:
+        if not starting.done():
+            return False
+        return starting.cancelled() or starting.exception() is not None or not starting.result().alive
+
+    async def _start(self) -> SupervisorClient:
+        private = Path(tempfile.mkdtemp(prefix="makeroom-mcp-"))
+        enclose = self.environ.get("MAKEROOM_NAMESPACE", "").lower() not in ("off", "0", "no", "false")
+        try:
+            supervisor = await start_supervisor(private, enclose=enclose)
+        except BaseException:
+            shutil.rmtree(private, ignore_errors=True)
+            raise
+        if supervisor.how != "namespace":
+            hide_own_environment()
+        return supervisor
+
+    async def close(self) -> None:
+        """End every server, and wait until they have ended."""
+        self._closed = True
+        if self._starting is None:
+            return
+        await asyncio.wait({self._starting})
+        if not self._starting.cancelled() and self._starting.exception() is None:
+            await self._starting.result().close()

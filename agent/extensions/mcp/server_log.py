@@ -1,0 +1,48 @@
+"""A log of a server's standard error, of bounded size."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from transcripts.disk import make_private_folders
+
+MAX_SERVER_LOG_BYTES = 1024 * 1024
+MAX_TOLD_LINE_CHARS = 300
+
+
+class ServerLog:
+    """The newest part of a server's standard error, in a file. `mask` hides secrets.
+
+    last  the newest line
+    """
+
+    def __init__(self, path: Path, mask: Callable[[str], str]) -> None:
+        self.path = path
+        self._mask = mask
+        self.last = ""
+
+    def take(self, data: bytes) -> None:
+        """Take more of it; a full disk costs the log only."""
+        text = self._mask(data.decode("utf-8", "replace"))
+        lines = [line for line in text.splitlines() if line.strip()]
+        if lines:
+            self.last = lines[-1].strip()[:MAX_TOLD_LINE_CHARS]
+        with suppress(OSError):
+            make_private_folders(self.path.parent)
+            self._append(text.encode()[-MAX_SERVER_LOG_BYTES:])
+
+    def _append(self, data: bytes) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(self.path, flags, 0o600)
+        try:
+            size = os.fstat(fd).st_size
+            if size + len(data) > MAX_SERVER_LOG_BYTES:
+                keep = max(0, MAX_SERVER_LOG_BYTES // 2 - len(data))
+                data = (os.pread(fd, keep, max(0, size - keep)) if keep else b"") + data
+                os.ftruncate(fd, 0)
+            os.write(fd, data)
+        finally:
+            os.close(fd)
