@@ -1,4 +1,4 @@
-"""Whether a command line would do what cannot be made good: it is asked about in every mode.
+"""Find what cannot be made good in a command line: it is asked about in every mode.
 
 Removed or moved: the root, a home, a folder of the system, one above the project, the current folder, the
 project, `.git`; devices written to, file systems made, disks wiped, files of the system overwritten; fork
@@ -16,7 +16,6 @@ from typing import NamedTuple
 from tools.files.text_encoding import word_set
 from transcripts.patterns import lazy_pattern
 
-from .launches import program_name
 from .line_reading import Invocation, LineReading, read_line
 from .mass_deletion import (
     deleted_by_find,
@@ -37,13 +36,7 @@ from .system_damage import (
 )
 from .vital_places import Places, Scene, scenes
 
-_MAX_CODE_CHARS = 20_000
 _LITERAL = lazy_pattern(r"\"((?:[^\"\\\n]|\\.){1,400})\"|'((?:[^'\\\n]|\\.){1,400})'")
-_REMOVES_TREE = lazy_pattern(
-    r"rmtree|rm_rf|rm_r\b|rmSync|removeSync|rmdirSync|remove_tree|rimraf|removedirs|deltree"
-)
-_FORK = lazy_pattern(r"\bfork\b")
-_ENDLESS = lazy_pattern(r"\b(?:while|loop)\b|\bfor\s*\(;;")
 _OVERWRITERS = word_set(
     "rm rmdir unlink shred srm trash trash-put rimraf mv cp dd truncate tee sponge install rsync ln patch tar"
     " unzip gzip gunzip xz unxz bzip2 bunzip2 zstd unzstd 7z split csplit ed ex vi vim"
@@ -97,7 +90,7 @@ def irreversible_commands(reading: LineReading, places: Places) -> Iterator[Irre
 
 
 def may_overwrite(line: str) -> bool:
-    """Whether a line deletes or overwrites files by a program made for that, or by what cannot be read.
+    """Return whether a line deletes or overwrites files by a program made for that, or cannot be read.
 
     What programs of a project do of their own cannot be told.
     """
@@ -106,10 +99,11 @@ def may_overwrite(line: str) -> bool:
 
 
 def _overwrites(command: Invocation) -> bool:
-    for operator, target in command.redirects:
-        if ">" in operator and not operator.endswith((">>", "&")) and target != "/dev/null":
+    for redirect in command.redirects:
+        empties = ">" in redirect.operator and not redirect.operator.endswith((">>", "&"))
+        if empties and redirect.target != "/dev/null":
             return True
-    program = program_name(command.words[0]) if command.words else ""
+    program = command.program
     arguments = command.words[1:]
     if program == "git":
         return not _OVERWRITING_GIT.isdisjoint(arguments)
@@ -122,12 +116,13 @@ def _overwrites(command: Invocation) -> bool:
 
 def _effect_of_code(code: str, places: Places) -> str:
     """As `irreversible_effect`, for code of another language: its texts are looked at as command lines."""
-    code = code[:_MAX_CODE_CHARS]
-    if _FORK.search(code) and _ENDLESS.search(code):
+    code = code[:20_000]
+    if re.search(r"\bfork\b", code) and re.search(r"\b(?:while|loop)\b|\bfor\s*\(;;", code):
         return "starts processes without end"
     literals = [first or second for first, second in _LITERAL.findall(code)][:50]
     texts = [text for text in literals if " " in text] + [" ".join(literals)]
-    if _REMOVES_TREE.search(code):
+    removing = r"rmtree|rm_rf|rm_r\b|rmSync|removeSync|rmdirSync|remove_tree|rimraf|removedirs|deltree"
+    if re.search(removing, code):
         texts += [f"rm -r {text}" for text in literals]
     found = (each.effect for text in texts for each in irreversible_commands(read_line(text), places))
     return next(found, "")

@@ -1,4 +1,4 @@
-"""Finds every simple command in a shell text, wherever it stands: in lists, pipes, bodies and substitutions.
+"""Find every simple command in a shell text, wherever it stands: in lists, pipes, bodies and substitutions.
 
 It takes more than bash does (a `fi` without an `if`), never less: where bash would run a command, the command
 is found, or `UnreadableError` is raised.
@@ -7,7 +7,8 @@ is found, or `UnreadableError` is raised.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tools.files.text_encoding import word_set
 from transcripts.patterns import lazy_pattern
@@ -18,6 +19,7 @@ from .parsed_text import (
     HereDocument,
     Part,
     RawCommand,
+    RawRedirect,
     RawWord,
     ShellText,
     UnreadableError,
@@ -46,8 +48,7 @@ _WORD_ENDS = ("", *" \t\n;&|<>()")
 _DECLARING = word_set("declare typeset local export readonly")
 
 
-@dataclass(slots=True)
-class _Level:
+class _Level(Struct):
     """The last command of the list that is being read, and the one whose output the next will read."""
 
     last: RawCommand | None = None
@@ -119,7 +120,7 @@ def _pass_operator(source: ShellText, operator: re.Match[str], level: _Level) ->
 
 
 def _read_group(source: ShellText, level: _Level) -> None:
-    """A subshell, or an arithmetic command."""
+    """Read a subshell, or an arithmetic command."""
     source.at += 1
     if source.peek() == "(":
         source.at += 1
@@ -127,25 +128,27 @@ def _read_group(source: ShellText, level: _Level) -> None:
             return
         source.at -= 1
     source.deeper()
-    bodies, shells = source.bodies, source.shells
-    source.bodies, source.defining = [*bodies, source.defining], ""
+    bodies = source.bodies
+    shells = source.shells
+    source.bodies = [*bodies, source.defining]
+    source.defining = ""
     source.shells = source.subshell()
     read_commands(source, ")")
-    source.bodies, source.shells = bodies, shells
+    source.bodies = bodies
+    source.shells = shells
     source.depth -= 1
     level.last = source.gathered.commands[-1] if source.gathered.commands else None
 
 
 def _read_command(source: ShellText, closing: str, level: _Level) -> bool:
-    """A simple command, or a reserved word; True where that closes the list."""
-    start, place = source.at, len(source.gathered.commands)
+    """Read a simple command, or a reserved word; return True where that closes the list."""
+    start = source.at
+    place = len(source.gathered.commands)
     command = RawCommand(within=tuple(filter(None, source.bodies)), shells=source.shells)
-    while (
-        (char := _next_char(source)) and char not in "\n;|)" and not (char == "&" and source.peek(2) != "&>")
-    ):
+    while not _is_at_end_of_command(source):
         if redirect := _REDIRECT.match(source.text, source.at):
             _read_redirect(source, redirect, command)
-        elif char == "(":
+        elif source.peek() == "(":
             return _begin_function(source, command)
         elif not _read_assignment(source, command):
             word = read_word(source)
@@ -159,10 +162,17 @@ def _read_command(source: ShellText, closing: str, level: _Level) -> bool:
                     return True
                 return _read_reserved(source, word.source, closing)
             command.words.append(word)
-    command.source, level.piped, level.last = level.piped, None, command
+    command.source = level.piped
+    level.piped = None
+    level.last = command
     source.defining = ""
     source.gathered.commands.insert(place, command)
     return False
+
+
+def _is_at_end_of_command(source: ShellText) -> bool:
+    char = _next_char(source)
+    return char in ("", *"\n;|)") or (char == "&" and source.peek(2) != "&>")
 
 
 def _next_char(source: ShellText) -> str:
@@ -192,16 +202,16 @@ def _read_redirect(source: ShellText, redirect: re.Match[str], command: RawComma
     while source.peek() in (" ", "\t") or source.peek(2) == "\\\n":
         source.at += 1 if source.peek() != "\\" else 2
     operator = redirect[1]
-    command.streams.append(redirect[0].removesuffix(operator))
+    stream = redirect[0].removesuffix(operator)
     if operator in ("<<", "<<-"):
         document = _here_document(source, operator)
         source.pending.append(document)
-        command.redirects.append((operator, RawWord((), ""), document))
+        command.redirects.append(RawRedirect(operator, RawWord((), ""), document, stream))
         return
     target = read_word(source)
     if not target.source:
         raise UnreadableError
-    command.redirects.append((operator, target, None))
+    command.redirects.append(RawRedirect(operator, target, None, stream))
 
 
 def _here_document(source: ShellText, operator: str) -> HereDocument:
@@ -219,7 +229,8 @@ def _read_assignment(source: ShellText, command: RawCommand) -> bool:
     found = _ASSIGNMENT_START.match(source.text, source.at)
     if found is None or (command.words and not declares):
         return False
-    start, source.at = source.at, found.end()
+    start = source.at
+    source.at = found.end()
     if found[2] == "[" and not _read_subscript(source, start):
         return False
     is_list = source.peek() == "("
@@ -227,7 +238,7 @@ def _read_assignment(source: ShellText, command: RawCommand) -> bool:
     command.assignments.append(Assignment(found[1], value, is_list))
     source.gathered.assigned += _assigned(found[1], value, plain=found[2] == "=", is_list=is_list)
     if declares:
-        name = Part("text", source.text[start : found.end()], True)
+        name = Part("text", source.text[start : found.end()], quoted=True)
         command.words.append(RawWord((name, *value.parts), source.text[start : source.at]))
     return True
 
@@ -240,7 +251,7 @@ def _assigned(name: str, value: RawWord, *, plain: bool, is_list: bool) -> list[
 
 
 def _read_subscript(source: ShellText, start: int) -> bool:
-    """Whether `[…]=` follows; else nothing is read, unless only bash could say where the word ends."""
+    """Read `[…]=` if it follows; else nothing is read, unless only bash could say where the word ends."""
     opening = source.at
     read_sum(source, "]", quotes=True)
     subscript = source.text[opening : source.at]
@@ -255,8 +266,9 @@ def _read_subscript(source: ShellText, start: int) -> bool:
 
 
 def _read_array(source: ShellText) -> RawWord:
-    """The values of an array as one word, with blanks between them that split it."""
-    start, parts = source.at, list[Part]()
+    """Read the values of an array as one word, with blanks between them that split it."""
+    start = source.at
+    parts: list[Part] = []
     source.at += 1
     while True:
         _skip_lines(source)
@@ -267,11 +279,11 @@ def _read_array(source: ShellText) -> RawWord:
         word = read_word(source)
         if not word.source:
             raise UnreadableError
-        parts += [*word.parts, Part("variable", "IFS", False)]
+        parts += [*word.parts, Part("variable", "IFS", quoted=False)]
 
 
 def _read_reserved(source: ShellText, word: str, closing: str) -> bool:
-    """What follows a reserved word; True where the word closes the list."""
+    """Read on behind a reserved word; return True where the word closes the list."""
     if word == "{":
         source.bodies.append(source.defining)
         source.defining = ""
@@ -298,7 +310,7 @@ def _read_reserved(source: ShellText, word: str, closing: str) -> bool:
 
 
 def _read_loop_head(source: ShellText) -> None:
-    """`for name in words` or `for ((…))`; the words are values that the name is given."""
+    """Read `for name in words` or `for ((…))`; the words are values that the name is given."""
     _skip_blanks(source)
     if source.peek(2) == "((":
         source.at += 2
@@ -349,7 +361,7 @@ def _read_case(source: ShellText) -> None:
 
 
 def _read_test(source: ShellText) -> None:
-    """`[[ … ]]`: a command of its words, as their arithmetic may evaluate what they say."""
+    """Read `[[ … ]]` as a command of its words, whose arithmetic may evaluate what they say."""
     command = RawCommand([RawWord((Part("text", "[[", False),), "[[")])
     while True:
         _skip_lines(source)

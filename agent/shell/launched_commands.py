@@ -1,4 +1,4 @@
-"""What a simple command runs besides its own program: commands, scripts, code of other languages."""
+"""Find what a simple command runs besides its own program: commands, scripts, code of other languages."""
 
 from __future__ import annotations
 
@@ -59,25 +59,23 @@ _GIT_PROGRAM = lazy_pattern(
     r"alias\..+|.*(?:command|pager|editor|cmd|path|helper|program|fsmonitor|textconv|clean|smudge|process|driver)",
     re.IGNORECASE,
 )
-_XARGS_SPECIAL = lazy_pattern(r"['\"\\\0]")
-_MAX_INPUT_LINES = 8
 _CODE = lazy_pattern(r"[\s(;|!'\"`]|^EXEC:|^SYSTEM:")
 _SED_EXECUTES = lazy_pattern(r"(?:^|[;{}\n\d$/,!])\s*e(?:\s|$)|[/|,#][gIpwm\d]*e[gIpwm\d]*\s*(?:$|[;}\n])")
 _AWK_EXECUTES = lazy_pattern(r"system|getline|\|")
 
 
 def names_program(variable: str) -> bool:
-    """Whether the value of a variable names a program that others run, as that of PAGER does."""
+    """Return whether the value of a variable names a program that others run, as that of PAGER does."""
     return _PROGRAM_VARIABLE.fullmatch(variable) is not None
 
 
 def is_interpreter(name: str) -> bool:
-    """Whether the program runs code of another language; its name may end with a version."""
+    """Return whether the program runs code of another language; its name may end with a version."""
     return not INTERPRETERS.isdisjoint((name, name.rstrip("0123456789.")))
 
 
 def launched_by(words: Words, stdin: str | None) -> Launch:
-    """What a command runs. `stdin` is its input: None where it has none, ANY where it is not known."""
+    """Return what a command runs. `stdin` is its input: None where it has none, ANY where it is not known."""
     made = Launch()
     name = program_name(words[0])
     if handler := _SPECIAL.get(name):
@@ -94,28 +92,27 @@ def launched_by(words: Words, stdin: str | None) -> Launch:
         made.possible += value_commands(value)
     _add_code(made, name, words, stdin)
     if name not in QUIET:
-        values = [found[2] for word in words[1:] if (found := _VALUE.fullmatch(word))]
-        if name in ENVIRONMENT_SETTERS:
-            values = [
-                found[2]
-                for word in words[1:]
-                if (found := _VALUE.fullmatch(word)) and names_program(found[1])
-            ]
-        made.possible += (
-            words for value in values for words in value_commands(value) if not is_unknown(words[0])
-        )
+        _add_values(made, name, words)
     return made
 
 
+def _add_values(made: Launch, name: str, words: Words) -> None:
+    """Add the commands that arguments of the form `name=value` may name."""
+    for word in words[1:]:
+        found = _VALUE.fullmatch(word)
+        if found is None or (name in ENVIRONMENT_SETTERS and not names_program(found[1])):
+            continue
+        made.possible += (command for command in value_commands(found[2]) if not is_unknown(command[0]))
+
+
 def _run_subcommand(made: Launch, words: Words, subcommand: tuple[str, ...], operands: int) -> None:
-    """The command behind `uv run` and its like; options may stand before and behind these words."""
+    """Add the command behind `uv run` and its like; options may stand before and behind these words."""
     for at in range(1, min(len(words), 10)):
         if tuple(words[at : at + len(subcommand)]) == subcommand:
             if "--" in words[at:]:
                 add_commands(made, words, {words.index("--", at) + 1})
-            add_commands(
-                made, words, command_starts(words, at + len(subcommand), Launcher(operands=operands))
-            )
+            first = at + len(subcommand)
+            add_commands(made, words, command_starts(words, first, Launcher(operands=operands)))
             return
 
 
@@ -141,14 +138,15 @@ def _add_code(made: Launch, name: str, words: Words, stdin: str | None) -> None:
 
 
 def recipes(makefile: str) -> list[str]:
-    """The command lines in a file for make, as far as they can be told without its variables."""
+    """Return the command lines in a file for make, as far as they can be told without its variables."""
     lines = makefile.replace("\\\n", " ").splitlines()
-    texts = [line.partition(";")[2] if ";" in line else line[1:] * line.startswith("\t") for line in lines]
+    rules = [line.partition(";")[2] for line in lines if ";" in line]
+    texts = rules + [line[1:] for line in lines if ";" not in line and line.startswith("\t")]
     return [text.lstrip("@-+ \t").replace("$$", "$") for text in texts if text.strip()]
 
 
 def _run_program_file(made: Launch, words: Words) -> None:
-    """The file or module that an interpreter runs, as `python -m module` and `node file` do."""
+    """Add the file or module that an interpreter runs, as `python -m module` and `node file` do."""
     for at, word in enumerate(words[1:], 1):
         if not word.startswith("-"):
             made.commands.append(words[at:])
@@ -183,26 +181,27 @@ def _run_command_builtin(made: Launch, words: Words, stdin: str | None) -> None:
 
 
 def _run_xargs(made: Launch, words: Words, stdin: str | None) -> None:
-    """The command with the words that are read from the input, in place of `{}` or behind it."""
+    """Add the command with the words that are read from the input, in place of `{}` or behind it."""
     launcher = launcher_of("xargs") or Launcher()
     for start in sorted(command_starts(words, 1, launcher)):
-        options, command = words[1:start], words[start:]
-        from_file = any(option.startswith(("-a", "--arg-file")) for option in options)
-        known = (
-            stdin is not None and not from_file and not _XARGS_SPECIAL.search(stdin) and not is_unknown(stdin)
-        )
-        replaced = _replaced_text(options)
+        options = words[1:start]
+        command = words[start:]
         if not command:
             continue
+        from_file = any(option.startswith(("-a", "--arg-file")) for option in options)
+        text = None if from_file else stdin
+        if text is not None and (re.search(r"['\"\\\0]", text) or is_unknown(text)):
+            text = None
+        replaced = _replaced_text(options)
         if replaced is None:
-            made.commands.append([*command, *((stdin or "").split() if known else [SPLIT])])
+            made.commands.append([*command, *([SPLIT] if text is None else text.split())])
             continue
-        for line in (stdin or "").splitlines()[:_MAX_INPUT_LINES] if known else [ANY]:
+        for line in [ANY] if text is None else text.splitlines()[:8]:
             made.commands.append([word.replace(replaced, line.strip()) for word in command])
 
 
 def _replaced_text(options: Words) -> str | None:
-    """What xargs replaces by a line of its input; None where it appends the words."""
+    """Return what xargs replaces by a line of its input; None where it appends the words."""
     for at, word in enumerate(options):
         if word.startswith("-I"):
             return word[2:] or "".join(options[at + 1 : at + 2]) or "{}"
@@ -214,7 +213,7 @@ def _replaced_text(options: Words) -> str | None:
 
 
 def _run_find(made: Launch, words: Words, stdin: str | None) -> None:
-    """The commands behind `-exec` and its like, each up to `;` or `+`."""
+    """Add the commands behind `-exec` and its like, each up to `;` or `+`."""
     at = 1
     while at < len(words):
         if words[at] in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"):
@@ -225,9 +224,8 @@ def _run_find(made: Launch, words: Words, stdin: str | None) -> None:
             at = end
         elif is_unknown(words[at]) and not words[at].startswith("-") and STAR not in words[at]:
             follower = "".join(words[at + 1 : at + 2])
-            made.unsure = made.unsure or (
-                follower != "" and not follower.startswith(("-", "(", "!", ".", "/"))
-            )
+            if follower and not follower.startswith(("-", "(", "!", ".", "/")):
+                made.unsure = True
         at += 1
 
 
@@ -248,7 +246,7 @@ def _run_each(made: Launch, words: Words, stdin: str | None) -> None:
 
 
 def _run_remote(made: Launch, words: Words, stdin: str | None) -> None:
-    """`ssh host command`: the words behind the host, joined, are one script."""
+    """Run `ssh host command`: the words behind the host, joined, are one script."""
     launcher = Launcher(frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw"), operands=1)
     for start in sorted(command_starts(words, 1, launcher, assigns=False)):
         if start < len(words):
@@ -259,9 +257,8 @@ def _run_remote(made: Launch, words: Words, stdin: str | None) -> None:
 
 def _load_builtin(made: Launch, words: Words, stdin: str | None) -> None:
     """`enable -f LIBRARY NAME`: code of the library runs, and the name then stands for whatever it does."""
-    made.unsure = made.unsure or any(
-        (word.startswith("-") and "f" in word) or is_open(word) for word in words[1:]
-    )
+    loads = ((word.startswith("-") and "f" in word) or is_open(word) for word in words[1:])
+    made.unsure = made.unsure or any(loads)
 
 
 def _run_source(made: Launch, words: Words, stdin: str | None) -> None:

@@ -169,7 +169,7 @@ QUIET = word_set("echo printf git grep egrep fgrep rg ag ls cat test [ [[ jq yq 
 
 
 def launcher_of(name: str) -> Launcher | None:
-    """How the arguments of the program are read, where it runs a command that they name."""
+    """Return the row of a program that runs a command which its arguments name; None for any other."""
     if name.startswith(("ld-linux", "ld-musl", "ld.so", "ld64.so", "ld-2.")):
         return _LD_SO
     return LAUNCHERS.get(name)

@@ -1,11 +1,12 @@
-"""What a command launches, and how the arguments of launchers are read up to the command that they run."""
+"""Read the arguments of launchers up to the command that they run."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from transcripts.patterns import lazy_pattern
 
@@ -24,9 +25,8 @@ class Script(NamedTuple):
     arguments: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Launch:
-    """What a command runs. Marks stand in it for what is not known.
+class Launch(Struct):
+    """The commands, scripts and code that a command runs. Marks stand in it for what is not known.
 
     commands  simple commands: the command surely runs one of them
     possible  simple commands that it may run
@@ -47,22 +47,21 @@ class Launch:
 
 
 def program_name(word: str) -> str:
-    """The name of a program without its folder, in lower case, as file systems may fold it; "" if unknown."""
+    """Return the name of a program without its folder, in lower case; "" where it is not known."""
     folder, _, name = word.rpartition("/")
     may_split = SPLIT in folder.replace(UNSET + SPLIT, "")
-    known = not may_split and not MARKS.search(name)
-    return (
-        name.casefold().removesuffix(".exe").removeprefix("=") if known else ""
-    )  # zsh finds `=name` on PATH
+    if may_split or MARKS.search(name):
+        return ""
+    return name.casefold().removesuffix(".exe").removeprefix("=")  # zsh finds `=name` on PATH
 
 
 def is_unknown(word: str) -> bool:
-    """Whether some piece of the word is not known; the home folder is known."""
+    """Return whether some piece of the word is not known; the home folder is known."""
     return MARKS.search(word.replace(HOME, "")) is not None
 
 
 def is_open(word: str) -> bool:
-    """Whether a word is nothing but unknown: it may be an option, a script or a file."""
+    """Return whether a word is nothing but unknown: it may be an option, a script or a file."""
     return MARKS.sub("", word) == "" != word
 
 
@@ -86,7 +85,7 @@ def run_launcher(made: Launch, words: Words, stdin: str | None, launcher: Launch
 
 
 def add_commands(made: Launch, words: Words, starts: set[int]) -> None:
-    """The commands that begin at these places; one word with blanks is a script to some launchers."""
+    """Add the commands that begin at these places; one word with blanks is a script to some launchers."""
     for start in sorted(starts - {len(words)}):
         made.commands.append(words[start:])
         if " " in words[start].strip():
@@ -95,8 +94,10 @@ def add_commands(made: Launch, words: Words, starts: set[int]) -> None:
 
 
 def command_starts(words: Words, first: int, launcher: Launcher, *, assigns: bool = True) -> set[int]:
-    """Where the command may begin: behind the options and operands of its launcher."""
-    found, seen, waiting = set[int](), set[int](), [first]
+    """Return the places where the command may begin: behind the options and operands of its launcher."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    waiting = [first]
     while waiting:
         at = waiting.pop()
         if at in seen:
@@ -118,7 +119,7 @@ def command_starts(words: Words, first: int, launcher: Launcher, *, assigns: boo
 
 
 def _steps(option: str, launcher: Launcher) -> tuple[int, ...]:
-    """How many words an option may take, its value included."""
+    """Return the numbers of words that an option may take, its value included."""
     if option.startswith("--"):
         name, sign, _ = option.partition("=")
         if sign:
@@ -139,7 +140,7 @@ def _steps(option: str, launcher: Launcher) -> tuple[int, ...]:
 
 
 def option_values(words: Words, options: frozenset[str]) -> Iterator[str]:
-    """The values of options: `-o value`, `-ovalue`, `--long value`, `--long=value`."""
+    """Yield the values of options: `-o value`, `-ovalue`, `--long value`, `--long=value`."""
     if not options:
         return
     for at, word in enumerate(words[1:], 1):
@@ -153,14 +154,17 @@ def option_values(words: Words, options: frozenset[str]) -> Iterator[str]:
 
 
 def value_commands(value: str) -> Iterator[Words]:
-    """What the value of an option or a setting may name as a command: `exec=cmd`, `alias.x=!cmd`, `cmd`."""
+    """Yield the commands that the value of an option or a setting may name: `exec=cmd`, `alias.x=!cmd`."""
     for text in {value, value.rpartition("=")[2], value.partition(":")[2]}:
         if words := text.lstrip("!|").split():
             yield words
 
 
 def run_shell(made: Launch, words: Words, stdin: str | None) -> None:
-    at, takes_script, reads_input = 1, False, False
+    """Add what a shell runs: the script of `-c`, a file, or its input."""
+    at = 1
+    takes_script = False
+    reads_input = False
     while at < len(words):
         word = words[at]
         if word.startswith(("--command=", "-C")) and program_name(words[0]) == "fish":

@@ -1,14 +1,68 @@
-"""Every simple command that a line runs, by whatever means: what is forbidden is looked for among these.
+"""Read every simple command that a line may run, by whatever means.
 
-Where it cannot be told what runs, the reading says so; it never leaves a command out in silence.
+A command line is a program in a language whose words decide, once they are expanded, what is run. A judge
+that looks for `curl` in the text finds it in `grep curl notes` and misses `c""url x`; so a line is read here
+as bash would read it, and then followed: into scripts, launchers, pipes and files that the line itself
+writes. The result is a `LineReading`: a flat list of invocations, and the word *opaque* where the list may be
+short. Both uses of it lean to the safe side. Deny rules and the irreversible look for a command among the
+invocations, so one too many may ask a question too many; nothing is ever left out in silence. To allow, this
+reading is not used at all: what may run unasked has to be a list of plain words (`simple_commands.py`), and
+each command of it has to be proved to only read (`read_only.py`) or be named by a rule.
+
+The steps, on one example:
+
+    D=$HOME; sudo -u "$1" sh -c "cd $D && rm -rf *" | tee log
+
+1. **Grammar** (`grammar.py`, `word_reader.py`). One pass from left to right, within a budget of steps,
+   gathers raw commands: words made of parts (text, variable, code of a substitution, unknown), redirections,
+   what each reads through a pipe, the functions and subshells around it. Here: `sudo …`, `tee log`, and the
+   assignment of `D`. Text whose meaning depends on what is not known (quotes in arithmetic) raises
+   `UnreadableError`; then whatever looks like a command is taken as one that is perhaps run, and the line is
+   opaque.
+
+2. **Values** (`word_expansion.py`). A variable may have any value that the line ever gives to it, whatever
+   the order: branches and loops need not be followed, and a call of a function gives `$1` its values. Of
+   several values each is tried. What the line does not tell is a *mark*, a character that no line may
+   contain: ANY is some text within a word, SPLIT any number of words, STAR, ONE and CLASS are the globs `*`,
+   `?` and `[…]`, HOME is the home directory, UNSET stands before what may well be empty. Here `D` is HOME and
+   `"$1"` is ANY; `rm -rf $x/` would be `rm -rf <UNSET><SPLIT>/`, which is judged as `rm -rf /`.
+
+3. **Launchers** (`launcher_tables.py`, `launches.py`, `launched_commands.py`). `sudo` runs another command:
+   its options and their values are passed over by a table; behind an option that is not known the command may
+   begin at two places, and both are taken. `sh -c` runs a script, which is read as in step 1. `xargs`, `find
+   -exec`, `env -S`, `ssh`, `eval`, `trap` and some thirty others have functions of their own. The code of
+   `python -c` is not read; it is kept as *code*, in which the words of a rule may be found.
+
+4. **Inputs and files.** What `echo` or a here-document gives to a pipe is known text, so `echo 'rm x' | sh`
+   is read through; what a program prints is ANY, so `curl x | sh` is opaque. Text that the line writes to a
+   file is remembered, and read where the line runs that file.
+
+The example gives, each with its level: the number of launchers and scripts around it:
+
+    0  sudo -u <ANY> sh -c 'cd <HOME> && rm -rf *'
+    1  sh -c 'cd <HOME> && rm -rf *'
+    2  cd <HOME>
+    2  rm -rf <STAR>
+    0  tee log
+
+A rule that denies `rm` therefore says YES, one that denies `curl` says NO, and `destructive.py`, which
+follows `cd` through the shells, says that a home directory is removed. Had the script been `"cd $D && $2"`,
+its command would be unknown: the rule about `curl` would say MAYBE, and the user would be asked.
+
+What this cannot see: programs that are built or fetched, what a script in the project does, aliases of the
+user's own shell (commands run in a shell without them), and whatever a program does once it runs. That is
+what the sandbox is for.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from .grammar import read_shell_text
 from .launched_commands import MAKEFILES, MAKES, is_interpreter, launched_by, names_program, recipes
@@ -32,36 +86,42 @@ from .parsed_text import (
 from .simple_commands import find_possible_commands
 from .word_expansion import Values, choices, expand_word, expanded_text, known_values
 
-MAX_LEVELS = 12  # of scripts and launchers within each other
 MAX_COMMANDS = 250  # of one line, those within scripts included
-MAX_FALLBACK_CHARS = 10_000
-_SETTING_BUILTINS = frozenset(
-    ("read", "mapfile", "readarray", "printf", "getopts", "unset", "let", "declare")
-)
-_FILE_COPIERS = frozenset(("cp", "mv", "ln", "install"))
 _POSITIONAL = [Assignment(name, None) for name in ("@", "*", *"0123456789")]
-_TYPING_BUILTINS = frozenset(("declare", "typeset", "local"))
-_SCRIPT_VARIABLES = frozenset(("BASH_ENV", "ENV", "PROMPT_COMMAND"))
-_EMPTY_INPUT = ("/dev/null", "/dev/zero", "/dev/full")
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
-    """A simple command that a line runs. Marks (see word_expansion.py) stand for what is not known.
+class Redirect(NamedTuple):
+    """A redirection of a command: its operator, its target, and the stream before it, such as "2"."""
 
-    redirects  (operator, target)
-    streams    what stands before each of these operators, for people: "2"
-    stdin      the text of its input; None where it has none, ANY where that is not known
-    source     the command whose output it reads
-    joint      the operator behind it
-    within     the functions in whose bodies it stands
-    shells     numbers of the subshells and scripts in which it is run, the outermost first
-    sure       False for what is run only under circumstances that cannot be seen
-    level      0 in the line itself; one more for each launcher or script around it
+    operator: str
+    target: str
+    stream: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it opens a file to write to it, or may."""
+        return ">" in self.operator and not self.duplicates
+
+    @property
+    def duplicates(self) -> bool:
+        """Whether the target is another stream, as in `2>&1`, and no file."""
+        return self.operator.endswith("&") and (self.target.isdigit() or self.target == "-")
+
+
+class Invocation(Struct, frozen=True):
+    """A simple command that a line runs. Marks (see parsed_text.py) stand for what is not known.
+
+    stdin   the text of its input; None where it has none, ANY where that is not known
+    source  the command whose output it reads
+    joint   the operator behind it
+    within  the functions in whose bodies it stands
+    shells  numbers of the subshells and scripts in which it is run, the outermost first
+    sure    False for what is run only under circumstances that cannot be seen
+    level   0 in the line itself; one more for each launcher or script around it
     """
 
     words: tuple[str, ...]
-    redirects: tuple[tuple[str, str], ...] = ()
+    redirects: tuple[Redirect, ...] = ()
     stdin: str | None = None
     source: Invocation | None = None
     joint: str = ""
@@ -69,7 +129,6 @@ class Invocation:
     shells: tuple[int, ...] = ()
     sure: bool = True
     level: int = 0
-    streams: tuple[str, ...] = ()
 
     @property
     def program(self) -> str:
@@ -79,18 +138,19 @@ class Invocation:
     @property
     def holds_more_than_words(self) -> bool:
         """Whether it holds by itself what no line may that is split into simple commands."""
-        marked = (set(MARKS.findall(word)) - {STAR, ONE, CLASS} for word in self.words)
-        files = (target for operator, target in self.redirects if not operator.endswith("&"))
+        is_marked = any(set(MARKS.findall(word)) - {STAR, ONE, CLASS} for word in self.words)
+        files = (each.target for each in self.redirects if not each.operator.endswith("&"))
         is_given = self.stdin is not None and self.source is None
-        return is_given or any(marked) or any(target != "/dev/null" for target in files)
+        return is_given or is_marked or any(target != "/dev/null" for target in files)
 
     def shown(self, max_chars: int) -> str:
         """Return the command as people write it; `…` stands for what is not known."""
         words = [_shown_word(word) for word in self.words]
-        for (operator, target), stream in zip(self.redirects, self.streams, strict=False):
-            words.append(f"{stream}{operator}{'' if operator.endswith('&') else ' '}{_shown_word(target)}")
+        for operator, target, stream in self.redirects:
+            blank = "" if operator.endswith("&") else " "
+            words.append(f"{stream}{operator}{blank}{_shown_word(target)}")
         is_given = self.stdin is not None and self.source is None and not self.level
-        if is_given and not any("<" in operator for operator, _ in self.redirects):
+        if is_given and not any("<" in each.operator for each in self.redirects):
             words.append("<< …")  # a here-document, or a text
         text = " ".join(words)
         return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
@@ -104,9 +164,8 @@ def _shown_word(word: str) -> str:
     return word if word in ("[", "[[") else shlex.quote(word)
 
 
-@dataclass(frozen=True, slots=True)
-class LineReading:
-    """What a line runs.
+class LineReading(Struct, frozen=True):
+    """The commands and code that a line runs.
 
     code      texts in other languages that it runs
     opaque    it may run more, which cannot be told from the line
@@ -119,9 +178,34 @@ class LineReading:
     assigned: frozenset[str] = frozenset()
 
 
-@dataclass(slots=True)
-class _Progress:
-    """What was found so far, and what may still be spent.
+class _Scope(Struct, frozen=True):
+    """Where a script stands: the variables it knows, and what its commands have in common."""
+
+    values: Values
+    level: int = 0
+    source: Invocation | None = None
+    shells: tuple[int, ...] = ()
+    sure: bool = True
+
+
+@lru_cache(maxsize=32)
+def read_line(line: str) -> LineReading:
+    """Read everything that a line runs, as far as that can be told."""
+    reader = _LineReader()
+    if MARKS.search(line):
+        reader.opaque = True
+        line = MARKS.sub(" ", line)
+    reader.read_script(Script(line), _Scope({}))
+    return LineReading(
+        invocations=tuple(reader.found),
+        code=tuple(reader.code),
+        opaque=reader.opaque,
+        assigned=frozenset(reader.assigned),
+    )
+
+
+class _LineReader(Struct):
+    """What was found in a line so far, and what may still be spent on it.
 
     written  what the line writes to which file
     feeds    some command has an input, and so may those within it
@@ -136,171 +220,228 @@ class _Progress:
     feeds: bool = False
     opaque: bool = False
 
+    def read_script(self, script: Script, scope: _Scope) -> None:
+        """Add what a shell text runs."""
+        key = (script, scope.sure, tuple((name, *known) for name, known in scope.values.items()))
+        if key in self.scripts:
+            return
+        self.scripts.add(key)
+        gathered = Gathered(steps=self.steps)
+        try:
+            read_shell_text(script.text, gathered)
+        except UnreadableError:
+            self.opaque = True
+            self._add_fallback(script.text, scope.level)
+        self.steps = gathered.steps
+        self.opaque = self.opaque or gathered.unsure
+        self._add_gathered(gathered, replace(scope, values={**scope.values, **_positional(script)}))
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
-    """Where a script stands: the variables it knows, and what its commands have in common."""
+    def _add_fallback(self, text: str, level: int) -> None:
+        """Add what looks like commands in a text that cannot be read."""
+        if len(text) > 10_000:
+            return
+        for words in find_possible_commands(text)[:MAX_COMMANDS]:
+            self.found.append(Invocation(tuple(words), sure=False, level=level))
 
-    values: Values
-    level: int = 0
-    source: Invocation | None = None
-    shells: tuple[int, ...] = ()
-    sure: bool = True
+    def _add_gathered(self, gathered: Gathered, scope: _Scope) -> None:
+        self.assigned.update(each.name for each in gathered.assigned)
+        values = known_values([*gathered.assigned, *_set_otherwise(gathered)], scope.values)
+        self._add_programs(values, scope)
+        own = (known for name, known in values.items() if name not in scope.values)
+        self._add_texts([text for known in own for text in known], scope.level)
+        scope = replace(scope, values=values)
+        self.feeds = self.feeds or any(map(_is_fed, gathered.commands))
+        expanded: dict[int, Invocation] = {}
+        for command in gathered.commands:
+            words = [*command.words, *(each.target for each in command.redirects)]
+            for choice in choices(words, values):
+                invocation = _expanded(command, choice, scope, expanded)
+                expanded.setdefault(id(command), invocation)
+                self._add(invocation, scope)
+            if _calls_function(command, gathered):
+                self._add_texts(list(invocation.words[1:]), scope.level)
 
+    def _add_programs(self, values: Values, scope: _Scope) -> None:
+        """Add the programs that variables such as PAGER name, and the scripts that BASH_ENV names."""
+        for name, known in values.items():
+            if name in scope.values or not names_program(name):
+                continue
+            for text in known:
+                is_script = name in ("BASH_ENV", "ENV", "PROMPT_COMMAND")
+                if is_script and (is_unknown(text) or _plain_path(text) in self.written):
+                    self.opaque = True
+                if name.endswith("FLAGS"):
+                    self.code.append(text)
+                elif text.strip() and not is_unknown(text):
+                    for words in value_commands(text):
+                        self.found.append(Invocation(tuple(words), sure=False, level=scope.level + 1))
 
-@lru_cache(maxsize=32)
-def read_line(line: str) -> LineReading:
-    """Everything that a line runs, as far as that can be told."""
-    progress = _Progress()
-    if MARKS.search(line):
-        progress.opaque = True
-        line = MARKS.sub(" ", line)
-    _read_script(progress, Script(line), _Scope({}))
-    found, code = tuple(progress.found), tuple(progress.code)
-    return LineReading(found, code, progress.opaque, frozenset(progress.assigned))
+    def _add(self, invocation: Invocation, scope: _Scope) -> None:
+        """Add a command, and what it runs."""
+        if len(self.found) >= MAX_COMMANDS or invocation.level > 12:
+            self.opaque = True
+            return
+        self.found.append(invocation)
+        self._note_written(invocation)
+        if not invocation.words:
+            return
+        stdin = ANY if invocation.stdin is None and self.feeds else invocation.stdin
+        launch = launched_by(list(invocation.words), stdin)
+        self.opaque = self.opaque or launch.unsure
+        self.code += launch.code
+        level = invocation.level + 1
+        self._add_texts(launch.texts, level)
+        inner = replace(invocation, redirects=(), level=level)
+        for words in launch.commands:
+            self._add(replace(inner, words=tuple(words)), scope)
+        for words in launch.possible:
+            self.found.append(replace(inner, words=tuple(words), sure=False))
+        is_same_shell = invocation.words[0] in ("eval", ".", "source")
+        scope = replace(
+            scope,
+            level=level,
+            source=invocation.source,
+            shells=invocation.shells if is_same_shell else (*invocation.shells, -len(self.found)),
+            sure=invocation.sure,
+        )
+        for script in launch.scripts:
+            self.read_script(script, scope)
+        self._run_files(invocation, launch, scope)
 
+    def _note_written(self, invocation: Invocation) -> None:
+        """Remember what is written to which file, as it may be run later in the line."""
+        targets = [each.target for each in invocation.redirects if ">" in each.operator]
+        text = _output_of(invocation)
+        if invocation.program == "tee":
+            targets += (word for word in invocation.words[1:] if not word.startswith("-"))
+            text = invocation.stdin or ANY
+        elif invocation.program in ("cp", "mv", "ln", "install") and len(invocation.words) > 2:
+            targets.append(invocation.words[-1])
+            text = self.written.get(_plain_path(invocation.words[-2]), ANY)
+        for target in targets:
+            if not is_unknown(target) and not target.startswith("/dev/"):
+                self.written[_plain_path(target)] = text
 
-def _read_script(progress: _Progress, script: Script, scope: _Scope) -> None:
-    """Add what a shell text runs."""
-    key = (script, scope.sure, tuple((name, *known) for name, known in scope.values.items()))
-    if key in progress.scripts:
-        return
-    progress.scripts.add(key)
-    gathered = Gathered(steps=progress.steps)
-    try:
-        read_shell_text(script.text, gathered)
-    except UnreadableError:
-        progress.opaque = True
-        _add_fallback(progress, script.text, scope.level)
-    progress.steps = gathered.steps
-    progress.opaque = progress.opaque or gathered.unsure
-    _add_gathered(progress, gathered, replace(scope, values={**scope.values, **_positional(script)}))
+    def _run_files(self, invocation: Invocation, launch: Launch, scope: _Scope) -> None:
+        """Add what the line itself writes to the files that a command runs."""
+        files = list(launch.files)
+        if "/" in invocation.words[0]:
+            files.append(Script(invocation.words[0], invocation.words))
+        for path, arguments in files:
+            text = self.written.get(_plain_path(path))
+            if text is not None:
+                self.opaque = self.opaque or is_unknown(text)
+                self.read_script(Script(text, arguments), scope)
+        name = invocation.program
+        if not is_interpreter(name):
+            return
+        names = (*invocation.words[1:], *(MAKEFILES if name in MAKES else ()))
+        written = (self.written.get(_plain_path(word)) for word in names)
+        known = [text for text in written if text is not None]
+        self.code += known
+        for text in known if name in MAKES else ():
+            for recipe in recipes(text):
+                self.read_script(Script(recipe), scope)
+
+    def _add_texts(self, texts: list[str], level: int) -> None:
+        """Add the commands of substitutions within texts, which are run only where the text is evaluated."""
+        for text in texts:
+            if "$(" not in text and "`" not in text and "${" not in text:
+                continue
+            gathered = Gathered(steps=self.steps)
+            try:
+                read_shell_text(text, gathered, substitutions_only=True)
+            except UnreadableError:
+                self.opaque = True
+            self.steps = gathered.steps
+            self._add_gathered(gathered, _Scope({}, level=level, sure=False))
 
 
 def _positional(script: Script) -> Values:
-    """The values of `$0`, `$1` and so on; none where the script is not given any."""
+    """Return the values of `$0`, `$1` and so on; none where the script is not given any."""
     if not script.arguments:
         return {}
     numbered = {str(number): [text] for number, text in enumerate(script.arguments[:10])}
     return numbered | {"@": [" ".join(script.arguments[1:])], "*": [" ".join(script.arguments[1:])]}
 
 
-def _add_fallback(progress: _Progress, text: str, level: int) -> None:
-    """What looks like commands in a text that cannot be read."""
-    if len(text) > MAX_FALLBACK_CHARS:
-        return
-    for words in find_possible_commands(text)[:MAX_COMMANDS]:
-        progress.found.append(Invocation(tuple(words), sure=False, level=level))
-
-
-def _add_gathered(progress: _Progress, gathered: Gathered, scope: _Scope) -> None:
-    set_by_builtins = [each for command in gathered.commands for each in _set_by_builtin(command)]
-    if gathered.functions:
-        calls = (command for command in gathered.commands if _calls_function(command, gathered))
-        set_by_builtins += [*_POSITIONAL, *(each for command in calls for each in _passed(command))]
-    progress.assigned.update(each.name for each in gathered.assigned)
-    values = known_values([*gathered.assigned, *set_by_builtins], scope.values)
-    _add_programs(progress, values, scope)
-    own = (known for name, known in values.items() if name not in scope.values)
-    _add_texts(progress, [text for known in own for text in known], scope.level)
-    scope = replace(scope, values=values)
-    progress.feeds = progress.feeds or any(map(_is_fed, gathered.commands))
-    expanded: dict[int, Invocation] = {}
-    for command in gathered.commands:
-        words = [*command.words, *(target for _, target, _ in command.redirects)]
-        for choice in choices(words, values):
-            invocation = _expanded(command, choice, scope, expanded)
-            expanded.setdefault(id(command), invocation)
-            _add(progress, invocation, scope)
-        if _calls_function(command, gathered):
-            _add_texts(progress, list(invocation.words[1:]), scope.level)
-
-
 def _calls_function(command: RawCommand, gathered: Gathered) -> bool:
     return bool(command.words) and command.words[0].source in gathered.functions
 
 
+def _set_otherwise(gathered: Gathered) -> list[Assignment]:
+    """Return the variables that are set by builtins, and by calls of functions."""
+    found = [each for command in gathered.commands for each in _set_by_builtin(command)]
+    if gathered.functions:
+        found += _POSITIONAL
+        for command in gathered.commands:
+            if _calls_function(command, gathered):
+                found += _passed(command)
+    return found
+
+
 def _passed(command: RawCommand) -> list[Assignment]:
-    """What a call of a function may set `$1` and so on to."""
+    """Return the values that a call of a function may give to `$1` and so on."""
     arguments = command.words[1:]
-    blank = Part("variable", "IFS", False)
+    blank = Part("variable", "IFS", quoted=False)
     parts = [part for word in arguments for part in (*word.parts, blank)]
     numbered = [Assignment(str(number), word) for number, word in enumerate(arguments[:9], 1)]
     return [*numbered, *(Assignment(name, RawWord(tuple(parts), ""), listed=True) for name in "@*")]
 
 
-def _add_programs(progress: _Progress, values: Values, scope: _Scope) -> None:
-    """The programs that variables such as PAGER name, and the scripts that BASH_ENV names."""
-    for name, known in values.items():
-        if name in scope.values or not names_program(name):
-            continue
-        for text in known:
-            if name in _SCRIPT_VARIABLES and (is_unknown(text) or _plain_path(text) in progress.written):
-                progress.opaque = True
-            if name.endswith("FLAGS"):
-                progress.code.append(text)
-            elif text.strip() and not is_unknown(text):
-                level = scope.level + 1
-                commands = (
-                    Invocation(tuple(words), sure=False, level=level) for words in value_commands(text)
-                )
-                progress.found += commands
-
-
 def _is_fed(command: RawCommand) -> bool:
-    """Whether a command has an input, or gives another one its own."""
-    words = (*command.words, *(target for _, target, _ in command.redirects))
+    """Return whether a command has an input, or gives another one its own."""
+    words = (*command.words, *(each.target for each in command.redirects))
     gives = command.joint in ("|", "|&") or any(">(" in word.source for word in words)
-    return gives or any("<" in operator for operator, _, _ in command.redirects)
+    return gives or any("<" in each.operator for each in command.redirects)
 
 
 def _set_by_builtin(command: RawCommand) -> list[Assignment]:
-    """The variables that `read x` and its like set to what is not known."""
+    """Return the variables that `read x` and its like set to what is not known."""
     sources = [word.source for word in command.words]
     if sources[:1] in (["set"], ["shift"]):
         return _POSITIONAL
-    if _TYPING_BUILTINS.intersection(sources[:2]) and any(
-        re.fullmatch(r"-\w*[ni]\w*", word) for word in sources
-    ):
+    types = not {"declare", "typeset", "local"}.isdisjoint(sources[:2])
+    if types and any(re.fullmatch(r"-\w*[ni]\w*", word) for word in sources):
         return [Assignment(source.partition("=")[0], None) for source in sources[1:]]
-    if not _SETTING_BUILTINS.intersection(sources[:2]):
+    setting = ("read", "mapfile", "readarray", "printf", "getopts", "unset", "let", "declare")
+    if set(sources[:2]).isdisjoint(setting):
         return []
     return [Assignment(source, None) for source in sources[1:] if source.isidentifier()]
 
 
 def _expanded(command: RawCommand, choice: int, scope: _Scope, expanded: dict[int, Invocation]) -> Invocation:
+    """Expand a command with one choice of values; `expanded` has those before it."""
     values = scope.values
-    words = tuple(text for word in command.words for text in expand_word(word, values, choice))
     source = scope.source if command.source is None else expanded.get(id(command.source))
-    redirects: list[tuple[str, str]] = []
-    streams: list[str] = []
     stdin = _output_of(source) if command.source is not None else None
-    for (operator, target, document), stream in zip(command.redirects, command.streams, strict=True):
+    redirects: list[Redirect] = []
+    for operator, target, document, stream in command.redirects:
         if document is not None:
             stdin = expanded_text(document.body, values, choice) if document.body else ""
         elif operator == "<<<":
             stdin = expanded_text(target, values, choice)
         else:
-            redirects.append((operator, " ".join(expand_word(target, values, choice))))
-            streams.append(stream)
+            path = " ".join(expand_word(target, values, choice))
+            redirects.append(Redirect(operator, path, stream))
             if operator in ("<", "<>", "<&"):
-                stdin = None if redirects[-1][1] in _EMPTY_INPUT else ANY
+                is_empty = path in ("/dev/null", "/dev/zero", "/dev/full")
+                stdin = None if is_empty else ANY
     return Invocation(
-        words,
-        tuple(redirects),
-        stdin,
-        source,
-        command.joint,
-        command.within,
-        (*scope.shells, *command.shells),
-        scope.sure,
-        scope.level,
-        tuple(streams),
+        words=tuple(text for word in command.words for text in expand_word(word, values, choice)),
+        redirects=tuple(redirects),
+        stdin=stdin,
+        source=source,
+        joint=command.joint,
+        within=command.within,
+        shells=(*scope.shells, *command.shells),
+        sure=scope.sure,
+        level=scope.level,
     )
 
 
 def _output_of(source: Invocation | None) -> str:
-    """What a command writes into a pipe or a file, where that stands in the line."""
+    """Return what a command writes into a pipe or a file, where that stands in the line."""
     if source is None or not source.words:
         return ANY
     name, *arguments = source.words
@@ -308,95 +449,25 @@ def _output_of(source: Invocation | None) -> str:
         return ANY if source.stdin is None else source.stdin
     if name in ("true", ":", "false") or arguments == ["/dev/null"]:
         return ""
-    plain = [word for word in arguments if not re.fullmatch("-[neE]+|--", word)]
     if name not in ("echo", "printf"):
         return ANY
-    if name == "printf" and "%" in "".join(plain[:1]):
-        form, *rest = plain
-        if form.replace("%s", "").replace("%%", "").count("%") or form.count("%s") < len(rest):
-            return ANY
-        for word in rest:
-            form = form.replace("%s", word, 1)
-        plain = [form]
-    text = " ".join(plain).replace("\\n", "\n").replace("\\t", "\t")
+    plain = [word for word in arguments if not re.fullmatch("-[neE]+|--", word)]
+    text = _formatted(plain) if name == "printf" and "%" in "".join(plain[:1]) else " ".join(plain)
+    if text is None:
+        return ANY
+    text = text.replace("\\n", "\n").replace("\\t", "\t")
     return f"{text}\n{ANY}" if "\\" in text else text  # which some shells' echo interprets
 
 
-def _add(progress: _Progress, invocation: Invocation, scope: _Scope) -> None:
-    """Add a command, and what it runs."""
-    if len(progress.found) >= MAX_COMMANDS or invocation.level > MAX_LEVELS:
-        progress.opaque = True
-        return
-    progress.found.append(invocation)
-    _note_written(progress, invocation)
-    if not invocation.words:
-        return
-    stdin = ANY if invocation.stdin is None and progress.feeds else invocation.stdin
-    made = launched_by(list(invocation.words), stdin)
-    progress.opaque = progress.opaque or made.unsure
-    progress.code += made.code
-    level = invocation.level + 1
-    _add_texts(progress, made.texts, level)
-    for words in made.commands:
-        _add(progress, replace(invocation, words=tuple(words), redirects=(), level=level), scope)
-    for words in made.possible:
-        progress.found.append(replace(invocation, words=tuple(words), redirects=(), sure=False, level=level))
-    same_shell = invocation.words[0] in ("eval", ".", "source")
-    shells = invocation.shells if same_shell else (*invocation.shells, -len(progress.found))
-    inner = replace(scope, level=level, source=invocation.source, shells=shells, sure=invocation.sure)
-    for script in made.scripts:
-        _read_script(progress, script, inner)
-    _run_files(progress, invocation, made, inner)
-
-
-def _note_written(progress: _Progress, invocation: Invocation) -> None:
-    """Remember what is written to which file, as it may be run later in the line."""
-    targets = [target for operator, target in invocation.redirects if ">" in operator]
-    text = _output_of(invocation)
-    name = program_name(invocation.words[0]) if invocation.words else ""
-    if name == "tee":
-        targets += (word for word in invocation.words[1:] if not word.startswith("-"))
-        text = invocation.stdin or ANY
-    elif name in _FILE_COPIERS and len(invocation.words) > 2:
-        targets.append(invocation.words[-1])
-        text = progress.written.get(_plain_path(invocation.words[-2]), ANY)
-    for target in targets:
-        if not is_unknown(target) and not target.startswith("/dev/"):
-            progress.written[_plain_path(target)] = text
+def _formatted(words: list[str]) -> str | None:
+    """Return what `printf` prints of words in the place of `%s`; None for any other directive."""
+    form, *rest = words
+    if form.replace("%s", "").replace("%%", "").count("%") or form.count("%s") < len(rest):
+        return None
+    for word in rest:
+        form = form.replace("%s", word, 1)
+    return form
 
 
 def _plain_path(path: str) -> str:
     return path.removeprefix("./")
-
-
-def _run_files(progress: _Progress, invocation: Invocation, made: Launch, scope: _Scope) -> None:
-    """Add what the line itself writes to the files that a command runs."""
-    files = list(made.files)
-    if "/" in invocation.words[0]:
-        files.append(Script(invocation.words[0], invocation.words))
-    for path, arguments in files:
-        text = progress.written.get(_plain_path(path))
-        if text is not None:
-            progress.opaque = progress.opaque or is_unknown(text)
-            _read_script(progress, Script(text, arguments), scope)
-    name = program_name(invocation.words[0])
-    if is_interpreter(name):
-        names = (*invocation.words[1:], *(MAKEFILES if name in MAKES else ()))
-        known = [text for word in names if (text := progress.written.get(_plain_path(word))) is not None]
-        progress.code += known
-        for recipe in (recipe for text in known if name in MAKES for recipe in recipes(text)):
-            _read_script(progress, Script(recipe), scope)
-
-
-def _add_texts(progress: _Progress, texts: list[str], level: int) -> None:
-    """Add the commands of substitutions within texts, which are run only where the text is evaluated."""
-    for text in texts:
-        if "$(" not in text and "`" not in text and "${" not in text:
-            continue
-        gathered = Gathered(steps=progress.steps)
-        try:
-            read_shell_text(text, gathered, substitutions_only=True)
-        except UnreadableError:
-            progress.opaque = True
-        progress.steps = gathered.steps
-        _add_gathered(progress, gathered, _Scope({}, level, sure=False))

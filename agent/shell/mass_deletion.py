@@ -1,4 +1,4 @@
-"""Commands that would remove, move or lock a vital place: by name, by find, through a pipe."""
+"""Find commands that would remove, move or lock a vital place: by name, by find, through a pipe."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def deleted_by_find(scene: Scene) -> str:
     """A vital place in which `find` removes or locks what it finds."""
     if scene.program not in _FINDERS:
         return ""
-    deletes, changes = _deletes(scene.arguments), _changes(scene.arguments)
-    if not deletes and not changes:
+    deletes = _deletes(scene.arguments)
+    if not deletes and not _changes(scene.arguments):
         return ""
     place = _place_found(scene)
     return f"{'removes' if deletes else 'changes rights below'} {place}" if place else ""
@@ -56,11 +56,9 @@ def deleted_by_find(scene: Scene) -> str:
 
 def _executed(arguments: tuple[str, ...]) -> list[str]:
     """The words behind `-exec` and its like, with those within scripts."""
-    starts = [
-        at for at, word in enumerate(arguments) if word in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X")
-    ]
-    words = arguments[starts[0] + 1 :] if starts else ()
-    return [program_name(part) for word in words for part in word.split()]
+    starting = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X")
+    start = next((at for at, word in enumerate(arguments, 1) if word in starting), len(arguments))
+    return [program_name(part) for word in arguments[start:] for part in word.split()]
 
 
 def _deletes(arguments: tuple[str, ...]) -> bool:
@@ -73,11 +71,10 @@ def _changes(arguments: tuple[str, ...]) -> bool:
 
 def _place_found(scene: Scene) -> str:
     """The vital place whose contents `find` finds, all of them, or any of a folder of the system."""
-    at = next(
-        (n for n, word in enumerate(scene.arguments) if word[:1] in ("-", "(", "!")), len(scene.arguments)
-    )
-    roots = scene.arguments[:at] or (".",)
-    chooses = _chooses(list(scene.arguments[at:]))
+    arguments = scene.arguments
+    at = next((n for n, word in enumerate(arguments) if word[:1] in ("-", "(", "!")), len(arguments))
+    roots = arguments[:at] or (".",)
+    chooses = _chooses(list(arguments[at:]))
     for root in roots:
         place = scene.vital(root)
         everywhere = place in ("the root folder", "a folder of the system")
@@ -87,7 +84,7 @@ def _place_found(scene: Scene) -> str:
 
 
 def _chooses(expression: list[str]) -> bool:
-    """Whether a find expression takes only a part of what it finds, on each of its branches."""
+    """Return whether a find expression takes only a part of what it finds, on each of its branches."""
     branches: list[list[str]] = [[]]
     depth = 0
     for word in expression:
@@ -98,9 +95,8 @@ def _chooses(expression: list[str]) -> bool:
             branches[-1] = ["("]  # within brackets every branch has to choose
         else:
             branches[-1].append(word)
-    acting = [
-        branch for branch in branches if {"-delete", "-exec", "-execdir", "-ok", "-okdir"} & set(branch)
-    ]
+    actions = {"-delete", "-exec", "-execdir", "-ok", "-okdir"}
+    acting = [branch for branch in branches if actions & set(branch)]
     return all(map(_is_choice, acting or branches))
 
 
@@ -120,7 +116,7 @@ def deleted_by_pipe(scene: Scene) -> str:
     sources = _name_sources(scene)
     file = _file_of_names(scene) if scene.has_flag("rR", "--recursive") else ""
     if file:
-        writers = [each for each in scene.line if (">", file) in each.redirects]
+        writers = [each for each in scene.line if _writes_to(each, file)]
         sources += writers or _within_substitutions(scene)
         if not writers and not is_unknown(file) and scene.command.level > 0:
             return f"removes whatever the file {file} names"
@@ -128,6 +124,10 @@ def deleted_by_pipe(scene: Scene) -> str:
         if place := _place_listed(Scene(source, scene.here, scene.places, scene.line)):
             return f"removes {place}"
     return ""
+
+
+def _writes_to(command: Invocation, file: str) -> bool:
+    return any(each.operator == ">" and each.target == file for each in command.redirects)
 
 
 def _file_of_names(scene: Scene) -> str:
@@ -153,7 +153,7 @@ def _file_of_names(scene: Scene) -> str:
 
 
 def _redirected(command: Invocation) -> str:
-    targets = (target for operator, target in command.redirects if operator == "<")
+    targets = (each.target for each in command.redirects if each.operator == "<")
     return next((target for target in targets if not target.startswith("/dev/")), "")
 
 
@@ -194,13 +194,8 @@ def _place_listed(scene: Scene) -> str:
         return next(filter(None, map(scene.vital, operands or ["."])), "")
     if scene.program in ("echo", "printf"):
         return next((scene.vital(word) for word in operands if STAR in word and scene.vital(word)), "")
-    if (
-        scene.program == "git"
-        and operands == ["ls-files"]
-        and not scene.has_flag("omd", "--others", "--deleted")
-    ):
-        return "the project"
-    return ""
+    lists_all = operands == ["ls-files"] and not scene.has_flag("omd", "--others", "--deleted")
+    return "the project" if scene.program == "git" and lists_all else ""
 
 
 def deleted_by_rsync(scene: Scene) -> str:

@@ -6,11 +6,11 @@ Every program of which "always" offers the beginning (allow_rules.py) has a row 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Risks:
+class Risks(Struct, frozen=True):
     """Of one program.
 
     letters   options of one letter, in any bundle

@@ -1,16 +1,21 @@
-"""The values that shell text is read into: words before their expansion, commands, and what is not known."""
+"""The values that shell text is read into: words before their expansion, commands, and marks.
+
+A mark is a character that stands in resolved text for what is not known: ANY is unknown text within one word,
+SPLIT is unknown text that may be any number of words, STAR and ONE are globs (`*`, `?` and `[!…]`), CLASS is
+`[…]`, HOME is the home directory. UNSET stands before what the line's own text does not set, which may well
+be empty. BLANK is where a word is split. They are noncharacters of Unicode, which no line may hold.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
+
+from msgspec import Struct, field
 
 from transcripts.patterns import lazy_pattern
 
-MAX_DEPTH = 30  # of substitutions, subshells and scripts within each other
 MAX_STEPS = 2_000  # pieces of words of one line; recorded sessions have at most 500
-# Stand in resolved text for what is not known: noncharacters of Unicode, which no line may hold.
 ANY, SPLIT, STAR, ONE, CLASS, UNSET, HOME, BLANK = map(chr, range(0xFDD0, 0xFDD8))
 MARKS = lazy_pattern("[\ufdd0-\ufddf]")
 
@@ -20,7 +25,7 @@ class UnreadableError(Exception):
 
 
 class NoSumError(UnreadableError):
-    """What began like an arithmetic expression does not end like one."""
+    """A text that begins like an arithmetic expression does not end like one."""
 
 
 class Part(NamedTuple):
@@ -39,7 +44,7 @@ class RawWord(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What a variable may be set to: the value, None where it is not known.
+    """A value that a variable may be set to, None where it is not known.
 
     listed  the word stands in a list, as those of a loop do, and may become several values
     """
@@ -49,8 +54,7 @@ class Assignment(NamedTuple):
     listed: bool = False
 
 
-@dataclass(slots=True)
-class HereDocument:
+class HereDocument(Struct):
     """The lines that follow a command as its input; `body` is read when the command's line ends."""
 
     delimiter: str
@@ -59,12 +63,18 @@ class HereDocument:
     body: RawWord | None = None
 
 
-@dataclass(slots=True)
-class RawCommand:
+class RawRedirect(NamedTuple):
+    """A redirection before expansion; `stream` is what stands before its operator: "2", "" for nothing."""
+
+    operator: str
+    target: RawWord
+    document: HereDocument | None
+    stream: str
+
+
+class RawCommand(Struct):
     """A simple command before expansion: what stands in it, in order.
 
-    redirects    (operator, target, here-document)
-    streams      what stands before each of these operators: "2", "" for nothing
     joint        the operator that follows: `|`, `&`, `;`, `&&`, `||` or ""
     source       the command whose output it reads through a pipe
     within       names of the functions in whose bodies it stands
@@ -73,17 +83,15 @@ class RawCommand:
 
     words: list[RawWord] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
-    redirects: list[tuple[str, RawWord, HereDocument | None]] = field(default_factory=list)
-    streams: list[str] = field(default_factory=list)
+    redirects: list[RawRedirect] = field(default_factory=list)
     joint: str = ""
     source: RawCommand | None = None
     within: tuple[str, ...] = ()
     shells: tuple[int, ...] = ()
 
 
-@dataclass(slots=True)
-class Gathered:
-    """What was found in a line and in its scripts so far, and the steps that may still be spent on it.
+class Gathered(Struct):
+    """The commands and values found in a line and its scripts so far, and the steps that may still be spent.
 
     assigned   every value that the line may give to a variable
     functions  names of those that the line defines
@@ -102,8 +110,7 @@ class Gathered:
             raise UnreadableError
 
 
-@dataclass(slots=True)
-class ShellText:
+class ShellText(Struct):
     """A text and how far it is read. `read_commands` reads the commands of a substitution up to its end.
 
     nested    in a substitution, whose here-documents are its own
@@ -129,7 +136,7 @@ class ShellText:
 
     def deeper(self) -> None:
         self.depth += 1
-        if self.depth > MAX_DEPTH:
+        if self.depth > 30:
             raise UnreadableError
 
     def inner(self, text: str) -> ShellText:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tools.files.text_encoding import word_set
 from transcripts.patterns import lazy_pattern
@@ -56,8 +58,7 @@ class ProgramFiles(Protocol):
         """What git's settings may say of each alias, by its name in lower case. Raises NotProved."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standpoint:
+class Standpoint(Struct, frozen=True):
     """From where a line is read: the folders that it runs in, and what is known of files."""
 
     places: Places

@@ -6,9 +6,9 @@ What the words tell is decided here; what files and programs they mean is asked 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tools.files.text_encoding import word_set
@@ -88,8 +88,7 @@ def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[
     return found
 
 
-@dataclass(slots=True)
-class _Shell:
+class _Shell(Struct):
     """Where the shell may be: `here` for the next command, `all` after a `cd` that may have failed.
 
     `alone` tells that nothing else runs than what only reads,

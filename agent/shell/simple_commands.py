@@ -8,7 +8,8 @@ never to allow.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tools.files.text_encoding import word_set
 from transcripts.patterns import lazy_pattern
@@ -59,8 +60,7 @@ class Glob(str):
         return made
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(Struct):
     """What was parsed so far: the finished commands with the joint before each, and the one in progress."""
 
     commands: list[tuple[str, Words]] = field(default_factory=list)

@@ -49,9 +49,11 @@ _SHUTS_BY_SCRIPT = lazy_pattern(r"tell app.*\b(?:shut ?down|restart)\b", re.IGNO
 
 def overwritten(scene: Scene) -> str:
     """A device, or a file of the system, that is written over."""
-    for operator, target in scene.command.redirects:
-        if ">" in operator and (found := _damage(scene, target, appended=operator.endswith(">>"))):
-            return found
+    for redirect in scene.command.redirects:
+        if redirect.writes:
+            appended = redirect.operator.endswith(">>")
+            if found := _damage(scene, redirect.target, appended=appended):
+                return found
     appended = scene.program == "tee" and scene.has_flag("a", "--append")
     damages = (_damage(scene, word, appended=appended) for word in _written_words(scene))
     return next(filter(None, damages), "")
@@ -221,7 +223,7 @@ def removes_accounts(scene: Scene) -> str:
         empty = scene.command.stdin in (None, "") and (
             operands == ["-"] or (not operands and not scene.options())
         )
-        empties = empty and any("<" in operator for operator, _ in scene.command.redirects)
+        empties = empty and any("<" in each.operator for each in scene.command.redirects)
         nothing = (
             scene.command.stdin is not None and not scene.command.stdin.strip() and operands in (["-"], [])
         )

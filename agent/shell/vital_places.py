@@ -8,7 +8,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tools.files.text_encoding import word_set
 from transcripts.patterns import lazy_pattern
@@ -52,8 +53,7 @@ _DISK = lazy_pattern(
 _DISK_OF_ANY_NAME = lazy_pattern(f"/dev/[shv]?d?[{ANY}{SPLIT}{STAR}{ONE}{CLASS}]")
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """The folders that a line is judged by: of the project, the home, the current one; real paths."""
 
     folder: str
@@ -145,8 +145,7 @@ def is_system_file(path: str, *, appended: bool = False) -> bool:
     return (_FATAL_FILE if appended else _SYSTEM_FILE).fullmatch(path) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(Struct, frozen=True):
     """A command, and where it runs: `here` is a real path, None where it is not known.
 
     line  all commands of the line

@@ -1,4 +1,4 @@
-"""Reads words of shell text as bash reads them: quotes, substitutions, here-documents.
+"""Read words of shell text as bash reads them: quotes, substitutions, here-documents.
 
 The text is read once from left to right, within a budget of steps. What cannot be read raises
 `UnreadableError`; whoever forbids takes that for "it may be anything".
@@ -43,12 +43,14 @@ _ANSI_ESCAPE = lazy_pattern(
 def read_word(source: ShellText, *, in_pattern: bool = False) -> RawWord:
     """The word here, which may be empty. In a pattern, `@(a|b)` and its like are a part of the word."""
     parts: list[Part] = []
-    start, continued = source.at, False
+    start = source.at
+    continued = False
     while source.at < len(source.text):
         source.gathered.spend()
         if plain := _PLAIN_TEXT.match(source.text, source.at):
             parts += _text_parts(source, plain[0], quoted=False)
-            source.at, continued = plain.end(), False
+            source.at = plain.end()
+            continued = False
             continue
         char = source.text[source.at]
         if char == "(" and in_pattern and source.text[source.at - 1] in "?*+@!" and source.at > start:
@@ -81,7 +83,7 @@ def _text_parts(source: ShellText, text: str, *, quoted: bool) -> list[Part]:
 
 
 def _escaped_char(source: ShellText) -> list[Part]:
-    """What a backslash outside of quotes stands for."""
+    """Read what a backslash outside of quotes stands for."""
     char = source.text[source.at + 1 : source.at + 2]
     source.at += 2
     if char == "\n":
@@ -90,7 +92,7 @@ def _escaped_char(source: ShellText) -> list[Part]:
 
 
 def _read_quoted(source: ShellText, char: str) -> list[Part]:
-    """What begins with a quote, a dollar sign or a backquote here."""
+    """Read what begins with a quote, a dollar sign or a backquote here."""
     if char == "'":
         end = source.text.find("'", source.at + 1)
         if end < 0:
@@ -173,13 +175,15 @@ def _read_substitution(source: ShellText, *, quoted: bool) -> Part:
 
 def try_sum(source: ShellText) -> bool:
     """Read an arithmetic expression up to `))`; False, and nothing read, where it ends otherwise."""
-    start, depth = source.at, source.depth
+    start = source.at
+    depth = source.depth
     if source.text.find("))", start) < 0:
         return False
     try:
         read_sum(source, ")")
     except NoSumError:
-        source.at, source.depth = start, depth
+        source.at = start
+        source.depth = depth
         return False
     if source.peek() != ")":
         source.at = start
@@ -214,16 +218,23 @@ def read_sum(source: ShellText, closing: str, *, quotes: bool = False) -> None:
 
 def _read_nested(source: ShellText, closing: str) -> None:
     """Read the commands of a substitution. Its here-documents begin and end within it."""
-    outer = (source.pending, source.nested, source.blocked, source.shells)
-    source.pending, source.nested = [], True
-    source.blocked = outer[2] or bool(outer[0])
+    pending = source.pending
+    nested = source.nested
+    blocked = source.blocked
+    shells = source.shells
+    source.pending = []
+    source.nested = True
+    source.blocked = blocked or bool(pending)
     source.shells = source.subshell()
     source.deeper()
     source.read_commands(source, closing)
     if source.pending:
         raise UnreadableError
     source.depth -= 1
-    source.pending, source.nested, source.blocked, source.shells = outer
+    source.pending = pending
+    source.nested = nested
+    source.blocked = blocked
+    source.shells = shells
 
 
 def _read_braced(source: ShellText, *, quoted: bool) -> Part:
@@ -244,10 +255,8 @@ def _read_braced(source: ShellText, *, quoted: bool) -> Part:
         if plain := _PLAIN_IN_BRACES.match(source.text, source.at):
             _text_parts(source, plain[0], quoted=True)
             source.at = plain.end()
-        elif (
-            not char or (quoted and source.peek(2) in ("$'", "'")) or (char == "'" and quoted)
-        ):  # what a quote is here depends on the expansion
-            raise UnreadableError
+        elif not char or (quoted and (char == "'" or source.peek(2) == "$'")):
+            raise UnreadableError  # what a quote is here depends on the expansion
         elif char in "'\"$`":
             _read_quoted(source, char)
         elif char in "<>" and source.text.startswith("(", source.at + 1):
@@ -257,7 +266,9 @@ def _read_braced(source: ShellText, *, quoted: bool) -> Part:
             source.at += 2 if char == "\\" else 1
     source.at += 1
     source.depth -= 1
-    return Part("variable", special[1] or special[2], quoted) if special else Part("unknown", "", quoted)
+    if special is None:
+        return Part("unknown", "", quoted)
+    return Part("variable", special[1] or special[2], quoted)
 
 
 def _read_backquoted(source: ShellText, *, quoted: bool) -> Part:
@@ -325,9 +336,7 @@ def _body_of(source: ShellText, document: HereDocument) -> str:
     lines: list[str] = []
     while source.at < len(source.text):
         line = _next_line(source)
-        while (
-            not document.quoted and (len(line) - len(line.rstrip("\\"))) % 2 and source.at < len(source.text)
-        ):
+        while not document.quoted and _ends_with_backslash(line) and source.at < len(source.text):
             line = line[:-1] + _next_line(source)
         line = line.lstrip("\t") if document.strips_tabs else line
         if line == document.delimiter:
@@ -339,10 +348,15 @@ def _body_of(source: ShellText, document: HereDocument) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def _ends_with_backslash(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
 def _next_line(source: ShellText) -> str:
     end = source.text.find("\n", source.at)
     end = len(source.text) if end < 0 else end
-    line, source.at = source.text[source.at : end], end + 1
+    line = source.text[source.at : end]
+    source.at = end + 1
     return line
 
 

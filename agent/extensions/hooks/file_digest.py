@@ -43,8 +43,8 @@ def _only_written(line: str) -> set[str]:
     written: set[str] = set()
     named: set[str] = set()
     for command in reading.invocations:
-        for operator, target in command.redirects:
-            (named if "<" in operator else written).add(target)
+        for redirect in command.redirects:
+            (named if "<" in redirect.operator else written).add(redirect.target)
         (written if command.program == "tee" else named).update(command.words[1:])
         named.update(command.words[:1])
     return {name for name in written - named if "\0" not in name}

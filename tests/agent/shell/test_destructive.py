@@ -187,7 +187,7 @@ EVERYDAY = [
     "chmod -R u+w .", "chmod -R 755 dist", "chown -R me:me .", "chown -R me ~/.npm", "chmod 600 ~/.ssh/x",
     "chmod -R go-w src", "sudo chown -R me /usr/local", "dd if=/dev/zero of=x bs=1M count=1",
     "dd if=/dev/sda of=x", "echo x > /dev/null", "echo x > /dev/stderr", "cat x > /dev/tty",
-    "cat < /dev/sda", "ls 2>/dev/null", "x &>/dev/null", "mkfs.ext4 disk.img", "fdisk -l", "parted -l",
+    "cat < /dev/sda", "cd /usr/bin && ./x 2>&1", "ls 2>/dev/null", "x &>/dev/null", "mkfs.ext4 disk.img", "fdisk -l", "parted -l",
     "lsblk", "wipefs /dev/sda", "mdadm --detail /dev/md0", "zfs list", "sgdisk -p /dev/sda",
     "cat /etc/passwd", "cp /etc/hosts x", "echo '1 x' >> /etc/hosts", "sed -n 1p /etc/passwd",
     "sudo cp x /etc/nginx/conf.d/x.conf", "sudo tee /etc/apt/sources.list.d/x.list", "cp x /usr/local/bin/",
