@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agent.errors import UsageError
 from agent.events import Notice
 from agent.extensions.agents import agents_section
-from agent.extensions.hooks import IdleNotices, JoinedHooks, NotifyingApprover, about_session
+from agent.extensions.hooks import IdleNotices, JoinedHooks, NotifyingApprover, about_session, command_hooks
 from agent.extensions.skills import StylePlaces, style_text
 from agent.loop.context import CompactionState, TurnContext
 from agent.loop.session_wall import SessionWall
@@ -51,8 +51,8 @@ from transcripts.tool_kinds import visible_definition
 from transcripts.view import PartKind, to_json_bytes
 
 from .composition import Services
-from .hooks import command_hooks, commands_within
 from .options import NO_EFFORT
+from .own_commands import commands_within
 from .permission_loading import home_of, permission_store
 from .setup import RunSetup
 from .web_tools import serves_web_tools, web_tools

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent.extensions.hooks import about_session
+from agent.extensions.hooks import RunCommand, about_session
 from agent.extensions.skills import style_in_use
 from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
@@ -23,7 +23,7 @@ from tools.processes.jobs import command_runner
 from transcripts.render_text import first_words, name_of
 
 from .composition import Services
-from .hooks import RunCommand, commands_within
+from .own_commands import commands_within
 from .start_screen import starting_status
 
 STATUS_INTERVAL_S = 0.3  # at least, from one start of the command to the next

@@ -17,11 +17,8 @@ from agent.errors import AgentError
 from agent.events import Notice, TurnFinished
 from agent.extensions.skills import (
     CommandLine,
-    GivenValues,
     Skill,
     SkillLibrary,
-    counts_from_one,
-    fill_in,
     open_skill,
     search_result,
 )
@@ -126,18 +123,18 @@ class _Use:
     def __init__(self, skills: SessionSkills, skill: Skill, arguments: str) -> None:
         self.skills = skills
         self.arguments = arguments
-        opened = open_skill(skill)
-        self.skill = opened.skill
-        self._body = opened.body
+        self._opened = open_skill(skill)
+        self.skill = self._opened.skill
         self._said = ""
-        self.approved = opened.item is None or skills.services.approvals.allows(opened.item)
+        item = self._opened.item
+        self.approved = item is None or skills.services.approvals.allows(item)
 
     async def text(self) -> str:
         """The instructions, filled in; what they take is granted first."""
         skill = self.skill
         if self.skills.use_model is not None and self.approved:
             self._grant()
-        pieces = fill_in(self._body, self._values())
+        pieces = self._opened.filled(self.arguments, self._variables())
         self._said = "".join(piece for piece in pieces if isinstance(piece, str))
         body = "".join([await self._shown(piece) for piece in pieces])
         return instructions_text(skill.name, skill.folder, body)
@@ -150,18 +147,17 @@ class _Use:
         skills = self.skills
         return await mentioned_files(skills.context, self._said, True, skills.services.emit)
 
-    def _values(self) -> GivenValues:
+    def _variables(self) -> dict[str, str]:
         skills, skill = self.skills, self.skill
-        if counts_from_one(self._body) and self.arguments and skill.name not in skills._told:
+        if self._opened.counts_from_one and self.arguments and skill.name not in skills._told:
             skills._told.add(skill.name)
             skills.services.emit(Notice(f"/{skill.name} has no $0: $1 is taken for its first argument"))
-        variables = {
+        return {
             "CLAUDE_SKILL_DIR": str(skill.folder),
             "CLAUDE_SESSION_ID": skills.session.sid,
             "CLAUDE_PROJECT_DIR": str(skills.context.tool_context.folder),
             "CLAUDE_EFFORT": skills.context.settings.effort or "",
         }
-        return GivenValues(arguments=self.arguments, names=skill.arguments, variables=variables)
 
     async def _shown(self, piece: str | CommandLine) -> str:
         if not isinstance(piece, CommandLine):

@@ -25,7 +25,6 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,14 +42,12 @@ from agent.extensions.mcp import (
     ServerEntry,
     ServerFailed,
     ServerFiles,
-    claude_servers,
     log_in,
     log_out,
     missing_requirement,
     open_browser,
     read_entry,
     server_item,
-    store_entry,
 )
 from tools.files.text_encoding import pluralize
 from tools.truncate import escaped
@@ -207,11 +204,7 @@ def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> 
 
 def _store(setup: RunSetup, scope: FileScope, name: str, raw: Mapping[str, Any]) -> bool:
     """Put an entry into the file of a scope, approved; return whether it replaced one. Raises OSError."""
-    path = files_of(setup).path(scope)
-    replaced = store_entry(path, name, raw)
-    if scope == "local":
-        with suppress(FileExistsError), (path.parent / ".gitignore").open("x") as file:
-            file.write("mcp.local.json\n.gitignore\n")  # this file too: nothing of it is for others
+    replaced = files_of(setup).store(scope, name, raw)
     if scope != "user":
         approvals_of(setup).record([server_item(name, raw)], True)
     return replaced
@@ -258,12 +251,11 @@ def remove_server(setup: RunSetup, given: argparse.Namespace) -> int:
     if len(scopes) > 1:
         raise UsageError(f"{given.name} is configured in {' and '.join(scopes)}; name one with -s")
     for scope in scopes:
-        path = files.path(scope)
         try:
-            if store_entry(path, given.name, None):
-                return print_text(f"removed {given.name} from {path}")
+            if files.remove(scope, given.name):
+                return print_text(f"removed {given.name} from {files.path(scope)}")
         except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}") from error
+            raise UsageError(f"{files.path(scope)}: {error.strerror}") from error
     entry = _known(setup, given.name)
     where = files.path(entry.scope) if entry.scope != "flag" else "--mcp-config"
     raise UsageError(f"{given.name} is not configured there; it is in {where}")
@@ -274,7 +266,7 @@ def import_servers(setup: RunSetup, given: argparse.Namespace) -> int:
     files = files_of(setup)
     lines: list[str] = []
     try:
-        for scope, found in claude_servers(Path.home(), setup.folder).items():
+        for scope, found in files.entries_of_claude(Path.home()).items():
             path = files.path(scope)
             for name, raw in found.items():
                 if files.has(scope, name):

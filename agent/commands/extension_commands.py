@@ -1,4 +1,4 @@
-"""Commands about what people bring in files, /skills, /trust, /hooks, and about agents at work: /agents."""
+"""Commands about extensions in files, /skills, /trust, /hooks, and about agents at work: /agents."""
 
 from __future__ import annotations
 
@@ -20,15 +20,11 @@ from agent.ports import HookEvent
 from agent.session.conversation_text import conversation_text
 from tools.files.text_encoding import pluralize
 
-NO_SKILLS = (
-    "no commands and skills: a command is a file .claude/commands/NAME.md, a skill a file"
-    " .claude/skills/NAME/SKILL.md, in the project or in your home"
-)
-
 
 async def show_trust(controller: Controller, argument: str) -> Event | None:
     """/trust."""
-    approvals, emit = controller.services.approvals, controller.emit
+    approvals = controller.services.approvals
+    emit = controller.emit
     items = await project_items(controller.setup)
     if not items:
         return Notice("this project brings nothing that needs your approval")
@@ -43,18 +39,25 @@ async def show_trust(controller: Controller, argument: str) -> Event | None:
         await choose_items(approvals, items, controller.chooser, emit)
         if before == [approvals.decided(item) for item in items]:
             return Notice("nothing was changed")
-    session, context = controller.in_use
-    known = controller.services.agents
-    await controller.services.read_approved()
-    new = {name: each for name, each in controller.services.agents.items() if each != known.get(name)}
-    if told := agents_section(new):  # the system prompt stays as it is until the next session
-        context.tool_context.inbox.post(told, "agents")
-    if context.wall is not None:
-        context.hooks = session_hooks(controller.services, session, context.wall)
-    if controller.services.mcp is not None:
-        await controller.services.mcp.settle_approvals()
+    await _use_approved(controller)
     emit(CommandOutput("\n".join(item_lines(items, approvals))))
     return None
+
+
+async def _use_approved(controller: Controller) -> None:
+    """Use the approved agents, hooks and servers from now on, and no others."""
+    services = controller.services
+    session, context = controller.in_use
+    known = services.agents
+    await services.read_approved()
+    new = {name: each for name, each in services.agents.items() if each != known.get(name)}
+    section = agents_section(new)
+    if section:  # the system prompt stays as it is until the next session
+        context.tool_context.inbox.post(section, "agents")
+    if context.wall is not None:
+        context.hooks = session_hooks(services, session, context.wall)
+    if services.mcp is not None:
+        await services.mcp.settle_approvals()
 
 
 async def show_skills(controller: Controller, argument: str) -> Event | None:
@@ -68,7 +71,10 @@ async def show_skills(controller: Controller, argument: str) -> Event | None:
             return Notice(f"there is no command or skill named {argument}; /skills lists them", "warning")
         return CommandOutput(skill_help(skill))
     if not library.skills and not warnings:
-        return Notice(NO_SKILLS)
+        return Notice(
+            "no commands and skills: a command is a file .claude/commands/NAME.md, a skill a file"
+            " .claude/skills/NAME/SKILL.md, in the project or in your home"
+        )
     lines = [f"{len(library.skills)} commands and skills", *_skill_lines(library)]
     lines += [f"  hidden: {hidden.path} by {known.path}" for hidden, known in library.shadowed]
     ours = {name for name, _ in controller.command_table.command_summaries()} & library.skills.keys()
@@ -87,8 +93,9 @@ def _skill_lines(library: SkillLibrary) -> Iterator[str]:
     width = max((len(one.name) for one in library.skills.values()), default=0)
     for name in sorted(library.skills):
         one = library.skills[name]
-        slash, about = "/" if one.for_user else " ", " · ".join(filter(None, (one.hint, one.description)))
-        yield f"  {slash}{name:<{width}}  {one.origin:<7}  {one.kind:<7}  {shorten(about, MAX_SUMMARY_CHARS)}"
+        slash = "/" if one.for_user else " "
+        about = shorten(" · ".join(filter(None, (one.hint, one.description))), MAX_SUMMARY_CHARS)
+        yield f"  {slash}{name:<{width}}  {one.origin:<7}  {one.kind:<7}  {about}"
 
 
 async def show_agents(controller: Controller, argument: str) -> Event | None:
@@ -96,7 +103,8 @@ async def show_agents(controller: Controller, argument: str) -> Event | None:
     session, context = controller.in_use
     if context.agents is None:
         return Notice("this session starts no agents")
-    pool, (verb, _, rest) = context.agents, argument.partition(" ")
+    pool = context.agents
+    verb, _, rest = argument.partition(" ")
     known = {agent.number: agent for agent in pool.agents}
     if verb == "stop":
         one = known.get(int(rest)) if rest.isdecimal() else None
@@ -108,9 +116,14 @@ async def show_agents(controller: Controller, argument: str) -> Event | None:
         noted = by_number.get(int(number)) if number.isdecimal() else None
         if noted is None:
             return Notice("/agents N shows one; N is its number in the list of /agents", "warning")
-        home, masks = controller.services.repository.home, controller.setup.masks
-        sid, since = str(noted.get("session")), int(noted.get("since") or 0)
-        return CommandOutput(await asyncio.to_thread(conversation_text, sid, home, masks, since))
+        text = await asyncio.to_thread(
+            conversation_text,
+            str(noted.get("session")),
+            controller.services.repository.home,
+            controller.setup.masks,
+            int(noted.get("since") or 0),
+        )
+        return CommandOutput(text)
     earlier = [_earlier_line(about) for about in notes if about.get("number") not in known]
     lines = [*earlier, *map(agent_line, known.values())]
     if not lines:
@@ -121,9 +134,13 @@ async def show_agents(controller: Controller, argument: str) -> Event | None:
 
 
 def agent_line(agent: Agent) -> str:
-    """An agent in a list: `#1  explore  find the parser  (done, 12 requests, 34k tokens, $0.0210)`."""
-    end = "interrupted" if agent.stopped else "ended early" if agent.error else "done"
-    state = end if agent.ended else agent.status.doing
+    """Return a line: `#1  explore  find the parser  (done, 12 requests, 34k tokens, $0.0210)`."""
+    if not agent.ended:
+        state = agent.status.doing
+    elif agent.stopped:
+        state = "interrupted"
+    else:
+        state = "ended early" if agent.error else "done"
     figures = f"{pluralize(agent.requests, 'request')}, {format_count(agent.tokens)} tokens"
     return f"#{agent.number}  {agent.name}  {agent.task}  ({state}; {figures}, ${agent.dollars:.4f})"
 
@@ -134,16 +151,16 @@ def _earlier_line(about: Mapping[str, Any]) -> str:
 
 async def show_hooks(controller: Controller, argument: str) -> Event | None:
     """/hooks."""
-    config, approved = controller.setup.config, controller.services.approved
-    entries = (*config.hooks, *approved.hooks)
-    rows = [(entry.short_name or entry.event, entry.matcher, entry) for entry in entries]
-    widths = [max(map(len, column)) for column in zip(*(row[:2] for row in rows), strict=True)]
+    config = controller.setup.config
+    entries = (*config.hooks, *controller.services.approved.hooks)
+    moments = max((len(entry.moment) for entry in entries), default=0)
+    matchers = max((len(entry.matcher) for entry in entries), default=0)
     lines = [
-        f"{event:<{widths[0]}}  {matcher:<{widths[1]}}  {entry.run}  ({entry.origin})"
-        for event, matcher, entry in rows
+        f"{entry.moment:<{moments}}  {entry.matcher:<{matchers}}  {entry.run}  ({entry.origin})"
+        for entry in entries
     ]
-    waiting = [item for item in await project_items(controller.setup) if item.kind in HOOK_KINDS]
-    waiting = [item for item in waiting if not controller.services.approvals.allows(item)]
+    hooks = [item for item in await project_items(controller.setup) if item.kind in HOOK_KINDS]
+    waiting = [item for item in hooks if not controller.services.approvals.allows(item)]
     if waiting:
         lines.append(f"off until you allow it (/trust): {pluralize(len(waiting), 'hook')}")
     controller.emit(CommandOutput("\n".join(lines) or "There are no hooks."))

@@ -1,20 +1,13 @@
-"""MCP servers that live within the client: JSON-RPC in requests of ours, spoken as with any other server."""
+"""MCP servers within the client: their JSON-RPC travels in requests to the client."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from agent.extensions.mcp import (
-    ConnectionLost,
-    McpServer,
-    ServerFailed,
-    ServerLimits,
-    read_entry,
-    server_words,
-)
+from agent.extensions.mcp import ConnectionLost, McpServer, Opener, ServerFailed, client_servers
 
 from .client_channel import ClientChannel, ClientRefused
 
@@ -29,7 +22,7 @@ class ClientConnection(Struct):
     deliver: Callable[[Any], None]
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message, and wait for what the client answers. Raises ServerFailed."""
+        """Send a message, and wait for the answer of the client. Raises ServerFailed."""
         request = {"subtype": "mcp_message", "server_name": self.name, "message": message}
         try:
             answer = (await self.channel.ask(request)).get("mcp_response")
@@ -51,15 +44,13 @@ class ClientConnection(Struct):
         """Nothing to release: the server belongs to the client."""
 
 
-def client_servers(names: list[str], channel: ClientChannel) -> tuple[McpServer, ...]:
-    """The servers of these names within the client; none is connected yet."""
-    words = server_words(names)
+def servers_within(names: Iterable[str], channel: ClientChannel) -> tuple[McpServer, ...]:
+    """Return the servers of these names within the client; none is connected yet."""
 
-    def server(name: str) -> McpServer:
+    def opener(name: str) -> Opener:
         async def connect(deliver: Callable[[Any], None], lost: Callable[[str], None]) -> ClientConnection:
             return ClientConnection(name, channel, deliver)
 
-        entry = read_entry(name, {"type": "sdk"}, "flag", {})
-        return McpServer(entry, words[name], connect, ServerLimits(call_s=CLIENT_CALL_TIMEOUT_S))
+        return connect
 
-    return tuple(map(server, dict.fromkeys(names)))
+    return tuple(client_servers(names, opener, CLIENT_CALL_TIMEOUT_S))

@@ -39,7 +39,7 @@ from .client_frames import (
     refusal,
     success,
 )
-from .client_servers import client_servers
+from .client_servers import servers_within
 
 if TYPE_CHECKING:
     from agent.app.controller import Controller
@@ -156,7 +156,7 @@ class StreamInput:
         folder = self.setup.folder
         given = ServerFiles(folder, folder, self.setup.options.mcp_config).given_entries()
         within = [name for name, server in given.items() if server.get("type") == "sdk"]
-        self.servers = client_servers([*within, *map(str, names)], self.channel)
+        self.servers = servers_within([*within, *map(str, names)], self.channel)
 
     def _know_hooks(self, registered: Any) -> None:
         table = read_hooks(registered, "the client")

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .answers import VETO_EXIT_CODE, HookFailed, answer_of_end, hook_answer
+    from .answers import HookFailed, hook_answer
     from .asking import AskedHooks, JoinedHooks
     from .claude_settings import HOOK_KINDS, ApprovedSettings, approved_settings, settings_items
+    from .commands import RunCommand, command_hooks
     from .entries import HookEntry
     from .file_digest import named_files
     from .inputs import about_session
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOOK_KINDS",
-    "VETO_EXIT_CODE",
     "ApprovedSettings",
     "AskedHooks",
     "HookEntry",
@@ -25,9 +25,10 @@ __all__ = [
     "IdleNotices",
     "JoinedHooks",
     "NotifyingApprover",
+    "RunCommand",
     "about_session",
-    "answer_of_end",
     "approved_settings",
+    "command_hooks",
     "hook_answer",
     "named_files",
     "read_hooks",
@@ -37,9 +38,10 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
-        "answers": "VETO_EXIT_CODE HookFailed answer_of_end hook_answer",
+        "answers": "HookFailed hook_answer",
         "asking": "AskedHooks JoinedHooks",
         "claude_settings": "HOOK_KINDS ApprovedSettings approved_settings settings_items",
+        "commands": "RunCommand command_hooks",
         "entries": "HookEntry",
         "file_digest": "named_files",
         "inputs": "about_session",

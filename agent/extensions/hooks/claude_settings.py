@@ -162,10 +162,9 @@ def _parts(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> I
             yield _of_user(found)
         return
     for entry in found.hooks:
-        label = entry.short_name or entry.event
         files = named_files(entry.run, folder, environ)
-        about = [label, entry.matcher, entry.run, entry.timeout, entry.blocks, files]
-        item = ProjectItem("hook", f"{label} {entry.matcher}", entry.run, json.dumps(about).encode())
+        about = [entry.moment, entry.matcher, entry.run, entry.timeout, entry.blocks, files]
+        item = ProjectItem("hook", f"{entry.moment} {entry.matcher}", entry.run, json.dumps(about).encode())
         yield ApprovedPart(item, hooks=(entry,), files=files)
     if line := found.status_line:
         files = named_files(line, folder, environ)

@@ -36,6 +36,11 @@ class HookEntry(Struct, frozen=True):
     origin: str = ""
 
     @property
+    def moment(self) -> str:
+        """Its event, by the name under which it was set."""
+        return self.short_name or self.event
+
+    @property
     def matcher(self) -> str:
         """Its matcher, for the user."""
         return "|".join(sorted(self.names)) or (self.pattern.pattern if self.pattern is not None else "*")

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from .calls import direct_tool
     from .entries import ServerEntry, read_entry
     from .failures import ConnectionLost, ServerFailed
-    from .files import FILE_SCOPES, FileScope, ServerFiles, claude_servers, store_entry
-    from .names import meant_call, server_words
+    from .files import FILE_SCOPES, FileScope, ServerFiles
+    from .names import meant_call
     from .oauth import log_in, log_out, open_browser
     from .requirements import missing_requirement
     from .restriction import restricted_tool
-    from .server import NOT_APPROVED, McpServer, ServerLimits
+    from .server import NOT_APPROVED, McpServer, Opener, client_servers
     from .source import McpServers, McpSetup
 
 __all__ = [
@@ -25,11 +25,11 @@ __all__ = [
     "McpServer",
     "McpServers",
     "McpSetup",
+    "Opener",
     "ServerEntry",
     "ServerFailed",
     "ServerFiles",
-    "ServerLimits",
-    "claude_servers",
+    "client_servers",
     "direct_tool",
     "log_in",
     "log_out",
@@ -40,8 +40,6 @@ __all__ = [
     "read_entry",
     "restricted_tool",
     "server_item",
-    "server_words",
-    "store_entry",
 ]
 __getattr__ = lazy_door(
     __name__,
@@ -50,12 +48,12 @@ __getattr__ = lazy_door(
         "calls": "direct_tool",
         "entries": "ServerEntry read_entry",
         "failures": "ConnectionLost ServerFailed",
-        "files": "FILE_SCOPES FileScope ServerFiles claude_servers store_entry",
-        "names": "meant_call server_words",
+        "files": "FILE_SCOPES FileScope ServerFiles",
+        "names": "meant_call",
         "oauth": "log_in log_out open_browser",
         "requirements": "missing_requirement",
         "restriction": "restricted_tool",
-        "server": "NOT_APPROVED McpServer ServerLimits",
+        "server": "NOT_APPROVED McpServer Opener client_servers",
         "source": "McpServers McpSetup",
     },
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -105,21 +106,33 @@ class ServerFiles(Struct, frozen=True):
             found = {name: read_entry(name, raw, scope, environ) for name, raw in raws.items()} | found
         return ConfiguredServers(tuple(found[name] for name in sorted(found)), tuple(warnings))
 
+    def entries_of_claude(self, home: Path) -> dict[FileScope, dict[str, RawEntry]]:
+        """Return the entries that Claude Code has for the user, and for the user in this project.
 
-def claude_servers(home: Path, folder: Path) -> dict[FileScope, dict[str, RawEntry]]:
-    """Return the servers that Claude Code has for the user, and for them in this project.
+        Raises ValueError.
+        """
+        path = home / ".claude.json"
+        try:
+            data = _read_json(path)
+        except OSError as error:
+            raise ValueError(_told(path, error)) from error
+        projects = data.get("projects")
+        own = projects.get(str(self.folder)) if isinstance(projects, dict) else None
+        near = servers_in(own, f"{path}: projects") if isinstance(own, dict) else {}
+        return {"user": servers_in(data, str(path)), "local": near}
 
-    Raises ValueError.
-    """
-    path = home / ".claude.json"
-    try:
-        data = _read_json(path)
-    except OSError as error:
-        raise ValueError(_told(path, error)) from error
-    projects = data.get("projects")
-    own = projects.get(str(folder)) if isinstance(projects, dict) else None
-    near = servers_in(own, f"{path}: projects") if isinstance(own, dict) else {}
-    return {"user": servers_in(data, str(path)), "local": near}
+    def store(self, scope: FileScope, name: str, raw: RawEntry) -> bool:
+        """Put an entry into the file of a scope; return whether it replaced one. Raises as `store_entry`."""
+        path = self.path(scope)
+        replaced = store_entry(path, name, raw)
+        if scope == "local":
+            with suppress(FileExistsError), (path.parent / ".gitignore").open("x") as file:
+                file.write("mcp.local.json\n.gitignore\n")  # this file too: nothing of it is for others
+        return replaced
+
+    def remove(self, scope: FileScope, name: str) -> bool:
+        """Remove an entry; return whether there was one. Raises as `store_entry`."""
+        return store_entry(self.path(scope), name, None)
 
 
 def store_entry(path: Path, name: str, raw: RawEntry | None) -> bool:

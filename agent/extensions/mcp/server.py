@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from .entries import ServerEntry
+from .entries import ServerEntry, read_entry
 from .failures import ConnectionLost, NeedsLogin, ServerFailed
+from .names import server_words
 from .offer import Offer, ask_offer
 from .session import ELICITATION, McpSession, Message
 
@@ -289,6 +290,17 @@ class McpServer:
         self._connecting = None
         self._listing = None
         self._link.drop(why)
+
+
+def client_servers(names: Iterable[str], open: Callable[[str], Opener], call_s: float) -> list[McpServer]:
+    """Return the servers of these names within a client of ours; `open` gives the opener of each."""
+    distinct = list(dict.fromkeys(names))
+    words = server_words(distinct)
+    limits = ServerLimits(call_s=call_s)
+    return [
+        McpServer(read_entry(name, {"type": "sdk"}, "flag", {}), words[name], open(name), limits)
+        for name in distinct
+    ]
 
 
 async def wait_for(servers: Iterable[McpServer], limit: float) -> None:

@@ -10,20 +10,17 @@ if TYPE_CHECKING:
     from .library import SkillLibrary, load_library
     from .output_styles import StylePlaces, style_in_use, style_text
     from .places import SkillKind
-    from .substitution import CommandLine, GivenValues, counts_from_one, fill_in
+    from .substitution import CommandLine
     from .tool import TOOL, search_result
 
 __all__ = [
     "TOOL",
     "CommandLine",
-    "GivenValues",
     "OpenedSkill",
     "Skill",
     "SkillKind",
     "SkillLibrary",
     "StylePlaces",
-    "counts_from_one",
-    "fill_in",
     "load_library",
     "open_skill",
     "search_result",
@@ -39,7 +36,7 @@ __getattr__ = lazy_door(
         "library": "SkillLibrary load_library",
         "output_styles": "StylePlaces style_in_use style_text",
         "places": "SkillKind",
-        "substitution": "CommandLine GivenValues counts_from_one fill_in",
+        "substitution": "CommandLine",
         "tool": "TOOL search_result",
     },
 )

@@ -14,7 +14,7 @@ from transcripts.disk import read_regular
 
 from .files import Skill, check_origin, read_skills, skill_of
 from .places import SkillPlace, skill_places
-from .substitution import written_lines
+from .substitution import CommandLine, GivenValues, counts_from_one, fill_in, written_lines
 
 MAX_SHOWN_LINES = 3  # of the command lines of a file, in the question for approval
 
@@ -25,6 +25,16 @@ class OpenedSkill(Struct, frozen=True):
     skill: Skill
     body: str
     item: ProjectItem | None
+
+    @property
+    def counts_from_one(self) -> bool:
+        """True if `$1` is the first argument of the text."""
+        return counts_from_one(self.body)
+
+    def filled(self, arguments: str, variables: Mapping[str, str]) -> list[str | CommandLine]:
+        """Return the text with its places filled in, as texts and the command lines between them."""
+        given = GivenValues(arguments=arguments, names=self.skill.arguments, variables=variables)
+        return fill_in(self.body, given)
 
 
 def open_skill(skill: Skill) -> OpenedSkill:

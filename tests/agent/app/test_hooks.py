@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from agent.app.hooks import command_hooks, commands_within
-from agent.extensions.hooks import asking
+from agent.app.own_commands import commands_within
+from agent.extensions.hooks import asking, command_hooks
 from agent.extensions.hooks.table import read_hooks
 from agent.loop.session_wall import SessionWall
 from agent.permissions import PermissionRules, PermissionStore, parse_rules

@@ -29,7 +29,7 @@ from agent.stream_protocol.client_frames import (
     UserMessage,
     parse_frame,
 )
-from agent.stream_protocol.client_servers import client_servers
+from agent.stream_protocol.client_servers import servers_within
 from agent.stream_protocol.client_tools import server_status
 from agent.stream_protocol.stream_input import LOCAL_COMMANDS
 from agent.ui.standard_streams import PipeWriter
@@ -216,13 +216,13 @@ def test_a_server_within_the_client_is_shaken_hands_with_and_listed_page_by_page
         return {"mcp_response": {"id": message.get("id"), "result": results.get(message["method"], {})}}
 
     client = Client(answer)
-    (server,) = client_servers(["calc"], client.channel)
+    (server,) = servers_within(["calc"], client.channel)
     asyncio.run(client.serve(server.ready()))
     assert [tool["name"] for tool in server_status(server)["tools"]] == ["add", "mul"]
     methods = [line["request"]["message"]["method"] for line in client.lines()]
     assert methods == ["initialize", "notifications/initialized", "tools/list", "tools/list"]
     broken = Client(lambda request: {"mcp_response": {"error": {"code": 1, "message": "no such server"}}})
-    (other,) = client_servers(["gone", "gone"], broken.channel)
+    (other,) = servers_within(["gone", "gone"], broken.channel)
     asyncio.run(broken.serve(wait_for([other], 9.0)))
     assert (other.state, server_status(other)["error"]) == ("failed", "no such server")
 

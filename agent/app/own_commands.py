@@ -1,0 +1,41 @@
+"""Run commands of the user's settings: hooks and the status line.
+
+They run within the session's sandbox, unless a rule `open(command)` lets them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from agent.extensions.hooks import RunCommand, named_files
+from agent.loop.session_wall import SessionWall
+from tools.base import ToolError
+from tools.processes.command_socket import SupervisorLost
+from tools.processes.jobs import command_runner
+from tools.processes.own_command import OwnCommand, OwnCommandEnd, command_access, run_own_command
+
+
+def commands_within(wall: SessionWall, approved: Mapping[str, str] = MappingProxyType({})) -> RunCommand:
+    """Return a function that runs commands within the sandbox as it is at that moment.
+
+    `approved` has by command line the digest of the project's files that it names: if they have changed
+    since, it is not run.
+    """
+
+    async def run(line: str, given: str) -> OwnCommandEnd:
+        files = approved.get(line)
+        if files is not None and named_files(line, wall.tools.folder, wall.tools.environ) != files:
+            why = "a file of the project that it runs has changed since it was approved"
+            raise OSError(f"{why}; /trust approves it anew")
+        if wall.level == "none" and not wall.why:  # nobody has looked yet
+            await wall.settle()
+        access = command_access(line, wall.tools.folder)
+        walled = wall.level != "none" and not wall.permissions.rules.runs_open(access)
+        command = OwnCommand(line, given, {"CLAUDE_PROJECT_DIR": str(wall.tools.folder)})
+        try:
+            return await run_own_command(command_runner(wall.tools), command, walled=walled)
+        except (SupervisorLost, ToolError) as error:
+            raise OSError(str(error)) from error
+
+    return run

@@ -1,0 +1,48 @@
+"""Hooks that are commands: JSON on standard input, an exit code and JSON or plain text back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from agent.permissions import OPENING, Rule
+from agent.ports import HookAnswer
+from tools.processes.own_command import OwnCommandEnd
+
+from .answers import VETO_EXIT_CODE, HookFailed, answer_of_end
+from .asking import AskedHooks
+from .entries import HookEntry
+
+RunCommand = Callable[[str, str], Awaitable[OwnCommandEnd]]  # a command line and its input; raises OSError
+
+
+def command_hooks(
+    entries: Sequence[HookEntry],
+    run_command: RunCommand,
+    about_session: Callable[[], Mapping[str, Any]],
+    tell: Callable[[str], None],
+) -> AskedHooks:
+    """Return the hooks of `entries`, which are commands that `run_command` runs.
+
+    An access that the sandbox blocks again and again is explained once.
+    """
+    blocked = set[tuple[str, str]]()
+
+    async def ask(entry: HookEntry, told: dict[str, Any]) -> HookAnswer:
+        end = await run_command(entry.run, json.dumps(told, default=str))
+        err = end.err
+        if end.refusal is not None and end.code != VETO_EXIT_CODE:
+            known = (entry.run, str(end.refusal))
+            remedy = f"; the rule {Rule(OPENING, entry.run)} in your settings lets it out\n{err}"
+            err = f"{end.refusal}, as before" if known in blocked else f"{end.refusal}{remedy}"
+            blocked.add(known)
+        if end.cut and end.out.lstrip().startswith("{"):
+            raise HookFailed(f"answered with more JSON than {len(end.out)} characters")
+        return answer_of_end(entry, end.code, end.out, err)
+
+    return AskedHooks(entries, ask=ask, about_session=about_session, label=_label, tell=tell)
+
+
+def _label(entry: HookEntry) -> str:
+    return f"the hook {entry.moment} ({entry.run})"
