@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.extensions.agents import narrower_mode
@@ -36,12 +36,12 @@ class NarrowedPermissions(PermissionStore):
         mode = narrower_mode(rules.mode, self._mode)
         if mode == rules.mode:
             return rules
-        return structs.replace(rules, mode=mode, asks_walled=rules.asks_walled or mode == "plan")
+        return replace(rules, mode=mode, asks_walled=rules.asks_walled or mode == "plan")
 
     @rules.setter
     def rules(self, rules: PermissionRules) -> None:
         before = self._origin.rules
-        self._origin.rules = structs.replace(rules, mode=before.mode, asks_walled=before.asks_walled)
+        self._origin.rules = replace(rules, mode=before.mode, asks_walled=before.asks_walled)
 
     @property
     def sandbox(self) -> SandboxSettings:

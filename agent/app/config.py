@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.errors import ConfigError
@@ -245,7 +245,7 @@ def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
         value = value.entries
     if name in MERGED_SETTINGS:
         if name != "pass_env":
-            value = tuple(structs.replace(each, origin=origin) for each in value)
+            value = tuple(replace(each, origin=origin) for each in value)
         value = (*getattr(config, name), *value)
         origin = f"{config.origins[name]}, {origin}" if name in config.origins else origin
     return replace(config, origins={**config.origins, name: origin}, **{name: value})

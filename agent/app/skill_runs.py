@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from glob import escape
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.errors import AgentError
@@ -180,9 +180,9 @@ class _Use:
         for text in skill.allowed_tools:
             with suppress(ValueError):
                 named = (rule for rule in known_rules(text)[0] if rule.tool not in (OPENING, REACHING))
-                rules += (structs.replace(rule, origin=origin, granted=True) for rule in named)
+                rules += (replace(rule, origin=origin, granted=True) for rule in named)
         if rules:
-            store.rules = structs.replace(store.rules, allow=(*store.rules.allow, *rules))
+            store.rules = replace(store.rules, allow=(*store.rules.allow, *rules))
             self._at_turn_end(lambda: _drop(self.skills.context, rules))
 
     def change_effort(self) -> None:
@@ -248,4 +248,4 @@ def _drop(context: TurnContext, rules: list[Rule]) -> None:
     """Take granted rules back; the same ones that a person allowed meanwhile stay."""
     store = context.permissions
     left = [rule for rule in store.rules.allow if not any(rule is each for each in rules)]
-    store.rules = structs.replace(store.rules, allow=tuple(left))
+    store.rules = replace(store.rules, allow=tuple(left))

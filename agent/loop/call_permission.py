@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from glob import escape
 from typing import Any, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.errors import AgentError
@@ -111,8 +111,8 @@ async def _as_covered(context: TurnContext, call: ParsedCall, verdict: Verdict) 
     lines = [access.target for access in call.access if access.kind == "run"]
     if covered == "all" or (covered == "changes" and not any(map(may_overwrite, lines))):
         return verdict
-    asked = judge_call(call.tool.name, call.access, structs.replace(rules, asks_walled=True))
-    return verdict if asked.answer == "allow" else structs.replace(asked, why=UNCOVERED)
+    asked = judge_call(call.tool.name, call.access, replace(rules, asks_walled=True))
+    return verdict if asked.answer == "allow" else replace(asked, why=UNCOVERED)
 
 
 def _with_decision(verdict: Verdict, decision: Literal["allow", "ask"], mode: Mode) -> Verdict:
@@ -120,8 +120,8 @@ def _with_decision(verdict: Verdict, decision: Literal["allow", "ask"], mode: Mo
     if verdict.answer == "deny" or (verdict.binding and decision == "allow"):
         return verdict
     if decision == "ask" and mode == "dontAsk":
-        return structs.replace(verdict, answer="deny", why="a hook asks, and the mode is dontAsk")
-    return structs.replace(verdict, answer=decision, why=verdict.why or "a hook asks")
+        return replace(verdict, answer="deny", why="a hook asks, and the mode is dontAsk")
+    return replace(verdict, answer=decision, why=verdict.why or "a hook asks")
 
 
 def _after_hook(

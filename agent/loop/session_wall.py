@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.errors import ConfigError
@@ -156,7 +156,7 @@ class SessionWall(Struct):
         if store.sandbox.mode == "off":
             self.level, self.why = "none", NOT_WANTED
         required = store.sandbox.mode == "require"
-        store.rules = structs.replace(store.rules, wall=self.level != "none", wall_required=required)
+        store.rules = replace(store.rules, wall=self.level != "none", wall_required=required)
         if store.rules.wall:
             self.text = WALL_TEXT if hides_records else WALL_AND_RECORDS_TEXT
         else:

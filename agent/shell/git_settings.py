@@ -1,4 +1,4 @@
-"""What git's settings say: programs that it could run while it only looks, and aliases.
+"""Read git's settings: programs that it could run while it only looks, and aliases.
 
 No variable keeps git from running textconv programs, filters and programs that check signatures. So their
 settings are searched for: in the files of the person and the system, of every repository that a folder may
@@ -16,6 +16,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from tools.base import ToolError
 from tools.files.resolve_path import canonical_path, is_inside
@@ -24,9 +25,8 @@ from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 from .option_syntax import NotProved, SetTrap
 
-_MAX_SETTINGS_BYTES = 1_000_000  # of one file; people's have some thousand
 _MAX_INDEX_BYTES = 64_000_000
-MAX_GIVEN_SETTINGS = 100  # by variables
+_MAX_GIVEN_SETTINGS = 100  # by variables
 _MAX_FILES = 60  # of settings, read for one verdict
 # Variables that steer git are not known to be harmless but for these.
 _HARMLESS_VARIABLES = lazy_pattern(
@@ -59,7 +59,6 @@ _HOOKS_FOLDER = lazy_pattern(r"\bhookspath\s*=[ \t]*(.*)", re.IGNORECASE)
 _PATH = lazy_pattern(r"\bpath\s*=[ \t]*(.*)", re.IGNORECASE)
 _WORK_TREE = lazy_pattern(r"\bworktree\s*=[ \t]*(.*)", re.IGNORECASE)
 _PLAIN_VALUE = lazy_pattern(r'"?([^"\\;#]+?)"?[ \t\r]*')
-_ENTRY_BYTES = 62  # of an entry of the index before its name, with SHA-1
 _SECRET_IN_INDEX = lazy_bytes_pattern(
     rb"(?:\.env(?:\.[^\0/]*)?|\.(?:pem|key|p8|p12|pfx|ppk|kdbx|agekey|pgpass|envrc|netrc|npmrc|pypirc|my\.cnf|htpasswd"
     rb"|git-credentials)|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|(?:secrets?|credentials?)[^\0/]*\.(?:ya?ml|json|toml))\0",
@@ -89,7 +88,7 @@ class GitSettings:
         for name in self.environ:
             if name.startswith("GIT_") and not _HARMLESS_VARIABLES.fullmatch(name):
                 raise NotProved(f"{name} steers git")
-        for at in range(MAX_GIVEN_SETTINGS):
+        for at in range(_MAX_GIVEN_SETTINGS):
             key = self.environ.get(f"GIT_CONFIG_KEY_{at}")
             if key is None:
                 break
@@ -100,12 +99,12 @@ class GitSettings:
             self._check_repository(str(above))
 
     def aliases(self, folder: str) -> dict[str, list[str]]:
-        """What may be meant by each alias of a folder's repository, by its name in lower case.
+        """Return what may be meant by each alias of a folder's repository, by its name in lower case.
 
         Raises NotProved where that cannot be told.
         """
         found: dict[str, list[str]] = {}
-        for at in range(MAX_GIVEN_SETTINGS):
+        for at in range(_MAX_GIVEN_SETTINGS):
             name = self.environ.get(f"GIT_CONFIG_KEY_{at}", "").lower()
             if name.startswith("alias."):
                 value = self.environ.get(f"GIT_CONFIG_VALUE_{at}", "")
@@ -214,10 +213,15 @@ class GitSettings:
         return os.path.join(os.path.dirname(path), plain[1])
 
 
-def tracked_secrets(folder: str) -> Iterator[tuple[str, bool]]:
-    """(path, whether it is as it was when the index was written) of files that may hold secrets in the
-    repository that a folder belongs to, by their names in the index.
-    """
+class TrackedSecret(NamedTuple):
+    """A file of a repository that may hold secrets; `unchanged` since the index was written."""
+
+    path: str
+    unchanged: bool
+
+
+def tracked_secrets(folder: str) -> Iterator[TrackedSecret]:
+    """Yield the files that may hold secrets in a folder's repository, by their names in the index."""
     above = (str(place) for place in (Path(folder), *Path(folder).parents))
     top = next((place for place in above if os.path.lexists(f"{place}/.git")), None)
     git_dir = f"{top}/.git"
@@ -233,8 +237,8 @@ def tracked_secrets(folder: str) -> Iterator[tuple[str, bool]]:
         is_harmless = os.path.exists(path) and not is_protected(path, "read")
         if is_harmless or not sounds_secret(os.path.basename(name)):
             continue
-        entry = data[max(start - _ENTRY_BYTES, 0) : start]
-        yield path, _stamp_of(path) == entry[8:16] + entry[36:40]
+        entry = data[max(start - 62, 0) : start]  # what stands before the name, with SHA-1
+        yield TrackedSecret(path, _stamp_of(path) == entry[8:16] + entry[36:40])
 
 
 def _stamp_of(path: str) -> bytes:
@@ -247,26 +251,39 @@ def _stamp_of(path: str) -> bytes:
     return struct.pack(">III", seconds & 0xFFFFFFFF, rest, found.st_size & 0xFFFFFFFF)
 
 
-def parse_settings(text: str) -> Iterator[tuple[str, str, str, str]]:
-    """(section, its name in quotes, key, value) of a text of settings; sections and keys in lower case."""
+class GitSetting(NamedTuple):
+    """One setting of a file; section and key are in lower case, `inner` is the section's name in quotes."""
+
+    section: str
+    inner: str
+    key: str
+    value: str
+
+
+def parse_settings(text: str) -> Iterator[GitSetting]:
+    """Yield the settings of a text."""
     section = inner = ""
     lines = iter(text.replace("\r\n", "\n").split("\n"))
     for line in lines:
         if header := _SECTION.match(line):
-            section, inner = header[1].lower(), re.sub(r"\\(.)", r"\1", header[2] or "")
+            section = header[1].lower()
+            inner = re.sub(r"\\(.)", r"\1", header[2] or "")
             line = line[header.end() :]
         key, _, value = line.partition("=")
         if re.fullmatch(r"[A-Za-z][\w-]*", key.strip()):
-            yield section, inner, key.strip().lower(), _plain_value(value, lines)
+            yield GitSetting(section, inner, key.strip().lower(), _plain_value(value, lines))
 
 
 def _plain_value(text: str, lines: Iterator[str]) -> str:
     """A value without its quotes and the comment behind it; it may go on in the next lines."""
-    found, quoted, at = list[str](), False, 0
+    found: list[str] = []
+    quoted = False
+    at = 0
     while at < len(text):
         char = text[at]
         if char == "\\" and at + 1 == len(text):
-            text, at = next(lines, ""), 0
+            text = next(lines, "")
+            at = 0
             continue
         if char == "\\":
             at += 1
@@ -289,11 +306,11 @@ def _canonical(path: str) -> str:
 
 
 def _text(path: str) -> str:
-    return _bytes(path, _MAX_SETTINGS_BYTES).decode("latin-1")
+    return _bytes(path, 1_000_000).decode("latin-1")
 
 
 def _bytes(path: str, limit: int) -> bytes:
-    """What stands in a regular file; nothing where there is none."""
+    """Return what is in a regular file; nothing where there is none."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):

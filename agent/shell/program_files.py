@@ -30,7 +30,7 @@ class ProjectPrograms:
         self.environ = environ
 
     def program(self, name: str, folder: str) -> str | None:
-        """The file that the shell would run."""
+        """Return the file that the shell would run."""
         for entry in self.environ.get("PATH", "").split(":"):
             path = name if name.startswith("/") else os.path.join(folder, entry, name)
             if os.path.isfile(path) and os.access(path, os.X_OK):
@@ -61,7 +61,7 @@ class ProjectPrograms:
         return digest.hexdigest() if found else ""
 
     def _is_own(self, path: str) -> bool:
-        """Whether a file lies in the project, or what it leads to."""
+        """Return whether a file lies in the project, or what it leads to."""
         return any(is_inside(os.path.realpath(place), self.folder) for place in (path, os.path.dirname(path)))
 
     def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
@@ -85,7 +85,7 @@ class ProjectPrograms:
             raise NotProved(f"{name} may choose what it runs")
 
     def _is_installed(self, path: str) -> bool:
-        """Whether a program lies where the shell looks for programs, and not in the project."""
+        """Return whether a program lies where the shell looks for programs, and not in the project."""
         place = os.path.realpath(os.path.dirname(path))
         known = map(os.path.realpath, filter(None, self.environ.get("PATH", "").split(":")))
         return not is_inside(place, self.folder) and place in known
@@ -101,7 +101,7 @@ def _linked_names(path: str) -> Iterator[str]:
 
 
 def _is_copy(path: str, original: str) -> bool:
-    """Whether a file has the contents of a program, or is the same one by a hard link."""
+    """Return whether a file has the contents of a program, or is the same one by a hard link."""
     try:
         if os.path.samefile(path, original):
             return True
@@ -121,7 +121,7 @@ def _file_digest(path: str) -> bytes:
 
 
 def _is_program_itself(name: str, real: str) -> bool:
-    """Whether a real path is the program of this name, and no script or other program that chooses one."""
+    """Return whether a real path is the program of this name, and not a script or shim that chooses one."""
     try:
         with open(real, "rb") as file:
             start = file.read(2)

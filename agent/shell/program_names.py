@@ -1,4 +1,4 @@
-"""What the programs of a line are by other names: behind links and copies, and behind aliases of git.
+"""Find the programs of a line by their other names: behind links and copies, and behind aliases of git.
 
 Deny rules name programs. A file of the project may be a link to one, or its copy, and `git p` may be
 `git push`: what is found so is added to what a line runs. Pure; files are looked at through a port.
@@ -6,17 +6,17 @@ Deny rules name programs. A file of the project may be a link to one, or its cop
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from tools.files.text_encoding import word_set
-from transcripts.patterns import lazy_pattern
 
-from .launches import is_unknown, program_name
+from .launches import is_unknown
 from .line_reading import Invocation, LineReading, read_line
 from .option_syntax import NotProved
 from .parsed_text import HOME
@@ -24,7 +24,6 @@ from .simple_commands import Words
 from .vital_places import Places, scenes
 
 GIT_OPTIONS_WITH_VALUES = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace"))
-_MAX_ALIASES = 10  # that lead from one to the next
 # Commands that no alias replaces, of those that people use: for them no settings are read.
 _UNALIASED_COMMANDS = word_set(
     "add am apply archive bisect blame branch bundle cat-file check-ignore checkout cherry cherry-pick clean"
@@ -34,103 +33,126 @@ _UNALIASED_COMMANDS = word_set(
     " revert rm shortlog show show-branch show-ref sparse-checkout stash status submodule switch"
     " symbolic-ref tag update-index update-ref var version whatchanged worktree write-tree"
 )
-# What has git read other settings than those that are looked at.
-_STEERING_VARIABLE = lazy_pattern(
-    r"HOME|XDG_CONFIG_HOME|GIT_(?:CONFIG\w*|DIR|COMMON_DIR|WORK_TREE|EXEC_PATH)"
-)
-_STEERING_OPTIONS = ("--git-dir", "--config-env", "--exec-path", "--work-tree")
 
 
 class ProgramFiles(Protocol):
     """Knows the programs and the settings that words of a line mean."""
 
     def other_names(self, word: str, folder: str, wanted: frozenset[str]) -> frozenset[str]:
-        """Names of what a file leads to that a word, in `folder`, names as a program; and of those programs
-        in `wanted` whose copy it is. None of a program that lies where all programs do.
+        """Return names of what a file leads to that a word, in `folder`, names as a program; and of those
+        programs in `wanted` whose copy it is. None of a program that lies where all programs do.
         """
 
     def own_programs(self, words: Sequence[str], folder: str) -> str:
-        """A digest of those files of the project that words, in `folder`, name as programs or scripts: where
-        their links lead, and what stands in them. "" where there are none.
+        """Return a digest of those files of the project that words, in `folder`, name as programs or scripts:
+        where their links lead, and their contents. "" where there are none.
         """
 
     def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
-        """What git's settings may say of each alias, by its name in lower case. Raises NotProved."""
+        """Return what git's settings may say of each alias, by its name in lower case. Raises NotProved."""
 
 
-class Standpoint(Struct, frozen=True):
-    """From where a line is read: the folders that it runs in, and what is known of files."""
+class Standpoint(NamedTuple):
+    """The place from which a line is read: the folders that it runs in, and what is known of files."""
 
     places: Places
     files: ProgramFiles
 
 
 def own_programs_of(line: str, folder: str, files: ProgramFiles) -> str:
-    """A digest of the project's own programs that a line runs in `folder`; "" where it names none."""
+    """Return a digest of the project's own programs that a line runs in `folder`; "" where it names none."""
     words = {command.words[0] for command in read_line(line).invocations if command.words}
     return files.own_programs(sorted(word for word in words if not is_unknown(word)), folder)
 
 
 def with_other_names(reading: LineReading, seen: Standpoint, wanted: frozenset[str]) -> LineReading:
-    """The reading with what its programs are by other names; `wanted` are the names that matter."""
-    found, code, opaque = list[Invocation](), list[str](), reading.opaque
-    steered = _is_git_steered(reading)
+    """Return the reading with what its programs are by other names; `wanted` are the names that matter."""
+    found: list[Invocation] = []
+    code: list[str] = []
+    opaque = reading.opaque
+    is_steered = _is_git_steered(reading)
     for scene in scenes(reading.invocations, seen.places):
-        command, here = scene.command, scene.here or seen.places.cwd
+        command = scene.command
+        here = scene.here or seen.places.cwd
         if not command.words:
             continue
         program = command.words[0].replace(HOME, seen.places.home)
         names = frozenset[str]() if is_unknown(program) else seen.files.other_names(program, here, wanted)
         found += (replace(command, words=(name, *command.words[1:])) for name in sorted(names))
-        if program_name(command.words[0]) == "git" or "git" in names:
-            behind = _behind_alias(command, here, seen.files, steered)
-            found += behind.invocations
+        if command.program == "git" or "git" in names:
+            behind = _AliasReader(seen.files, here, is_steered)
+            behind.read(command)
+            found += behind.found
             code += behind.code
             opaque = opaque or behind.opaque
     if not found and opaque == reading.opaque:
         return reading
-    return LineReading((*reading.invocations, *found), (*reading.code, *code), opaque, reading.assigned)
+    return LineReading(
+        invocations=(*reading.invocations, *found),
+        code=(*reading.code, *code),
+        opaque=opaque,
+        assigned=reading.assigned,
+    )
 
 
 def _is_git_steered(reading: LineReading) -> bool:
-    """Whether the line sets variables by which git reads other settings."""
+    """Return whether the line sets variables by which git reads other settings."""
     words = (word for command in reading.invocations for word in command.words[1:] if "=" in word)
     names = (*reading.assigned, *(word.partition("=")[0] for word in words))
-    return any(map(_STEERING_VARIABLE.fullmatch, names))
+    steering = r"HOME|XDG_CONFIG_HOME|GIT_(?:CONFIG\w*|DIR|COMMON_DIR|WORK_TREE|EXEC_PATH)"
+    return any(re.fullmatch(steering, name) for name in names)
 
 
-def _behind_alias(command: Invocation, here: str, files: ProgramFiles, steered: bool) -> LineReading:
-    """What a command of git runs where its subcommand is an alias, and opaque where that cannot be told."""
-    found, code, opaque = list[Invocation](), list[str](), False
-    waiting = [(list(command.words), command.sure, 0)]
-    while waiting:
-        words, sure, count = waiting.pop()
+class _AliasReader:
+    """Reads what a command of git runs, in `here`, where its subcommand is an alias.
+
+    `opaque` says afterwards that this cannot be told.
+    """
+
+    def __init__(self, files: ProgramFiles, here: str, is_steered: bool) -> None:
+        self.files = files
+        self.here = here
+        self.is_steered = is_steered
+        self.found: list[Invocation] = []
+        self.code: list[str] = []
+        self.opaque = False
+
+    def read(self, command: Invocation, count: int = 0) -> None:
+        """Add what the command runs; `count` is the number of aliases that led to it."""
+        words = list(command.words)
         at = _subcommand(words)
         if at == len(words) or is_unknown(words[at]) or words[at] in _UNALIASED_COMMANDS:
-            continue
-        if steered or count > _MAX_ALIASES or _steers(words[1:at]):
-            return LineReading((*found,), (*code,), True)
+            return
+        if self.is_steered or count > 10 or _steers(words[1:at]):
+            self.opaque = True
+            return
         try:
-            meanings = files.git_aliases(_git_folder(words[1:at], here)).get(words[at].lower(), ())
+            aliases = self.files.git_aliases(_git_folder(words[1:at], self.here))
         except NotProved:
-            return LineReading((*found,), (*code,), True)
+            self.opaque = True
+            return
+        meanings = aliases.get(words[at].lower(), ())
         if not meanings:  # a program of that name
-            found.append(replace(command, words=(f"git-{words[at]}", *words[at + 1 :]), sure=False))
+            program = (f"git-{words[at]}", *words[at + 1 :])
+            self.found.append(replace(command, words=program, sure=False))
+        is_sure = command.sure and len(meanings) == 1
         for meaning in meanings:
-            surely = sure and len(meanings) == 1
             if meaning.startswith("!"):
-                script = read_line(" ".join((meaning[1:], *map(shlex.quote, words[at + 1 :]))))
-                found += (replace(each, sure=each.sure and surely) for each in script.invocations)
-                code, opaque = [*code, *script.code], opaque or script.opaque
+                self._add_script(" ".join((meaning[1:], *map(shlex.quote, words[at + 1 :]))), is_sure)
                 continue
-            next_words = ["git", *_split(meaning), *words[at + 1 :]]
-            found.append(replace(command, words=tuple(next_words), sure=surely))
-            waiting.append((next_words, surely, count + 1))
-    return LineReading((*found,), (*code,), opaque)
+            meant = replace(command, words=("git", *_split(meaning), *words[at + 1 :]), sure=is_sure)
+            self.found.append(meant)
+            self.read(meant, count + 1)
+
+    def _add_script(self, text: str, is_sure: bool) -> None:
+        script = read_line(text)
+        self.found += (replace(each, sure=each.sure and is_sure) for each in script.invocations)
+        self.code += script.code
+        self.opaque = self.opaque or script.opaque
 
 
 def _subcommand(words: Words) -> int:
-    """Where the subcommand of git stands; the number of words where there is none."""
+    """Return the place of git's subcommand; the number of words where there is none."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in GIT_OPTIONS_WITH_VALUES else 1
@@ -138,28 +160,22 @@ def _subcommand(words: Words) -> int:
 
 
 def _steers(options: Words) -> bool:
-    """Whether options of git name other settings; those that define an alias are looked at elsewhere."""
-    return any(
-        option.startswith(_STEERING_OPTIONS) or option.lower().startswith(("include.", "includeif."))
-        for option in options
-    )
+    """Return whether options of git name other files of settings."""
+    steering = ("--git-dir", "--config-env", "--exec-path", "--work-tree")
+    including = ("include.", "includeif.")
+    return any(each.startswith(steering) or each.lower().startswith(including) for each in options)
 
 
 def _git_folder(options: Words, here: str) -> str:
-    """The folder that git works in, by its options `-C`."""
-    for value in _values_of(options):
-        here = value if value.startswith("/") else f"{here}/{value}"
+    """Return the folder that git works in, by its options `-C`."""
+    for option, value in pairwise(options):
+        if option == "-C":
+            here = value if value.startswith("/") else f"{here}/{value}"
     return here
 
 
-def _values_of(options: Words) -> Iterator[str]:
-    for at, option in enumerate(options):
-        if option == "-C" and at + 1 < len(options):
-            yield options[at + 1]
-
-
 def _split(text: str) -> Words:
-    """The words of an alias, as git splits it."""
+    """Return the words of an alias, as git splits it."""
     try:
         return shlex.split(text)
     except ValueError:

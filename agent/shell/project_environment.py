@@ -1,4 +1,4 @@
-"""What the proof that a command only reads has to know of the system: programs, files, settings of git."""
+"""Look at the system for the proof that a command only reads: at programs, files, settings of git."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _UNSEARCHED = word_set(".git .transcripts .task_outputs")
 
 
 class ProjectEnvironment(ProjectPrograms):
-    """What there is around commands of a project, for the proof that they only read."""
+    """The environment of commands of a project, for the proof that they only read."""
 
     def judge(self, line: str, folder: str) -> list[JudgedCommand] | None:
         """See read_only.ReadingJudge."""
@@ -72,7 +72,7 @@ class ProjectEnvironment(ProjectPrograms):
             _check_tracked(reading, folder)
 
     def folder_below(self, folder: str, path: str) -> str:
-        """Where `cd` leads. Raises NotProved outside the project, and where a link is on the way."""
+        """Return where `cd` leads. Raises NotProved outside the project, and where a link is on the way."""
         there = _canonical(os.path.join(folder, path))
         if not is_inside(there, self.folder):
             raise NotProved(f"{path} is outside the project")
@@ -81,7 +81,7 @@ class ProjectEnvironment(ProjectPrograms):
         return there
 
     def can_enter(self, folder: str) -> bool:
-        """Whether `cd` to this folder succeeds as things are."""
+        """Return whether `cd` to this folder succeeds as things are."""
         return os.path.isdir(folder) and os.access(folder, os.X_OK)
 
     def _check_path(self, path: str, word: str) -> None:
@@ -103,7 +103,8 @@ class ProjectEnvironment(ProjectPrograms):
 
     def _check_revision(self, word: str, folder: str) -> None:
         """An operand of git: a path where it looks like one or is one, else the name of an object."""
-        steps, is_there = word.split("/"), False
+        steps = word.split("/")
+        is_there = False
         for path in _matches(word, folder):
             if word.startswith("/") or ".." in steps or isinstance(word, Glob) or os.path.lexists(path):
                 self._check_path(path, word)
@@ -114,7 +115,9 @@ class ProjectEnvironment(ProjectPrograms):
 
     def _check_tree(self, root: str, reading: Reading) -> None:
         """The names below a folder, those nearest first. Where links are followed none may be left unseen."""
-        waiting, seen, count = deque([root]), {root}, 0
+        waiting = deque([root])
+        seen = {root}
+        count = 0
         while waiting:
             for entry in _entries(waiting.popleft()):
                 count += 1
@@ -147,7 +150,7 @@ class ProjectEnvironment(ProjectPrograms):
 
 
 def _check_tracked(reading: Reading, folder: str) -> None:
-    """Whether git, asked for changes or lines of any files, could print those of one that holds secrets."""
+    """Raise if git, asked for changes or lines of any files, could print those of one that holds secrets."""
     named = [path for word in reading.revisions for path in _matches(word, folder)]
     below = [os.path.normpath(path) for path in named if os.path.lexists(path) or set(path) & {"*", "?"}]
     for path, unchanged in tracked_secrets(folder):
@@ -177,7 +180,8 @@ def _matches(word: str, folder: str) -> list[str]:
     as_it_stands = os.path.join(folder, word)
     if not isinstance(word, Glob):
         return [as_it_stands]
-    found, compared = ["/" if word.pattern.startswith("/") else folder], 0
+    found = ["/" if word.pattern.startswith("/") else folder]
+    compared = 0
     for step in word.pattern.split("/"):
         if not any(special for _, special, _ in _GLOB_PARTS.findall(step)):
             literal = _QUOTED_CHARACTER.sub(r"\1", step)

@@ -1,6 +1,6 @@
-"""Whether a command line only reads: every simple command of it is proved to, or it is not known.
+"""Prove of the commands of a line that they only read, or say why that is not known.
 
-What the words tell is decided here; what files and programs they mean is asked of `CommandEnvironment`.
+The words are judged here; the files and programs that they mean are asked of a `CommandEnvironment`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,6 @@ _LOOKING = word_set(
     "status diff log show blame annotate grep whatchanged diff-tree diff-index diff-files stash cat-file"
     " describe"
 )
-_PROGRAM_FOLDERS = ("/usr/bin/", "/bin/", "/usr/local/bin/", "/opt/homebrew/bin/")
-_ALSO_PROGRAMS = word_set("echo printf pwd true false test [")
-_MAX_POSSIBLE_FOLDERS = 8  # in which a command may be run, after several `cd` that may have failed
 
 
 class JudgedCommand(NamedTuple):
@@ -56,16 +53,16 @@ class ReadingJudge(ProgramFiles, Protocol):
 
 
 class CommandEnvironment(Protocol):
-    """What the proof has to know of the system. The methods raise NotProved where a command may do harm."""
+    """Knows the system as far as a proof needs it. Methods raise NotProved where a command may do harm."""
 
     def check(self, reading: Reading, folder: str) -> None:
-        """Whether the command, run in `folder`, runs the program it names and reads what may be read."""
+        """Raise unless the command, run in `folder`, runs the program it names and reads what may be read."""
 
     def folder_below(self, folder: str, path: str) -> str:
-        """Where `cd PATH` leads from `folder`: a real path within the project."""
+        """Return where `cd PATH` leads from `folder`: a real path within the project."""
 
     def can_enter(self, folder: str) -> bool:
-        """Whether `cd` to this folder succeeds as things are."""
+        """Return whether `cd` to this folder succeeds as things are."""
 
 
 def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[JudgedCommand] | None:
@@ -89,7 +86,7 @@ def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[
 
 
 class _Shell(Struct):
-    """Where the shell may be: `here` for the next command, `all` after a `cd` that may have failed.
+    """The folders the shell may be in: `here` for the next command, `all` after a `cd` that may have failed.
 
     `alone` tells that nothing else runs than what only reads,
     `changed` names a builtin behind which words may mean anything; `certain` tells that each command of the
@@ -126,7 +123,7 @@ class _Shell(Struct):
         return JudgedCommand(words)
 
     def _trap_for(self, words: Words) -> str:
-        """What the repository makes git run in a look that is not known to only read; "" for nothing."""
+        """Return what the repository makes git run in a look that is not proved, "" for nothing."""
         if words[0].rpartition("/")[2] != "git" or _LOOKING.isdisjoint(words[1:]):
             return ""
         writes_index = not {"diff", "describe"}.isdisjoint(words[1:])
@@ -155,7 +152,8 @@ class _Shell(Struct):
         """`is_sure` tells that the command is run in the shell itself, whatever becomes of others."""
         operands = list(arguments[1:] if arguments[:1] == ["--"] else arguments)
         if operands == ["-"] and self.before and is_sure:
-            self.all, self.here, self.before = self.before, set(self.before), self.here
+            self.all, self.before = self.before, self.here
+            self.here = set(self.all)
             return
         if len(operands) != 1 or operands[0].startswith("-") or isinstance(operands[0], Glob):
             raise NotProved("cd is not known to stay in the project")
@@ -164,24 +162,26 @@ class _Shell(Struct):
         there = {self.environment.folder_below(folder, operands[0]) for folder in self.here}
         succeeds = self.alone and all(map(self.environment.can_enter, there))
         sure = is_sure and succeeds
-        self.all, self.before = (set(there), self.here) if sure else (self.all | there, set())
-        if len(self.all) > _MAX_POSSIBLE_FOLDERS:
+        self.all = set(there) if sure else self.all | there
+        self.before = self.here if sure else set()
+        if len(self.all) > 8:
             raise NotProved("there are too many folders it may be run in")
         self.here = there
 
 
 def _of_system(path: str, arguments: Sequence[str]) -> Reading:
-    """What a program reads that is named by its path in a folder of the system."""
+    """Return what a program reads that is named by its path in a folder of the system."""
     name = path.rpartition("/")[2]
-    if "/" in path[path.index("bin/") + 4 :] or name in BUILTINS.keys() - _ALSO_PROGRAMS:
+    only_builtins = BUILTINS.keys() - word_set("echo printf pwd true false test [")
+    if "/" in path[path.index("bin/") + 4 :] or name in only_builtins:
         raise NotProved(f"{path} is not known to only read")
     return replace(reading_of([name, *arguments]), program=path, builtin=False)
 
 
 def reading_of(words: Words) -> Reading:
-    """What a simple command reads. Raises NotProved where it may do anything else."""
+    """Return what a simple command reads. Raises NotProved where it may do anything else."""
     program, *arguments = words
-    if program.startswith(_PROGRAM_FOLDERS):
+    if program.startswith(("/usr/bin/", "/bin/", "/usr/local/bin/", "/opt/homebrew/bin/")):
         return _of_system(program, arguments)
     if program in BUILTINS:
         return replace(BUILTINS[program](arguments), program=program, builtin=True)

@@ -1,4 +1,4 @@
-"""What an allow rule does not cover unless it says so: options that run or write something of their own.
+"""Find what an allow rule does not cover unless it says so: options that run or write something.
 
 A rule names a program, and perhaps a few words behind it. More operands and options are covered, but not
 those that make the program run another one or write where they say; nor what a wrapper runs, nor program
@@ -85,10 +85,6 @@ _GIT_COMMANDS = word_set(
 SED_OPTIONS = Options(
     "nErsuz", "e", words="quiet silent regexp-extended expression= separate unbuffered null-data"
 )
-_AWK_OPTIONS = Options("", "Fv")
-_AWK_ACTING = r"system|getline|[|>@]"
-# What else reads outside of the input, and output that goes elsewhere: `>` behind `print` may mean that.
-_AWK_REACHING_OUT = r"system|getline|@|\||ENVIRON|PROCINFO|ARG[VC]|SYMTAB|FUNCTAB|(?s:print.*>)"
 _SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\[^\n])*/I?)"
 _PLACE = rf"(?:{_SED_ADDRESS}(?:,[ ]*(?:{_SED_ADDRESS}|[+~]\d+))?)?[ ]*!?[ ]*"
 _PRINT = r"(?:[p=]|q\d*)"
@@ -99,7 +95,7 @@ _EDITING_STEP = rf"(?a:[ ]*{_PLACE}(?:[p=dDnNgGhHx]|q\d*|{_REPLACE})[ ]*)"
 
 
 def risky_word(words: Words, wanted: Sequence[str]) -> str:
-    """The first word of a command that a rule with the words `wanted` does not cover, "" if there is none.
+    """Return the first word of a command that a rule with the words `wanted` does not cover, "" for none.
 
     The rule matches the command's first words; it names those that it spells out.
     """
@@ -131,7 +127,7 @@ def _program(words: Sequence[str]) -> str:
 
 
 def _inner_command(words: Words) -> int | None:
-    """Where the command stands that a wrapper runs; 0 where that is not known; None for no wrapper."""
+    """Return the place of the command that a wrapper runs; 0 where that is not known; None for no wrapper."""
     program = _program(words)
     if len(words) > 1 and (program, words[1]) in _WRAPPING_SUBCOMMANDS:
         return 2 if len(words) > 2 and not words[2].startswith("-") else 0
@@ -226,25 +222,27 @@ def _risky_git(words: Words, named: Sequence[bool]) -> str:
 
 
 def only_prints(script: str) -> bool:
-    """Whether a sed script, run with -n, has the commands p, = and q alone."""
+    """Return whether a sed script, run with -n, has the commands p, = and q alone."""
     return re.fullmatch(_PRINTING, script) is not None
 
 
 def awk_only_reads(text: str) -> bool:
-    """Whether an awk program only reads its input, and writes to its output alone."""
-    return re.search(_AWK_REACHING_OUT, text.replace("||", " ")) is None
+    """Return whether an awk program only reads its input, and writes to its output alone."""
+    # What else reads outside of the input, and output that goes elsewhere: `>` behind `print` may mean that.
+    reaching_out = r"system|getline|@|\||ENVIRON|PROCINFO|ARG[VC]|SYMTAB|FUNCTAB|(?s:print.*>)"
+    return re.search(reaching_out, text.replace("||", " ")) is None
 
 
 def writes_only_output(program: str, arguments: Sequence[str]) -> bool:
-    """Whether a `sed` or `awk` with these arguments writes to its output alone, and runs nothing."""
+    """Return whether a `sed` or `awk` with these arguments writes to its output alone, and runs nothing."""
     try:
-        split = split_arguments(arguments, SED_OPTIONS if program == "sed" else _AWK_OPTIONS)
+        split = split_arguments(arguments, SED_OPTIONS if program == "sed" else Options("", "Fv"))
     except NotProved:
         return False
     texts = split.values("e", "expression") or split.operands[:1]
     if not texts or any(isinstance(word, Glob) and not word.startswith("./") for word in arguments):
         return False
     if program == "awk":
-        return not any(re.search(_AWK_ACTING, text) for text in texts)
+        return not any(re.search(r"system|getline|[|>@]", text) for text in texts)
     steps = (step for text in texts for step in re.split(r"[;\n]", text) if step.strip())
     return all(re.fullmatch(_EDITING_STEP, step) for step in steps)

@@ -1,4 +1,4 @@
-"""Splits a command line into the simple commands that a shell would run.
+"""Split a command line into the simple commands that a shell would run.
 
 `parse_simple_commands` is exact, and gives up where it is not sure: what it returns may be used to allow.
 `find_possible_commands` reads any line and finds too much rather than too little: it may be used to forbid,
@@ -8,6 +8,7 @@ never to allow.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -15,7 +16,6 @@ from tools.files.text_encoding import word_set
 from transcripts.patterns import lazy_pattern
 
 Words = list[str]  # of one simple command: the program, then its arguments, unquoted; never empty
-MAX_PARSED_CHARS = 10_000  # of a line; nobody reads a longer one before allowing it
 # What may stand in a line that is parsed; the first that fits is taken, and no other text fits.
 _TOKEN = lazy_pattern(
     r"""
@@ -60,10 +60,17 @@ class Glob(str):
         return made
 
 
-class _Line(Struct):
-    """What was parsed so far: the finished commands with the joint before each, and the one in progress."""
+class JoinedCommand(NamedTuple):
+    """A simple command, and the operator before it."""
 
-    commands: list[tuple[str, Words]] = field(default_factory=list)
+    joint: str
+    words: Words
+
+
+class _Line(Struct):
+    """The commands parsed so far with the joint before each, and the one in progress."""
+
+    commands: list[JoinedCommand] = field(default_factory=list)
     words: Words = field(default_factory=list)
     word: str | None = None  # None between words
     pattern: str = ""
@@ -79,10 +86,12 @@ class _Line(Struct):
     def end_word(self) -> None:
         if self.word is not None:
             self.words.append(Glob(self.word, self.pattern) if self.is_glob else self.word)
-        self.word, self.pattern, self.is_glob = None, "", False
+        self.word = None
+        self.pattern = ""
+        self.is_glob = False
 
     def end_command(self, joint: str) -> bool:
-        """Whether the joint may stand here: behind a command that has a plain first word."""
+        """End a command that has a plain first word; return False where the joint may not stand here."""
         self.end_word()
         if not self.words:
             return joint == "\n" and not self.redirected
@@ -91,31 +100,34 @@ class _Line(Struct):
             return False
         if type(program) is Glob and program != "[":  # which alone is no pattern
             return False
-        self.commands.append((self.joint, self.words))
-        self.words, self.redirected, self.joint = [], False, joint
+        self.commands.append(JoinedCommand(self.joint, self.words))
+        self.words = []
+        self.redirected = False
+        self.joint = joint
         return True
 
 
 def parse_simple_commands(line: str) -> list[Words] | None:
-    """The simple commands of a line in their order, or None if it holds anything else or may do so.
+    """Return the simple commands of a line in their order, or None if it holds anything else or may do so.
 
     Read are plain commands joined by `&&`, `||`, `;`, `|` and newlines; redirections to and from /dev/null
     and between the outputs are passed over. Expansions, other redirections, subshells, braces,
     here-documents, comments, background jobs, keywords, computed command names, leading assignments, control
-    characters and blanks but space and tab give None; so does a line of more than MAX_PARSED_CHARS, and one
+    characters and blanks but space and tab give None; so does a line of more than 10,000, and one
     that begins like an option of bash. A word that the shell may replace with names of files is a `Glob`.
     """
     joined = parse_joined_commands(line)
     return None if joined is None else [words for _, words in joined]
 
 
-def parse_joined_commands(line: str) -> list[tuple[str, Words]] | None:
-    """As `parse_simple_commands`, each command with the joint that stands before it, "" before the first."""
-    if len(line) > MAX_PARSED_CHARS or line.startswith(("-", "+")):
+def parse_joined_commands(line: str) -> list[JoinedCommand] | None:
+    """Do as `parse_simple_commands`, with the joint before each command, "" before the first."""
+    if len(line) > 10_000 or line.startswith(("-", "+")):
         return None
     if not line.replace("\n", "").replace("\t", "").isprintable():
         return None
-    parsed, at = _Line(), 0
+    parsed = _Line()
+    at = 0
     while at < len(line):
         token = _TOKEN.match(line, at)
         if token is None or not _take(parsed, token):
@@ -127,8 +139,9 @@ def parse_joined_commands(line: str) -> list[tuple[str, Words]] | None:
 
 
 def _take(parsed: _Line, token: re.Match[str]) -> bool:
-    """Add a token to what was parsed; whether it may stand there."""
-    kind, text = token.lastgroup, token[0]
+    """Add a token to what was parsed; return False where it may not stand there."""
+    kind = token.lastgroup
+    text = token[0]
     if kind == "blank":
         parsed.end_word()
     elif kind == "joint":
@@ -161,7 +174,7 @@ def _take_redirect(parsed: _Line, output: str) -> bool:
 
 
 def find_possible_commands(line: str) -> list[Words]:
-    """All that may be a command in any line: cut at whatever may join commands, in quotes or not.
+    """Return all that may be a command in any line: cut at whatever may join commands, in quotes or not.
 
     Quotes and backslashes are removed, so that what is quoted counts as if it were run; `~` stands for
     $HOME. Words that only a real parser could tell apart from commands are among the results.

@@ -1,4 +1,4 @@
-"""Commands that would damage the system: its disks, its files, its processes, its users."""
+"""Find commands that would damage the system: its disks, its files, its processes, its users."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 from tools.files.text_encoding import word_set
 from transcripts.patterns import lazy_pattern
 
-from .launches import is_open, is_unknown, program_name
+from .launches import is_open, is_unknown
+from .line_reading import Invocation
 from .parsed_text import ANY, STAR
 from .vital_places import Scene, is_device, is_system_file
 
@@ -43,8 +44,6 @@ _MATCHES_ALL = lazy_pattern(rf"\^?[.*{STAR}]*\$?")
 _BACKGROUND_LOOP = lazy_pattern(
     r"\b(?:while|until)\s+(?:true|:|false|1|\[\s*1\s*\]|\(\(\s*1\s*\)\))\s*;?\s*do\b[^;\n]*[^&>|\s]\s*&\s*done"
 )
-_MAX_LOOP_CHARS = 2_000
-_SHUTS_BY_SCRIPT = lazy_pattern(r"tell app.*\b(?:shut ?down|restart)\b", re.IGNORECASE)
 
 
 def overwritten(scene: Scene) -> str:
@@ -78,8 +77,9 @@ def _shown(path: str) -> str:
 
 
 def _written_words(scene: Scene) -> list[str]:
-    """The files that a command writes, removes or replaces by its own means."""
-    program, arguments = scene.program, scene.arguments
+    """Return the files that a command writes, removes or replaces by its own means."""
+    program = scene.program
+    arguments = scene.arguments
     if program == "dd":
         return [word[3:] for word in arguments if word.startswith("of=")]
     if program in ("tee", "truncate", "unlink", "rm", "shred", "sponge"):
@@ -95,7 +95,7 @@ def _written_words(scene: Scene) -> list[str]:
 
 
 def _copied_to(scene: Scene, operands: list[str]) -> list[str]:
-    """Where a copy goes to: the last operand, and each name within it where it is a folder of the system."""
+    """Return where a copy goes to: the last operand, or names within it, a folder of the system."""
     if len(operands) > 2 and is_open(operands[-1]):  # as xargs leaves it
         operands = operands[:-1]
     if len(operands) < 2:
@@ -113,17 +113,11 @@ def damages_disk(scene: Scene) -> str:
     """Making file systems, partitioning, wiping."""
     program = scene.program
     if _FORMATTERS.fullmatch(program):
-        operands = scene.operands(
-            frozenset(("-t", "-L", "-U", "-b", "-N", "-m", "-O", "-E", "-i", "-F", "-n"))
-        )
+        operands = scene.operands(word_set("-t -L -U -b -N -m -O -E -i -F -n"))
         on_device = not operands or any(word.startswith("/dev/") or is_unknown(word) for word in operands)
         lists = not _LISTING_OPTIONS.isdisjoint(scene.arguments) and not program.startswith(("mk", "newfs"))
         return "makes a file system or partitions a disk" if on_device and not lists else ""
-    if (
-        program not in _VOLUME_COMMANDS
-        or not scene.arguments
-        or scene.arguments[0] in ("--help", "--version")
-    ):
+    if program not in _VOLUME_COMMANDS or scene.arguments[:1] in ((), ("--help",), ("--version",)):
         return ""
     wanted = _VOLUME_COMMANDS[program]
     if wanted is None or any(re.fullmatch(wanted, word) for word in scene.arguments):
@@ -133,24 +127,17 @@ def damages_disk(scene: Scene) -> str:
 
 def kills_all(scene: Scene) -> str:
     """Ending every process of the machine, or of a person."""
-    program, arguments = scene.program, scene.arguments
-    if program == "killall5":
-        return "kills every process"
-    if program == "kill" and _kills_every_process(scene):
-        return "kills every process"
-    if program in ("pkill", "killall", "skill", "slay"):
-        options = frozenset(
-            ("-u", "-U", "-s", "-g", "-G", "-P", "-t", "-y", "-o", "-n", "--euid", "--uid", "--signal")
-        )
-        names = scene.operands(options)
-        by_user = any(re.match(r"-[uU]|--e?uid|--user", word) for word in arguments)
-        if (
-            any(_MATCHES_ALL.fullmatch(name) for name in names)
-            or (by_user and not names)
-            or program == "slay"
-        ):
-            return "kills every process"
-    return ""
+    program = scene.program
+    if program == "kill":
+        kills = _kills_every_process(scene)
+    elif program in ("pkill", "killall", "skill"):
+        options = "-u -U -s -g -G -P -t -y -o -n --euid --uid --signal"
+        names = scene.operands(word_set(options))
+        by_user = any(re.match(r"-[uU]|--e?uid|--user", word) for word in scene.arguments)
+        kills = any(map(_MATCHES_ALL.fullmatch, names)) or (by_user and not names)
+    else:
+        kills = program in ("killall5", "slay")
+    return "kills every process" if kills else ""
 
 
 def _kills_every_process(scene: Scene) -> bool:
@@ -165,70 +152,66 @@ def _kills_every_process(scene: Scene) -> bool:
 
 
 def _names_all_processes(scene: Scene) -> bool:
-    """Whether a command of the line lists all processes, and none behind it chooses among them."""
+    """Return whether a command of the line lists all processes, and none behind it chooses among them."""
     for listing in scene.line:
-        if not listing.words or program_name(listing.words[0]) not in ("ps", "pgrep"):
-            continue
-        if program_name(listing.words[0]) == "pgrep":
+        if listing.program == "pgrep":
             patterns = [word for word in listing.words[1:] if not word.startswith("-")]
             if any(_MATCHES_ALL.fullmatch(word) for word in patterns):
                 return True
-        elif any(re.fullmatch(r"-?\w*[eAax]\w*", word) for word in listing.words[1:]):
+        elif _lists_all_processes(listing):
             behind = [each for each in scene.line if _comes_from(each, listing)]
-            if not any(_chooses_lines(each.words) for each in behind):
+            if not any(map(_chooses_lines, behind)):
                 return True
     return False
 
 
-def _comes_from(command: object, source: object) -> bool:
-    while (command := getattr(command, "source", None)) is not None:
+def _lists_all_processes(command: Invocation) -> bool:
+    options = (re.fullmatch(r"-?\w*[eAax]\w*", word) for word in command.words[1:])
+    return command.program == "ps" and any(options)
+
+
+def _comes_from(command: Invocation, source: Invocation) -> bool:
+    while command.source is not None:
+        command = command.source
         if command is source:
             return True
     return False
 
 
-def _chooses_lines(words: tuple[str, ...]) -> bool:
-    name = program_name(words[0]) if words else ""
-    if name in ("grep", "egrep", "fgrep", "rg", "head", "tail", "fzf", "look"):
+def _chooses_lines(command: Invocation) -> bool:
+    if command.program in ("grep", "egrep", "fgrep", "rg", "head", "tail", "fzf", "look"):
         return True
-    return name in ("awk", "gawk", "mawk", "sed", "perl") and any(
-        re.search(r"/.+/|[=~]=|~", word) for word in words
-    )
+    is_language = command.program in ("awk", "gawk", "mawk", "sed", "perl")
+    return is_language and any(re.search(r"/.+/|[=~]=|~", word) for word in command.words)
 
 
 def shuts_down(scene: Scene) -> str:
     """Ending the session of everybody: shutting down, restarting."""
-    program, arguments = scene.program, scene.arguments
+    program = scene.program
+    arguments = scene.arguments
     if {"--help", "--version", "-c", "-k", "--show"} & set(arguments[:1]):
         return ""
     verbs = frozenset(scene.operands())
-    if program in _SHUTDOWNS:
-        return "shuts the machine down"
-    if program in ("systemctl", "loginctl") and not _SHUTDOWN_VERBS.isdisjoint(verbs):
-        return "shuts the machine down"
-    if program in ("init", "telinit") and not verbs.isdisjoint(("0", "1", "6", "s", "S")):
-        return "shuts the machine down"
-    if program == "kexec" and scene.has_flag("e", "--exec"):
-        return "restarts the machine"
-    if program == "osascript" and any(_SHUTS_BY_SCRIPT.search(word) for word in arguments):
-        return "shuts the machine down"
-    return ""
+    if program == "kexec":
+        return "restarts the machine" if scene.has_flag("e", "--exec") else ""
+    if program in ("systemctl", "loginctl"):
+        shuts = not _SHUTDOWN_VERBS.isdisjoint(verbs)
+    elif program in ("init", "telinit"):
+        shuts = not verbs.isdisjoint(("0", "1", "6", "s", "S"))
+    elif program == "osascript":
+        script = re.compile(r"tell app.*\b(?:shut ?down|restart)\b", re.IGNORECASE)
+        shuts = any(map(script.search, arguments))
+    else:
+        shuts = program in _SHUTDOWNS
+    return "shuts the machine down" if shuts else ""
 
 
 def removes_accounts(scene: Scene) -> str:
     """Removing users, groups or crontabs."""
-    program, arguments = scene.program, scene.arguments
+    program = scene.program
+    arguments = scene.arguments
     if program == "crontab":
-        operands = scene.operands(frozenset(("-u",)))
-        empty = scene.command.stdin in (None, "") and (
-            operands == ["-"] or (not operands and not scene.options())
-        )
-        empties = empty and any("<" in each.operator for each in scene.command.redirects)
-        nothing = (
-            scene.command.stdin is not None and not scene.command.stdin.strip() and operands in (["-"], [])
-        )
-        removes = any(re.fullmatch(r"-[ie]*r[ie]*", word) for word in arguments)
-        return "removes a crontab" if removes or empties or nothing or operands[:1] == ["/dev/null"] else ""
+        return "removes a crontab" if _removes_crontab(scene) else ""
     if program in _ACCOUNT_REMOVERS and arguments and arguments[0] not in ("--help", "--version", "-h"):
         adds = program == "sysadminctl" and not any(word.casefold() == "-deleteuser" for word in arguments)
         return "" if adds else "removes a user or a group"
@@ -239,6 +222,19 @@ def removes_accounts(scene: Scene) -> str:
     if program == "pw" and {"userdel", "groupdel"} & set(arguments):
         return "removes a user or a group"
     return ""
+
+
+def _removes_crontab(scene: Scene) -> bool:
+    if any(re.fullmatch(r"-[ie]*r[ie]*", word) for word in scene.arguments):
+        return True
+    operands = scene.operands(frozenset(("-u",)))
+    if operands[:1] == ["/dev/null"]:
+        return True
+    stdin = scene.command.stdin
+    if stdin is None:
+        reads_input = operands == ["-"] or (not operands and not scene.options())
+        return reads_input and any("<" in each.operator for each in scene.command.redirects)
+    return not stdin.strip() and operands in (["-"], [])
 
 
 def runs_bomb(scene: Scene) -> str:
@@ -252,5 +248,5 @@ def runs_bomb(scene: Scene) -> str:
 
 
 def bombs_by_name(line: str) -> bool:
-    """Whether an endless loop starts processes in the background."""
-    return _BACKGROUND_LOOP.search(line[:_MAX_LOOP_CHARS]) is not None
+    """Return whether an endless loop starts processes in the background."""
+    return _BACKGROUND_LOOP.search(line[:2_000]) is not None

@@ -1,6 +1,6 @@
-"""Which places of a machine must not be lost by mistake: what a path in a command line leads to. Pure.
+"""The places of a machine that must not be lost by mistake, and the commands that reach them. Pure.
 
-In which folder each command of a line runs is followed along: `cd` holds until its subshell ends.
+The folder that each command of a line runs in is followed along: `cd` holds until its subshell ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 from tools.files.text_encoding import word_set
 from transcripts.patterns import lazy_pattern
 
-from .launches import is_open, program_name
+from .launches import is_open
 from .line_reading import Invocation
 from .parsed_text import ANY, CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET
 
@@ -34,7 +34,6 @@ _PARTS_OF_HOME = word_set(
 )
 _PARTS_OF_GIT = word_set("objects refs logs HEAD index config")
 _OWN_PROCESS = lazy_pattern(r"^/+proc/+(?:self|thread-self)/+(cwd|root)(?=/|$)")  # links to other places
-_DRIVE = lazy_pattern(r"/(?:mnt|cygdrive)/[a-zA-Z]")  # of Windows
 _EVERYTHING = lazy_pattern(rf"[.{STAR}{ONE}]*{STAR}[.{STAR}{ONE}]*")  # a name that fits every one
 _EMPTY_IF_UNSET = lazy_pattern(f"{UNSET}[{ANY}{SPLIT}]")
 _SYSTEM_FILE = lazy_pattern(
@@ -62,7 +61,7 @@ class Places(Struct, frozen=True):
 
 
 def paths_of(word: str, places: Places, here: str | None) -> list[str]:
-    """The whole paths that a word may mean, globs as marks; none where it is not known.
+    """Return the whole paths that a word may mean, globs as marks; none where it is not known.
 
     `here` is the folder that it is relative to, None where that is not known. A word that begins with a
     variable that nothing sets is read with that variable empty.
@@ -85,27 +84,29 @@ def paths_of(word: str, places: Places, here: str | None) -> list[str]:
 
 
 def vital_place(path: str, places: Places) -> str:
-    """What a path leads to, for people: "the project"; "" where it is nothing vital.
+    """Name what a path leads to, for people: "the project"; "" where it is nothing vital.
 
     A path to everything within a folder is one to that folder.
     """
-    folder, name = path, posixpath.basename(path)
+    folder = path
+    name = posixpath.basename(path)
     while _EVERYTHING.fullmatch(name):
         folder = posixpath.dirname(folder)
         name = posixpath.basename(folder)
     if folder == "/" or (posixpath.dirname(folder) == "/" and MARKS.search(name)):
         return "the root folder"
-    if folder.startswith(tuple(f"{home}/" for home in ("/home", "/Users"))) and folder.count("/") == 2:
+    if folder.startswith(("/home/", "/Users/")) and folder.count("/") == 2:
         return "a home folder"
     if folder in (places.home, "/root") or _is_part_of_home(folder, places.home):
         return "a home folder"
-    if folder[1:] in _INNER_FOLDERS or folder[1:] in _SYSTEM_FOLDERS or _DRIVE.fullmatch(folder):
+    is_drive = re.fullmatch(r"/(?:mnt|cygdrive)/[a-zA-Z]", folder)  # of Windows
+    if is_drive or folder[1:] in _INNER_FOLDERS or folder[1:] in _SYSTEM_FOLDERS:
         return "a folder of the system"
     return _near_place(folder, places)
 
 
 def _near_place(folder: str, places: Places) -> str:
-    """As `vital_place`, for places that depend on the project."""
+    """Do as `vital_place`, for places that depend on the project."""
     if folder == places.folder:
         return "the project"
     if folder == places.cwd:
@@ -122,7 +123,7 @@ def _near_place(folder: str, places: Places) -> str:
 
 
 def _fits(pattern: str, name: str) -> bool:
-    """Whether a name with marks of globs may be that name; one that begins with a mark is no hidden one."""
+    """Return whether a name with marks of globs may be that name; a mark does not stand for a first dot."""
     marks = {STAR: ".*", ONE: ".", CLASS: "."}
     wanted = "".join(marks.get(char, re.escape(char)) for char in pattern)
     return pattern.startswith(name[0]) and re.fullmatch(wanted, name) is not None
@@ -133,14 +134,14 @@ def _is_part_of_home(folder: str, home: str) -> bool:
 
 
 def is_device(path: str) -> bool:
-    """Whether a path is that of a disk or of the memory."""
+    """Return whether a path is that of a disk or of the memory."""
     return _DISK.match(path) is not None or _DISK_OF_ANY_NAME.match(path) is not None
 
 
 def is_system_file(path: str, *, appended: bool = False) -> bool:
-    """Whether a path is that of a file without which the system does not start, or lets anybody in.
+    """Return whether a path is that of a file without which the system does not start, or lets anybody in.
 
-    What is only appended to harms few of them.
+    Few of them are harmed by what is only appended.
     """
     return (_FATAL_FILE if appended else _SYSTEM_FILE).fullmatch(path) is not None
 
@@ -158,28 +159,28 @@ class Scene(Struct, frozen=True):
 
     @property
     def program(self) -> str:
-        return program_name(self.command.words[0]) if self.command.words else ""
+        return self.command.program
 
     @property
     def arguments(self) -> tuple[str, ...]:
         return self.command.words[1:]
 
     def paths(self, word: str) -> list[str]:
-        """The whole paths that a word may mean."""
+        """Return the whole paths that a word may mean."""
         return paths_of(word, self.places, self.here)
 
     def vital(self, word: str) -> str:
-        """The vital place that a word leads to, in words; "" where it is none."""
+        """Name the vital place that a word leads to; "" where it is none."""
         return next(filter(None, (vital_place(path, self.places) for path in self.paths(word))), "")
 
     def options(self) -> list[str]:
-        """The arguments that are options."""
+        """Return the arguments that are options."""
         words = list(self.arguments)
         end = words.index("--") if "--" in words else len(words)
         return [word for word in words[:end] if word.startswith("-") and len(word) > 1]
 
     def operands(self, with_values: frozenset[str] = frozenset()) -> list[str]:
-        """The arguments that are no options, and no values of the options `with_values`."""
+        """Return the arguments that are not options, nor values of the options `with_values`."""
         found: list[str] = []
         words = iter(self.arguments)
         for word in words:
@@ -193,16 +194,18 @@ class Scene(Struct, frozen=True):
         return found
 
     def has_flag(self, letters: str, *names: str) -> bool:
-        """Whether one of the letters stands among the short options, or one of the long ones is given."""
-        return any(
-            (option.startswith("--") and any(name.startswith(option.partition("=")[0]) for name in names))
-            or (not option.startswith("--") and any(letter in option for letter in letters))
-            for option in self.options()
-        )
+        """Return whether one of the letters is among the short options, or one of the long ones is given."""
+        for option in self.options():
+            if option.startswith("--"):
+                if any(name.startswith(option.partition("=")[0]) for name in names):
+                    return True
+            elif not set(letters).isdisjoint(option):
+                return True
+        return False
 
 
 def scenes(invocations: Sequence[Invocation], places: Places) -> Iterator[Scene]:
-    """Each command of a line with the folder that it runs in."""
+    """Yield each command of a line with the folder that it runs in."""
     moves: list[tuple[tuple[int, ...], str | None]] = [((), places.cwd or places.folder or None)]
     line = tuple(invocations)
     for command in invocations:
@@ -214,7 +217,7 @@ def scenes(invocations: Sequence[Invocation], places: Places) -> Iterator[Scene]
 
 
 def _destination(scene: Scene) -> str | None:
-    """Where `cd` leads to."""
+    """Return the path that `cd` leads to; None where that is not known."""
     if scene.program == "popd":
         return scene.places.cwd or None
     target = next(iter(scene.operands()), "~")

@@ -1,8 +1,6 @@
-"""What the words of a command become: braces, tildes, variables whose values the line sets, quotes removed.
+"""Expand the words of a command: braces, tildes, variables whose values the line sets, quotes removed.
 
-What is not known stands in the result as a mark: ANY is unknown text within one word, SPLIT is unknown text
-that may be any number of words, STAR and ONE are globs (`*`, `?` and `[!…]`), CLASS is `[…]`, HOME is the
-home folder. UNSET stands before what the line's own text does not set, and so may well be empty.
+What is not known stands in the result as a mark (parsed_text.py).
 """
 
 from __future__ import annotations
@@ -28,7 +26,6 @@ from .parsed_text import (
     RawWord,
 )
 
-MAX_WORDS = 64  # that braces may make of one word
 UNCHOSEN = -1
 MAX_VALUES = 4  # of one variable that are tried
 _OPEN, _COMMA, _CLOSE, _BRACKET, _WAVE = map(chr, range(0xFDD8, 0xFDDD))  # unquoted `{`, `,`, `}`, `[`, `~`
@@ -54,7 +51,6 @@ _BLANK_RUN = lazy_pattern("[ \t\n]+")
 _BRACKET_GLOB = lazy_pattern(rf"{_BRACKET}([!^]?)\]?(?:[\[{_BRACKET}]:\w+:\]|[^\]/])*\]")
 _TILDE = lazy_pattern(rf"{_WAVE}([\w+-]*)(?=/|{BLANK}|\Z)")
 _BRACE = lazy_pattern(f"[{_OPEN}{_COMMA}{_CLOSE}]")
-_MAX_BRACES = 40  # of one word; more of them are unknown words
 # Variables of the environment that are set, to a folder or to one word, wherever the line does not set them.
 _SET_VARIABLES = word_set(
     "TMPDIR TMP TEMP OLDPWD USER LOGNAME SHELL HOSTNAME UID EUID PPID RANDOM SECONDS LINENO BASH"
@@ -78,7 +74,7 @@ Values = Mapping[str, Sequence[str]]  # of each variable that a line sets: what 
 
 
 def known_values(assigned: Sequence[Assignment], inherited: Values) -> dict[str, list[str]]:
-    """What the variables may be set to, as text with marks; ANY among the values stands for any other."""
+    """Return the values of the variables, as text with marks; ANY among them stands for any other."""
     values = {name: list(known) for name, known in inherited.items()}
     for name, word, listed in (*assigned, *assigned):  # twice, as a loop sets them in any order
         if word is None:
@@ -100,7 +96,7 @@ def _values(word: RawWord, values: Values, choice: int, listed: bool) -> list[st
 
 
 def choices(words: Iterable[RawWord], values: Values) -> Sequence[int]:
-    """The choices of values to look at: which one each variable takes, UNCHOSEN where several are unknown."""
+    """Return the choices of values to look at: the one that each variable takes, or UNCHOSEN."""
     names = {part.text for word in words for part in word.parts if part.kind == "variable"}
     counts = sorted(len(values.get(name, ())) for name in names)
     if len(counts) > 1 and counts[-2] > 1:
@@ -109,7 +105,7 @@ def choices(words: Iterable[RawWord], values: Values) -> Sequence[int]:
 
 
 def expand_word(word: RawWord, values: Values, choice: int = 0) -> list[str]:
-    """The words that a word becomes; `choice` is the number of the value that each variable takes."""
+    """Return the words that a word becomes; `choice` is the number of the value that each variable takes."""
     text = _joined(word.parts, values, choice)
     has_quotes = any(part.quoted and part.kind == "text" for part in word.parts)
     found: list[str] = []
@@ -123,7 +119,7 @@ def expand_word(word: RawWord, values: Values, choice: int = 0) -> list[str]:
 
 
 def expanded_text(word: RawWord, values: Values, choice: int = 0) -> str:
-    """A word as one text, as in the value of an assignment or in a here-document: nothing splits it."""
+    """Return a word as one text that nothing splits, as in an assignment or in a here-document."""
     return _with_home(_joined(word.parts, values, choice), values).translate(_ONE_TEXT)
 
 
@@ -155,7 +151,7 @@ def _with_home(text: str, values: Values) -> str:
 
 
 def _value(part: Part, values: Values, choice: int) -> str:
-    """What a variable stands for."""
+    """Return what a variable stands for."""
     known = values.get(part.text)
     if part.text == "IFS" and known is None and not part.quoted:
         return BLANK
@@ -178,7 +174,7 @@ def _value(part: Part, values: Values, choice: int) -> str:
 
 
 def _substituted(part: Part) -> str:
-    """What the output of a substitution stands for."""
+    """Return what the output of a substitution stands for."""
     if part.kind == "code":
         if _PRINTS_FOLDER.fullmatch(part.text) or _PRINTS_PROJECT.fullmatch(part.text):
             return "."
@@ -204,14 +200,15 @@ def _with_globs(text: str) -> str:
 
 def _alternatives(text: str) -> list[str]:
     """The words that braces make of one: `a{b,c}` gives `ab` and `ac`. Too many of them are unknown words."""
-    if text.count(_OPEN) > _MAX_BRACES:
+    if text.count(_OPEN) > 40:
         return [SPLIT]
-    found, at = [""], 0
+    found = [""]
+    at = 0
     while (start := text.find(_OPEN, at)) >= 0:
         end = _closing_brace(text, start)
         options = _options(text[start + 1 : end]) if end > 0 else ["{"]
         found = [before + text[at:start] + option for before in found for option in options]
-        if len(found) > MAX_WORDS:
+        if len(found) > 64:
             return [SPLIT]
         at = max(start, end) + 1
     return [before + text[at:] for before in found]
@@ -227,8 +224,9 @@ def _closing_brace(text: str, start: int) -> int:
 
 
 def _options(inner: str) -> list[str]:
-    """What stands for a pair of braces: one of its parts, or itself where it has but one."""
-    pieces, depth = [""], 0
+    """Return what stands for a pair of braces: one of its parts, or itself where it has but one."""
+    pieces = [""]
+    depth = 0
     for char in inner:
         depth += {_OPEN: 1, _CLOSE: -1}.get(char, 0)
         if char == _COMMA and depth == 0:
