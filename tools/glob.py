@@ -4,27 +4,29 @@ Both see what git does not ignore, and neither our records nor secrets nor what 
 """
 
 # A Path raises where a folder may not be looked into.
-# ruff: noqa: PTH110, PTH113, PTH114
+# ruff: noqa: PTH110, PTH112, PTH113, PTH119, PTH120
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from stat import S_ISLNK
 
+from msgspec import Struct
 from pydantic import Field, PrivateAttr
 
 from tools.files.line_window import MAX_WINDOW_BYTES
-from tools.files.project_files import MAX_LISTED_FILES, name_matcher, regular_files
+from tools.files.project_files import name_matcher
 from tools.files.resolve_path import canonical_path, is_inside, one_line_path, resolve_path
 from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained
 from tools.files.text_encoding import has_surrogate, mark_stray_bytes, pluralize
 from tools.parameters import Arguments
 from tools.sandbox.guarded_names import is_protected
+from tools.search.listing import file_states, list_folder
 
 from .base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 
@@ -60,53 +62,79 @@ class SearchArguments(Arguments):
         return self._root or self.access(context)[0].target
 
 
-@dataclass(frozen=True, slots=True)
-class FileList:
-    """Files to look at: names below a folder; `complete` tells whether these are all, `dead` which are links
-    that lead nowhere.
+class FileList(Struct, frozen=True):
+    """Files to look at: names below a directory with their states; `complete` tells whether these are all,
+    `dead` which are links that lead nowhere, `listed` how many files there are with those that do not fit.
     """
 
     folder: str
-    names: Sequence[str]
+    states: Mapping[str, os.stat_result]
     complete: bool = True
     dead: Sequence[str] = ()
+    listed: int = 1
 
     @property
     def note(self) -> tuple[str, ...]:
         if self.complete:
             return ()
-        return (f"[only the first {MAX_LISTED_FILES:,} files were looked at; give a folder as path]",)
+        return (f"[only the first {self.listed:,} files were looked at; give a folder as path]",)
 
 
-def list_files(
+async def list_files(
+    context: ToolContext,
+    tool: str,
     root: str,
-    may_read: Callable[[str], bool],
     glob: str | None,
-    abandoned: threading.Event,
     link_folders: Sequence[str] = (),
 ) -> FileList:
-    """The files at or below a real path that fit the glob. Blocking. Raises ToolError, OSError.
+    """List the files at or below a real path that fit the glob. Raises ToolError, OSError.
 
     Below a place that is itself protected, which the person let the call read, nothing is left out for that.
     With `link_folders`, also links to nothing, and to files below these that may be read without a question.
     """
-    if not Path(root).is_dir():
-        with opened_file(root):
-            return FileList(str(Path(root).parent), [Path(root).name])
-    fits = glob_matcher(glob) if glob else lambda name: True
-    asked, prefix = is_protected(root, "read"), root.rstrip("/")
+    single = await in_thread(FILE_TIMEOUT_S, lambda gone: _single_file(root))
+    if single is not None:
+        return single
+    fits = glob_matcher(glob) if glob else None
+    readable = readable_below(context, tool, root)
+    listing = await list_folder(context, root)
 
-    def readable(path: str) -> bool:
-        return (asked or not is_protected(path, "read")) and may_read(path)
+    def look(names: Sequence[str]) -> FileList:
+        states = file_states(root, names, links=bool(link_folders))
+        dead = list[str]()
+        for name in [name for name, state in states.items() if S_ISLNK(state.st_mode)]:
+            target = _target(f"{root.rstrip('/')}/{name}")
+            if not _leads_to_file(target, link_folders, lambda path: readable(path, whole=True)):
+                del states[name]
+            elif not os.path.exists(target):
+                dead.append(name)
+        return FileList(root, states, listing.complete, sorted(dead), len(listing.names))
 
-    kinds = ("file", "link") if link_folders else ("file",)
-    names, complete = regular_files(Path(root), abandoned.is_set, kinds)
-    seen = [name for name in names if fits(name) and readable(f"{prefix}/{name}")]
-    links = [name for name in seen if link_folders and os.path.islink(f"{prefix}/{name}")]
-    targets = {name: _target(f"{prefix}/{name}") for name in links}
-    unfit = {name for name in links if not _leads_to_file(targets[name], link_folders, readable)}
-    dead = [name for name in links if name not in unfit and not os.path.exists(targets[name])]
-    return FileList(root, [name for name in seen if name not in unfit], complete, dead)
+    names = listing.names if fits is None else await asyncio.to_thread(list, filter(fits, listing.names))
+    return await in_thread(FILE_TIMEOUT_S, lambda gone: look([name for name in names if readable(name)]))
+
+
+def _single_file(root: str) -> FileList | None:
+    """The list for a path that is no directory: of one file. Raises ToolError, OSError."""
+    if os.path.isdir(root):
+        return None
+    with opened_file(root) as (_, state):
+        return FileList(os.path.dirname(root), {os.path.basename(root): state})
+
+
+def readable_below(context: ToolContext, tool: str, root: str) -> Callable[..., bool]:
+    """Return a test of names below a directory: may a search read the file without a question?
+
+    With `whole`, names are whole paths.
+    """
+    asked = is_protected(root, "read")
+    prefix = root.rstrip("/")
+
+    def readable(name: str, whole: bool = False) -> bool:
+        path = name if whole else f"{prefix}/{name}"
+        return (asked or not is_protected(path, "read")) and context.may_read(tool, path)
+
+    return readable
 
 
 def _target(link: str) -> str:
@@ -162,16 +190,9 @@ def split_glob(pattern: str) -> tuple[str, str]:
     return "/".join(parts[:plain]) or "/", rest if "/" in rest else f"/{rest}"
 
 
-def newest_first(folder: str, names: Sequence[str]) -> list[str]:
-    """The names by the time of their files' last change; files that are gone come last."""
-
-    def changed(name: str) -> float:
-        try:
-            return -os.lstat(os.path.join(folder, name)).st_mtime  # noqa: PTH118 - names of many files
-        except OSError:
-            return 0.0
-
-    return sorted(names, key=lambda name: (changed(name), name))
+def newest_first(states: Mapping[str, os.stat_result]) -> list[str]:
+    """The names by the time of their files' last change."""
+    return sorted(states, key=lambda name: (-states[name].st_mtime, name))
 
 
 def shown_path(file: str, context: ToolContext) -> str:
@@ -191,15 +212,23 @@ def odd_names_note(files: Sequence[str]) -> list[str]:
     return [f"[{names} with bytes that are no UTF-8 (shown as \ufffd): use bash with a glob]"]
 
 
-def page_of(lines: Sequence[str], arguments: SearchArguments, more: bool = False) -> tuple[list[str], str]:
+def page_of(
+    lines: Sequence[str],
+    arguments: SearchArguments,
+    more: bool = False,
+    shown_as: Callable[[str], str] = str,
+) -> tuple[list[str], str]:
     """The lines to show, at most 50 KB of them, and a note where these are not all (`more`: nor the rest)."""
-    start, size, shown = arguments.offset, 0, list[str]()
-    for line in lines[start : start + (arguments.head_limit or len(lines))]:
+    start = arguments.offset
+    size = 0
+    shown = list[str]()
+    for line in map(shown_as, lines[start : start + (arguments.head_limit or len(lines))]):
         size += len(line.encode("utf-8", "replace")) + 1
         if shown and size > MAX_WINDOW_BYTES:
             break
         shown.append(line)
-    end, total = start + len(shown), len(lines)
+    end = start + len(shown)
+    total = len(lines)
     of = f"more than {total:,}" if more else f"{total:,}"
     if not shown and total:
         return shown, f"[offset {start} is past the end: there are {of} lines]"
@@ -228,20 +257,16 @@ def _title(arguments: GlobArguments) -> str:
 
 
 async def find_files(arguments: GlobArguments, call: ToolCall) -> ToolResult:
-    context, root = call.context, arguments.root(call.context)
-    may_read = partial(context.may_read, TOOL.name)
-
+    context = call.context
+    root = arguments.root(context)
+    glob = split_glob(arguments.pattern)[1]
     link_folders = [root, *map(str, (context.folder, *context.added))]
-
-    def look(abandoned: threading.Event) -> tuple[FileList, list[str]]:
-        glob = split_glob(arguments.pattern)[1]
-        files = list_files(root, may_read, glob, abandoned, link_folders)
-        newest, folder = newest_first(files.folder, files.names), files.folder.rstrip("/")
-        return files, [f"{folder}/{each}" for each in newest]
-
     with os_errors_explained(root, context.folder):
-        files, found = await in_thread(FILE_TIMEOUT_S, look)
-    shown, more = page_of([shown_path(each, context) for each in found], arguments, not files.complete)
+        files = await list_files(context, TOOL.name, root, glob, link_folders)
+    folder = files.folder.rstrip("/")
+    found = newest_first(files.states)
+    show = partial(_shown_below, folder, context)
+    shown, more = page_of(found, arguments, not files.complete, show)
     notes = [*_dead_note(files, context), *odd_names_note(found), *files.note]
     about = {"files": len(found)}
     if not found:
@@ -251,6 +276,10 @@ async def find_files(arguments: GlobArguments, call: ToolCall) -> ToolResult:
         return text_result("\n".join([missing, *notes]), human={"note": "nothing"}, about=about)
     body = "\n".join([*shown, *([more] if more else []), *notes])
     return text_result(body, human={"note": pluralize(len(found), "file")}, about=about)
+
+
+def _shown_below(folder: str, context: ToolContext, name: str) -> str:
+    return shown_path(f"{folder}/{name}", context)
 
 
 def _dead_note(files: FileList, context: ToolContext) -> list[str]:

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
+from msgspec.structs import replace
 from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from tools.files.resolve_path import one_line_path
 from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
-from tools.files.search_engine import SEARCH_LIMIT_S, FoundLine, SearchOutput, SearchRequest, search_files
 from tools.files.text_encoding import mark_stray_bytes, pluralize
+from tools.search.engine import SearchRequest, can_search_folders, search_files, search_folder
+from tools.search.found_lines import FoundLine, SearchOutput
+from tools.search.listing import file_states
+from tools.search.program import SEARCH_LIMIT_S, find_program
 
 from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .glob import (
     MAX_NOTED_FILES,
-    FileList,
     SearchArguments,
     list_files,
     newest_first,
     odd_names_note,
     page_of,
+    readable_below,
     shown_path,
 )
 from .truncate import without_tags
 
 MAX_CONTEXT_LINES = 50
 _MAX_MESSAGE_CHARS = 500  # quoted of why a pattern cannot be used
-_CONTEXT_NAMES = ("-C", "-A", "-B")  # as the grep program calls the lines around a match
-_UNUSED_NAMES = ("-n", "type", "multiline")  # lines always have their numbers; the others are read first
-_FOREIGN_NAMES = {"include": "glob", "ignore_case": "-i", "case_insensitive": "-i"}
+_FOREIGN_NAMES = {"include": "glob", "ignore_case": "-i", "case_insensitive": "-i", "-C": "context"}
 # Globs of the types of files that ripgrep knows, where these are not "*." and the type's name.
 _TYPE_GLOBS = {
     "c": "*.{c,h}", "cpp": "*.{cpp,cc,cxx,hpp,hh,hxx,h,inl}", "csharp": "*.cs", "css": "*.{css,scss}",
@@ -45,7 +48,7 @@ _TYPE_GLOBS = {
 
 
 class GrepArguments(SearchArguments):
-    """What to search for, and what to show of it."""
+    """What to search for, and what to show of it. The model knows some options from grep."""
 
     pattern: str = Field(min_length=1, description="Regular expression, as ripgrep takes it.")
     glob: str | None = Field(None, description="Only files that fit: *.py, src/**/*.{ts,tsx}, !*.min.js.")
@@ -55,6 +58,10 @@ class GrepArguments(SearchArguments):
     )
     ignore_case: bool = Field(False, alias="-i", description="Letter case does not count.")
     context: int = Field(0, ge=0, le=MAX_CONTEXT_LINES, description="Lines around each match, for content.")
+    before: SkipJsonSchema[int] = Field(0, alias="-B", ge=0, le=MAX_CONTEXT_LINES)
+    after: SkipJsonSchema[int] = Field(0, alias="-A", ge=0, le=MAX_CONTEXT_LINES)
+    numbered: SkipJsonSchema[bool] = Field(True, alias="-n")
+    multiline: SkipJsonSchema[bool] = False
 
     @model_validator(mode="before")
     @classmethod
@@ -62,20 +69,19 @@ class GrepArguments(SearchArguments):
         """Names that models know from the grep program and from other programs' tools."""
         if not isinstance(given, Mapping):
             return given
-        left_out = (*_CONTEXT_NAMES, *_UNUSED_NAMES, *_FOREIGN_NAMES)
-        known = {name: given[name] for name in given if name not in left_out}
-        known |= {own: given[other] for other, own in _FOREIGN_NAMES.items() if other in given}
-        around = [given[name] for name in _CONTEXT_NAMES if given.get(name) is not None]
-        kind = given.get("type")
+        known = {name: value for name, value in given.items() if value is not None or name == "pattern"}
+        kind = known.pop("type", None)
+        known = {_FOREIGN_NAMES.get(name, name): value for name, value in known.items()}
         if kind and not known.get("glob"):
             known["glob"] = _TYPE_GLOBS.get(str(kind), f"*.{kind}")
-        if str(given.get("multiline")).lower() == "true":
-            known["pattern"] = f"(?s){known.get('pattern', '')}"
-        return {"context": max(around, key=_as_number), **known} if around else known
+        return known
 
-
-def _as_number(value: Any) -> int:
-    return int(value) if str(value).isdecimal() else 0
+    @property
+    def around(self) -> tuple[int, int]:
+        """How many lines are shown before and after each match."""
+        if self.output_mode != "content":
+            return 0, 0
+        return self.before or self.context, self.after or self.context
 
 
 def _title(arguments: GrepArguments) -> str:
@@ -84,75 +90,100 @@ def _title(arguments: GrepArguments) -> str:
 
 
 async def search(arguments: GrepArguments, call: ToolCall, limit_s: float = SEARCH_LIMIT_S) -> ToolResult:
-    context, root = call.context, arguments.root(call.context)
-    may_read = partial(context.may_read, TOOL.name)
-    with os_errors_explained(root, context.folder):
-        files = await in_thread(
-            FILE_TIMEOUT_S, lambda abandoned: list_files(root, may_read, arguments.glob, abandoned)
-        )
-    mode, around = arguments.output_mode, arguments.context
+    context = call.context
+    root = arguments.root(context)
+    before, after = arguments.around
     request = SearchRequest(
         arguments.pattern,
-        files.folder,
-        files.names,
-        arguments.ignore_case,
-        around if mode == "content" else 0,
-        first_only=mode == "files_with_matches",
-        counting=mode == "count",
+        root,
+        wanted=readable_below(context, TOOL.name, root),
+        ignore_case=arguments.ignore_case,
+        before=before,
+        after=after,
+        first_only=arguments.output_mode == "files_with_matches",
+        counting=arguments.output_mode == "count",
+        across_lines=arguments.multiline,
     )
-    output = await search_files(context, request, limit_s)
+    output = SearchOutput(message="not searched yet")
+    notes: Sequence[str] = ()
+    with os_errors_explained(root, context.folder):
+        if arguments.glob is None and await in_thread(FILE_TIMEOUT_S, lambda gone: _is_walked(root, context)):
+            output = await search_folder(context, request, limit_s)
+        if output.message:
+            files = await list_files(context, TOOL.name, root, arguments.glob)
+            notes = files.note
+            request = replace(request, folder=files.folder, names=[*files.states], wanted=lambda name: True)
+            output = await search_files(context, request, limit_s)
     if output.message:
-        raise ToolError(
-            f"The pattern cannot be used: {output.message[:_MAX_MESSAGE_CHARS]}\n"
-            "Put a backslash before brackets, braces, dots and stars that are meant as they are."
-        )
-    return _result(arguments, context, files, output)
+        raise ToolError(_unusable(output.message, context))
+    return _result(arguments, request, notes, context, output)
+
+
+def _is_walked(root: str, context: ToolContext) -> bool:
+    return Path(root).is_dir() and can_search_folders(context, root)
+
+
+def _unusable(message: str, context: ToolContext) -> str:
+    text = (
+        f"The pattern cannot be used: {message[:_MAX_MESSAGE_CHARS]}\n"
+        "Put a backslash before brackets, braces, dots and stars that are meant as they are."
+    )
+    if find_program(context, "rg") is None:
+        text += "\nripgrep is not installed: the pattern has to be one of Python's re."
+    return text
 
 
 def _result(
-    arguments: GrepArguments, context: ToolContext, files: FileList, output: SearchOutput
+    arguments: GrepArguments,
+    request: SearchRequest,
+    notes: Sequence[str],
+    context: ToolContext,
+    output: SearchOutput,
 ) -> ToolResult:
     by_name, mode = output.lines or output.counts, arguments.output_mode
-    paths = {name: shown_path(f"{files.folder.rstrip('/')}/{name}", context) for name in by_name}
+    prefix = request.folder.rstrip("/")
+    paths = {name: shown_path(f"{prefix}/{name}", context) for name in by_name}
     counts = output.counts or {
         name: sum(line.start is not None for line in found) for name, found in output.lines.items()
     }
     if mode == "content":
         found = output.lines.items()
-        lines = [line for name, each in found for line in _content(paths[name], each, arguments.context)]
+        lines = [line for name, each in found for line in _content(paths[name], each, arguments)]
     elif mode == "count":
         lines = [f"{paths[name]}:{counts[name]}" for name in by_name]
     else:
-        lines = [paths[name] for name in newest_first(files.folder, [*by_name])]
+        lines = [paths[name] for name in newest_first(file_states(request.folder, by_name))]
     shown, more = page_of(lines, arguments, bool(output.stopped))
-    notes = [more] if more else []
+    said = [more] if more else []
     if output.stopped:
-        notes.append(f"[the search was stopped: {output.stopped}; give a narrower pattern, path or glob]")
-    notes += [*odd_names_note([*by_name]), *files.note]
+        said.append(f"[the search was stopped: {output.stopped}; give a narrower pattern, path or glob]")
+    said += [*odd_names_note([*by_name]), *notes]
     note, about = pluralize(len(by_name), "file"), {"files": len(by_name)}
     if mode != "files_with_matches":
         about["matches"] = sum(counts.values())
         note = f"{pluralize(about['matches'], 'match', 'matches')} in {note}"
     if not by_name:
-        shown = [*_nothing_found(arguments, context, files, output)] if not output.stopped else []
+        shown = [*_nothing_found(arguments, context, request.folder, output)] if not output.stopped else []
         note = "stopped" if output.stopped else "nothing"
     failed = bool(output.stopped) and not by_name
-    return text_result("\n".join([*shown, *notes]), error=failed, human={"note": note}, about=about)
+    return text_result("\n".join([*shown, *said]), error=failed, human={"note": note}, about=about)
 
 
 def _nothing_found(
-    arguments: GrepArguments, context: ToolContext, files: FileList, output: SearchOutput
+    arguments: GrepArguments, context: ToolContext, folder: str, output: SearchOutput
 ) -> Iterator[str]:
-    if not files.names:
+    if output.searched == 0 and not output.skipped:
         fitting = f" fits {arguments.glob}" if arguments.glob else " is there"
-        where = shown_path(files.folder, context)
+        where = shown_path(folder, context)
         yield f"No file{fitting} in {where} to be searched (ignored files and secrets are left out)."
         return
-    if searched := len(files.names) - len(output.skipped):
-        yield f"No matches found in {pluralize(searched, 'file')}."
+    if output.searched is None:
+        yield "No matches found (ignored files and secrets are left out)."
+    elif output.searched:
+        yield f"No matches found in {pluralize(output.searched, 'file')}."
     skipped = "large binary files were not searched"
     for what, names in (("binary files match", output.binary), (skipped, output.skipped)):
-        named = [shown_path(f"{files.folder.rstrip('/')}/{each}", context) for each in names]
+        named = [shown_path(f"{folder.rstrip('/')}/{each}", context) for each in names]
         more = ", ..." if len(named) > MAX_NOTED_FILES else ""
         if named:
             yield f"[{what}: {', '.join(named[:MAX_NOTED_FILES])}{more}; bash: grep -a]"
@@ -160,15 +191,16 @@ def _nothing_found(
         yield "[\\| stands for the character itself; alternatives are parted by | alone]"
 
 
-def _content(path: str, lines: Sequence[FoundLine], context: int) -> Iterator[str]:
+def _content(path: str, lines: Sequence[FoundLine], arguments: GrepArguments) -> Iterator[str]:
     """The lines of a file as grep prints them: `path:12:match`, `path-13-context`, `--` between groups."""
     last = None
     for line in lines:
-        if context and last is not None and line.number > last + 1:
+        if any(arguments.around) and last is not None and line.number > last + 1:
             yield "--"
         last = line.number
         mark = "-" if line.start is None else ":"
-        yield f"{path}{mark}{line.number}{mark}{without_tags(mark_stray_bytes(line.text))}"
+        place = f"{path}{mark}{line.number}{mark}" if arguments.numbered else f"{path}{mark}"
+        yield f"{place}{without_tags(mark_stray_bytes(line.text))}"
 
 
 TOOL = Tool(

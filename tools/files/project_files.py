@@ -1,7 +1,8 @@
-"""List the files of a project, for people and for searches, without git: that runs what the project names.
+"""Walk the files of a project and leave out what git ignores, in Python alone.
 
-Folders that hold no work are left out, and what .gitignore files, .git/info/exclude and the person's own
-patterns name, read as git reads them. What is tracked although it is ignored is left out too.
+tools/search/listing.py has git do this where it is installed. The walk serves machines without git, and
+guesses at a misspelled path. pathspec reads the patterns of .gitignore files, .git/info/exclude and the
+user's own; files that are tracked although they are ignored are left out.
 """
 
 from __future__ import annotations
@@ -9,18 +10,24 @@ from __future__ import annotations
 import os
 import re
 import stat
+import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from fnmatch import translate
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tools.truncate import is_plain
 from transcripts.disk import opened_fd
 
-from .regex_search import NAMED_SETS
 from .text_encoding import word_set
+
+if TYPE_CHECKING:
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 IGNORE_FILE = ".gitignore"
 MAX_LISTED_FILES = 150_000
@@ -28,54 +35,33 @@ MAX_SEEN_ENTRIES = 400_000  # looked at, ignored ones too
 MAX_IGNORE_BYTES = 65_536  # read of one file of patterns
 MAX_IGNORE_PATTERNS = 1_000  # of one file
 MAX_GLOB_ALTERNATIVES = 200  # that the braces of one pattern stand for
-_IDLE_FOLDERS = word_set(
+# Directories that hold no work of the project; they are listed only where a search is pointed at them.
+IDLE_FOLDERS = word_set(
     ".git .hg .svn .jj node_modules __pycache__ .venv .tox .nox .mypy_cache .pytest_cache .ruff_cache"
     " .hypothesis .gradle .terraform .direnv .transcripts .task_outputs"
 )
-_EXCLUDES_FILE = re.compile(
-    r"^[ \t]*\[core\][^\[]*?^[ \t]*excludesfile[ \t]*=[ \t]*([^\n#;]+?)[ \t]*$", re.IGNORECASE | re.MULTILINE
-)
+_MAX_STARS = 3  # of one ignore pattern: pathspec takes time to their power for a name that does not match
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")  # the innermost ones
-_SET_MEMBER = r"(?>\[:[^\]]{0,30}:\]|(?:\\.|[^\\\]])(?:-(?:\\.|[^\\\]]))?)"  # `[:alpha:]`, `a-z` or `a`
-_GLOB_PART = re.compile(  # stars, a set of characters, `?`, or one character, maybe behind a backslash
-    rf"(?s:(\*+)|\[([!^]?)(\](?:-(?:\\.|[^\\\]]))?(?:{_SET_MEMBER})*|(?:{_SET_MEMBER})+)\]|(\?)|\\(.)|(.))"
-)
-_NOTHING = "(?!)"  # fits no name
+_EXCLUDES_FILE = r"(?im)^[ \t]*\[core\][^\[]*?^[ \t]*excludesfile[ \t]*=[ \t]*([^\n#;]+?)[ \t]*$"
 
 
-@dataclass(frozen=True, slots=True)
-class IgnoreRule:
-    """Patterns of one kind that stand together in a file.
-
-    kept      they take back what was ignored before
-    folders   they name folders alone
-    name      matches the last part of a path; None where the patterns have a slash
-    parts     one pattern for each part of the path, None for `**`
-    """
-
-    kept: bool
-    folders: bool
-    name: re.Pattern[str] | None = None
-    parts: tuple[re.Pattern[str] | None, ...] = ()
-
-    def matches(self, path: Sequence[str], is_folder: bool) -> bool:
-        if self.folders and not is_folder:
-            return False
-        return bool(self.name.match(path[-1])) if self.name else _fits(self.parts, path)
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoreFile:
-    """The rules of one file; `depth` is how many parts the path of its folder has."""
+class IgnoreFile(Struct, frozen=True):
+    """The patterns of one file; `depth` is how many parts the path of its directory has."""
 
     depth: int
-    rules: tuple[IgnoreRule, ...]
+    patterns: Sequence[GitIgnoreSpecPattern]
 
     def verdict(self, path: Sequence[str], is_folder: bool) -> bool | None:
-        """Whether the path is ignored; None where no rule is about it. The last rule counts."""
-        below = path[self.depth :]
-        found = next((rule for rule in reversed(self.rules) if rule.matches(below, is_folder)), None)
-        return None if found is None else not found.kept
+        """Return True for an ignored path, False for one taken back, None where no pattern is about it.
+
+        The last pattern counts. What matches a directory above the path does not: that was judged before.
+        """
+        below = "/".join(path[self.depth :]) + ("/" if is_folder else "")
+        for pattern in reversed(self.patterns):
+            found = pattern.regex.match(below) if pattern.regex is not None else None
+            if found is not None and (found.lastgroup is None or found.end(found.lastgroup) == len(below)):
+                return pattern.include
+        return None
 
 
 def list_project(folder: Path, stopped: Callable[[], bool] = lambda: False) -> list[str]:
@@ -84,8 +70,15 @@ def list_project(folder: Path, stopped: Callable[[], bool] = lambda: False) -> l
     Links are listed, not followed. Names with characters that cannot be seen are left out. Blocks on the
     disk until it is done, has found MAX_LISTED_FILES, or `stopped` says so.
     """
-    seen = (name for name, _ in _walk(folder, stopped) if is_plain(name))
-    names = list(islice(seen, MAX_LISTED_FILES))
+    return with_folders(name for name, _ in _walk(folder, stopped))
+
+
+def with_folders(files: Iterable[str]) -> list[str]:
+    """Return the names and their directories (with a slash), shallow ones first.
+
+    Names with characters that cannot be seen are left out.
+    """
+    names = list(islice(filter(is_plain, files), MAX_LISTED_FILES))
     folders = {f"{parent}/" for name in names for parent in _folders_above(name)}
     by_depth = sorted([*folders, *names], key=lambda name: (name.rstrip("/").count("/"), name))
     return by_depth[:MAX_LISTED_FILES]
@@ -111,15 +104,16 @@ def regular_files(
 
 
 def name_matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a path below a folder fits a glob: by its name alone where the glob has no slash.
+    """Return a test of paths below a directory against a glob: by name alone where it has no slash.
 
-    `**` stands for any folders, `{a,b}` for each of its words; names such as `[id]` fit themselves too.
+    `**` stands for any directories, `{a,b}` for each of its words; names such as `[id]` fit themselves too.
     Raises ValueError for more alternatives than MAX_GLOB_ALTERNATIVES.
     """
-    globs = _without_braces(pattern)
+    globs = [each.strip("/") if "/" in each.strip("/") else each for each in _without_braces(pattern)]
     globs += [each.replace("[", "\\[") for each in globs if "[" in each]
-    by_name = [re.compile(_glob(each)) for each in globs if "/" not in each]
-    by_path = [_path_pattern(each.strip("/")) for each in globs if "/" in each]
+    anywhere = [each.removeprefix("**/") for each in globs]
+    by_name = [_name_pattern(each) for each in anywhere if "/" not in each]
+    by_path = [_path_pattern(each) for each in globs if "/" in each.removeprefix("**/")]
 
     def fits(path: str) -> bool:
         name = path.rpartition("/")[2]
@@ -145,77 +139,24 @@ def _without_braces(pattern: str) -> list[str]:
     return done
 
 
-def ignore_rules(text: str) -> tuple[IgnoreRule, ...]:
-    """The rules of a .gitignore file, in its order."""
-    rules: list[IgnoreRule] = []
-    run: list[str] = []  # patterns for names that follow each other and are of one kind
-    kind = (False, False)
-    for line in text.removeprefix("\ufeff").split("\n")[:MAX_IGNORE_PATTERNS]:
-        pattern = re.sub(r"(?<!\\)((?:\\\\)*) {1,99}\Z", r"\1", line.rstrip("\r\n"))
-        if not pattern or pattern.startswith("#"):
-            continue
-        kept, pattern = pattern.startswith("!"), pattern.removeprefix("!")
-        of_folders, pattern = pattern.endswith("/"), pattern.removesuffix("/")
-        if "/" not in pattern and (kept, of_folders) == kind:
-            run += [_glob(pattern)] if pattern else []
-            continue
-        rules += _name_rule(kind, run)
-        run, kind = [], (kept, of_folders)
-        if "/" not in pattern:
-            run += [_glob(pattern)] if pattern else []
-        else:
-            rules.append(IgnoreRule(kept, of_folders, parts=_path_pattern(pattern)))
-    return (*rules, *_name_rule(kind, run))
-
-
-def _name_rule(kind: tuple[bool, bool], run: Sequence[str]) -> list[IgnoreRule]:
-    return [IgnoreRule(*kind, re.compile("|".join(run)))] if run else []
-
-
 def _path_pattern(pattern: str) -> tuple[re.Pattern[str] | None, ...]:
-    """The patterns of the parts of a path. Several `**` in a row are one, which at the end takes one part."""
+    """Return the patterns of the parts of a path, None for `**`, which at the end takes one part or more."""
     parts: list[re.Pattern[str] | None] = []
-    for part in pattern.removeprefix("/").split("/"):
+    for part in pattern.strip("/").split("/"):
         if part != "**":
-            parts.append(re.compile(_glob(part)))
+            parts.append(_name_pattern(part))
         elif parts[-1:] != [None]:
             parts.append(None)
     return (*parts, re.compile("")) if parts[-1:] == [None] else tuple(parts)
 
 
-def _glob(pattern: str) -> str:
-    """A glob of a name as a regular expression that does not go back at its stars.
+def _name_pattern(glob: str) -> re.Pattern[str]:
+    """Compile a glob of one name; a backslash makes the next character an ordinary one."""
 
-    As git reads it: what a backslash or a `[` leaves open fits nothing.
-    """
-    between = [""]  # the stars
-    for found in _GLOB_PART.finditer(pattern):
-        stars, negated, members, any_char, escaped, plain = found.groups()
-        if stars:
-            between.append("")
-        elif members:
-            between[-1] += _char_set(bool(negated), members)
-        elif plain in ("[", "\\"):
-            return _NOTHING
-        else:
-            between[-1] += "." if any_char else re.escape(escaped or plain)
-    first, *more = between
-    if more:
-        first += "".join(f"(?>.*?{each})" for each in more[:-1] if each) + f".*{more[-1]}"
-    return f"(?s:{first})\\Z"
+    def literal(found: re.Match[str]) -> str:
+        return f"[{found[1]}]" if found[1] in "*?[" else found[1]
 
-
-def _char_set(negated: bool, members: str) -> str:
-    """A set of characters of a glob, as a regular expression."""
-    kinds = ""
-    for found in re.finditer(r"(?s:\[:([^\]]{0,30}):\]|(\\?.)(?:-(\\?.))?)", members):
-        name, first, last = found[1], (found[2] or "")[-1:], (found[3] or "")[-1:]
-        if name is not None and name not in NAMED_SETS:
-            return _NOTHING
-        kinds += NAMED_SETS[name] if name else re.escape(first)
-        if first < last:  # of a range that runs backwards git takes the first alone
-            kinds += f"-{re.escape(last)}"
-    return f"[{'^' if negated else ''}{kinds}]"
+    return re.compile(translate(re.sub(r"\\(.)", literal, glob.replace("[^", "[!"), flags=re.DOTALL)))
 
 
 def _fits(parts: Sequence[re.Pattern[str] | None], path: Sequence[str]) -> bool:
@@ -263,7 +204,7 @@ def _walk(
         for name, kind in entries:
             is_folder = kind == "folder"
             here = [*parts, name]
-            if name == ".git" or (is_folder and name in _IDLE_FOLDERS):
+            if name == ".git" or (is_folder and name in IDLE_FOLDERS):
                 continue
             if heeded and _is_ignored(files, here, is_folder):
                 continue
@@ -293,11 +234,20 @@ def _kind(entry: os.DirEntry[str]) -> str:
     return "link" if entry.is_symlink() else "other"
 
 
+def is_in_idle_folder(folder: Path) -> bool:
+    """Whether the directory is one that holds no work, or is in one."""
+    return not IDLE_FOLDERS.isdisjoint(folder.parts)
+
+
+def is_left_out(folder: Path) -> bool:
+    """Whether the directory or one above it is ignored, or holds no work."""
+    return _is_left_out(_ignore_files_above(folder), folder)
+
+
 def _is_left_out(files: Sequence[IgnoreFile], folder: Path) -> bool:
-    """Whether the folder or one above it is ignored, or holds no work."""
     parts = folder.parts
     above = (parts[:count] for count in range(1, len(parts) + 1))
-    return not _IDLE_FOLDERS.isdisjoint(parts) or any(
+    return is_in_idle_folder(folder) or any(
         _is_ignored([file for file in files if file.depth < len(each)], each, True) for each in above
     )
 
@@ -311,7 +261,7 @@ def _is_ignored(files: Sequence[IgnoreFile], path: Sequence[str], is_folder: boo
 def _ignore_files_above(folder: Path) -> list[IgnoreFile]:
     """The files of patterns of the repository that the folder is in, but for the folder's own."""
     above = (folder, *folder.parents)
-    top = next((place for place in above if (place / ".git").exists()), folder)  # a file in a worktree
+    top = repository_top(folder) or folder
     found = [_ignore_file(shared_git_folder(top) / "info" / "exclude", len(top.parts))]
     if (top / ".git").exists():
         found.insert(0, _ignore_file(_personal_patterns(), len(top.parts)))
@@ -320,15 +270,20 @@ def _ignore_files_above(folder: Path) -> list[IgnoreFile]:
     return [file for file in found if file is not None]
 
 
+def repository_top(folder: Path) -> Path | None:
+    """Return the nearest directory, this one or above it, that has a `.git` (a file in a worktree)."""
+    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
+
+
 def shared_git_folder(top: Path) -> Path:
     """Where the repository of a checkout keeps what all of its worktrees share; `top` is where .git lies."""
     folder = git_folder(top)
-    return folder if folder == top / ".git" else folder / (_small_text(folder / "commondir") or "").strip()
+    return folder if folder == top / ".git" else folder / (small_text(folder / "commondir") or "").strip()
 
 
 def git_folder(top: Path) -> Path:
     """The git folder of a checkout: `.git`, or in a worktree or submodule the one that this file leads to."""
-    leads_to = _small_text(top / ".git")
+    leads_to = small_text(top / ".git")
     return top / (".git" if leads_to is None else leads_to.removeprefix("gitdir:").strip())
 
 
@@ -337,7 +292,7 @@ def _personal_patterns() -> Path:
     home = Path(os.environ.get("HOME") or "/")
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
     for settings in (home / ".gitconfig", config / "config"):
-        named = _EXCLUDES_FILE.search(_small_text(settings.resolve()) or "")
+        named = re.search(_EXCLUDES_FILE, small_text(settings.resolve()) or "")
         if named is not None:
             path = named[1].strip('"')
             return (home / path[2:] if path.startswith("~/") else home / path).resolve()
@@ -345,12 +300,22 @@ def _personal_patterns() -> Path:
 
 
 def _ignore_file(path: Path, depth: int) -> IgnoreFile | None:
-    """The rules in a file; None where there is no such regular file."""
-    text = _small_text(path)
-    return None if text is None else IgnoreFile(depth, ignore_rules(text))
+    """Read the patterns of a file; None where there is no such regular file."""
+    text = small_text(path)
+    if text is None:
+        return None
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern  # on machines without git alone
+
+    patterns = list[GitIgnoreSpecPattern]()
+    for line in text.removeprefix("\ufeff").split("\n")[:MAX_IGNORE_PATTERNS]:
+        if line.replace("**/", "").count("*") > _MAX_STARS:
+            continue
+        with warnings.catch_warnings(action="ignore", category=FutureWarning), suppress(re.error, ValueError):
+            patterns.append(GitIgnoreSpecPattern(line.rstrip("\r")))  # re warns of sets such as [[a]
+    return IgnoreFile(depth, patterns)
 
 
-def _small_text(path: Path) -> str | None:
+def small_text(path: Path) -> str | None:
     """The text of a regular file that no link leads to; None where there is none."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     with suppress(OSError), opened_fd(path, flags) as descriptor:

@@ -1,0 +1,300 @@
+"""Search files for a regular expression: by ripgrep, or by regex_search.py where that cannot.
+
+Either runs under the session's supervisor, and is ended after its time or its output. ripgrep walks a whole
+directory itself (`search_folder`), which takes a third of the time of a list of all files; of what it finds
+only the files that are wanted are looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tools.base import ToolContext, ToolError
+from tools.files.project_files import IDLE_FOLDERS, repository_top
+from tools.files.resolve_path import is_inside
+from tools.files.safe_open import (
+    FILE_TIMEOUT_S,
+    MAX_WHOLE_BYTES,
+    begins_binary,
+    in_thread,
+    load_file,
+    with_lone_cr,
+)
+from tools.processes.command_socket import SupervisorLost
+from tools.processes.env_filter import filter_environment
+from tools.processes.jobs import command_runner
+from transcripts.disk import make_private_folders
+from transcripts.record_files import RECORD_FOLDERS
+
+from .found_lines import FoundReader, SearchOutput
+from .listing import file_states, hidden_by_patterns, is_ignored
+from .program import SEARCH_LIMIT_S, find_program, run_program, safe_path
+
+OTHER_ENCODING = "windows-1252"  # of old files, in which letters of a pattern are other bytes than in UTF-8
+_ENCODING_NAMES = (("cp866", "ibm866"), ("cp932", "shift_jis"), ("cp874", "windows-874"), ("cp", "windows-"))
+_MIN_LARGE_BYTES = 1024 * 1024  # of a file that is looked into before it is searched: it may be binary
+_ACROSS_LINES = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
+# The names of files may be more than one command line holds. A call with many is quicker than many calls;
+# macOS takes a megabyte.
+_XARGS = 'exec xargs -0 -s 900000 "$@" <"$0"'
+
+
+class SearchRequest(Struct, frozen=True):
+    """What is sought in which files (names below a folder; None: all that git does not ignore).
+
+    wanted         which of the files that are found are shown
+    before, after  lines around each match
+    first_only     no more than the first match of each file
+    counting       only how many lines of each file match
+    across_lines   dots match line ends
+    encoding       of files without a byte order mark; "" for UTF-8
+    lone_cr        a CR alone ends a line, too: copies are searched
+    """
+
+    pattern: str
+    folder: str
+    names: Sequence[str] | None = None
+    wanted: Callable[[str], bool] = lambda name: True
+    ignore_case: bool = False
+    before: int = 0
+    after: int = 0
+    first_only: bool = False
+    counting: bool = False
+    across_lines: bool = False
+    encoding: str = ""
+    lone_cr: bool = False
+
+    @property
+    def spans_lines(self) -> bool:
+        """Whether a match may be longer than a line."""
+        return self.across_lines or _ACROSS_LINES.search(self.pattern) is not None
+
+    @property
+    def heeds_line_ends(self) -> bool:
+        """Whether `$` has to stand before CR LF too: not where the pattern names CR itself."""
+        return "$" in self.pattern and "\\r" not in self.pattern
+
+
+def can_search_folders(context: ToolContext, folder: str) -> bool:
+    """Whether ripgrep is installed and sees what is in the directory: programs do not see our records."""
+    return find_program(context, "rg") is not None and not _is_record(context, folder)
+
+
+async def search_folder(
+    context: ToolContext, request: SearchRequest, limit_s: float = SEARCH_LIMIT_S
+) -> SearchOutput:
+    """Have ripgrep search all files below a directory that git does not ignore. Raises ToolError.
+
+    The output has a message where ripgrep does not take the pattern.
+    """
+    ripgrep = find_program(context, "rg")
+    assert ripgrep is not None
+    ignored = await is_ignored(context, request.folder)
+    options = _walk_options(request.folder, ignored)
+    output = await _run(context, request, [ripgrep, *options], limit_s)
+    if output.message or output.stopped:
+        return output
+    if not ignored:
+        names = await hidden_by_patterns(context, request.folder)
+        more = await _known_files(request.folder, [name for name in names if request.wanted(name)])
+        if more:
+            found = await _run(context, replace(request, names=[*more]), [ripgrep], limit_s)
+            output = _joined(output, found)
+    output = await _in_other_encodings(context, request, output, [ripgrep, *options], limit_s)
+    return await _completed(context, request, output, ripgrep, limit_s)
+
+
+def _walk_options(folder: str, ignored: bool) -> list[str]:
+    options = ["--no-ignore-dot", "--no-ignore-messages", "--no-require-git", "--glob=!.git"]
+    options += [f"--glob=!{name}/" for name in sorted(IDLE_FOLDERS)]
+    if repository_top(Path(folder)) is None:  # the user's own patterns are for repositories
+        options += ["--no-ignore-global", "--no-ignore-parent"]
+    return [*options, "--no-ignore"] if ignored else options
+
+
+async def search_files(
+    context: ToolContext, request: SearchRequest, limit_s: float = SEARCH_LIMIT_S
+) -> SearchOutput:
+    """Search the files of a list, in Python where ripgrep does not take the pattern. Raises ToolError."""
+    assert request.names is not None
+    states = await _known_files(request.folder, request.names)
+    skipped = await in_thread(FILE_TIMEOUT_S, lambda gone: _large_binaries(request.folder, states))
+    names = [name for name in states if name not in skipped]
+    if not names:
+        return SearchOutput(skipped=skipped, searched=0)
+    request = replace(request, names=names)
+    ripgrep = find_program(context, "rg")
+    output = SearchOutput(message="there is no ripgrep")
+    if ripgrep is not None:
+        output = await _run(context, request, [ripgrep], limit_s)
+        if not (output.message or output.stopped):
+            output = await _in_other_encodings(context, request, output, [ripgrep], limit_s)
+    if output.message:
+        ripgrep = None
+        output = await _run(context, request, [], limit_s)
+    output = await _completed(context, request, output, ripgrep, limit_s)
+    return replace(output, skipped=skipped, searched=len(names))
+
+
+async def _known_files(folder: str, names: Sequence[str]) -> Mapping[str, os.stat_result]:
+    return await in_thread(FILE_TIMEOUT_S, lambda gone: file_states(folder, names)) if names else {}
+
+
+def _large_binaries(folder: str, states: Mapping[str, os.stat_result]) -> list[str]:
+    """The large files that are no text: ripgrep leaves these out itself, but not where they are named."""
+    large = (name for name, state in states.items() if state.st_size >= _MIN_LARGE_BYTES)
+    return [name for name in large if begins_binary(f"{folder}/{name}")]
+
+
+async def _completed(
+    context: ToolContext, request: SearchRequest, output: SearchOutput, ripgrep: str | None, limit_s: float
+) -> SearchOutput:
+    """Correct the lines of files in which a CR alone ends lines, and the counts of binary files."""
+    by_line = not (request.first_only or output.stopped or "\\r" in request.pattern)
+    found = [*(output.lines or output.counts)] if by_line else []
+    states = await _known_files(request.folder, found)
+    sizes = {name: state.st_size for name, state in states.items()}
+    if names := await asyncio.to_thread(with_lone_cr, request.folder, sizes):
+        with suppress(ToolError):  # a file is gone by now
+            program = [ripgrep] if ripgrep else []
+            more = await _run(context, replace(request, names=names, lone_cr=True), program, limit_s)
+            if not more.stopped:
+                lines = {**output.lines, **more.lines}
+                counts = {**output.counts, **more.counts}
+                output = replace(output, lines=lines, counts=counts)
+    if request.counting:
+        output = await asyncio.to_thread(_without_binary_counts, output, request.folder)
+    return output
+
+
+async def _in_other_encodings(
+    context: ToolContext, request: SearchRequest, output: SearchOutput, program: list[str], limit_s: float
+) -> SearchOutput:
+    """Add what the same search finds in files that are not UTF-8, where letters of the pattern differ there.
+
+    Which encodings some files have was told when these were read.
+    """
+    if request.pattern.isascii() or output.stopped:
+        return output
+    invalid = SearchRequest(".*", request.folder, names=request.names, wanted=request.wanted, first_only=True)
+    odd = await _run(context, invalid, [*program, "--line-regexp", "--invert-match"], limit_s)
+    states = await _known_files(request.folder, [*odd.lines])
+    told = defaultdict[str, list[str]](list)
+    for name in (name for name, state in states.items() if state.st_size <= MAX_WHOLE_BYTES):
+        seen = context.seen.get(f"{request.folder.rstrip('/')}/{name}")
+        encoding = seen.encoding.rstrip("?") if seen is not None else ""
+        for codec, spelling in _ENCODING_NAMES:
+            encoding = encoding.replace(codec, spelling)
+        told[encoding.replace("iso8859", "iso-8859").replace("_", "-") or OTHER_ENCODING].append(name)
+    told.pop("utf-8", None)
+    for encoding, names in told.items():
+        more = replace(request, names=names, encoding=encoding)
+        output = _joined(output, await _run(context, more, program[:1], limit_s))
+        if output.stopped:
+            break
+    return output
+
+
+def _joined(output: SearchOutput, more: SearchOutput) -> SearchOutput:
+    """Join what two searches found; the first counts where both found something in a file."""
+    lines = {**more.lines, **output.lines}
+    counts = {**more.counts, **output.counts}
+    kept = {name: lines[name] for name in sorted(lines) if name not in output.binary}
+    return replace(output, lines=kept, counts=dict(sorted(counts.items())), stopped=more.stopped)
+
+
+def _without_binary_counts(output: SearchOutput, folder: str) -> SearchOutput:
+    binary = {name for name in output.counts if begins_binary(f"{folder}/{name}")} | {*output.binary}
+    counts = {name: count for name, count in output.counts.items() if name not in binary}
+    return replace(output, counts=counts, binary=sorted(binary))
+
+
+async def _run(
+    context: ToolContext, request: SearchRequest, ripgrep: Sequence[str], limit_s: float
+) -> SearchOutput:
+    """Run one search: by ripgrep (its path and more options), by Python where there is none."""
+    reader = FoundReader(request.wanted, counting=request.counting)
+    environ = {**filter_environment(context.environ), "PATH": safe_path(context)}
+    try:
+        place = (await command_runner(context).supervisor()).private
+        if copied := request.lone_cr or _is_record(context, request.folder):
+            place = context.journals  # walled commands do not see what is copied there
+            make_private_folders(place)
+        with tempfile.TemporaryDirectory(dir=place, prefix="search-") as own:
+            names = str(Path(own, "names"))
+            folder = await asyncio.to_thread(_prepare, request, Path(own), copied)
+            argv = _ripgrep(request, names, ripgrep) if ripgrep else _python(request, names)
+            end = await run_program(
+                context, argv, environ=environ, folder=folder, take=reader.take, limit_s=limit_s
+            )
+    except (SupervisorLost, OSError) as error:
+        raise ToolError(f"The search could not be started: {error}.\nTry again, or use bash.") from error
+    return reader.output(end.stopped)
+
+
+def _is_record(context: ToolContext, folder: str) -> bool:
+    records = (context.outputs, *(context.folder / name for name in RECORD_FOLDERS))
+    return any(is_inside(folder, str(each)) for each in records)
+
+
+def _prepare(request: SearchRequest, own: Path, copied: bool) -> str:
+    """Write the list `own`/names; the folder to search. Commands do not see our records: they get a copy.
+
+    Raises ToolError where that would be too large, OSError.
+    """
+    if request.names is None:
+        return request.folder
+    (own / "names").write_bytes(b"".join(os.fsencode(each) + b"\0" for each in request.names))
+    if not copied:
+        return request.folder
+    room = MAX_WHOLE_BYTES
+    for name in request.names:
+        copy = own / "copies" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        data = load_file(f"{request.folder}/{name}", room).data
+        copy.write_bytes(re.sub(rb"\r\n?", b"\n", data) if request.lone_cr else data)
+        room -= len(data)
+    return str(own / "copies")
+
+
+def _ripgrep(request: SearchRequest, names: str, program: Sequence[str]) -> list[str]:
+    options = ["--no-config", "--no-messages", "--hidden", "--no-mmap"]
+    options += ["--ignore-case"] if request.ignore_case else []
+    across = request.spans_lines  # of which ripgrep would count the matches
+    options += ["--multiline"] if across else []
+    options += ["--multiline-dotall"] if request.across_lines else []
+    options += ["--count", "--null", "--with-filename"] if request.counting and not across else ["--json"]
+    options += ["--crlf"] if request.heeds_line_ends else []
+    options += [f"--encoding={request.encoding}"] if request.encoding else []
+    options += ["--max-count=1"] if request.first_only else []
+    if not request.first_only:
+        options += [f"--before-context={request.before}", f"--after-context={request.after}"]
+    if request.names is None:
+        return [*program, *options, f"--regexp={request.pattern}", "--", "./"]
+    search = [*program, *options, "--no-ignore", f"--regexp={request.pattern}", "--"]
+    return ["bash", "--noprofile", "--norc", "-c", _XARGS, names, *search]
+
+
+def _python(request: SearchRequest, names: str) -> list[str]:
+    wanted = {
+        "i": request.ignore_case,
+        "m": request.spans_lines,
+        "s": request.across_lines,
+        "c": request.heeds_line_ends,
+        "1": request.first_only,
+    }
+    flags = "".join(flag for flag, is_set in wanted.items() if is_set)
+    script = str(Path(__file__).with_name("regex_search.py"))
+    argv = [sys.executable, "-I", "-S", "-X", "utf8", script]
+    return [*argv, names, request.pattern, flags, str(request.before), str(request.after)]

@@ -1,0 +1,164 @@
+"""List the files of any directory with git, which never reads the project's settings.
+
+git runs with a git directory of our own: it holds the project's `info/exclude`, and points to its index and
+its objects, but has neither its configuration nor its hooks. Nothing that a project names (fsmonitor, hooks,
+aliases, filters, remotes with missing objects) can therefore run. Outside of a repository the index is empty
+and every file is untracked. The user's own and the system's settings are read, for `core.excludesFile`.
+
+For a project at /p the calls are
+
+    GIT_DIR=<private>/git GIT_WORK_TREE=/p GIT_INDEX_FILE=/p/.git/index git ls-files --others ...
+    GIT_DIR=<private>/git GIT_WORK_TREE=/p GIT_INDEX_FILE=/p/.git/index git ls-files --stage
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from tools.base import ToolContext
+from tools.files.project_files import (
+    IDLE_FOLDERS,
+    git_folder,
+    is_in_idle_folder,
+    repository_top,
+    shared_git_folder,
+    small_text,
+)
+from tools.processes.command_socket import SupervisorLost
+from tools.processes.env_filter import filter_environment, hardened_git
+from tools.processes.jobs import command_runner
+
+from .program import find_program, run_program, safe_path
+
+_MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+_GITLINK_MODE = "160000"
+_SETTINGS_FILES = (
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+)  # which git's own may name
+# $1 is --exclude-standard or nothing; an empty name parts untracked files from tracked ones.
+_LIST = """\
+standard=$1; shift
+exec 2>/dev/null
+"$0" ls-files -z --others $standard "$@" && printf '\\0' && exec "$0" ls-files -z --stage
+"""
+_TRACKED_ALTHOUGH_IGNORED = """\
+exec "$0" ls-files -z --cached --ignored --exclude-standard 2>/dev/null
+"""
+_IS_IGNORED = """\
+exec "$0" check-ignore --quiet --no-index -- "$PWD" 2>/dev/null
+"""
+
+
+class GitFailed(Exception):
+    """git is not installed, or cannot list this directory."""
+
+
+class GitNames(Struct, frozen=True):
+    """The files of one working tree below a directory, and the other working trees that lie in it."""
+
+    files: Sequence[str]
+    nested: Sequence[str]
+
+
+async def list_with_git(context: ToolContext, folder: str, limit_s: float) -> GitNames:
+    """List what git tracks and what it does not ignore; in a directory that is itself ignored, all files.
+
+    Names are listed as the index has them, deleted ones too. Raises GitFailed.
+    """
+    standard = "" if await is_ignored_by_git(context, folder, limit_s) else "--exclude-standard"
+    idle = [f"--exclude={name}/" for name in sorted(IDLE_FOLDERS)]
+    output = await _output(context, folder, [_LIST, standard, *idle], limit_s)
+    untracked, _, staged = f"\0{output}".partition("\0\0")
+    entries = [entry.partition("\t") for entry in staged.split("\0")[:-1]]
+    links = [name for about, _, name in entries if about.startswith(_GITLINK_MODE)]
+    tracked = dict.fromkeys(name for about, _, name in entries if not about.startswith(_GITLINK_MODE))
+    others = [name for name in untracked.split("\0") if name]
+    nested = [name.rstrip("/") for name in others if name.endswith("/")]
+    if nested:
+        others = [name for name in others if not name.endswith("/")]
+    return GitNames([*without_idle(tracked), *others], [*without_idle(links), *nested])
+
+
+async def tracked_although_ignored(context: ToolContext, folder: str, limit_s: float) -> list[str]:
+    """List the tracked files that the patterns would ignore. Raises GitFailed."""
+    output = await _output(context, folder, [_TRACKED_ALTHOUGH_IGNORED], limit_s)
+    return without_idle(output.split("\0")[:-1])
+
+
+async def is_ignored_by_git(context: ToolContext, folder: str, limit_s: float) -> bool:
+    """Whether a directory or one above it is ignored, or holds no work. Raises GitFailed."""
+    top = repository_top(Path(folder))
+    if is_in_idle_folder(Path(folder)) or top is None or str(top) == folder:
+        return is_in_idle_folder(Path(folder))
+    try:
+        await _output(context, folder, [_IS_IGNORED], limit_s)
+    except GitFailed as error:
+        if error.args == (1,):
+            return False
+        raise
+    return True
+
+
+def without_idle(names: Iterable[str]) -> list[str]:
+    """Return the names outside of directories that hold no work."""
+    return [name for name in names if "/" not in name or IDLE_FOLDERS.isdisjoint(name.split("/")[:-1])]
+
+
+async def _output(context: ToolContext, folder: str, script: Sequence[str], limit_s: float) -> str:
+    """Run a script of git's calls. Raises GitFailed, with the exit code if there is one."""
+    git = find_program(context, "git")
+    if git is None:
+        raise GitFailed("git is not installed")
+    pieces = list[bytes]()
+    room = _MAX_OUTPUT_BYTES
+
+    def take(data: bytes) -> bool:
+        nonlocal room
+        pieces.append(data)
+        room -= len(data)
+        return room > 0
+
+    try:
+        supervisor = await command_runner(context).supervisor()
+        with tempfile.TemporaryDirectory(dir=supervisor.private, prefix="git-") as own:
+            environ = _environment(context, Path(folder), Path(own))
+            argv = ["sh", "-c", script[0], git, *script[1:]]
+            end = await run_program(context, argv, environ=environ, folder=folder, take=take, limit_s=limit_s)
+    except (SupervisorLost, OSError) as error:
+        raise GitFailed(str(error)) from error
+    if end.stopped or end.status is None:
+        raise GitFailed(end.stopped or "its end was not reported")
+    if end.status:
+        raise GitFailed(os.waitstatus_to_exitcode(end.status))
+    return os.fsdecode(b"".join(pieces))
+
+
+def _environment(context: ToolContext, folder: Path, own: Path) -> dict[str, str]:
+    """Make the git directory `own` for the working tree that a directory is in; the environment to use it."""
+    (own / "HEAD").write_text("ref: refs/heads/main\n")
+    for name in ("objects", "refs", "info"):
+        (own / name).mkdir()
+    top = repository_top(folder)
+    settings = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
+    added = {"GIT_DIR": str(own), "GIT_WORK_TREE": str(top or folder), "GIT_ALLOW_PROTOCOL": "none"}
+    if top is None:
+        settings += "\texcludesFile = /dev/null\n"
+    else:
+        git, shared = git_folder(top), shared_git_folder(top)
+        if (git / "CONFIG").exists():  # as git itself looks for file systems that ignore letter case
+            settings += "\tignoreCase = true\n\tprecomposeUnicode = true\n"
+        patterns = small_text(shared / "info" / "exclude") or ""
+        (own / "info" / "exclude").write_text(patterns, "utf-8", "surrogateescape")
+        added |= {"GIT_INDEX_FILE": str(git / "index"), "GIT_OBJECT_DIRECTORY": str(shared / "objects")}
+    (own / "config").write_text(settings)
+    environ = filter_environment(context.environ)
+    kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+    passed = {name: environ[name] for name in _SETTINGS_FILES if name in environ}
+    return {**kept, **passed, **hardened_git({}), **added, "PATH": safe_path(context)}

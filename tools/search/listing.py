@@ -1,0 +1,126 @@
+"""List the files of a directory: with git where it is installed, in Python elsewhere."""
+
+from __future__ import annotations
+
+# A Path raises where a directory may not be looked into, and takes long for thousands of names.
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from stat import S_ISDIR, S_ISLNK, S_ISREG
+from time import monotonic
+
+from msgspec import Struct
+
+from tools.base import ToolContext
+from tools.files.project_files import MAX_LISTED_FILES, is_left_out, regular_files, repository_top
+from tools.files.safe_open import FILE_TIMEOUT_S, in_thread
+
+from .git_listing import GitFailed, is_ignored_by_git, list_with_git, tracked_although_ignored
+
+MAX_NESTED_TREES = 200  # repositories in a directory whose files are listed too
+_LIST_LIMIT_S = 10.0
+_WALK_LIMIT_S = 8.0  # a walk in Python gives what it has found by then; less than FILE_TIMEOUT_S
+
+
+class Listing(Struct, frozen=True):
+    """Names below a directory, not all of them unless `complete`."""
+
+    names: Sequence[str]
+    complete: bool = True
+
+
+class _Tree(Struct, frozen=True):
+    """The files of one working tree, and the repositories that lie in it."""
+
+    files: Sequence[str]
+    nested: Sequence[str] = ()
+    complete: bool = True
+
+
+async def list_folder(context: ToolContext, folder: str, limit_s: float = _LIST_LIMIT_S) -> Listing:
+    """List the files below a real directory that git does not ignore, and those of repositories in it.
+
+    Names may be those of links, and of files that are gone. Raises ToolError.
+    """
+    until = monotonic() + limit_s
+    names = list[str]()
+    waiting = deque([""])
+    complete = True
+    for _ in range(MAX_NESTED_TREES):
+        if not waiting or len(names) > MAX_LISTED_FILES or monotonic() > until:
+            break
+        prefix = waiting.popleft()
+        tree = await _list_tree(context, f"{folder.rstrip('/')}/{prefix}", until)
+        complete = complete and tree.complete
+        names += [f"{prefix}{name}" for name in tree.files] if prefix else tree.files
+        nested = (f"{prefix}{name}/" for name in tree.nested)
+        waiting += (each for each in nested if os.path.lexists(f"{folder}/{each}.git"))
+    complete = complete and not waiting and len(names) <= MAX_LISTED_FILES
+    return Listing(names[:MAX_LISTED_FILES], complete)
+
+
+async def _list_tree(context: ToolContext, folder: str, until: float) -> _Tree:
+    folder = folder.rstrip("/") or "/"
+    try:
+        found = await list_with_git(context, folder, max(until - monotonic(), 0.1))
+    except GitFailed:
+        files, complete = await in_thread(FILE_TIMEOUT_S, lambda gone: _walk(folder, gone))
+        return _Tree(files, complete=complete)
+    return _Tree(found.files, found.nested)
+
+
+def _walk(folder: str, gone: threading.Event) -> tuple[list[str], bool]:
+    until = monotonic() + _WALK_LIMIT_S
+    return regular_files(Path(folder), lambda: gone.is_set() or monotonic() > until, ("file", "link"))
+
+
+async def is_ignored(context: ToolContext, folder: str) -> bool:
+    """Whether a directory or one above it is ignored, or holds no work. Raises ToolError."""
+    try:
+        return await is_ignored_by_git(context, folder, _LIST_LIMIT_S)
+    except GitFailed:
+        return await in_thread(FILE_TIMEOUT_S, lambda gone: is_left_out(Path(folder)))
+
+
+async def hidden_by_patterns(context: ToolContext, folder: str) -> Sequence[str]:
+    """List the files that ripgrep leaves out by their patterns although git tracks them. Raises ToolError."""
+    if repository_top(Path(folder)) is None:
+        return ()
+    try:
+        return await tracked_although_ignored(context, folder, _LIST_LIMIT_S)
+    except GitFailed:
+        return ()
+
+
+def file_states(folder: str, names: Iterable[str], links: bool = False) -> dict[str, os.stat_result]:
+    """Return the states of those names that are regular files, or also `links`, by the names. Blocking.
+
+    What a link on the way to a file leads to is left out: git's index may name files below it.
+    """
+    prefix = folder.rstrip("/")
+    real = {"": True}
+
+    def is_real(inner: str) -> bool:
+        if inner not in real:
+            real[inner] = is_real(inner.rpartition("/")[0]) and _is_folder(f"{prefix}/{inner}")
+        return real[inner]
+
+    states = dict[str, os.stat_result]()
+    for name in names:
+        try:
+            state = os.lstat(f"{prefix}/{name}")
+        except OSError:
+            continue
+        wanted = S_ISREG(state.st_mode) or (links and S_ISLNK(state.st_mode))
+        if wanted and is_real(name.rpartition("/")[0]):
+            states[name] = state
+    return states
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False

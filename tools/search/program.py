@@ -1,0 +1,85 @@
+"""Run one program of a search under the session's supervisor, with limits on its time and its output."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tools.base import ToolContext
+from tools.files.resolve_path import canonical_path, is_inside
+from tools.processes.env_filter import filter_environment
+from tools.processes.jobs import DRAIN_LIMIT_S, command_runner
+
+SEARCH_LIMIT_S = 20.0
+OWN_PROGRAMS = str(Path(sys.executable).parent)  # where a wheel puts ripgrep, which need not be on PATH
+# Apple's /usr/bin/git asks to install the developer tools where they are missing.
+_APPLE_GITS = (
+    "/Library/Developer/CommandLineTools/usr/bin/git",
+    "/Applications/Xcode.app/Contents/Developer/usr/bin/git",
+)
+
+
+class ProgramEnd(NamedTuple):
+    """The end of a program: why it was ended early ("" where it was not), and its raw wait status."""
+
+    stopped: str
+    status: int | None
+
+
+def safe_path(context: ToolContext, *more: str) -> str:
+    """Return PATH without relative directories and those of the project: nobody approves what runs here."""
+    folders = filter_environment(context.environ)["PATH"].split(os.pathsep)
+    absolute = [each for each in (*folders, *more) if each.startswith("/")]
+    return os.pathsep.join(
+        each for each in absolute if not is_inside(canonical_path(each), str(context.folder))
+    )
+
+
+def find_program(context: ToolContext, name: str) -> str | None:
+    """Return the path of an installed program, None where there is none."""
+    found = shutil.which(name, path=safe_path(context, OWN_PROGRAMS) if name == "rg" else safe_path(context))
+    if sys.platform == "darwin" and found == "/usr/bin/git":
+        return next((each for each in _APPLE_GITS if Path(each).exists()), None)
+    return found
+
+
+async def run_program(
+    context: ToolContext,
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    folder: str,
+    take: Callable[[bytes], bool],
+    limit_s: float,
+) -> ProgramEnd:
+    """Run a program until it ends, has run for too long, or `take` has no more room for its output.
+
+    Raises SupervisorLost, and OSError where it cannot be started.
+    """
+    runner = command_runner(context)
+    supervisor = await runner.supervisor()
+    full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def receive(data: bytes) -> None:
+        if not full.done() and not take(data):
+            full.set_result(None)
+
+    path = shutil.which(argv[0], path=environ["PATH"]) or argv[0]
+    command = supervisor.run(receive, path=path, argv=list(argv), env=dict(environ), cwd=folder)
+    try:
+        pid = await command.pid
+        if isinstance(pid, OSError):
+            raise pid
+        await asyncio.wait({full, command.closed}, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+        if command.closed.done() and not full.done():
+            await asyncio.wait({command.over}, timeout=DRAIN_LIMIT_S)
+            return ProgramEnd("", command.exited.result() if command.exited.done() else None)
+        command.close()
+        await runner.end(command)
+    finally:
+        command.drop()
+    return ProgramEnd("too much was found" if full.done() else f"it took longer than {limit_s:g} s", None)

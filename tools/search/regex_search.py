@@ -1,0 +1,128 @@
+"""Search files for a regular expression where ripgrep cannot: a program of its own.
+
+It is run by its path and imports nothing of ours. For each line found it writes a line of JSON in the form of
+`rg --json`. A pattern can take forever, and nothing within Python could stop it. Patterns are those of
+Python's re; what ripgrep alone understands is an error, also where re would take it for something else.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+MAX_SEARCHED_BYTES = 64 * 1024 * 1024  # of one file; larger ones are passed over
+_WIDE_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+# Word edges, which re takes for a plain `<` or `b`.
+_MISREAD = r"(?<!\\)(?:\\\\)*(\\[<>]|\\b\{(?:start|end)(?:-half)?\})"
+
+
+def main(names: str, pattern: str, flags: str, before: str, after: str) -> int:
+    """Search the files of a list, their names ended by NUL.
+
+    `flags` are letters: i in any letter case, m across lines, s dots match line ends, c CR LF is a line end
+    too, 1 only the first match of each file.
+    """
+    try:
+        regex = _compiled(pattern, flags)
+    except (re.error, RecursionError, OverflowError, ValueError, FutureWarning) as error:
+        sys.stdout.write(f"regex parse error: {error}\n")
+        return 2
+    for name in Path(names).read_bytes().split(b"\0")[:-1]:
+        path = Path(name.decode("utf-8", "surrogateescape"))
+        text, is_binary = _text_of(path)
+        if is_binary:
+            if regex.search(text.replace("\0", "\n")):
+                _tell("end", path, binary_offset=text.index("\0"))
+            continue
+        text = text.replace("\r\n", "\n") if "c" in flags else text
+        lines = text.removesuffix("\n").split("\n") if text else []
+        found = dict(_matches(regex, text, lines, flags))
+        shown = {near for at in found for near in _around(at, int(before), int(after), len(lines))}
+        for number in sorted(shown):
+            _write(path, number + 1, lines[number], found.get(number))
+        sys.stdout.flush()
+    return 0
+
+
+def _compiled(pattern: str, flags: str) -> re.Pattern[str]:
+    """Compile the pattern. Raises FutureWarning for sets within sets, ValueError for other misreadings."""
+    if misread := re.search(_MISREAD, pattern):
+        raise ValueError(f"{misread[1]} is not known to Python's re; write \\b for the edge of a word")
+    wanted = re.MULTILINE
+    wanted |= re.IGNORECASE if "i" in flags else re.NOFLAG
+    wanted |= re.DOTALL if "s" in flags else re.NOFLAG
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        return re.compile(pattern, wanted)
+
+
+def _text_of(path: Path) -> tuple[str, bool]:
+    """The text of a file and whether it is binary; no text where it is too large or cannot be read."""
+    try:
+        if path.stat().st_size > MAX_SEARCHED_BYTES:
+            return "", False
+        data = path.read_bytes()
+    except OSError:
+        return "", False
+    codec = _WIDE_MARKS.get(data[:2])
+    if codec:
+        return data.decode(codec, "replace"), False
+    is_binary = b"\0" in data
+    try:
+        return data.removeprefix(codecs.BOM_UTF8).decode("utf-8"), is_binary
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "surrogateescape")
+    strays = len(re.findall("[\udc80-\udcff]", text))
+    if len(data.translate(None, bytes(range(128)))) < 2 * strays:  # mostly Windows-1252, as old files are
+        return data.decode("cp1252", "surrogateescape"), is_binary
+    return text, is_binary
+
+
+def _matches(regex: re.Pattern[str], text: str, lines: list[str], flags: str) -> Iterator[tuple[int, int]]:
+    """(index of a line, where in it the match begins) of the lines that match."""
+    hits: Iterator[tuple[int, int]] = _matches_across(regex, text)
+    if "m" not in flags:
+        hits = ((at, found.start()) for at, line in enumerate(lines) if (found := regex.search(line)))
+    for hit in hits:
+        yield hit
+        if "1" in flags:
+            return
+
+
+def _matches_across(regex: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
+    line = line_start = seen = 0  # the index of the line where the last match began, its place, the match's
+    told = -1
+    for found in regex.finditer(text):
+        start = found.start()
+        line += text.count("\n", seen, start)
+        line_start = max(line_start, text.rfind("\n", seen, start) + 1)
+        last = line + text.count("\n", start, max(start, found.end() - 1))
+        if line > told:
+            yield line, start - line_start
+        yield from ((at, 0) for at in range(max(told, line) + 1, last + 1))
+        seen, told = start, last
+
+
+def _around(at: int, before: int, after: int, count: int) -> range:
+    return range(max(0, at - before), min(count, at + after + 1))
+
+
+def _write(path: Path, number: int, line: str, start: int | None) -> None:
+    """`start` is where the match begins; None for a line of the context."""
+    kind = "context" if start is None else "match"
+    size = len(line[:start].encode("utf-8", "surrogateescape")) if start else 0
+    submatches = [] if start is None else [{"start": size}]
+    _tell(kind, path, line_number=number, lines={"text": line}, submatches=submatches)
+
+
+def _tell(kind: str, path: Path, **about: object) -> None:
+    sys.stdout.write(json.dumps({"type": kind, "data": {"path": {"text": str(path)}, **about}}) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
