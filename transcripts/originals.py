@@ -25,8 +25,7 @@ from .load import LazyResults, read_record
 from .messages import typed_blocks
 from .record_errors import NoSuchSession, StoreError
 from .render_text import block_text, content_text, fact_text, speaker_of
-from .search import Found, record_path, recorded_sids, search_facts, search_records
-from .search_hits import Hit, make_hits, short_sid
+from .search import Found, Hit, make_hits, record_path, recorded_sids, search_facts, search_records, short_sid
 from .session_lock import path_of
 from .stored_outputs import read_output
 

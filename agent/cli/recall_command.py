@@ -36,8 +36,7 @@ from transcripts.listing import find_session
 from transcripts.masking import SecretMasks
 from transcripts.originals import RECALL_ID, Originals
 from transcripts.record_errors import StoreError
-from transcripts.search import record_path, recorded_sids, search_records, update_index
-from transcripts.search_hits import Hit, make_hits
+from transcripts.search import Hit, make_hits, record_path, recorded_sids, search_records, update_index
 from transcripts.secret_forms import secret_values
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 

@@ -27,7 +27,7 @@ from transcripts.entries import Prompt
 from transcripts.facts import Result
 from transcripts.fold import Folded
 from transcripts.render_text import format_age
-from transcripts.search_hits import short_sid
+from transcripts.search import short_sid
 
 SERVER_PROMPT = "/mcp__"  # how a line begins that calls the prompt of a server
 SCOPES = ("conversation", "files", "both")

@@ -26,7 +26,7 @@ from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Metadata, Result
 from transcripts.listing import FORK_TOPIC
 from transcripts.messages import HOOK_OPENING_TAG, ToolUseBlock, attached_as, is_attached
-from transcripts.search_hits import short_sid
+from transcripts.search import short_sid
 
 from .conversation_text import prompt_texts
 from .session import Session, text_of_reply

@@ -16,7 +16,7 @@ from tools.recall import MAX_PAGE_CHARS
 from transcripts.facts import Clear, Fold, User
 from transcripts.fold import fold
 from transcripts.messages import TextBlock
-from transcripts.search_hits import Hit
+from transcripts.search import Hit
 from transcripts.tool_kinds import RECALLED_KEY
 
 from .file_session import text

@@ -16,14 +16,15 @@ from unicodedata import normalize
 import pytest
 from msgspec.structs import replace
 
-from transcripts import search_index
 from transcripts.codec import encode_fact
 from transcripts.facts import Fact, Reply, Result, Rewound, StoredOutput, User
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.record_files import SEARCH_FOLDER, RecordFiles
-from transcripts.search import recorded_sids, search_facts, search_records, update_index
-from transcripts.search_hits import make_hits
-from transcripts.search_index import INDEX_VERSION, IndexUnavailable, open_index
+from transcripts.search import filling, make_hits, recorded_sids, search_facts, search_records, update_index
+from transcripts.search import index_file as database_file
+from transcripts.search.index import SearchIndex
+from transcripts.search.index_file import INDEX_VERSION, IndexUnavailable, open_database
+from transcripts.search.words import QueryTerm
 from transcripts.session_lock import RECORDS_FOLDER
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 
@@ -125,7 +126,7 @@ def test_words_of_any_script_spelling_and_length_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str, place: int, query: str
 ) -> None:
     if kept == "no index":
-        monkeypatch.setattr(search_index, "_SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
+        monkeypatch.setattr(database_file, "SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
     others = (User(n, NOON, (TextBlock(f"so war es {n}"),)) for n in range(1, 6))
     said = (User(10 * n, NOON, (TextBlock(text),)) for n, text in enumerate(SAID, 1))
     write(tmp_path, "c", *others, *said)
@@ -141,7 +142,7 @@ def test_emoji_are_found(
     project: Path, monkeypatch: pytest.MonkeyPatch, kept: str, query: str, place: str
 ) -> None:
     if kept == "no index":
-        monkeypatch.setattr(search_index, "_SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
+        monkeypatch.setattr(database_file, "SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
     said = ("nothing here 🎉", "the 🚀train leaves", "a family: 👨\u200d👩\u200d👧🏽", "❌ failed")
     write(project, "c", *(User(n, NOON, (TextBlock(text),)) for n, text in enumerate(said, 1)))
     (best, *_) = search_records(project, query, ["c"], 5, 60).found
@@ -189,7 +190,7 @@ def test_a_slip_is_found_by_how_the_word_is_written_and_not_by_its_stem(project:
 def test_what_was_added_bit_by_bit_is_merged_in_the_background(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_index, "MIN_FREE_PAGES", 4)
+    monkeypatch.setattr(filling, "MIN_MERGED_PAGES", 4)
     for batch in range(8):
         some = range(40 * batch + 10, 40 * batch + 50)
         texts = ((n, " ".join(f"{word}{n}" for word in ("apple", "pear", "plum", "fig"))) for n in some)
@@ -293,7 +294,7 @@ def test_what_is_appended_is_found_at_once_and_a_torn_line_when_it_is_whole(proj
 
 
 def test_records_that_are_gone_are_not_found(project: Path) -> None:
-    assert found(project, "bikeshed")[:3] == ["a5", "b1", "b2"]
+    assert set(found(project, "bikeshed")[:2]) == {"a5", "b1"}
     (project / RECORDS_FOLDER / "a.jsonl").unlink()
     assert found(project, "bikeshed")[:2] == ["b1", "b2"]
 
@@ -303,7 +304,7 @@ def test_what_was_rewound_is_found_last_and_says_so(
     project: Path, monkeypatch: pytest.MonkeyPatch, kept: str
 ) -> None:
     if kept == "no index":
-        monkeypatch.setattr(search_index, "_SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
+        monkeypatch.setattr(database_file, "SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
     write(project, "a", Rewound(6, NOON, 5), User(7, NOON, (TextBlock("Paint the bikeshed red."),)))
     hits = make_hits(search_records(project, "paint the bikeshed", ["a"], 5, 60).found, "a", project)
     assert [(hit.id, hit.rewound) for hit in hits[:2]] == [("r7", False), ("r5", True)]
@@ -386,7 +387,7 @@ def test_while_another_process_uses_the_index_the_records_are_read_through(
     found(project, "bikeshed")
     with (project / SEARCH_FOLDER / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(IndexUnavailable), open_index(project, 0.0):
+        with pytest.raises(IndexUnavailable), open_database(project, 0.0):
             pass
         assert {"a5", "b1"} <= set(found(project, "bikeshed"))
 
@@ -411,8 +412,7 @@ def test_several_processes_fill_one_index(project: Path) -> None:
     command = [sys.executable, "-c", code, str(project)]
     fillers = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
     assert [filler.wait() for filler in fillers] == [0, 0]
-    with open_index(project) as index:
-        assert index.count() == 30 * 29 + len(FIRST) + len(SECOND)
+    assert len(found(project, "walrus*", limit=1_000)) == 30 * 29
     assert found(project, "word7 walrus11")[0] == "s117"
 
 
@@ -442,18 +442,19 @@ def test_to_index_does_not_mark_a_record_as_read(project: Path) -> None:
 def test_an_index_of_records_that_are_mostly_gone_begins_anew(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_index, "MIN_STALE_TEXTS", 3)
+    monkeypatch.setattr(filling, "MIN_STALE_PASSAGES", 0)
     update_index(project, lambda: False)
     (project / RECORDS_FOLDER / "a.jsonl").unlink()
     update_index(project, lambda: False)
-    with open_index(project) as index:
-        assert index.facts_with(search_index.QueryTerm("jitter"), None, 9) == []
-        assert index.count() == len(SECOND)
+    with open_database(project) as database:
+        index = SearchIndex(database)
+        assert index.count_with(QueryTerm("jitter"), range(1 << 62)) == 0 < index.count()
+    assert set(found(project, "bikeshed")) == {"b1", "b2"}
 
 
 @pytest.fixture
 def without_index(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(search_index, "_SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
+    monkeypatch.setattr(database_file, "SCHEMA", "CREATE VIRTUAL TABLE words USING nothing();")
     yield
 
 

@@ -1,0 +1,33 @@
+"""Search a project's session transcripts by words or a question, and keep the index of their words."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .background import IndexThread, update_index
+    from .hits import Hit, make_hits, short_sid
+    from .index_file import record_path, recorded_sids
+    from .ranking import Found, search_facts, search_records
+
+__all__ = [
+    "Found",
+    "Hit",
+    "IndexThread",
+    "make_hits",
+    "record_path",
+    "recorded_sids",
+    "search_facts",
+    "search_records",
+    "short_sid",
+    "update_index",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "background": "IndexThread update_index",
+        "hits": "Hit make_hits short_sid",
+        "index_file": "record_path recorded_sids",
+        "ranking": "Found search_facts search_records",
+    },
+)

@@ -1,0 +1,194 @@
+"""Fill the search index from the session transcripts, and keep it small.
+
+A passage is one fact or a few short ones in a row, such as a call and its result: together they take less
+space and are found more often. The index holds no text: all that is shown comes from the transcript.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..codec import BadLine, decode_line
+from ..disk import opened_unread
+from ..facts import Fact, Opened, Result, Rewound
+from ..load import MAX_LINE_BYTES
+from ..masking import mask
+from ..render_text import indexed_text
+from ..stored_outputs import OUTPUTS_FOLDER
+from .index_file import record_path
+from .words import document_terms
+
+if TYPE_CHECKING:
+    import sqlite3
+
+BATCH_BYTES = 4 << 20  # of a transcript that are read in one transaction
+MAX_TERMS = 60  # of a passage that more facts may join
+MAX_TERMS_WITH_RESULT = 200  # where it is the result of a call
+MIN_MERGED_PAGES = 64  # of words
+MIN_STALE_PASSAGES = 1_000  # of transcripts that are gone
+_READ_KINDS = tuple(b'"kind":"%s"' % kind for kind in (b"user", b"reply", b"result", b"rewound", b"opened"))
+
+
+class IndexedFile(NamedTuple):
+    """A transcript that was read up to `size` bytes."""
+
+    id: int
+    size: int
+
+
+class IndexFiller:
+    """Writes an index that is open and locked. Its methods raise sqlite3.Error and OSError."""
+
+    def __init__(self, home: Path, database: sqlite3.Connection) -> None:
+        self._home = home
+        self._db = database
+
+    def update(self, sids: Iterable[str], until: float) -> int:
+        """Read what was appended to these sessions until a monotonic time; return how many bytes are left."""
+        stamps = dict(self._db.execute("SELECT sid, stamp FROM files"))
+        left = 0
+        for sid in sids:
+            path = record_path(self._home, sid)
+            with suppress(FileNotFoundError):
+                if stamps.get(sid) != _stamp(path.lstat()):
+                    left += self._update_one(sid, path, until)
+        return left
+
+    def forget_all_but(self, sids: Collection[str]) -> bool:
+        """Drop other sessions; return whether that was so much that the index has to be made again."""
+        for file, sid in self._db.execute("SELECT id, sid FROM files").fetchall():
+            if sid not in sids:
+                self._drop(file)
+        (held,) = self._db.execute("SELECT count(*) FROM words_docsize").fetchone()
+        (known,) = self._db.execute("SELECT count(*) FROM passages").fetchone()
+        is_stale = bool(held - known > max(MIN_STALE_PASSAGES, 0.3 * known))
+        if is_stale:
+            self._db.execute("PRAGMA user_version = 0")
+        return is_stale
+
+    def merge(self, until: float) -> bool:
+        """Merge what was added bit by bit, so that a word stands in one place; return whether it is done."""
+        parts = "SELECT count(*) AS pages FROM words_idx GROUP BY segid"
+        most, pages = self._db.execute(f"SELECT max(pages), total(pages) FROM ({parts})").fetchone()
+        while pages > MIN_MERGED_PAGES and most < 0.75 * pages:
+            before = self._db.total_changes
+            self._db.execute("INSERT INTO words (words, rank) VALUES ('merge', -500)")
+            if self._db.total_changes - before < 2:
+                break  # as FTS5 says that nothing is left to merge
+            if time.monotonic() > until:
+                return False
+        return True
+
+    def _update_one(self, sid: str, path: Path, until: float) -> int:
+        """Read one transcript on; return how many bytes are left."""
+        with opened_unread(path) as fd:
+            found = os.fstat(fd)
+            known = self._known(sid, fd)
+            while known.size < found.st_size:
+                if time.monotonic() > until:
+                    return found.st_size - known.size
+                before = known
+                known = self._read_batch(fd, known)
+                if known == before:
+                    break  # its last line is not whole yet
+            self._db.execute("UPDATE files SET stamp = ? WHERE id = ?", (_stamp(found), known.id))
+            return 0
+
+    def _known(self, sid: str, fd: int) -> IndexedFile:
+        """Return how far a transcript was read; not at all where it is another one than then."""
+        row = self._db.execute("SELECT id, size, mark FROM files WHERE sid = ?", (sid,)).fetchone()
+        if row is not None:
+            id, size, mark = row
+            if os.pread(fd, len(mark), size - len(mark)) == mark:
+                return IndexedFile(id, size)
+            self._drop(id)
+        made = self._db.execute("INSERT INTO files (sid, size, mark) VALUES (?, 0, x'')", (sid,))
+        return IndexedFile(made.lastrowid or 0, 0)
+
+    def _drop(self, file: int) -> None:
+        """Forget a transcript. Its words stay until the index is made again: they lead nowhere."""
+        for table in ("passages", "rewound", "opened"):
+            self._db.execute(f"DELETE FROM {table} WHERE file = ?", (file,))
+        self._db.execute("DELETE FROM files WHERE id = ?", (file,))
+
+    def _read_batch(self, fd: int, known: IndexedFile) -> IndexedFile:
+        """Read some lines of a transcript on, in one transaction."""
+        with os.fdopen(os.dup(fd), "rb") as file, self._db:
+            file.seek(known.size)
+            end = known.size
+            batch = _Batch(self._db, known.id, self._home / OUTPUTS_FOLDER)
+            self._db.execute("BEGIN")
+            while end - known.size < BATCH_BYTES:
+                line = file.readline(MAX_LINE_BYTES)
+                if not line.endswith(b"\n"):
+                    break
+                batch.add(line, end)
+                end += len(line)
+            batch.write_passage()
+            mark = os.pread(fd, 32, max(0, end - 32))  # which holds a checksum
+            self._db.execute("UPDATE files SET size = ?, mark = ? WHERE id = ?", (end, mark, known.id))
+        return IndexedFile(known.id, end)
+
+
+class _Batch:
+    """Lines of a transcript that are read in one transaction, and the passage that they make up."""
+
+    def __init__(self, database: sqlite3.Connection, file: int, outputs: Path) -> None:
+        self._db = database
+        self._file = file
+        self._outputs = outputs
+        self._terms = set[str]()
+        self._first = self._last = self._at = 0
+
+    def add(self, line: bytes, at: int) -> None:
+        """Take in a line that stands at this offset."""
+        if not any(kind in line[:300] for kind in _READ_KINDS):
+            return
+        try:
+            fact, _ = decode_line(line)
+        except BadLine:
+            return
+        if isinstance(fact, Rewound):
+            self._db.execute("INSERT INTO rewound VALUES (?, ?, ?)", (self._file, fact.to, fact.seq))
+        if isinstance(fact, Opened):
+            self._db.execute("INSERT INTO opened VALUES (?, ?, ?)", (self._file, fact.seq, at))
+        text = indexed_text(fact, self._outputs)[:1_000_000]
+        if not text.strip():
+            return
+        terms = document_terms(mask(text)) | _about(fact)
+        most = MAX_TERMS_WITH_RESULT if isinstance(fact, Result) else MAX_TERMS
+        if self._terms and len(self._terms | terms) > most:
+            self.write_passage()
+        if not self._terms:
+            self._first = fact.seq
+            self._at = at
+        self._terms |= terms
+        self._last = fact.seq
+
+    def write_passage(self) -> None:
+        """Write the passage so far, if there is one."""
+        if not self._terms:
+            return
+        id = self._db.execute("INSERT INTO words (text) VALUES (?)", (" ".join(self._terms),)).lastrowid
+        values = (id, self._file, self._first, self._last, self._at)
+        self._db.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?)", values)
+        query = "UPDATE files SET lowest = coalesce(lowest, ?), highest = ? WHERE id = ?"
+        self._db.execute(query, (id, id, self._file))
+        self._terms.clear()
+
+
+def _stamp(found: os.stat_result) -> str:
+    """Return what shows that nothing was written to a transcript since."""
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
+
+
+def _about(fact: Fact) -> set[str]:
+    """Return the terms of a fact besides its text: the day, the month and the file."""
+    terms = set(time.strftime("%Y%m%d %B", time.gmtime(fact.ts)).lower().split())
+    path = fact.about.get("path") if isinstance(fact, Result) else None
+    return terms | document_terms(path) if isinstance(path, str) else terms

@@ -1,0 +1,138 @@
+"""The hits of a search as users and models read them: where, how old, what it is, and the lines that fit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from ..disk import read_regular
+from ..facts import Result
+from ..messages import ADDED_TAGS, ToolUseBlock
+from ..render_text import format_age, speaker_of
+from .ranking import Found
+
+MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt
+
+
+class Hit(Struct, frozen=True):
+    """One place that fits a query.
+
+    id       recalls the original; that of another session begins with the session's id
+    kind     who spoke, or the call that a result answers
+    changed  the file is another one now than what was recorded; None where no file was, or one outside of the
+             project
+    offset   characters into the original at which the match is, if that has several pages; else 0
+    beside   only the facts beside it have the words
+    rewound  a rewind took it out of the conversation
+    """
+
+    id: str
+    session: str
+    ts: float
+    kind: str
+    excerpt: tuple[str, ...]
+    score: float
+    path: str = ""
+    changed: bool | None = None
+    offset: int = 0
+    beside: bool = False
+    rewound: bool = False
+
+    def lines(self, now: float) -> list[str]:
+        """Return the hit as lines of text."""
+        sid, slash, place = self.id.rpartition("/")
+        head = f"{short_sid(sid)}{slash}{place}  {format_age(self.ts, now)}  {self.kind}"
+        head += ", rewound" if self.rewound else ""
+        head += ", beside what fits" if self.beside else ""
+        head += f", from character {self.offset:,}" if self.offset else ""
+        head += {True: ", the file has changed since", False: ", the file is as it was", None: ""}[
+            self.changed
+        ]
+        return [head, *(f"    {line}" for line in self.excerpt)]
+
+    def to_json(self, now: float) -> dict[str, Any]:
+        """Return the hit as plain data; `age_s` in seconds."""
+        rounded = {"age_s": round(now - self.ts, 1), "score": round(self.score, 3)}
+        return {**asdict(self), **rounded, "excerpt": "\n".join(self.excerpt)}
+
+
+def short_sid(sid: str) -> str:
+    """Return a session's id as users see it: the first eight characters of a UUID."""
+    return sid[:8] if len(sid) == 36 else sid
+
+
+def make_hits(
+    found: Sequence[Found], here: str, project: Path, mask: Callable[[str], str] = str
+) -> list[Hit]:
+    """Return the hits of what was found; `here` is the session whose ids need no prefix. Reads the files."""
+    return [_hit(one, here, project, mask) for one in found]
+
+
+def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hit:
+    about = one.fact.about if isinstance(one.fact, Result) else {}
+    path = about.get("path")
+    return Hit(
+        id=f"r{one.fact.seq}" if one.sid == here else f"{one.sid}/r{one.fact.seq}",
+        session=one.sid,
+        ts=one.fact.ts,
+        kind=mask(_kind(one)),
+        excerpt=tuple(map(mask, _excerpt(one.text, one.start))),
+        score=one.score,
+        path=path if isinstance(path, str) else "",
+        changed=_has_changed(project, one.folder, path, about.get("sha256")),
+        offset=one.start if len(one.text) > 30_000 else 0,  # which is recalled in pages
+        beside=one.beside,
+        rewound=one.rewound,
+    )
+
+
+def _kind(one: Found) -> str:
+    if one.call is None:
+        return speaker_of(one.fact)
+    failed = "error of" if isinstance(one.fact, Result) and one.fact.error else "result of"
+    return f"{failed} {_call_label(one.call)}"
+
+
+def _call_label(call: ToolUseBlock) -> str:
+    """Return a call in a few words: its name and the first text among its arguments."""
+    texts = (value for value in call.input.values() if isinstance(value, str) and value.strip())
+    return f"{call.name} {_cut(' '.join(next(texts, '')[:320].split()), 80)}".strip()
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _excerpt(text: str, start: int) -> list[str]:
+    """Return the line of the match and the next one that is not blank, cut to length; no bare tags."""
+    begin = text.rfind("\n", 0, start) + 1
+    if start - begin > MAX_EXCERPT_LINE_CHARS // 2:
+        begin = start - 40
+    lines = (" ".join(line.split()) for line in text[begin : begin + 20 * MAX_EXCERPT_LINE_CHARS].split("\n"))
+    shown = (line for line in lines if line and line.strip("</>") not in ADDED_TAGS)
+    return [_cut(line, MAX_EXCERPT_LINE_CHARS) for line in islice(shown, 2)]
+
+
+def _has_changed(project: Path, folder: str, path: object, sha256: object) -> bool | None:
+    """Return whether a file of the project is another one now than what was recorded; None for not known.
+
+    `folder` is the directory of the session: the project may have been moved or copied since.
+    """
+    if not isinstance(path, str) or not isinstance(sha256, str):
+        return None
+    recorded = Path(path)
+    inside = recorded.relative_to(folder) if folder and recorded.is_relative_to(folder) else recorded
+    try:
+        found = Path(os.path.realpath(project / inside))
+        if not found.is_relative_to(os.path.realpath(project)):
+            return None  # what is outside is not read, neither by a link
+        return hashlib.sha256(read_regular(found, 64 << 20)).hexdigest() != sha256
+    except (OSError, ValueError):
+        return True  # gone, or no file that could be the same

@@ -1,0 +1,131 @@
+"""The file of the search index: an SQLite database beside the session transcripts that is only a cache.
+
+It is made again where it is missing, damaged or of another version. One process uses it at a time, and only
+for a moment; who must not wait searches without it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..disk import make_private_folders, opened_fd
+from ..listing import record_files
+from ..record_files import SEARCH_FOLDER
+from ..session_lock import RECORDS_FOLDER
+
+if TYPE_CHECKING:
+    import sqlite3
+
+INDEX_VERSION = 9  # another number makes every index again
+SCHEMA = """
+    CREATE TABLE files (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT UNIQUE, size INTEGER, mark BLOB, stamp TEXT,
+        lowest INTEGER, highest INTEGER
+    );
+    CREATE TABLE passages (
+        id INTEGER PRIMARY KEY, file INTEGER, first INTEGER, last INTEGER, at INTEGER
+    );
+    CREATE TABLE rewound (file INTEGER, first INTEGER, last INTEGER);
+    CREATE TABLE opened (file INTEGER, seq INTEGER, at INTEGER);
+    CREATE VIRTUAL TABLE words USING fts5(
+        text, content='', tokenize="porter unicode61 categories 'L* N* Co So'"
+    );
+"""
+
+
+class IndexUnavailable(Exception):
+    """The index cannot be used now: search without it."""
+
+
+def recorded_sids(home: Path) -> tuple[str, ...]:
+    """Return the sessions of the project, the last written to first. Raises StoreError."""
+    return tuple(path.stem for path, _ in record_files(home))
+
+
+def record_path(home: Path, sid: str) -> Path:
+    """Return the transcript of a session of the project."""
+    return home / RECORDS_FOLDER / f"{sid}.jsonl"
+
+
+@contextmanager
+def open_database(home: Path, timeout: float = 1.0) -> Iterator[sqlite3.Connection]:
+    """Open the index of the project `home`, with this process its only user. Raises IndexUnavailable."""
+    import sqlite3  # 17 ms that a session which does not search saves
+
+    folder = home / SEARCH_FOLDER
+    try:
+        if folder.resolve() != home.resolve() / SEARCH_FOLDER:
+            raise NotADirectoryError(f"a link is in the place of {folder}")
+        home.stat()  # a project that was moved away is not made again
+        make_private_folders(folder)
+        with opened_fd(folder / "lock", os.O_RDWR | os.O_CREAT) as lock:
+            _wait_for(lock, timeout)
+            with closing(_connect(folder / "index.db")) as connection:
+                yield connection
+    except sqlite3.DatabaseError as error:  # damaged only where it says so: another search may not wait
+        if not isinstance(error, sqlite3.OperationalError):
+            _remove(folder)
+        raise IndexUnavailable(str(error)) from error
+    except OSError as error:
+        raise IndexUnavailable(str(error)) from error
+
+
+def _wait_for(lock: int, timeout: float) -> None:
+    end = time.monotonic() + timeout
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        if time.monotonic() > end:
+            raise IndexUnavailable("another process uses the search index")
+        time.sleep(0.01)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Connect to the file, made again where it is not plainly ours or is of no use."""
+    import sqlite3  # as in open_database
+
+    with suppress(FileNotFoundError):
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_uid != os.geteuid():
+            path.unlink()
+    try:
+        return _connect_once(path)
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):
+            raise
+        _remove(path.parent)
+        return _connect_once(path)
+
+
+def _connect_once(path: Path) -> sqlite3.Connection:
+    """Connect to the file, and fill one that is empty. Raises sqlite3.Error and OSError."""
+    import sqlite3  # as in open_database
+
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, timeout=0.1, isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous = NORMAL")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version != INDEX_VERSION:
+            if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise sqlite3.DatabaseError(f"the version of the index is {version}")
+            connection.execute("PRAGMA auto_vacuum = FULL")
+            connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {INDEX_VERSION}; COMMIT;")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _remove(folder: Path) -> None:
+    for name in ("index.db", "index.db-journal"):
+        with suppress(OSError):
+            (folder / name).unlink()

@@ -1,0 +1,230 @@
+"""Search session transcripts: the facts that fit a query, the best first.
+
+FTS5 ranks the passages (bm25). The facts of the best ones are then read from the transcript and ranked by how
+many of the words stand in each, and how close together. Where the index cannot be used the transcripts are
+read through.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from heapq import nlargest
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..codec import BadLine, decode_line
+from ..disk import opened_regular
+from ..facts import Fact, Opened, Result, Rewound
+from ..load import MAX_LINE_BYTES, read_record
+from ..messages import ToolUseBlock
+from ..record_errors import StoreError
+from ..render_text import call_of, indexed_text
+from ..stored_outputs import OUTPUTS_FOLDER
+from .filling import IndexFiller
+from .index import FoundPassage, SearchIndex
+from .index_file import IndexUnavailable, open_database, record_path
+from .placing import Matcher
+from .words import QueryTerm, query_terms
+
+MAX_PASSAGES = 12  # that are read
+NEIGHBOUR_WEIGHT = 0.15  # of the better one of the passages beside one
+CLOSENESS_WEIGHT = 1.0  # of how much of the query stands in one place
+UNPLACED_WEIGHT = 0.1  # of a fact of a passage that fits, wherever the words stand
+BESIDE_WEIGHT = 0.5  # of words that only a fact beside one has
+REWOUND_WEIGHT = 0.5  # of a fact that a rewind took out of the conversation
+MAX_TERMS_WITH_SLIPS = 8  # of a longer query, a word that nothing has says little
+UPDATE_S = 2.0  # spent on what was appended since the last search; the rest is not found yet
+
+
+class Found(Struct, frozen=True):
+    """A fact that fits a query; from `start` on its words stand together in `text`.
+
+    `beside`: none does, but some in the facts beside it. `call`: the call that a result answers. `folder`:
+    the directory of the session at that time ("": not known).
+    """
+
+    sid: str
+    fact: Fact
+    text: str
+    start: int
+    score: float
+    beside: bool = False
+    call: ToolUseBlock | None = None
+    folder: str = ""
+    rewound: bool = False
+
+    def rewound_if(self, is_rewound: bool) -> Found:
+        """Return it as it is, or marked as taken out of the conversation."""
+        return replace(self, score=self.score * REWOUND_WEIGHT, rewound=True) if is_rewound else self
+
+    def with_origin(self, reply: Fact | None, opened: Fact | None) -> Found:
+        """Return it with the call that it answers, and with the directory of its session then."""
+        call = call_of(reply, self.fact) if isinstance(self.fact, Result) else None
+        return replace(self, call=call, folder=opened.folder if isinstance(opened, Opened) else "")
+
+
+class SearchResult(Struct, frozen=True):
+    """The facts found, the best first, and the bytes of the transcripts that could not be searched yet."""
+
+    found: tuple[Found, ...] = ()
+    unread: int = 0
+
+
+def search_records(
+    home: Path, query: str, sids: Sequence[str], limit: int, update_s: float = UPDATE_S
+) -> SearchResult:
+    """Return the facts of these sessions of the project `home` that fit words or a question best.
+
+    Blocks on the disk. Raises nothing: a transcript that cannot be read is left out.
+    """
+    terms = query_terms(query)
+    if not terms or not sids:
+        return SearchResult()
+    try:
+        with open_database(home) as database:
+            unread = IndexFiller(home, database).update(sids, time.monotonic() + update_s)
+            index = SearchIndex(database)
+            index.begin_reading()
+            return SearchResult(_ranked(home, index, terms, sids, limit), unread)
+    except IndexUnavailable:
+        return _search_without_index(home, query, sids, limit)
+
+
+def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], limit: int) -> tuple[Found, ...]:
+    """Return the same among facts in memory, each word as telling as the others: for what no file holds."""
+    terms = query_terms(query)
+    if not terms:
+        return ()
+    by_seq = {fact.seq: fact for fact in facts}
+    stretches = [range(fact.to, fact.seq) for fact in facts if isinstance(fact, Rewound)]
+    judged = (
+        one.rewound_if(any(one.fact.seq in stretch for stretch in stretches))
+        for one in _judged(facts, sid, outputs, Matcher(dict.fromkeys(terms, 1.0)))
+    )
+    found = list[Found]()
+    for one in nlargest(limit, (one for one in judged if not one.beside), key=_merit):
+        opened = (fact for fact in reversed(facts) if isinstance(fact, Opened) and fact.seq < one.fact.seq)
+        reply = by_seq.get(one.fact.of) if isinstance(one.fact, Result) else None
+        found.append(one.with_origin(reply, next(opened, None)))
+    return tuple(found)
+
+
+def _ranked(
+    home: Path, index: SearchIndex, terms: Sequence[QueryTerm], sids: Sequence[str], limit: int
+) -> tuple[Found, ...]:
+    """Return the best facts of the best passages."""
+    ids = index.ids_of(sids)
+    counts = _counts(index, terms, ids)
+    if not counts:
+        return ()
+    known = index.count()
+    matcher = Matcher(
+        {term: math.log(1 + (max(0, known - count) + 0.5) / (count + 0.5)) for term, count in counts.items()}
+    )
+    order = {sid: at for at, sid in enumerate(sids)}
+    best = dict[tuple[int, float, str], tuple[Found, FoundPassage]]()
+    for passage in _weighed(index, counts, ids, max(limit, MAX_PASSAGES)):
+        if passage.sid not in order:
+            continue
+        facts = _facts_of(home, passage)
+        for one in _judged(facts, passage.sid, home / OUTPUTS_FOLDER, matcher, passage.score):
+            one = one.rewound_if(index.is_rewound(passage.file, one.fact.seq))
+            # Of a fact that a session and its copies share, that of the first session.
+            key = (one.fact.seq, one.fact.ts, one.text)
+            if key not in best or order[one.sid] < order[best[key][0].sid]:
+                best[key] = one, passage
+    made = list[Found]()
+    for one, passage in nlargest(limit, best.values(), key=lambda each: _merit(each[0])):
+        reply = opened = None
+        if isinstance(one.fact, Result):
+            of = one.fact.of
+            reply = next(
+                (fact for fact in _facts_of(home, index.passage_before(passage, of)) if fact.seq == of), None
+            )
+            opened = next(_facts_of(home, index.opening_before(passage, one.fact.seq)), None)
+        made.append(one.with_origin(reply, opened))
+    return tuple(made)
+
+
+def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most: int) -> list[FoundPassage]:
+    """Return the passages that fit best by their own words and those of the passages beside them."""
+    ranked = {passage.id: passage for passage in index.rank(counts, ids, 3 * most)}
+    weighed = list[FoundPassage]()
+    for passage in ranked.values():
+        near = (ranked.get(passage.id + step) for step in (-1, 1))
+        best = max((one.score for one in near if one and one.file == passage.file), default=0.0)
+        weighed.append(passage._replace(score=passage.score + NEIGHBOUR_WEIGHT * best))
+    return nlargest(most, weighed, key=lambda passage: passage.score)
+
+
+def _judged(
+    facts: Iterable[Fact], sid: str, outputs: Path, matcher: Matcher, score: float = 1.0
+) -> Iterator[Found]:
+    """Yield the facts of a passage that has this score, each with a score by its text and those beside it."""
+    texts = ((fact, indexed_text(fact, outputs)) for fact in facts)
+    read = [(fact, text, matcher.place(text)) for fact, text in texts if text.strip()]
+    for at, (fact, text, placed) in enumerate(read):
+        around = frozenset[str]().union(*(each.stems for _, _, each in read[max(0, at - 1) : at + 2]))
+        share = matcher.share(placed.stems) + BESIDE_WEIGHT * matcher.share(around - placed.stems)
+        merit = math.sqrt(score) * (UNPLACED_WEIGHT + share + CLOSENESS_WEIGHT * placed.closest)
+        yield Found(sid=sid, fact=fact, text=text, start=placed.start, score=merit, beside=not placed.stems)
+
+
+def _merit(one: Found) -> tuple[float, float, int]:
+    return one.score, one.fact.ts, one.fact.seq
+
+
+def _facts_of(home: Path, passage: FoundPassage | None) -> Iterator[Fact]:
+    """Yield the facts of a passage; none where the transcript has changed meanwhile."""
+    if passage is None:
+        return
+    with suppress(OSError, BadLine), opened_regular(record_path(home, passage.sid)) as file:
+        file.seek(passage.at)
+        fact, _ = decode_line(file.readline(MAX_LINE_BYTES))
+        while passage.first <= fact.seq <= passage.last:
+            yield fact
+            fact, _ = decode_line(file.readline(MAX_LINE_BYTES))
+
+
+def _counts(index: SearchIndex, terms: Sequence[QueryTerm], ids: range) -> dict[QueryTerm, int]:
+    """Return how many passages have each term. One that none has is taken as a beginning, or as a slip."""
+    counts = dict[QueryTerm, int]()
+    for term in terms:
+        count = index.count_with(term, ids)
+        if not count and len(term.text) >= 4:
+            longer = replace(term, is_prefix=True)
+            count = index.count_with(longer, ids)
+            if count:
+                term = longer
+            elif len(terms) <= MAX_TERMS_WITH_SLIPS and not index.count_with(longer, range(1 << 62)):
+                # What another session has is not a slip.
+                term = QueryTerm(_slip_for(index, term.text) or term.text, is_prefix=True)
+                count = index.count_with(term, ids)
+        if count:
+            counts[term] = count
+    return counts
+
+
+def _slip_for(index: SearchIndex, word: str) -> str:
+    """Return the stem that a word which nothing has is most like; "" for none."""
+    from difflib import get_close_matches  # 3 ms that searches for words that are found save
+
+    stems = index.stems_beginning(word[: max(2, len(word) // 3)], range(len(word) - 5, len(word) + 2))
+    likely = {stem + word[len(stem) :]: stem for stem in stems}  # with the ending of the word
+    close = get_close_matches(word, likely, n=1, cutoff=0.8)
+    return likely[close[0]] if close else ""
+
+
+def _search_without_index(home: Path, query: str, sids: Sequence[str], limit: int) -> SearchResult:
+    """Return the same by reading the transcripts through."""
+    found = list[Found]()
+    for sid in sids:
+        with suppress(StoreError):
+            facts = read_record(record_path(home, sid)).facts
+            found += search_facts(home / OUTPUTS_FOLDER, query, sid, facts, limit)
+    return SearchResult(tuple(nlargest(limit, found, key=_merit)))
