@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from .launches import is_unknown, program_name
 from .line_reading import Invocation, LineReading
-from .parsed_text import CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET
+from .parsed_text import CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET, is_unknown, program_name
 from .program_names import GIT_OPTIONS_WITH_VALUES
 from .risky_options import risky_word
 from .simple_commands import Words

@@ -10,22 +10,20 @@ index where times of files have changed, whatever GIT_OPTIONAL_LOCKS says (git 2
 from __future__ import annotations
 
 # Settings are found as git finds them.
-# ruff: noqa: PTH110, PTH112, PTH113, PTH116, PTH118, PTH119, PTH120, PTH123, PTH208
+# ruff: noqa: PTH118, PTH120
 import os
 import re
-import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from tools.base import ToolError
 from tools.files.resolve_path import canonical_path, is_inside
-from tools.sandbox.guarded_names import is_protected, repositories_in_index, sounds_secret
-from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
+from transcripts.patterns import lazy_pattern
 
+from .git_files import first_line, git_dir_of, parse_settings, repository_above, settings_text
+from .git_index import submodules
 from .option_syntax import NotProved, SetTrap
 
-_MAX_INDEX_BYTES = 64_000_000
 _MAX_GIVEN_SETTINGS = 100  # by variables
 _MAX_FILES = 60  # of settings, read for one verdict
 # Variables that steer git are not known to be harmless but for these.
@@ -53,17 +51,11 @@ _LARGE_FILES = lazy_pattern(
     r"|process\s*=\s*git-lfs filter-process)[ \t]*$",
     re.MULTILINE,
 )
-_SECTION = lazy_pattern(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 _INDEX_HOOK = "post-index-change"
 _HOOKS_FOLDER = lazy_pattern(r"\bhookspath\s*=[ \t]*(.*)", re.IGNORECASE)
 _PATH = lazy_pattern(r"\bpath\s*=[ \t]*(.*)", re.IGNORECASE)
 _WORK_TREE = lazy_pattern(r"\bworktree\s*=[ \t]*(.*)", re.IGNORECASE)
 _PLAIN_VALUE = lazy_pattern(r'"?([^"\\;#]+?)"?[ \t\r]*')
-_SECRET_IN_INDEX = lazy_bytes_pattern(
-    rb"(?:\.env(?:\.[^\0/]*)?|\.(?:pem|key|p8|p12|pfx|ppk|kdbx|agekey|pgpass|envrc|netrc|npmrc|pypirc|my\.cnf|htpasswd"
-    rb"|git-credentials)|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?|(?:secrets?|credentials?)[^\0/]*\.(?:ya?ml|json|toml))\0",
-    re.IGNORECASE,
-)
 
 
 class _NamesProgram(NotProved):
@@ -117,7 +109,7 @@ class GitSettings:
             self._read.add(path)
             if len(self._read) > _MAX_FILES:
                 raise NotProved("git has too many files of settings")
-            for section, inner, name, value in parse_settings(_text(path)):
+            for section, inner, name, value in parse_settings(settings_text(path)):
                 if section == "alias" and (inner or name) not in ("", "command"):
                     found.setdefault((inner or name).lower(), []).append(value)
                 elif section in ("include", "includeif") and name == "path":
@@ -126,11 +118,10 @@ class GitSettings:
 
     def _of_repository(self, folder: str) -> Iterator[str]:
         """The files of settings of the repository that a folder belongs to."""
-        above = (str(place) for place in (Path(folder), *Path(folder).parents))
-        top = next((place for place in above if os.path.lexists(f"{place}/.git")), None)
+        top = repository_above(folder)
         if top is not None:
-            git_dir = self._git_dir(top)
-            common = _first_line(f"{git_dir}/commondir")
+            git_dir = git_dir_of(top)
+            common = first_line(f"{git_dir}/commondir")
             shared = os.path.join(git_dir, common) if common else git_dir
             yield from (f"{shared}/config", f"{shared}/config.worktree", f"{git_dir}/config.worktree")
 
@@ -154,8 +145,8 @@ class GitSettings:
         if folder in self._repositories or not os.path.lexists(f"{folder}/.git"):
             return
         self._repositories.add(folder)
-        git_dir = self._git_dir(folder)
-        common = _first_line(f"{git_dir}/commondir")
+        git_dir = git_dir_of(folder)
+        common = first_line(f"{git_dir}/commondir")
         shared = os.path.join(git_dir, common) if common else git_dir
         try:
             for path in (f"{shared}/config", f"{shared}/config.worktree", f"{git_dir}/config.worktree"):
@@ -165,7 +156,7 @@ class GitSettings:
         if self.contents:
             if self.index:
                 self._check_hooks(folder, shared)
-            for below in _submodules(git_dir):
+            for below in submodules(git_dir):
                 self._check_repository(f"{folder}/{below}")
 
     def _check_hooks(self, folder: str, shared: str) -> None:
@@ -174,20 +165,13 @@ class GitSettings:
             if os.path.lexists(f"{hooks}/{_INDEX_HOOK}"):
                 raise SetTrap(f"git could run a program: {hooks}/{_INDEX_HOOK}")
 
-    def _git_dir(self, folder: str) -> str:
-        path = f"{folder}/.git"
-        if os.path.isdir(path):
-            return path
-        line = _first_line(path)
-        return os.path.join(folder, line.removeprefix("gitdir:").strip())
-
     def _check_file(self, path: str) -> None:
         if path in self._read:
             return
         self._read.add(path)
         if len(self._read) > _MAX_FILES:
             raise NotProved("git has too many files of settings")
-        self._check_text(_text(path), path)
+        self._check_text(settings_text(path), path)
 
     def _check_text(self, text: str, path: str) -> None:
         for form in (text, _UNSEEN_IN_VALUES.sub("", text)):
@@ -213,128 +197,8 @@ class GitSettings:
         return os.path.join(os.path.dirname(path), plain[1])
 
 
-class TrackedSecret(NamedTuple):
-    """A file of a repository that may hold secrets; `unchanged` since the index was written."""
-
-    path: str
-    unchanged: bool
-
-
-def tracked_secrets(folder: str) -> Iterator[TrackedSecret]:
-    """Yield the files that may hold secrets in a folder's repository, by their names in the index."""
-    above = (str(place) for place in (Path(folder), *Path(folder).parents))
-    top = next((place for place in above if os.path.lexists(f"{place}/.git")), None)
-    git_dir = f"{top}/.git"
-    if top is not None and not os.path.isdir(git_dir):
-        git_dir = os.path.join(top, _first_line(git_dir).removeprefix("gitdir:").strip())
-    data = _bytes(f"{git_dir}/index", _MAX_INDEX_BYTES) if top is not None else b""
-    for found in _SECRET_IN_INDEX.finditer(data):
-        end = found.end() - 1
-        start = data.rfind(b"\0", 0, end) + 1
-        start += data[start] == end - start - 1  # the length of the name stands before it
-        name = os.fsdecode(data[start:end])
-        path = f"{top}/{name}"
-        is_harmless = os.path.exists(path) and not is_protected(path, "read")
-        if is_harmless or not sounds_secret(os.path.basename(name)):
-            continue
-        entry = data[max(start - 62, 0) : start]  # what stands before the name, with SHA-1
-        yield TrackedSecret(path, _stamp_of(path) == entry[8:16] + entry[36:40])
-
-
-def _stamp_of(path: str) -> bytes:
-    """Time of change and size of a file as the index has them."""
-    try:
-        found = os.stat(path, follow_symlinks=False)
-    except OSError:
-        return b""
-    seconds, rest = divmod(found.st_mtime_ns, 1_000_000_000)
-    return struct.pack(">III", seconds & 0xFFFFFFFF, rest, found.st_size & 0xFFFFFFFF)
-
-
-class GitSetting(NamedTuple):
-    """One setting of a file; section and key are in lower case, `inner` is the section's name in quotes."""
-
-    section: str
-    inner: str
-    key: str
-    value: str
-
-
-def parse_settings(text: str) -> Iterator[GitSetting]:
-    """Yield the settings of a text."""
-    section = inner = ""
-    lines = iter(text.replace("\r\n", "\n").split("\n"))
-    for line in lines:
-        if header := _SECTION.match(line):
-            section = header[1].lower()
-            inner = re.sub(r"\\(.)", r"\1", header[2] or "")
-            line = line[header.end() :]
-        key, _, value = line.partition("=")
-        if re.fullmatch(r"[A-Za-z][\w-]*", key.strip()):
-            yield GitSetting(section, inner, key.strip().lower(), _plain_value(value, lines))
-
-
-def _plain_value(text: str, lines: Iterator[str]) -> str:
-    """A value without its quotes and the comment behind it; it may go on in the next lines."""
-    found: list[str] = []
-    quoted = False
-    at = 0
-    while at < len(text):
-        char = text[at]
-        if char == "\\" and at + 1 == len(text):
-            text = next(lines, "")
-            at = 0
-            continue
-        if char == "\\":
-            at += 1
-            found.append({"n": "\n", "t": "\t", "b": "\b"}.get(text[at], text[at]))
-        elif char == '"':
-            quoted = not quoted
-        elif char in "#;" and not quoted:
-            break
-        else:
-            found.append(char)
-        at += 1
-    return "".join(found).strip()
-
-
 def _canonical(path: str) -> str:
     try:
         return canonical_path(path)
     except ToolError as error:
         raise NotProved(str(error)) from error
-
-
-def _text(path: str) -> str:
-    return _bytes(path, 1_000_000).decode("latin-1")
-
-
-def _bytes(path: str, limit: int) -> bytes:
-    """Return what is in a regular file; nothing where there is none."""
-    try:
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return b""
-    except (OSError, ValueError) as error:
-        raise NotProved(f"{path} cannot be read") from error
-    with open(opened, "rb") as file:
-        found = os.fstat(opened)
-        if not os.path.isfile(path) or found.st_size > limit:
-            raise NotProved(f"{path} is no file of settings")
-        return file.read(limit)
-
-
-def _first_line(path: str) -> str:
-    return _text(path).partition("\n")[0].strip() if os.path.isfile(path) else ""
-
-
-def _submodules(git_dir: str) -> Iterator[str]:
-    """Folders, relative to the working one, that the index names as repositories, and perhaps others."""
-    try:
-        names = [name for name in os.listdir(git_dir) if name == "index" or name.startswith("sharedindex.")]
-    except OSError:
-        names = []
-    for name in names:
-        data = _bytes(f"{git_dir}/{name}", _MAX_INDEX_BYTES)
-        found = (path for size in (20, 32) for path in repositories_in_index(data, size))
-        yield from (os.fsdecode(path) for path in found if 0 < len(path) < 4096 and b"\0" not in path)

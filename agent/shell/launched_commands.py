@@ -8,6 +8,20 @@ from itertools import takewhile
 
 from transcripts.patterns import lazy_pattern
 
+from .launcher_arguments import (
+    ENV_ASSIGNMENT,
+    INPUT_FILE,
+    Launch,
+    Script,
+    add_commands,
+    command_starts,
+    option_values,
+    quoted,
+    run_input,
+    run_launcher,
+    run_shell,
+    value_commands,
+)
 from .launcher_tables import (
     COMMAND_OPTIONS,
     ENVIRONMENT_SETTERS,
@@ -23,24 +37,7 @@ from .launcher_tables import (
     Launcher,
     launcher_of,
 )
-from .launches import (
-    ENV_ASSIGNMENT,
-    INPUT_FILE,
-    Launch,
-    Script,
-    add_commands,
-    command_starts,
-    is_open,
-    is_unknown,
-    option_values,
-    program_name,
-    quoted,
-    run_input,
-    run_launcher,
-    run_shell,
-    value_commands,
-)
-from .parsed_text import ANY, SPLIT, STAR
+from .parsed_text import ANY, SPLIT, STAR, is_open, is_unknown, program_name
 from .simple_commands import Words
 
 MAKES = ("make", "gmake")

@@ -66,7 +66,7 @@ from msgspec.structs import replace
 
 from .grammar import read_shell_text
 from .launched_commands import MAKEFILES, MAKES, is_interpreter, launched_by, names_program, recipes
-from .launches import Launch, Script, is_unknown, program_name, value_commands
+from .launcher_arguments import Launch, Script, value_commands
 from .parsed_text import (
     ANY,
     CLASS,
@@ -82,6 +82,8 @@ from .parsed_text import (
     RawCommand,
     RawWord,
     UnreadableError,
+    is_unknown,
+    program_name,
 )
 from .simple_commands import find_possible_commands
 from .word_expansion import Values, choices, expand_word, expanded_text, known_values

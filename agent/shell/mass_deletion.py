@@ -5,9 +5,8 @@ from __future__ import annotations
 from tools.files.text_encoding import word_set
 from transcripts.patterns import lazy_pattern
 
-from .launches import is_open, is_unknown, program_name
 from .line_reading import Invocation
-from .parsed_text import SPLIT, STAR
+from .parsed_text import SPLIT, STAR, is_open, is_unknown, program_name
 from .vital_places import Scene
 
 _REMOVERS = word_set("rm grm unlink shred srm trash trash-put rmtrash gvfs-trash gio")

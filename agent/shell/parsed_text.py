@@ -20,6 +20,25 @@ ANY, SPLIT, STAR, ONE, CLASS, UNSET, HOME, BLANK = map(chr, range(0xFDD0, 0xFDD8
 MARKS = lazy_pattern("[\ufdd0-\ufddf]")
 
 
+def program_name(word: str) -> str:
+    """Return the name of a program without its folder, in lower case; "" where it is not known."""
+    folder, _, name = word.rpartition("/")
+    may_split = SPLIT in folder.replace(UNSET + SPLIT, "")
+    if may_split or MARKS.search(name):
+        return ""
+    return name.casefold().removesuffix(".exe").removeprefix("=")  # zsh finds `=name` on PATH
+
+
+def is_unknown(word: str) -> bool:
+    """Return whether some piece of the word is not known; the home folder is known."""
+    return MARKS.search(word.replace(HOME, "")) is not None
+
+
+def is_open(word: str) -> bool:
+    """Return whether a word is nothing but unknown: it may be an option, a script or a file."""
+    return MARKS.sub("", word) == "" != word
+
+
 class UnreadableError(Exception):
     """The text cannot be read with certainty as bash would read it."""
 

@@ -16,10 +16,9 @@ from msgspec.structs import replace
 
 from tools.files.text_encoding import word_set
 
-from .launches import is_unknown
 from .line_reading import Invocation, LineReading, read_line
 from .option_syntax import NotProved
-from .parsed_text import HOME
+from .parsed_text import HOME, is_unknown
 from .simple_commands import Words
 from .vital_places import Places, scenes
 

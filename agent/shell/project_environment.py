@@ -15,7 +15,8 @@ from tools.files.text_encoding import word_set
 from tools.sandbox.guarded_names import is_protected, sounds_secret
 from transcripts.patterns import lazy_pattern
 
-from .git_settings import GitSettings, tracked_secrets
+from .git_index import tracked_secrets
+from .git_settings import GitSettings
 from .option_syntax import NotProved
 from .program_files import ProjectPrograms
 from .read_only import JudgedCommand, prove_line

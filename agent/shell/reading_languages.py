@@ -9,7 +9,7 @@ from tools.files.text_encoding import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
 from .reading_programs import Reading, globs_of
-from .risky_options import SED_OPTIONS, awk_only_reads, only_prints, writes_only_output
+from .sed_and_awk import SED_OPTIONS, awk_only_reads, only_prints, writes_only_output
 from .simple_commands import Glob
 
 _GREP = Options(

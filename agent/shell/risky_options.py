@@ -2,19 +2,177 @@
 
 A rule names a program, and perhaps a few words behind it. More operands and options are covered, but not
 those that make the program run another one or write where they say; nor what a wrapper runs, nor program
-text on the command line or from a pipe. Pure.
+text on the command line or from a pipe. Every program of which "always" offers the beginning
+(permissions/allow_rules.py) has a row here if it has such options. Pure.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from tools.files.text_encoding import word_set
 
-from .option_risks import RISKS, Risks
-from .option_syntax import NotProved, Options, split_arguments
+from .sed_and_awk import writes_only_output
 from .simple_commands import Glob, Words
+
+
+class Risks(Struct, frozen=True):
+    """Of one program.
+
+    letters   options of one letter, in any bundle
+    long      options of two dashes; what they may be shortened to counts too
+    words     options of one dash and a name, subcommands
+    operands  a pattern of the beginning of operands
+    forms     a pattern of the beginning of options
+    harmless  exact options that are not meant by the above
+    """
+
+    letters: str = ""
+    long: str = ""
+    words: str = ""
+    operands: str = ""
+    forms: str = ""
+    harmless: str = ""
+
+
+_JEST = Risks(
+    "cu",
+    "config globalSetup globalTeardown setupFiles setupFilesAfterEnv runner testRunner reporters"
+    " transform resolver rootDir roots projects preset testEnvironment testSequencer coverageDirectory"
+    " outputFile prettierPath filter env haste moduleLoader snapshotSerializers watchPlugins"
+    " testResultsProcessor coverageProvider",
+    harmless="--coverage --ci --co",
+)
+_NODE_PACKAGES = Risks(
+    "C",
+    "script-shell node-options prefix dir cwd userconfig globalconfig shell-emulator use-yarnrc config"
+    " modules-folder scripts-prepend-node-path",
+    "exec x dlx explore create init",
+)
+_C_COMPILER = Risks(
+    "oB", "specs", "-wrapper -specs -fplugin -save-temps -dumpdir", "@", harmless="-O0 -O1 -O2 -O3"
+)
+_SHELL = Risks("csi", "init-file rcfile")
+RISKS: Mapping[str, Risks] = {
+    "find": Risks(
+        words="-exec -execdir -ok -okdir -delete -fprint -fprint0 -fprintf -fls -files0-from",
+    ),
+    "fd": Risks("xX", "exec exec-batch"),
+    "fdfind": Risks("xX", "exec exec-batch"),
+    "rg": Risks("z", "pre hostname-bin search-zip", harmless="--pretty"),
+    "sort": Risks("oT", "output compress-program files0-from temporary-directory"),
+    "shuf": Risks("o", "output"),
+    "tree": Risks("oR", "output"),
+    "file": Risks("Cmzp", "compile uncompress magic-file preserve-date"),
+    "diff": Risks("l", "paginate"),
+    "date": Risks("sfr", "set file reference", operands="[^+]"),
+    "tar": Risks(
+        "IF",
+        "checkpoint-action use-compress-program to-command info-script new-volume-script rsh-command"
+        " rmt-command index-file",
+    ),
+    "zip": Risks("T", "unzip-command"),
+    "rsync": Risks("e", "rsh rsync-path"),
+    "ssh": Risks("oFESI", ""),
+    "scp": Risks("oFS", ""),
+    "curl": Risks(
+        "oOKcDJ",
+        "output output-dir remote-name remote-name-all remote-header-name config dump-header cookie-jar"
+        " trace trace-ascii stderr libcurl etag-save hsts alt-svc create-dirs",
+    ),
+    "wget": Risks(
+        "eOoaP",
+        "execute use-askpass output-document output-file append-output directory-prefix config warc-file"
+        " save-cookies hsts-file rejected-log",
+    ),
+    "make": Risks("fCIE", "file makefile eval directory include-dir", operands=r"[^=]*="),
+    "cmake": Risks("PECDGfI", "eval file makefile include-dir", operands=r"[^=]*="),
+    "gradle": Risks(
+        "IbpcDPg",
+        "init-script build-file project-dir settings-file include-build gradle-user-home project-cache-dir"
+        " system-prop project-prop",
+    ),
+    "mvn": Risks(
+        "fsD",
+        "file settings define global-settings toolchains global-toolchains log-file",
+        "-l -t",
+        operands=r".*:",
+    ),
+    "pytest": Risks(
+        "pco",
+        "config-file override-ini rootdir confcutdir basetemp junitxml junit-xml log-file pastebin pdbcls"
+        " debug cov-config cov-report report-log html json-report-file",
+        operands="@",
+        harmless="--co --cov --pdb",
+    ),
+    "mypy": Risks(
+        "",
+        "config-file python-executable install-types custom-typeshed-dir shadow-file cache-dir junit-xml"
+        " html-report txt-report xml-report cobertura-xml-report linecount-report any-exprs-report",
+        operands="@",
+    ),
+    "ruff": Risks("o", "config output-file cache-dir", operands="@"),
+    "black": Risks("c", "config code"),
+    "isort": Risks("", "settings-path settings-file sp"),
+    "flake8": Risks("", "config append-config output-file tee"),
+    "pylint": Risks(
+        "f",
+        "rcfile load-plugins init-hook output output-format import-graph ext-import-graph int-import-graph",
+        harmless="--output-format=text --output-format=json --output-format=json2 --output-format=colorized"
+        " --output-format=parseable",
+    ),
+    "prettier": Risks("", "plugin plugin-search-dir config", harmless="--no-config"),
+    "eslint": Risks(
+        "cfo",
+        "config rulesdir plugin resolve-plugins-relative-to parser format output-file init cache-location",
+    ),
+    "tsc": Risks(
+        "",
+        "outFile outDir declarationDir generateTrace tsBuildInfoFile generateCpuProfile",
+        operands="@",
+        forms=r"(?i:-(?:outFile|outDir|declarationDir|generateTrace|generateCpuProfile|tsBuildInfoFile)$)",
+    ),
+    "jest": _JEST,
+    "vitest": Risks(
+        "cr",
+        "config root globals reporter outputFile environment pool globalSetup execArgv",
+        forms=r"--(?:typecheck|coverage|browser|poolOptions|outputFile)\.",
+    ),
+    "npm": _NODE_PACKAGES,
+    "pnpm": _NODE_PACKAGES,
+    "yarn": _NODE_PACKAGES,
+    "bun": Risks(
+        "Crcep",
+        f"{_NODE_PACKAGES.long} preload require import coverage-dir reporter-outfile eval print",
+        _NODE_PACKAGES.words,
+    ),
+    "cargo": Risks(
+        "ZC", "config manifest-path target-dir config-file tool-config-file artifact-dir", operands=r"\+"
+    ),
+    "rustc": Risks("oC", "out-dir emit", operands="@"),
+    "go": Risks(
+        words="-exec -toolexec -overlay -modfile -C -o -vettool -ldflags -gcflags -asmflags -gccgoflags"
+        " -compiler -pkgdir -outputdir -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile"
+        " -trace",
+        forms=r"--?test\.(?:\w*profile|outputdir|trace|fuzzcachedir|gocoverdir)",
+    ),
+    "gcc": _C_COMPILER,
+    "g++": _C_COMPILER,
+    "cc": _C_COMPILER,
+    "clang": _C_COMPILER,
+    "python": Risks("cm"),
+    "node": Risks("epr", "eval print require import loader experimental-loader inspect-brk"),
+    "perl": Risks("eEMmiI"),
+    "ruby": Risks("erI"),
+    "php": Risks("rRBEdz"),
+    "gofmt": Risks(forms=r"--?(?:\w*profile|trace)\b"),
+    "rustfmt": Risks("", "config-path print-config"),
+    **dict.fromkeys(("bash", "sh", "zsh", "dash", "ksh"), _SHELL),
+}
 
 _OTHER_NAMES = {
     "gmake": "make",
@@ -29,24 +187,25 @@ _OTHER_NAMES = {
 _WITHOUT_END = word_set("find gcc g++ cc clang cmake clang-tidy")
 # They run the text of their first operand; without one, what comes from a pipe.
 _TEXT_RUNNERS = word_set("python node perl ruby php lua bash sh zsh dash ksh fish tclsh")
-# Programs that run another: the letters of their options with a value, the operands before its name.
-_WRAPPERS: Mapping[str, tuple[str, int]] = {
-    "timeout": ("ks", 1),
-    "nice": ("n", 0),
-    "nohup": ("", 0),
-    "stdbuf": ("ioe", 0),
-    "setsid": ("", 0),
-    "ionice": ("cn", 0),
-    "sudo": ("ug", 0),
-    "doas": ("u", 0),
-    "env": ("u", 0),
-    "time": ("", 0),
-    "xargs": ("IinLPsd", 0),
-    "npx": ("", 0),
-    "bunx": ("", 0),
-    "uvx": ("", 0),
-    "command": ("", 0),
-    "exec": ("", 0),
+
+
+class _Wrapper(NamedTuple):
+    """A program that runs another: letters of options with a value, and operands before its name."""
+
+    valued: str = ""
+    operands: int = 0
+
+
+_WRAPPERS: Mapping[str, _Wrapper] = {
+    "timeout": _Wrapper("ks", operands=1),
+    "nice": _Wrapper("n"),
+    "stdbuf": _Wrapper("ioe"),
+    "ionice": _Wrapper("cn"),
+    "sudo": _Wrapper("ug"),
+    "doas": _Wrapper("u"),
+    "env": _Wrapper("u"),
+    "xargs": _Wrapper("IinLPsd"),
+    **dict.fromkeys(word_set("nohup setsid time npx bunx uvx command exec"), _Wrapper()),
 }
 _WRAPPING_SUBCOMMANDS = {
     ("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipx", "run"), ("bundle", "exec"),
@@ -82,16 +241,6 @@ _GIT_COMMANDS = word_set(
     " rev-parse revert rm shortlog show show-branch show-ref sparse-checkout stash status submodule"
     " switch symbolic-ref tag update-index update-ref version whatchanged worktree write-tree"
 )
-SED_OPTIONS = Options(
-    "nErsuz", "e", words="quiet silent regexp-extended expression= separate unbuffered null-data"
-)
-_SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\[^\n])*/I?)"
-_PLACE = rf"(?:{_SED_ADDRESS}(?:,[ ]*(?:{_SED_ADDRESS}|[+~]\d+))?)?[ ]*!?[ ]*"
-_PRINT = r"(?:[p=]|q\d*)"
-_PRINTING_STEP = rf"{_PLACE}(?:{_PRINT}|\{{[ ]*{_PRINT}(?:[ ]*;[ ]*{_PRINT})*[ ]*;?[ ]*\}})"
-_PRINTING = rf"(?a:[ ]*{_PRINTING_STEP}(?:[ ]*[;\n][ ]*{_PRINTING_STEP})*[ ]*;?[ ]*)"
-_REPLACE = r"s([/|,#@:])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI\d]*"
-_EDITING_STEP = rf"(?a:[ ]*{_PLACE}(?:[p=dDnNgGhHx]|q\d*|{_REPLACE})[ ]*)"
 
 
 def risky_word(words: Words, wanted: Sequence[str]) -> str:
@@ -120,7 +269,7 @@ def _risky(words: Words, named: Sequence[bool]) -> str:
 
 
 def _program(words: Sequence[str]) -> str:
-    """The name by which the tables know a program, whatever its path and edition."""
+    """Return the name by which the tables know a program, whatever its path and edition."""
     name = words[0].rpartition("/")[2]
     name = re.sub(r"(?<=^python)[\d.]+$", "", name)
     return _OTHER_NAMES.get(name, name)
@@ -197,7 +346,7 @@ def _is_risky_option(risks: Risks, word: str) -> bool:
 
 
 def _squashed(name: str) -> str:
-    """The name of an option as programs of JavaScript take it too: in any letter case, without dashes."""
+    """Return the name of an option as programs of JavaScript take it too: in any case, without dashes."""
     return name.replace("-", "").casefold()
 
 
@@ -219,30 +368,3 @@ def _risky_git(words: Words, named: Sequence[bool]) -> str:
             return word
     risks = Risks(_GIT_LETTERS.get(command, ""), _GIT.long, operands=_GIT.operands)
     return _first_risk(risks, words[at:], named[at:])
-
-
-def only_prints(script: str) -> bool:
-    """Return whether a sed script, run with -n, has the commands p, = and q alone."""
-    return re.fullmatch(_PRINTING, script) is not None
-
-
-def awk_only_reads(text: str) -> bool:
-    """Return whether an awk program only reads its input, and writes to its output alone."""
-    # What else reads outside of the input, and output that goes elsewhere: `>` behind `print` may mean that.
-    reaching_out = r"system|getline|@|\||ENVIRON|PROCINFO|ARG[VC]|SYMTAB|FUNCTAB|(?s:print.*>)"
-    return re.search(reaching_out, text.replace("||", " ")) is None
-
-
-def writes_only_output(program: str, arguments: Sequence[str]) -> bool:
-    """Return whether a `sed` or `awk` with these arguments writes to its output alone, and runs nothing."""
-    try:
-        split = split_arguments(arguments, SED_OPTIONS if program == "sed" else Options("", "Fv"))
-    except NotProved:
-        return False
-    texts = split.values("e", "expression") or split.operands[:1]
-    if not texts or any(isinstance(word, Glob) and not word.startswith("./") for word in arguments):
-        return False
-    if program == "awk":
-        return not any(re.search(r"system|getline|[|>@]", text) for text in texts)
-    steps = (step for text in texts for step in re.split(r"[;\n]", text) if step.strip())
-    return all(re.fullmatch(_EDITING_STEP, step) for step in steps)

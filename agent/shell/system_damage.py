@@ -7,9 +7,8 @@ import re
 from tools.files.text_encoding import word_set
 from transcripts.patterns import lazy_pattern
 
-from .launches import is_open, is_unknown
 from .line_reading import Invocation
-from .parsed_text import ANY, STAR
+from .parsed_text import ANY, STAR, is_open, is_unknown
 from .vital_places import Scene, is_device, is_system_file
 
 _FORMATTERS = lazy_pattern(

@@ -14,9 +14,8 @@ from msgspec import Struct
 from tools.files.text_encoding import word_set
 from transcripts.patterns import lazy_pattern
 
-from .launches import is_open
 from .line_reading import Invocation
-from .parsed_text import ANY, CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET
+from .parsed_text import ANY, CLASS, HOME, MARKS, ONE, SPLIT, STAR, UNSET, is_open
 
 _SYSTEM_FOLDERS = word_set(
     "bin boot dev etc home lib lib32 lib64 libx32 media mnt opt proc root run sbin srv sys usr var"

@@ -34,7 +34,6 @@ from agent.shell import (
     irreversible_effect,
     launched_commands,
     launcher_tables,
-    option_risks,
     option_syntax,
     read_line,
     reading_git,
@@ -283,7 +282,7 @@ def test_which_entries_ever_decide() -> None:
         proved = sum(bool(proof_entries(line)) for line in lines)
         print(f"\n{name}: {len(lines)} lines, {proved} proved to only read")
     known: set[Entry] = {(title, name) for title, table in proof_tables().items() for name in table}
-    known |= {("risk", name) for name in option_risks.RISKS}
+    known |= {("risk", name) for name in risky_options.RISKS}
     known |= {entry for entry, _ in launcher_rows()}
     known |= {
         ("launcher options", name)

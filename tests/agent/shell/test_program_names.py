@@ -11,7 +11,7 @@ import pytest
 
 from agent.permissions.explanation import explain_line
 from agent.permissions.rule_syntax import parse_rules
-from agent.shell.git_settings import parse_settings
+from agent.shell.git_files import parse_settings
 from agent.shell.program_names import own_programs_of
 from agent.shell.project_environment import ProjectEnvironment
 from tools.base import Access

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from transcripts.patterns import lazy_pattern
 
 from .launcher_tables import SHELL_STARTERS, Launcher
-from .parsed_text import HOME, MARKS, SPLIT, UNSET
+from .parsed_text import MARKS, SPLIT, is_open, is_unknown, program_name
 from .simple_commands import Words
 
 ENV_ASSIGNMENT = lazy_pattern(r"[^=]*=")  # as env takes them
@@ -44,25 +44,6 @@ class Launch(Struct):
     texts: list[str] = field(default_factory=list)
     code: list[str] = field(default_factory=list)
     unsure: bool = False
-
-
-def program_name(word: str) -> str:
-    """Return the name of a program without its folder, in lower case; "" where it is not known."""
-    folder, _, name = word.rpartition("/")
-    may_split = SPLIT in folder.replace(UNSET + SPLIT, "")
-    if may_split or MARKS.search(name):
-        return ""
-    return name.casefold().removesuffix(".exe").removeprefix("=")  # zsh finds `=name` on PATH
-
-
-def is_unknown(word: str) -> bool:
-    """Return whether some piece of the word is not known; the home folder is known."""
-    return MARKS.search(word.replace(HOME, "")) is not None
-
-
-def is_open(word: str) -> bool:
-    """Return whether a word is nothing but unknown: it may be an option, a script or a file."""
-    return MARKS.sub("", word) == "" != word
 
 
 def quoted(word: str) -> str:
