@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 MODES = sys.argv[1:]
 TOOLS = [
@@ -68,7 +69,7 @@ def call(ident: object, name: str, given: dict[str, str]) -> object:
     return None if name == "wait" else text("done")
 
 
-def answer(message: dict) -> object:
+def answer(message: dict[str, Any]) -> object:
     method, params = message["method"], message.get("params") or {}
     if method == "initialize":
         if "silent" in MODES:

@@ -79,7 +79,7 @@ async def turn(made: World, servers: Mapping[str, McpServer], *rules: str, deny:
     made.context.permissions = PermissionStore(PermissionRules(allow=allow, deny=denied))
     made.context.tools = {"mcp": mcp_tool([*servers.values()])}
     await made.turn("go")
-    await made.context.model.close()  # type: ignore[attr-defined]
+    await made.context.model.close()
     made.check()
     return [event.result for event in made.told(ToolCallFinished)]
 
@@ -93,7 +93,7 @@ def text_of(result: Any) -> str:
 
 
 def test_everything_answers_with_text_images_links_and_structure(tmp_path: Path) -> None:
-    steps = [
+    steps: list[Reply | str] = [
         call("e", "echo", message="hello"),
         call("e", "get-tiny-image"),
         call("e", "get-resource-links", count=2),
@@ -146,7 +146,7 @@ def test_files_stay_within_their_root_and_large_ones_are_kept_whole(tmp_path: Pa
     root.mkdir()
     text = "".join(f"this is line {number}\n" for number in range(110_000))
     (root / "large.txt").write_text(text)
-    steps = [
+    steps: list[Reply | str] = [
         call("fs", "read_text_file", path="/etc/passwd"),
         call("fs", "read_text_file", path=str(root / "large.txt")),
         "done",
@@ -165,7 +165,7 @@ def test_files_stay_within_their_root_and_large_ones_are_kept_whole(tmp_path: Pa
 def test_git_looks_and_a_rule_keeps_it_from_committing(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path / "repository"], check=True)
     where = str(tmp_path / "repository")
-    steps = [
+    steps: list[Reply | str] = [
         call("git", "git_status", repo_path=where),
         call("git", "git_commit", repo_path=where, message="x"),
         "done",
@@ -197,7 +197,10 @@ def test_fetching_asks_first(tmp_path: Path) -> None:
     entry = pip("mcp-server-fetch", "--allow-private-ips")
     with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        steps = [call("fetch", "fetch", url=f"http://127.0.0.1:{server.server_port}/"), "done"]
+        steps: list[Reply | str] = [
+            call("fetch", "fetch", url=f"http://127.0.0.1:{server.server_port}/"),
+            "done",
+        ]
 
         async def act(servers: dict[str, McpServer]) -> None:
             with world(steps, tmp_path, Allow()) as made:

@@ -10,9 +10,9 @@ import pytest
 
 from agent.app.composition import Services, make_services
 from agent.app.config import Config
+from agent.app.options import Options
 from agent.app.session_factory import SessionFactory, end_session
 from agent.app.setup import RunSetup
-from agent.cli.arguments import Options
 from agent.cli.mcp_command import main
 from agent.events import Event, Notice, ToolCallStarted
 from agent.extensions.mcp import NOT_APPROVED, McpServers, server_item
@@ -109,6 +109,9 @@ def test_what_a_project_brings_is_not_started_before_it_was_approved(tmp_path: P
         assert mcp.processes is not None and not mcp.processes.started
         theirs = mcp.named("theirs")
         assert theirs is not None
+        await theirs.reconnect()
+        await theirs.toggle(True)
+        assert theirs.state == "disabled" and not mcp.processes.started, "nor by a client's wish"
         services.approvals.record([server_item("theirs", theirs.entry.raw)], True)
         await mcp.settle_approvals()
         await theirs.ready()

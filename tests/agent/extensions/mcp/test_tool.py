@@ -73,12 +73,12 @@ class Loopback:
 
 def server_with(*tools: Message, **answers: Message) -> McpServer:
     def answer(method: str, params: Message) -> Message:
-        lists = {"tools/list": {"tools": [*tools]}, "resources/list": {"resources": [{"uri": "note://1"}]}}
         given: Mapping[str, Message] = {
+            "tools/list": {"tools": [*tools]},
+            "resources/list": {"resources": [{"uri": "note://1"}]},
             "initialize": {"capabilities": {"tools": {}, "resources": {}}},
             "tools/call": {"content": [{"type": "text", "text": json.dumps(params.get("arguments"))}]},
             "resources/read": {"contents": [{"uri": params.get("uri"), "text": "a note"}]},
-            **lists,
         }
         return answers.get(method.replace("/", "_")) or given[method]
 
@@ -99,7 +99,7 @@ def mcp(**given: Any) -> Reply:
 
 
 def test_the_model_finds_describes_calls_and_reads(tmp_path: Path) -> None:
-    steps = [
+    steps: list[Reply | str] = [
         mcp(action="search", query="numbers"),
         mcp(action="search", query="nothing such"),
         mcp(action="describe", server="calc", tool="add"),
@@ -163,7 +163,7 @@ def test_a_call_is_judged_under_the_name_of_the_servers_tool(tmp_path: Path) -> 
 
 
 def test_mistakes_in_a_call_are_answered_with_what_would_be_right(tmp_path: Path) -> None:
-    steps = [
+    steps: list[Reply | str] = [
         mcp(action="call", server="calc", tool="add", arguments={"b": 1}),
         mcp(action="call", server="calc", tool="sub"),
         mcp(action="call", server="nope", tool="add"),
