@@ -17,7 +17,6 @@ from contextlib import suppress
 from fnmatch import translate
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -25,9 +24,6 @@ from tools.truncate import is_plain
 from transcripts.disk import opened_fd
 
 from .text_encoding import word_set
-
-if TYPE_CHECKING:
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 IGNORE_FILE = ".gitignore"
 MAX_LISTED_FILES = 150_000
@@ -45,11 +41,22 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")  # the innermost ones
 _EXCLUDES_FILE = r"(?im)^[ \t]*\[core\][^\[]*?^[ \t]*excludesfile[ \t]*=[ \t]*([^\n#;]+?)[ \t]*$"
 
 
+class IgnorePattern(Struct, frozen=True):
+    """One pattern, which ignores what matches it or takes it back."""
+
+    regex: re.Pattern[str]
+    ignores: bool
+
+
 class IgnoreFile(Struct, frozen=True):
-    """The patterns of one file; `depth` is how many parts the path of its directory has."""
+    """The patterns of one file; `depth` is how many parts the path of its directory has.
+
+    `together` matches what any of the patterns does: most paths match none, which one look tells.
+    """
 
     depth: int
-    patterns: Sequence[GitIgnoreSpecPattern]
+    patterns: Sequence[IgnorePattern]
+    together: re.Pattern[str]
 
     def verdict(self, path: Sequence[str], is_folder: bool) -> bool | None:
         """Return True for an ignored path, False for one taken back, None where no pattern is about it.
@@ -57,10 +64,10 @@ class IgnoreFile(Struct, frozen=True):
         The last pattern counts. What matches a directory above the path does not: that was judged before.
         """
         below = "/".join(path[self.depth :]) + ("/" if is_folder else "")
-        for pattern in reversed(self.patterns):
-            found = pattern.regex.match(below) if pattern.regex is not None else None
+        for pattern in reversed(self.patterns) if self.together.match(below) else ():
+            found = pattern.regex.match(below)
             if found is not None and (found.lastgroup is None or found.end(found.lastgroup) == len(below)):
-                return pattern.include
+                return pattern.ignores
         return None
 
 
@@ -300,19 +307,24 @@ def _personal_patterns() -> Path:
 
 
 def _ignore_file(path: Path, depth: int) -> IgnoreFile | None:
-    """Read the patterns of a file; None where there is no such regular file."""
+    """Read the patterns of a file; None where there is no such regular file, or none in it."""
     text = small_text(path)
     if text is None:
         return None
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern  # on machines without git alone
 
-    patterns = list[GitIgnoreSpecPattern]()
-    for line in text.removeprefix("\ufeff").split("\n")[:MAX_IGNORE_PATTERNS]:
-        if line.replace("**/", "").count("*") > _MAX_STARS:
-            continue
-        with warnings.catch_warnings(action="ignore", category=FutureWarning), suppress(re.error, ValueError):
-            patterns.append(GitIgnoreSpecPattern(line.rstrip("\r")))  # re warns of sets such as [[a]
-    return IgnoreFile(depth, patterns)
+    patterns = list[IgnorePattern]()
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):  # re warns of sets such as [[a]
+        for line in text.removeprefix("\ufeff").split("\n")[:MAX_IGNORE_PATTERNS]:
+            if line.replace("**/", "").count("*") > _MAX_STARS:
+                continue
+            with suppress(re.error, ValueError):
+                read = GitIgnoreSpecPattern(line.rstrip("\r"))
+                if read.regex is not None:
+                    patterns.append(IgnorePattern(read.regex, bool(read.include)))
+        alternatives = (each.regex.pattern.replace("(?P<ps_d>", "(?:") for each in patterns)
+        together = re.compile("|".join(alternatives))
+    return IgnoreFile(depth, patterns, together) if patterns else None
 
 
 def small_text(path: Path) -> str | None:
