@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeGuard
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from transcripts.messages import Block, TextBlock, Usage
 from transcripts.tool_kinds import is_server_tool
@@ -97,6 +97,9 @@ class ModelRequest(Struct, frozen=True):
     instruction: str = ""
     compacts: bool = False
     encoded: dict[str, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "encoded", {})  # of this request: a changed copy has a body of its own
 
 
 class PendingBlock(Struct):

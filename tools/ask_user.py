@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Meta, Struct, to_builtins
 
 from tools.parameters import Arguments
 from transcripts.facts import about_said
@@ -22,30 +22,26 @@ Decide yourself, say in your answer what you assumed, or end your turn with the 
 DECLINED = "The person declined to answer. Go on as you judge best, or end your turn and say what you need."
 
 
-class QuestionOption(BaseModel):
+class QuestionOption(Struct, frozen=True, kw_only=True):
     """An answer to choose."""
 
-    model_config = ConfigDict(frozen=True)
-
-    label: str = Field(min_length=1)
+    label: Annotated[str, Meta(min_length=1)]
     description: str = ""
 
 
-class PersonQuestion(BaseModel):
+class PersonQuestion(Struct, frozen=True, kw_only=True):
     """A question with its options."""
 
-    model_config = ConfigDict(frozen=True)
-
-    question: str = Field(min_length=1)
-    header: str = Field("", json_schema_extra={"maxLength": MAX_QUESTION_HEADER_CHARS})
-    options: tuple[QuestionOption, ...] = Field(min_length=MIN_OPTIONS, max_length=MAX_OPTIONS)
+    question: Annotated[str, Meta(min_length=1)]
+    header: Annotated[str, Meta(extra_json_schema={"maxLength": MAX_QUESTION_HEADER_CHARS})] = ""
+    options: Annotated[tuple[QuestionOption, ...], Meta(min_length=MIN_OPTIONS, max_length=MAX_OPTIONS)]
     multiSelect: bool = False
 
 
 class QuestionArguments(Arguments):
     """What is asked."""
 
-    questions: tuple[PersonQuestion, ...] = Field(min_length=1, max_length=MAX_QUESTIONS)
+    questions: Annotated[tuple[PersonQuestion, ...], Meta(min_length=1, max_length=MAX_QUESTIONS)]
 
 
 async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:
@@ -75,7 +71,7 @@ def _answers(arguments: QuestionArguments, given: Mapping[str, Any]) -> Iterator
 
 
 def _preview(arguments: QuestionArguments, context: ToolContext) -> Mapping[str, Any]:
-    return {"questions": [each.model_dump() for each in arguments.questions]}
+    return {"questions": to_builtins(arguments.questions)}
 
 
 TOOL = Tool(

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
@@ -48,8 +48,13 @@ _OWN_PARAMETERS = {name: own for own, names in _FOREIGN_PARAMETERS.items() for n
 _PARAMETER_HINTS = dict.fromkeys(("cwd", "workdir", "dir_path"), "put `cd DIR &&` in front of the command")
 
 
-_Path = tuple[str | int, ...]  # the name of a parameter, then what is within it
-WrongValue = tuple[_Path, str, Any, str]  # where it is, how pydantic calls the error, the value, why
+class WrongValue(NamedTuple):
+    """What is wrong with one value of an input."""
+
+    path: tuple[str | int, ...]  # the name of a parameter, then where within its value
+    kind: Literal["missing", "unknown", "wrong"]
+    value: Any = None
+    reason: str = ""  # of a wrong value
 
 
 class ToolError(Exception):
@@ -266,6 +271,13 @@ class Tool(Struct, frozen=True):
         if not _TOOL_NAME.fullmatch(self.name) or self.kind not in TOOL_KINDS:
             raise ValueError(f"no tool can have the name {self.name!r} and the kind {self.kind!r}")
 
+    def parameters(self) -> dict[str, bool]:
+        """Return the names of the parameters, and whether each is required."""
+        if isinstance(self.arguments, Mapping):
+            required = self.arguments.get("required", ())
+            return {name: name in required for name in self.arguments.get("properties", ())}
+        return self.arguments.parameters()
+
 
 def parse_arguments(tool: Tool, given: Mapping[str, Any]) -> Any:
     """The input of a call as the arguments of its tool. Raises ToolError with a line for each problem.
@@ -276,7 +288,7 @@ def parse_arguments(tool: Tool, given: Mapping[str, Any]) -> Any:
     if not problems:
         return arguments
     decoded = dict(given)
-    for name in {str(path[0]) for path, _ in problems if path}:
+    for name in {str(problem.path[0]) for problem in problems if problem.path}:
         if isinstance(decoded.get(name), str):
             with suppress(ValueError, RecursionError):
                 value = json.loads(decoded[name])
@@ -285,8 +297,9 @@ def parse_arguments(tool: Tool, given: Mapping[str, Any]) -> Any:
     arguments, others = _validated(tool, decoded)
     if not others:
         return arguments
-    described = (f"{name} (required)" if needed else name for name, needed in _parameters(tool).items())
-    lines = [f"{tool.name} could not be called:", *dict.fromkeys(line for _, line in problems)]
+    described = (f"{name} (required)" if needed else name for name, needed in tool.parameters().items())
+    problem_lines = dict.fromkeys(_problem_line(tool, problem) for problem in problems)
+    lines = [f"{tool.name} could not be called:", *problem_lines]
     raise ToolError("\n".join([*lines, f"Its parameters are: {', '.join(described)}."]))
 
 
@@ -297,7 +310,8 @@ def with_own_names(tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     if isinstance(tool.arguments, Mapping):
         return given
-    parameters, names = _parameters(tool), dict[str, str]()
+    parameters = tool.parameters()
+    names: dict[str, str] = {}
     for name in given:
         own = _OWN_PARAMETERS.get(name.replace("_", "").lower(), name) if name not in parameters else name
         taken = own in given or own in names.values()
@@ -305,39 +319,27 @@ def with_own_names(tool: Tool, given: Mapping[str, Any]) -> Mapping[str, Any]:
     return {names[name]: value for name, value in given.items()}
 
 
-def _parameters(tool: Tool) -> dict[str, bool]:
-    """The names of a tool's parameters, and whether each is required."""
-    if isinstance(tool.arguments, Mapping):
-        required = tool.arguments.get("required", ())
-        return {name: name in required for name in tool.arguments.get("properties", ())}
-    return tool.arguments.parameters()
-
-
-_Problem = tuple[_Path, str]  # where the input is wrong, and a line about it
-
-
-def _validated(tool: Tool, given: dict[str, Any]) -> tuple[Any, list[_Problem]]:
-    """The arguments, and what is wrong with the input."""
+def _validated(tool: Tool, given: dict[str, Any]) -> tuple[Any, list[WrongValue]]:
+    """Return the arguments, and what is wrong with the input."""
     if isinstance(tool.arguments, Mapping):
         return given, list(_schema_problems(tool, tool.arguments, given))
-    arguments, wrong = tool.arguments.checked(given)
-    return arguments, [_problem(tool, *each) for each in wrong]
+    return tool.arguments.checked(given)
 
 
-def _problem(tool: Tool, path: _Path, kind: str, value: Any = None, reason: str = "") -> _Problem:
-    """`kind` is "missing" or "extra_forbidden", as pydantic calls these errors, or any other."""
-    name = ".".join(map(str, path)) or "the input"
-    if kind == "missing":
-        return path, f"The required parameter `{name}` is missing."
-    if kind == "extra_forbidden":
-        near = get_close_matches(str(path[0]), _parameters(tool), 1) if len(path) == 1 else []
+def _problem_line(tool: Tool, wrong: WrongValue) -> str:
+    """Return the line for the model about a wrong value."""
+    name = ".".join(map(str, wrong.path)) or "the input"
+    if wrong.kind == "missing":
+        return f"The required parameter `{name}` is missing."
+    if wrong.kind == "unknown":
+        near = get_close_matches(name, tool.parameters(), 1) if len(wrong.path) == 1 else []
         hint = f" Did you mean `{near[0]}`?" if near else ""
         if name in _PARAMETER_HINTS and tool.name == "bash":
             hint = f" To run it elsewhere {_PARAMETER_HINTS[name]}."
-        return path, f"An unexpected parameter `{name}` was provided.{hint}"
-    given = repr(value)
+        return f"An unexpected parameter `{name}` was provided.{hint}"
+    given = repr(wrong.value)
     shown = given if len(given) <= 80 else f"{given[:80]}…"
-    return path, f"The parameter `{name}` is {shown}: {reason}."
+    return f"The parameter `{name}` is {shown}: {wrong.reason}."
 
 
 def is_usable_schema(schema: Mapping[str, Any]) -> bool:
@@ -351,7 +353,7 @@ def is_usable_schema(schema: Mapping[str, Any]) -> bool:
     return True
 
 
-def _schema_problems(tool: Tool, schema: Mapping[str, Any], given: dict[str, Any]) -> Iterator[_Problem]:
+def _schema_problems(tool: Tool, schema: Mapping[str, Any], given: dict[str, Any]) -> Iterator[WrongValue]:
     """What does not fit the JSON Schema. Raises UncheckableSchema where the schema itself cannot be used."""
     import jsonschema  # 100 ms, and the built-in tools do not need it
     import referencing
@@ -372,9 +374,9 @@ def _schema_problems(tool: Tool, schema: Mapping[str, Any], given: dict[str, Any
         path, value = tuple(problem.absolute_path), problem.instance
         if problem.validator == "required":
             absent = (name for name in problem.validator_value if name not in value)
-            yield from (_problem(tool, (*path, name), "missing") for name in absent)
+            yield from (WrongValue((*path, name), "missing") for name in absent)
         elif problem.validator == "additionalProperties" and isinstance(value, Mapping):
             extra = (name for name in value if name not in problem.schema.get("properties", ()))
-            yield from (_problem(tool, (*path, name), "extra_forbidden") for name in extra)
+            yield from (WrongValue((*path, name), "unknown") for name in extra)
         else:
-            yield _problem(tool, path, "wrong", value, problem.message)
+            yield WrongValue(path, "wrong", value, problem.message)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
+from msgspec import Meta
 from msgspec.structs import replace
-from pydantic import Field
 
 from tools.parameters import Arguments
 from tools.processes.bash_attempts import run_attempts, spool_of, telling_why_not
@@ -41,17 +42,27 @@ _DEFAULT_LIMITS = CommandLimits()
 class BashArguments(Arguments):
     """A command line to run, or a question about one in the background."""
 
-    command: str = Field("", description="The command line. Leave it out only with `job` or `restart`.")
-    timeout: int | None = Field(
-        None, ge=1, description="Time limit in milliseconds; 120000 unless set, at most 600000."
+    command: Annotated[
+        str, Meta(description="The command line. Leave it out only with `job` or `restart`.")
+    ] = ""
+    timeout: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Time limit in milliseconds; 120000 unless set, at most 600000."),
+    ] = None
+    description: Annotated[str | None, Meta(description="What the command does, in five to ten words.")] = (
+        None
     )
-    description: str | None = Field(None, description="What the command does, in five to ten words.")
-    run_in_background: bool = Field(False, description="Start the command and return at once with a job id.")
-    job: str | None = Field(
-        None, description="Id of a background command (b1): its status, and its output since the last look."
-    )
-    kill: bool = Field(False, description="With `job`: end it and everything it started.")
-    restart: bool = Field(False, description="Go back to the project's folder before running the command.")
+    run_in_background: Annotated[
+        bool, Meta(description="Start the command and return at once with a job id.")
+    ] = False
+    job: Annotated[
+        str | None,
+        Meta(description="Id of a background command (b1): its status, and its output since the last look."),
+    ] = None
+    kill: Annotated[bool, Meta(description="With `job`: end it and everything it started.")] = False
+    restart: Annotated[
+        bool, Meta(description="Go back to the project's folder before running the command.")
+    ] = False
 
 
 def _title(arguments: BashArguments) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from msgspec import Meta
 
 from tools.parameters import Arguments
 
@@ -12,7 +14,7 @@ from .base import Tool, ToolCall, ToolResult, no_access, text_result
 class CompactArguments(Arguments):
     """What the compaction shall keep."""
 
-    focus: str = Field("", description="What must be kept in detail: decisions, files, open tasks.")
+    focus: Annotated[str, Meta(description="What must be kept in detail: decisions, files, open tasks.")] = ""
 
 
 async def ask_for_compaction(arguments: CompactArguments, call: ToolCall) -> ToolResult:

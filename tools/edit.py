@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from msgspec import Meta
 
 from tools.files.edit_diagnostics import diagnose_mismatch
 from tools.files.file_change import (
@@ -41,9 +43,11 @@ class EditArguments(FileArguments):
     """A replacement in a file."""
 
     USE = "write"
-    old_string: str = Field(description="The text to replace.")
-    new_string: str = Field(description="The text to put in its place; it must differ from old_string.")
-    replace_all: bool = Field(False, description="Replace every occurrence of old_string.")
+    old_string: Annotated[str, Meta(description="The text to replace.")]
+    new_string: Annotated[
+        str, Meta(description="The text to put in its place; it must differ from old_string.")
+    ]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence of old_string.")] = False
 
     @property
     def creates(self) -> bool:

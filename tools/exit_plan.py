@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from msgspec import Meta
 
 from tools.parameters import Arguments
 from transcripts.facts import about_said
@@ -19,7 +19,7 @@ NOT_PLANNING = "Plan mode is not on: no plan has to be approved.\nGo on with the
 class PlanArguments(Arguments):
     """The plan."""
 
-    plan: str = Field(min_length=1, description="The whole plan, in Markdown.")
+    plan: Annotated[str, Meta(min_length=1, description="The whole plan, in Markdown.")]
 
 
 async def show_plan(arguments: PlanArguments, call: ToolCall) -> ToolResult:

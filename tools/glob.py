@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from stat import S_ISLNK
+from typing import Annotated
 
-from msgspec import Struct
-from pydantic import Field, PrivateAttr
+from msgspec import Meta, Struct
 
 from tools.files.line_window import MAX_WINDOW_BYTES
 from tools.files.project_files import name_matcher
@@ -40,11 +40,15 @@ _ONE_GLOB = re.compile(r"(?:\{[^{}]*\}|[^,\s])+")  # of several globs; what is i
 class SearchArguments(Arguments):
     """Where to look, and which part of what is found is shown."""
 
-    pattern: str = Field(min_length=1)
-    path: str | None = Field(None, description="Folder or file to look in; the current folder unless set.")
-    head_limit: int = Field(MAX_FOUND_LINES, ge=0, description="Most lines of the result.")
-    offset: int = Field(0, ge=0, description="Skip so many lines of the result: for the next page.")
-    _root: str | None = PrivateAttr(default=None)
+    pattern: Annotated[str, Meta(min_length=1)]
+    path: Annotated[
+        str | None, Meta(description="Folder or file to look in; the current folder unless set.")
+    ] = None
+    head_limit: Annotated[int, Meta(ge=0, description="Most lines of the result.")] = MAX_FOUND_LINES
+    offset: Annotated[int, Meta(ge=0, description="Skip so many lines of the result: for the next page.")] = 0
+
+    def __post_init__(self) -> None:
+        self._root: str | None = None
 
     @property
     def wanted_root(self) -> str:
@@ -241,7 +245,7 @@ def page_of(
 class GlobArguments(SearchArguments):
     """A pattern of names."""
 
-    pattern: str = Field(min_length=1, description="Such as **/*.py or src/**/*.{ts,tsx}.")
+    pattern: Annotated[str, Meta(min_length=1, description="Such as **/*.py or src/**/*.{ts,tsx}.")]
 
     @property
     def wanted_root(self) -> str:

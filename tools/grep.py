@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta, field
 from msgspec.structs import replace
-from pydantic import Field, model_validator
-from pydantic.json_schema import SkipJsonSchema
 
 from tools.files.resolve_path import one_line_path
 from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
 from tools.files.text_encoding import mark_stray_bytes, pluralize
+from tools.parameters import UNADVERTISED
 from tools.search.engine import SearchRequest, can_search_folders, search_files, search_folder
 from tools.search.found_lines import FoundLine, SearchOutput
 from tools.search.listing import file_states
@@ -50,25 +50,28 @@ _TYPE_GLOBS = {
 class GrepArguments(SearchArguments):
     """What to search for, and what to show of it. The model knows some options from grep."""
 
-    pattern: str = Field(min_length=1, description="Regular expression, as ripgrep takes it.")
-    glob: str | None = Field(None, description="Only files that fit: *.py, src/**/*.{ts,tsx}, !*.min.js.")
-    output_mode: Literal["files_with_matches", "content", "count"] = Field(
-        "files_with_matches",
-        description="What is shown: names of files, lines, or the number of lines.",
+    pattern: Annotated[str, Meta(min_length=1, description="Regular expression, as ripgrep takes it.")]
+    glob: Annotated[
+        str | None, Meta(description="Only files that fit: *.py, src/**/*.{ts,tsx}, !*.min.js.")
+    ] = None
+    output_mode: Annotated[
+        Literal["files_with_matches", "content", "count"],
+        Meta(description="What is shown: names of files, lines, or the number of lines."),
+    ] = "files_with_matches"
+    ignore_case: Annotated[bool, Meta(description="Letter case does not count.")] = field(
+        default=False, name="-i"
     )
-    ignore_case: bool = Field(False, alias="-i", description="Letter case does not count.")
-    context: int = Field(0, ge=0, le=MAX_CONTEXT_LINES, description="Lines around each match, for content.")
-    before: SkipJsonSchema[int] = Field(0, alias="-B", ge=0, le=MAX_CONTEXT_LINES)
-    after: SkipJsonSchema[int] = Field(0, alias="-A", ge=0, le=MAX_CONTEXT_LINES)
-    numbered: SkipJsonSchema[bool] = Field(True, alias="-n")
-    multiline: SkipJsonSchema[bool] = False
+    context: Annotated[
+        int, Meta(ge=0, le=MAX_CONTEXT_LINES, description="Lines around each match, for content.")
+    ] = 0
+    before: Annotated[int, Meta(ge=0, le=MAX_CONTEXT_LINES), UNADVERTISED] = field(default=0, name="-B")
+    after: Annotated[int, Meta(ge=0, le=MAX_CONTEXT_LINES), UNADVERTISED] = field(default=0, name="-A")
+    numbered: Annotated[bool, UNADVERTISED] = field(default=True, name="-n")
+    multiline: Annotated[bool, UNADVERTISED] = False
 
-    @model_validator(mode="before")
     @classmethod
-    def _understand(cls, given: Any) -> Any:
-        """Names that models know from the grep program and from other programs' tools."""
-        if not isinstance(given, Mapping):
-            return given
+    def understood(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """See tools.parameters.Arguments: names of the grep program and of other programs' tools."""
         known = {name: value for name, value in given.items() if value is not None or name == "pattern"}
         kind = known.pop("type", None)
         known = {_FOREIGN_NAMES.get(name, name): value for name, value in known.items()}

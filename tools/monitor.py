@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta
 
 from tools.parameters import Arguments
 from tools.processes.command_progress import LineNews
@@ -21,8 +22,8 @@ MAX_MONITOR_S = 1_800.0
 class MonitorArguments(Arguments):
     """What is watched."""
 
-    command: str = Field(min_length=1)
-    timeout: int = Field(600_000, ge=1, le=1_800_000, description="Milliseconds until it is ended.")
+    command: Annotated[str, Meta(min_length=1)]
+    timeout: Annotated[int, Meta(ge=1, le=1_800_000, description="Milliseconds until it is ended.")] = 600_000
 
 
 def required_access(arguments: MonitorArguments, context: ToolContext) -> tuple[Access, ...]:
@@ -32,7 +33,7 @@ def required_access(arguments: MonitorArguments, context: ToolContext) -> tuple[
 async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResult:
     if not arguments.command.strip():
         raise ToolError("There is no command.\nGive one that prints what you wait for.")
-    background = BashArguments.model_validate({"command": arguments.command, "run_in_background": True})
+    background = BashArguments(command=arguments.command, run_in_background=True)
     started = await run_guarded(background, call)
     job = command_runner(call.context).jobs[str(started.about["job"])]
     news = LineNews(job.inbox, job.id, job.since, call.context.masks.text)

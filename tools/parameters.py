@@ -1,41 +1,58 @@
-"""The parameters of our tools as pydantic models, and how the model is told of them.
+"""The arguments of our tools as Structs: reading the input of a call, and the schema that the model is sent.
 
-What only runs tools imports base.py, which does without pydantic: the first answer of the program does not
-wait for its 70 ms.
+A tool declares its parameters as the fields of a Struct; `Meta(description=...)` is sent to the model:
+
+    class ReadArguments(FileArguments):
+        offset: Annotated[int | None, Meta(description="First line, counted from 1.")] = None
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
-from pydantic.json_schema import GenerateJsonSchema
+from msgspec import NODEFAULT, Meta, Struct, ValidationError, convert, json
+from msgspec.structs import FieldInfo, fields
 
 from .base import Access, ToolContext, ToolError, WrongValue
 from .files.resolve_path import expanded_path, file_access, one_line_path, resolve_path
 
-_OF_THE_CLASS = ("title", "description")  # what a schema says of the class that it was made of
+_UNADVERTISED = "unadvertised"
+UNADVERTISED = Meta(extra_json_schema={_UNADVERTISED: True})
+"""Marks a parameter that the model is not told of, and that is accepted all the same."""
 
 
-class Arguments(BaseModel):
-    """Base of a tool's parameters. Field descriptions are sent to the model."""
+class Arguments(Struct, forbid_unknown_fields=True, kw_only=True, dict=True):
+    """Base of the parameters of a tool."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    @classmethod
+    def understood(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the input with names and forms that models use in other programs turned into ours."""
+        return given
 
     @classmethod
     def parameters(cls) -> dict[str, bool]:
         """See tools.base.ArgumentsModel."""
-        return {field.alias or name: field.is_required() for name, field in cls.model_fields.items()}
+        return {name: field.required for name, field in _fields_of(cls).items()}
 
     @classmethod
     def checked(cls, given: Mapping[str, Any]) -> tuple[Self | None, list[WrongValue]]:
         """See tools.base.ArgumentsModel."""
-        try:
-            return cls.model_validate(given), []
-        except ValidationError as error:
-            return None, [(each["loc"], each["type"], each["input"], each["msg"]) for each in error.errors()]
+        given = cls.understood(given)
+        known = _fields_of(cls)
+        values: dict[str, Any] = {}
+        wrong: list[WrongValue] = []
+        for name, field in known.items():
+            if name in given:
+                try:
+                    values[field.name] = convert(given[name], field.type, strict=False)
+                except ValidationError as error:
+                    wrong.append(_wrong_value(cls, name, given[name], str(error)))
+            elif field.required:
+                wrong.append(WrongValue((name,), "missing"))
+        wrong += [WrongValue((name,), "unknown", given[name]) for name in given if name not in known]
+        return (None, wrong) if wrong else (cls(**values), [])
 
     @classmethod
     def sent_schema(cls) -> Mapping[str, Any]:
@@ -44,44 +61,88 @@ class Arguments(BaseModel):
 
 
 @cache
+def _fields_of(arguments: type[Arguments]) -> dict[str, FieldInfo]:
+    """Return the fields by the names that the model uses."""
+    return {field.encode_name: field for field in fields(arguments)}
+
+
+_MISSING_FIELD = "Object missing required field `"  # how msgspec begins this message
+
+
+class _Complaint(NamedTuple):
+    """A message of msgspec: the reason, and where in the value it applies, such as ("0", "label")."""
+
+    reason: str
+    place: tuple[str | int, ...]
+
+
+def _complaint(message: str) -> _Complaint:
+    """Part a message such as "Expected `str`, got `int` - at `$[0].label`"."""
+    reason, _, place = message.partition(" - at `$")
+    steps = place.rstrip("`").replace("[", ".").replace("]", "").split(".")
+    return _Complaint(reason, tuple(int(step) if step.isdecimal() else step for step in steps if step))
+
+
+def _wrong_value(arguments: type[Arguments], name: str, value: Any, message: str) -> WrongValue:
+    reason, place = _complaint(message)
+    if reason.startswith(_MISSING_FIELD):
+        return WrongValue((name, *place, reason.removeprefix(_MISSING_FIELD).rstrip("`")), "missing")
+    choices = _schema_of(arguments)["properties"].get(name, {}).get("enum")
+    if choices and not place:
+        reason = f"it must be one of {', '.join(map(str, choices))}"
+    for step in place:
+        try:
+            value = value[step]
+        except (LookupError, TypeError):  # it was decoded from text: the whole text is shown
+            break
+    return WrongValue((name, *place), "wrong", value, reason)
+
+
+@cache
 def _schema_of(arguments: type[Arguments]) -> dict[str, Any]:
-    """The schema of a tool's arguments: 3 ms each, so made once for all sessions of a process."""
-    schema = arguments.model_json_schema(schema_generator=_UntitledSchema)
-    parts = schema.pop("$defs", {})
-    return {key: _whole(value, parts) for key, value in schema.items() if key not in _OF_THE_CLASS}
+    """Return the JSON Schema of a tool's arguments; made once for all sessions of a process."""
+    made = json.schema(arguments)
+    schema: dict[str, Any] = _plain(made, made["$defs"])
+    properties = schema["properties"].items()
+    return {**schema, "properties": {name: each for name, each in properties if _UNADVERTISED not in each}}
 
 
-def _whole(schema: Any, parts: Mapping[str, Any]) -> Any:
-    """The schema with its parts in place: not every server follows references."""
+def _plain(schema: Any, parts: Mapping[str, Any]) -> Any:
+    """Return the schema without references, titles and null: they cost tokens, and some servers lack them."""
     if isinstance(schema, list):
-        return [_whole(each, parts) for each in schema]
+        return [_plain(each, parts) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    if (reference := schema.get("$ref")) is not None:
-        part = parts[reference.removeprefix("#/$defs/")]
-        return {key: _whole(value, parts) for key, value in part.items() if key not in _OF_THE_CLASS}
-    return {key: _whole(value, parts) for key, value in schema.items()}
-
-
-class _UntitledSchema(GenerateJsonSchema):
-    """JSON Schema whose fields have no generated titles."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
+    if "$ref" in schema:
+        part = parts[schema["$ref"].removeprefix("#/$defs/")]
+        return _plain({key: value for key, value in part.items() if key != "description"}, parts)
+    described = {key: value for key, value in schema.items() if key not in ("title", "$defs")}
+    if described.get("default", NODEFAULT) is None:
+        del described["default"]
+    others = [each for each in described.get("anyOf", ()) if each != {"type": "null"}]
+    if len(others) == 1:
+        described = {**others[0], **{key: value for key, value in described.items() if key != "anyOf"}}
+    if "enum" in described:
+        described["enum"] = [each for each in described["enum"] if each is not None]
+    return {key: _plain(value, parts) for key, value in described.items()}
 
 
 class FileArguments(Arguments):
     """Parameters with a path. They also keep what was found when the call was judged.
 
-    The path that was judged is the one that is opened, and the content that a person was asked about is the
+    The path that was judged is the one that is opened, and the content that the user was asked about is the
     one that is changed. Neither is part of what the model sent.
     """
 
     USE: ClassVar[Literal["read", "write"]] = "read"
 
-    file_path: str = Field(description="Path of the file, absolute or relative to the current folder.")
-    _path: str | None = PrivateAttr(default=None)
-    _approved_sha256: str | None = PrivateAttr(default=None)
+    file_path: Annotated[
+        str, Meta(description="Path of the file, absolute or relative to the current folder.")
+    ]
+
+    def __post_init__(self) -> None:
+        self._path: str | None = None
+        self._approved_sha256: str | None = None
 
     @property
     def creates(self) -> bool:
@@ -89,24 +150,24 @@ class FileArguments(Arguments):
         return False
 
     def access(self, context: ToolContext) -> tuple[Access, ...]:
-        """What using the path means; the path is kept. Raises ToolError where the text is no usable path."""
+        """Return what using the path means, and keep the path. Raises ToolError for an unusable path."""
         path = self._path = resolve_path(context, self.file_path, self.creates)
         return (file_access(path, self.USE, context),)
 
     def real_path(self, context: ToolContext) -> str:
-        """The real path that was judged, or is judged now. Raises ToolError as `access` does."""
+        """Return the real path that was judged, or judge it now. Raises ToolError as `access` does."""
         return self._path or self.access(context)[0].target
 
     def approve(self, sha256: str) -> None:
-        """A person is asked about a change of the content with this hash ("": there is no file)."""
+        """The user is asked about a change of the content with this hash ("": there is no file)."""
         self._approved_sha256 = sha256
 
     def is_approved(self, sha256: str) -> bool:
-        """Whether this is the content that a person was asked about, if one was."""
+        """Whether this is the content that the user was asked about, if they were."""
         return self._approved_sha256 in (None, sha256)
 
     def title(self) -> str:
-        """The path on one line, `~` expanded."""
+        """Return the path on one line, `~` expanded."""
         try:
             return one_line_path(expanded_path(self.file_path))
         except ToolError:

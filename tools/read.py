@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from msgspec import Meta
 from msgspec.structs import replace
-from pydantic import Field
 
 from tools.files.images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
 from tools.files.line_window import (
@@ -72,8 +72,13 @@ _BINARY_KINDS = (
 class ReadArguments(FileArguments):
     """A file, and which of its lines."""
 
-    offset: int | None = Field(None, description="Line to begin with, from 1; -50 is the last fifty lines.")
-    limit: int | None = Field(None, ge=1, description="Most lines to show; 2000 unless set, and at most.")
+    offset: Annotated[
+        int | None, Meta(description="Line to begin with, from 1; -50 is the last fifty lines.")
+    ] = None
+    limit: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Most lines to show; 2000 unless set, and at most."),
+    ] = None
 
 
 def _title(arguments: ReadArguments) -> str:

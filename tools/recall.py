@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Literal
+from typing import Annotated, Literal
 
+from msgspec import Meta
 from msgspec.structs import replace
-from pydantic import Field
 
 from tools.parameters import Arguments
 from transcripts.messages import TextBlock
@@ -24,15 +24,18 @@ _MAX_FOUND = 100  # of a search, whatever the offset
 class RecallArguments(Arguments):
     """An id, or words to look for."""
 
-    id: str | None = Field(None, description="The id of the original, such as r57 or r57.2.")
-    query: str | None = Field(None, description="Words or a question to search everything that was said for.")
-    scope: Literal["session", "project"] = Field(
-        "session", description="project: search the earlier sessions of this project too."
-    )
-    offset: int = Field(0, ge=0, description="Character to begin with; 0 is the beginning.")
-    limit: int = Field(
-        MAX_PAGE_CHARS, ge=1, description="Most characters to show; 30000 unless set, and at most."
-    )
+    id: Annotated[str | None, Meta(description="The id of the original, such as r57 or r57.2.")] = None
+    query: Annotated[
+        str | None, Meta(description="Words or a question to search everything that was said for.")
+    ] = None
+    scope: Annotated[
+        Literal["session", "project"],
+        Meta(description="project: search the earlier sessions of this project too."),
+    ] = "session"
+    offset: Annotated[int, Meta(ge=0, description="Character to begin with; 0 is the beginning.")] = 0
+    limit: Annotated[
+        int, Meta(ge=1, description="Most characters to show; 30000 unless set, and at most.")
+    ] = MAX_PAGE_CHARS
 
 
 async def recall_original(arguments: RecallArguments, call: ToolCall) -> ToolResult:

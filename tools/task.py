@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from msgspec import Meta
 
 from tools.parameters import Arguments
 from tools.spawning import SpawnRequest, SpawnResult, report_text, spawn_figures
@@ -16,18 +18,24 @@ DEFAULT_AGENT = "general"
 class TaskArguments(Arguments):
     """What is to be done, and by whom."""
 
-    description: str = Field(description="The task in three to six words, for the person.")
-    prompt: str = Field(
-        description="All that the agent needs to know: what to find out or do, where to look, what to report."
-    )
-    agent: str = Field(
-        DEFAULT_AGENT,
-        description="explore: looks things up and changes nothing. general: does anything. fork: does "
-        "anything and knows this conversation, which costs more where that is long.",
-    )
-    run_in_background: bool = Field(
-        False, description="Return at once; the report comes by itself when it is done."
-    )
+    description: Annotated[str, Meta(description="The task in three to six words, for the person.")]
+    prompt: Annotated[
+        str,
+        Meta(
+            description="All that the agent needs to know: what to find out or do, where to look, what to "
+            "report."
+        ),
+    ]
+    agent: Annotated[
+        str,
+        Meta(
+            description="explore: looks things up and changes nothing. general: does anything. fork: does "
+            "anything and knows this conversation, which costs more where that is long."
+        ),
+    ] = DEFAULT_AGENT
+    run_in_background: Annotated[
+        bool, Meta(description="Return at once; the report comes by itself when it is done.")
+    ] = False
 
 
 async def run_task(arguments: TaskArguments, call: ToolCall) -> ToolResult:

@@ -5,9 +5,9 @@ The list itself is the input of the newest call in the record: rewinds, resumes 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Meta, Struct
 
 from tools.parameters import Arguments
 
@@ -17,12 +17,10 @@ MAX_TODOS = 50
 MAX_TODO_CHARS = 10_000  # of all items: each record of a compaction repeats the list
 
 
-class TodoEntry(BaseModel):
+class TodoEntry(Struct, frozen=True):
     """One item; what else a model adds to it is left out."""
 
-    model_config = ConfigDict(frozen=True)
-
-    content: str = Field(min_length=1)
+    content: Annotated[str, Meta(min_length=1)]
     status: Literal["pending", "in_progress", "completed"]
     activeForm: str = ""
 
@@ -30,7 +28,7 @@ class TodoEntry(BaseModel):
 class TodoArguments(Arguments):
     """The whole list."""
 
-    todos: tuple[TodoEntry, ...] = Field(max_length=MAX_TODOS)
+    todos: Annotated[tuple[TodoEntry, ...], Meta(max_length=MAX_TODOS)]
 
 
 async def set_todos(arguments: TodoArguments, call: ToolCall) -> ToolResult:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from msgspec import Meta
 
 from tools.files.file_change import (
     STALE_FILE,
@@ -28,7 +30,7 @@ class WriteArguments(FileArguments):
     """A file and its content."""
 
     USE = "write"
-    content: str = Field(description="The whole content of the file.")
+    content: Annotated[str, Meta(description="The whole content of the file.")]
 
     @property
     def creates(self) -> bool:

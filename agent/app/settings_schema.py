@@ -1,6 +1,6 @@
-"""What a settings file may hold, as a pydantic model; mistakes are told with what would be right.
+"""The settings that a file may have: what each takes, and how its value is read.
 
-Importing this costs about 0.1 s: config.py does so only when there is something to check.
+An error says what would be right; one bad entry leaves the others of its file valid.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from msgspec import ValidationError, convert
 
 from agent.extensions.hooks import HookTable, read_hooks, status_command
-from agent.permissions import MODES, SANDBOX_MODES, Mode, Rule, parse_rules, sandbox_entries
+from agent.permissions import MODES, SANDBOX_MODES, Rule, parse_rules, sandbox_entries
 from compact.prices import Prices
 from compact.settings import settings_from
 
-from .options import EDITING_MODES, EFFORTS, NO_EFFORT, THEMES, EditingMode, Effort, ThemeName
+from .options import EDITING_MODES, EFFORTS, NO_EFFORT, THEMES
 
 # What [prices] may name besides input and output -> the multiple of the input price that it sets.
 PRICE_MULTIPLES = {"cache_read": "read", "cache_write": "write", "cache_write_hour": "write_hour"}
@@ -81,73 +82,101 @@ def _prices(table: dict[str, Any]) -> dict[str, Prices]:
     return made
 
 
-_Text = Annotated[str, Field(min_length=1)]
-_Whole = Annotated[int, BeforeValidator(_number), Field(ge=1)]
-_Seconds = Annotated[float, BeforeValidator(_number), Field(ge=1, lt=1e6)]
-_RuleList = Annotated[list[Any], AfterValidator(_rules)]
-_EFFORTS = (NO_EFFORT, *EFFORTS)
-_WHOLE = "a whole number of at least 1"
-_RULES = 'a list of rules, such as ["bash(git status)"]'
+class Setting(NamedTuple):
+    """A setting: what it takes, completing "takes ...", and the function that reads its value.
+
+    `read` raises ValidationError for a value of another form, and ValueError with the whole reason else.
+    """
+
+    form: str
+    read: Callable[[Any], Any]
 
 
-class FileSettings(BaseModel):
-    """The entries of a settings file. A field's description completes "takes ..." in an error."""
+def _text(value: Any) -> str:
+    text = value.strip() if isinstance(value, str) else ""
+    if not text:
+        raise ValidationError
+    return text
 
-    model_config = ConfigDict(extra="forbid", str_strip_whitespace=True)
 
-    provider: _Text | None = Field(None, description="a text")
-    model: _Text | None = Field(None, description="a text")
-    effort: Effort | Literal["off"] | None = Field(None, description=f"one of {', '.join(_EFFORTS)}")
-    max_tokens: _Whole | None = Field(None, description=_WHOLE)
-    context_window: _Whole | None = Field(None, description=_WHOLE)
-    cache: Literal["5m", "1h"] | None = Field(None, description="one of 5m, 1h")
-    base_url: Annotated[_Text, AfterValidator(_url)] | None = Field(None, description="a URL")
-    timeout: _Seconds | None = Field(None, description="seconds, at least 1")
-    permission_mode: Mode | None = Field(None, description=f"one of {', '.join(MODES)}")
-    allow: _RuleList | None = Field(None, description=_RULES)
-    deny: _RuleList | None = Field(None, description=_RULES)
-    sandbox: Annotated[Any, AfterValidator(sandbox_entries)] = Field(
-        None, description=f"one of {', '.join(SANDBOX_MODES)}, or a table"
-    )
-    notify: bool | None = Field(None, description="true or false")
-    theme: ThemeName | None = Field(None, description=f"one of {', '.join(THEMES)}")
-    editing: EditingMode | None = Field(None, description=f"one of {', '.join(EDITING_MODES)}")
-    pass_env: tuple[_Text, ...] | None = Field(None, description="a list of texts")
-    hooks: Annotated[Any, AfterValidator(_hooks)] = Field(
-        None, description='a table, such as [hooks] and PreToolUse = "check.sh"'
-    )
-    status_line: Annotated[Any, AfterValidator(_status_line)] = Field(None, description="a command")
-    output_style: _Text | None = Field(None, description="the name of a style")
-    prices: Annotated[dict[str, Any], AfterValidator(_prices)] | None = Field(
-        None, description='a table, such as [prices."my-model"] with input = 0.5 and output = 2'
-    )
-    compact: Annotated[dict[str, Any], AfterValidator(_compact)] | None = Field(None, description="a table")
+def _whole(value: Any) -> int:
+    number = _number(value)
+    if not (number >= 1 and number.is_integer()):
+        raise ValidationError
+    return int(number)
+
+
+def _seconds(value: Any) -> float:
+    number = _number(value)
+    if not 1 <= number < 1e6:
+        raise ValidationError
+    return number
+
+
+def _choice(choices: Iterable[str], value: Any) -> str:
+    text = _text(value)
+    if text not in choices:
+        raise ValidationError
+    return text
+
+
+def _one_of(*choices: str) -> Setting:
+    return Setting(f"one of {', '.join(choices)}", partial(_choice, choices))
+
+
+def _table(read: Callable[[dict[str, Any]], Any], value: Any) -> Any:
+    return read(convert(value, dict[str, Any]))
+
+
+_WHOLE_NUMBER = Setting("a whole number of at least 1", _whole)
+_RULE_LIST = Setting(
+    'a list of rules, such as ["bash(git status)"]', lambda value: _rules(convert(value, list[Any]))
+)
+SETTINGS: Mapping[str, Setting] = {
+    "provider": Setting("a text", _text),
+    "model": Setting("a text", _text),
+    "effort": _one_of(NO_EFFORT, *EFFORTS),
+    "max_tokens": _WHOLE_NUMBER,
+    "context_window": _WHOLE_NUMBER,
+    "cache": _one_of("5m", "1h"),
+    "base_url": Setting("a URL", lambda value: _url(_text(value))),
+    "timeout": Setting("seconds, at least 1", _seconds),
+    "permission_mode": _one_of(*MODES),
+    "allow": _RULE_LIST,
+    "deny": _RULE_LIST,
+    "sandbox": Setting(f"one of {', '.join(SANDBOX_MODES)}, or a table", sandbox_entries),
+    "notify": Setting("true or false", partial(convert, type=bool, strict=False)),
+    "theme": _one_of(*THEMES),
+    "editing": _one_of(*EDITING_MODES),
+    "pass_env": Setting("a list of texts", lambda value: tuple(map(_text, convert(value, list[Any])))),
+    "hooks": Setting('a table, such as [hooks] and PreToolUse = "check.sh"', _hooks),
+    "status_line": Setting("a command", _status_line),
+    "output_style": Setting("the name of a style", _text),
+    "prices": Setting(
+        'a table, such as [prices."my-model"] with input = 0.5 and output = 2', partial(_table, _prices)
+    ),
+    "compact": Setting("a table", partial(_table, _compact)),
+}
 
 
 def check(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values of the entries that are right, and for each of the others what is wrong with it."""
+    """Return the values of the entries that are right, and for each of the others what is wrong with it."""
+    values: dict[str, Any] = {}
     problems: dict[str, str] = {}
-    try:
-        found = FileSettings.model_validate(dict(entries))
-    except ValidationError as error:
-        problems = dict(_problems(error, entries))
-        found = FileSettings.model_validate({k: v for k, v in entries.items() if k not in problems})
-    return {name: getattr(found, name) for name in found.model_fields_set}, problems
+    for name, entry in entries.items():
+        if name not in SETTINGS:
+            near = difflib.get_close_matches(name, SETTINGS, 1)
+            problems[name] = f"is unknown{f'; did you mean {near[0]}?' if near else ''}"
+            continue
+        try:
+            values[name] = SETTINGS[name].read(entry)
+        except ValidationError:
+            problems[name] = f"takes {SETTINGS[name].form}, not {entry!r}"
+        except ValueError as error:
+            problems[name] = str(error)
+    return values, problems
 
 
 def form_of(name: str) -> str:
-    """What a setting takes, in words."""
-    return FileSettings.model_fields[name].description or ""
-
-
-def _problems(error: ValidationError, entries: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for each in error.errors():
-        name = str(each["loc"][0])
-        cause = each.get("ctx", {}).get("error")
-        if each["type"] == "extra_forbidden":
-            near = difflib.get_close_matches(name, FileSettings.model_fields, 1)
-            yield name, f"is unknown{f'; did you mean {near[0]}?' if near else ''}"
-        elif cause is not None:
-            yield name, str(cause)
-        else:
-            yield name, f"takes {FileSettings.model_fields[name].description}, not {entries[name]!r}"
+    """Return what a setting takes, in words."""
+    return SETTINGS[name].form

@@ -60,7 +60,7 @@ class Permission(Struct, frozen=True):
 
 def parse_call(context: TurnContext, use: ToolUseBlock, tool: Tool) -> ParsedCall:
     """Read the input of a call. Raises ToolError."""
-    if not use.input.keys() <= getattr(tool.arguments, "model_fields", use.input).keys():
+    if not use.input.keys() <= tool.parameters().keys():
         use = replace(use, input=with_own_names(tool, use.input))
     arguments = parse_arguments(tool, use.input)
     title = tool.title(arguments)

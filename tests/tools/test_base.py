@@ -1,4 +1,4 @@
-"""A call's input is read forgivingly, whether a tool declares a pydantic model or a JSON Schema."""
+"""A call's input is read forgivingly, for tools that declare a Struct and for those with a JSON Schema."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from tools import bash, edit, grep, read, todo
 from tools.base import Tool, ToolCall, ToolError, ToolResult, parse_arguments, text_result, with_own_names
@@ -16,7 +17,7 @@ from .file_session import ROOT
 
 
 def test_harmless_forms_of_input_are_understood():
-    assert parse_arguments(read.TOOL, {"file_path": "f", "offset": "5", "limit": 7.0}).model_dump() == {
+    assert asdict(parse_arguments(read.TOOL, {"file_path": "f", "offset": "5", "limit": 7.0})) == {
         "file_path": "f",
         "offset": 5,
         "limit": 7,

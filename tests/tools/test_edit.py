@@ -674,7 +674,7 @@ def test_putting_back_what_was_there_gives_the_same_bytes(data: bytes, start: in
 
 
 def test_the_tool_says_what_it_takes():
-    assert TOOL.name == "edit" and list(EditArguments.model_fields) == [
+    assert TOOL.name == "edit" and list(EditArguments.__struct_fields__) == [
         "file_path",
         "old_string",
         "new_string",

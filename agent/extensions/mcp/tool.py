@@ -10,9 +10,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field
+from msgspec import Meta, field
+from msgspec.structs import asdict
 
 from agent.permissions import FOREIGN_PREFIX
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
@@ -35,9 +36,9 @@ class McpArguments(Arguments):
     action: Literal["search", "describe", "call", "read"]
     server: str = ""
     tool: str = ""
-    arguments: dict[str, Any] = Field(default_factory=dict, description="call: for the tool")
-    query: str = Field("", description="search: words; none lists all")
-    uri: str = Field("", description="read: of a resource; none lists them")
+    arguments: Annotated[dict[str, Any], Meta(description="call: for the tool")] = field(default_factory=dict)
+    query: Annotated[str, Meta(description="search: words; none lists all")] = ""
+    uri: Annotated[str, Meta(description="read: of a resource; none lists them")] = ""
 
 
 def mcp_tool(servers: Sequence[McpServer]) -> Tool:
@@ -66,7 +67,7 @@ def _title(arguments: McpArguments) -> str:
 
 def _access(arguments: McpArguments, context: ToolContext) -> tuple[Access, ...]:
     """Return the access of a call that is not resolved; a refused one is known by it."""
-    name = meant_call("mcp", arguments.model_dump()).name
+    name = meant_call("mcp", asdict(arguments)).name
     return no_access(arguments, context) if name == "mcp" else (Access("server", name),)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
+
+from msgspec import Meta
 
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from tools.parameters import Arguments
@@ -16,9 +18,9 @@ MAX_HIT_CHARS = 250  # of the description of one
 class SkillArguments(Arguments):
     """A skill to load, or words to look for."""
 
-    name: str = Field("", description="The name of the skill to load.")
-    args: str = Field("", description="Its arguments, as a person would type them after its name.")
-    query: str = Field("", description="Without `name`: words to look for among all skills.")
+    name: Annotated[str, Meta(description="The name of the skill to load.")] = ""
+    args: Annotated[str, Meta(description="Its arguments, as a person would type them after its name.")] = ""
+    query: Annotated[str, Meta(description="Without `name`: words to look for among all skills.")] = ""
 
 
 def named_skill(arguments: SkillArguments, context: ToolContext) -> tuple[Access, ...]:

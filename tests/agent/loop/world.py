@@ -192,7 +192,7 @@ def world(steps: Steps, folder: Path, *answers: Allow | Deny, **options: Any) ->
             "echo": echo_tool("echo", "none", ran["echo"]),
             "act": echo_tool("act", "run", ran["act"]),
         }
-        schema = Words.model_json_schema()
+        schema = Words.sent_schema()
         settings = RequestSettings(
             "claude-sonnet-5-5",
             8_000,

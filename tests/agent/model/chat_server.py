@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import takewhile
 from threading import Thread
 from typing import Any
+
+from msgspec import Struct, field
 
 MODEL = "chat-test"
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -31,8 +32,7 @@ _MESSAGE_FIELDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ChatReply:
+class ChatReply(Struct, frozen=True):
     """What the model says; arguments of a call are the raw text that is streamed."""
 
     text: str = ""
@@ -42,8 +42,7 @@ class ChatReply:
     reasoning_field: str = "reasoning_content"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """An error answer instead of the next reply; `body` is one in the words of another server."""
 
     status: int

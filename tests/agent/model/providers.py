@@ -6,8 +6,9 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from agent.demo.demo_model import DemoModel
 from agent.events import Event
@@ -29,8 +30,7 @@ TOOLS = tuple({"name": name, "description": "d", "input_schema": READ} for name 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What a model is to say, and the words that make the demo say it.
 
     calls    (tool, input); an input that is a string is sent as it is, JSON or not
@@ -44,8 +44,7 @@ class Wanted:
     stop: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Rejection(Struct, frozen=True):
     """An error answer, in the words of the provider."""
 
     status: int

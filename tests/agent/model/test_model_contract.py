@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import field
 from msgspec.structs import replace
-from pydantic import Field
 
 from agent.errors import (
     AuthenticationError,
@@ -334,7 +334,7 @@ def test_a_model_that_the_server_does_not_know_is_not_found(provider: Provider) 
 class FileWords(Words):
     """The words of a tool that the demo knows, too: it reads a file of that name."""
 
-    words: str = Field("", alias="file_path")
+    words: str = field(default="", name="file_path")
 
 
 def shape(facts: list[Fact]) -> list[tuple[str, str]]:
