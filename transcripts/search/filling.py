@@ -61,8 +61,9 @@ class IndexFiller:
 
     def forget_all_but(self, sids: Collection[str]) -> bool:
         """Drop other sessions; return whether that was so much that the index has to be made again."""
+        wanted = frozenset(sids)
         for file, sid in self._db.execute("SELECT id, sid FROM files").fetchall():
-            if sid not in sids:
+            if sid not in wanted:
                 self._drop(file)
         (held,) = self._db.execute("SELECT count(*) FROM words_docsize").fetchone()
         (known,) = self._db.execute("SELECT count(*) FROM passages").fetchone()

@@ -42,8 +42,9 @@ class SearchIndex:
 
     def ids_of(self, sids: Collection[str]) -> range:
         """Return the ids from the first to the last passage of these sessions."""
+        wanted = frozenset(sids)
         rows = self._db.execute("SELECT sid, lowest, highest FROM files WHERE lowest IS NOT NULL")
-        ends = [end for sid, lowest, highest in rows if sid in sids for end in (lowest, highest)]
+        ends = [end for sid, lowest, highest in rows if sid in wanted for end in (lowest, highest)]
         return range(min(ends), max(ends) + 1) if ends else range(0)
 
     def count_with(self, term: QueryTerm, ids: range) -> int:
