@@ -13,8 +13,6 @@ from agent.extensions.mcp import McpServer, ServerFailed, log_in, open_browser
 from agent.formatting import shorten
 from tools.files.text_encoding import pluralize
 
-MAX_SHOWN_TOOLS_CHARS = 200
-
 
 async def show_mcp(controller: Controller, argument: str) -> Event | None:
     """/mcp."""
@@ -71,7 +69,7 @@ def server_lines(server: McpServer) -> list[str]:
     lines = [f"{entry.name} ({entry.kind}, {entry.scope}): {how}"]
     if server.failure:
         return lines
-    names = shorten(", ".join(offer.names), MAX_SHOWN_TOOLS_CHARS)
+    names = shorten(", ".join(offer.names), 200)
     lines.append(f"  {pluralize(len(offer.tools), 'tool')}: {names}")
     counts = {"prompt": len(offer.prompts), "resource": len(offer.resources)}
     more = ", ".join(pluralize(count, kind) for kind, count in counts.items() if count)

@@ -1,16 +1,7 @@
 """Agents: the definitions of those that are built in, and of those that users and projects add."""
 
-from .definitions import (
-    AGENTS_HEAD,
-    BUILTIN_AGENTS,
-    FORK,
-    REPORT_RULES,
-    AgentDefinition,
-    agents_section,
-    find_agent,
-    given_agents,
-    narrower_mode,
-)
+from .builtin import AGENTS_HEAD, BUILTIN_AGENTS, FORK, REPORT_RULES, agents_section, find_agent
+from .definitions import AgentDefinition, given_agents, narrower_mode
 from .files import AgentPlaces, agent_items, known_agents
 
 __all__ = [

@@ -17,11 +17,11 @@ from agent.session.system_prompt import repository_folders
 from agent.settings_files import claude_folder, home_folder
 from transcripts.disk import is_foreign, read_regular
 
-from .definitions import BUILTIN_AGENTS, AgentDefinition, given_agents, read_agent
+from .builtin import BUILTIN_AGENTS
+from .definitions import AgentDefinition, given_agents, read_agent
 
 AGENTS_FOLDER = "agents"
 MAX_AGENT_FILES = 200  # read of one directory
-MAX_SHOWN_NAMES = 8  # of tools, in the question for approval
 
 
 class AgentFile(NamedTuple):
@@ -141,5 +141,5 @@ def _shown(content: bytes) -> str:
     except ValueError as error:
         return f"cannot be read: {error}"
     names = definition.tools
-    tools = "all tools" if names is None else f"tools {', '.join(names[:MAX_SHOWN_NAMES])}"
+    tools = "all tools" if names is None else f"tools {', '.join(names[:8])}"
     return f"{tools}: {definition.description}"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agent.app.nested_session import LAST_WORD, MAX_REPORT_TOKENS
 from agent.events import AgentProgress
-from agent.extensions.agents.definitions import EXPLORE
+from agent.extensions.agents.builtin import EXPLORE
 from agent.ports import Allow, Deny
 from agent.session.session import Session
 from tests.agent.loop.world import Memory

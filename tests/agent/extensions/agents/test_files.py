@@ -8,15 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent.extensions.agents.definitions import (
-    BUILTIN_AGENTS,
-    AgentDefinition,
-    agents_section,
-    find_agent,
-    narrower_mode,
-    read_agent,
-    tool_names,
-)
+from agent.extensions.agents.builtin import BUILTIN_AGENTS, agents_section, find_agent
+from agent.extensions.agents.definitions import AgentDefinition, narrower_mode, read_agent, tool_names
 from agent.extensions.agents.files import AgentPlaces, agent_items, known_agents
 from agent.extensions.approvals import ProjectItem
 
