@@ -96,11 +96,12 @@ class SessionWall(Struct):
         """What commands may touch now: the project's profile, with what the person lets through."""
         base, sandbox = self._base or self._look(), self.permissions.sandbox
         read = {self._place(text) for text in sandbox.read}
-        writable_project = self.permissions.rules.mode != "plan" and sandbox.project == "writable"
+        planning = self.permissions.planning
         return replace(
             base,
+            writable=() if planning else base.writable,
             hidden=tuple(place for place in base.hidden if place not in read),
-            project_writable=writable_project,
+            project_writable=sandbox.project == "writable" and not planning,
             proxy=self._proxy.path if self._proxy is not None else None,
         )
 
@@ -118,8 +119,10 @@ class SessionWall(Struct):
         return wall_profile(tools.folder, self.home, tools.environ, tools.outputs, written)
 
     def hosts(self) -> tuple[str, ...]:
-        """The hosts that rules let commands reach."""
+        """The hosts that rules let commands reach; none in plan mode, as a host can be changed too."""
         rules = self.permissions.rules
+        if rules.mode == "plan":
+            return ()
         denied = {rule.pattern for rule in rules.deny if rule.tool == REACHING}
         found = (rule.pattern for rule in rules.allow if rule.tool == REACHING)
         return tuple(dict.fromkeys(host for host in found if host and host not in denied))
@@ -139,7 +142,9 @@ class SessionWall(Struct):
         self._held = descriptors
 
     async def _raise(self) -> None:
-        store, runner = self.permissions, command_runner(self.tools)
+        store = self.permissions
+        runner = command_runner(self.tools)
+        holds = False  # Landlock does not: it leaves modes, owners and times open
         try:
             wanted, held, files = await in_thread(FILE_TIMEOUT_S, lambda _: self._look_around())
             self._hold(held)
@@ -149,6 +154,7 @@ class SessionWall(Struct):
             elif moved or runner.profile != wanted:
                 await runner.use_profile(wanted)
             self.level, self.why = await runner.wall()
+            holds = self.level != "landlock" and not (wanted.project_writable or wanted.writable)
             hides_records = (await runner.supervisor()).how == "namespace"
         except (SupervisorLost, ToolError) as error:
             why = str(error).partition("\n")[0]
@@ -156,7 +162,12 @@ class SessionWall(Struct):
         if store.sandbox.mode == "off":
             self.level, self.why = "none", NOT_WANTED
         required = store.sandbox.mode == "require"
-        store.rules = replace(store.rules, wall=self.level != "none", wall_required=required)
+        store.rules = replace(
+            store.rules,
+            wall=self.level != "none",
+            project_held=holds,
+            wall_required=required,
+        )
         if store.rules.wall:
             self.text = WALL_TEXT if hides_records else WALL_AND_RECORDS_TEXT
         else:

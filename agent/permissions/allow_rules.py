@@ -56,7 +56,7 @@ class CoveredCommand(Struct, frozen=True):
 
 
 class Coverage(Struct, frozen=True):
-    """What was found about a line: `doubt` is "" where it may run, else why not.
+    """The cover of a line by rules and proofs: `doubt` is "" where it may run, else why not.
 
     rule      that covers it, or the first of its commands that need one
     commands  () for a line that was not parsed, or is covered as a whole

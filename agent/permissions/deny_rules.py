@@ -1,4 +1,4 @@
-"""What deny rules say about a command line: it is denied, it may be, or they do not mean it.
+"""Look for what deny rules mean in a command line: it is denied, it may be, or they do not mean it.
 
 A rule means its command by whatever means it is run, with any options, by any path. Where the line does not
 tell what it runs, a rule with a pattern may mean it.
@@ -23,7 +23,7 @@ from .rule_syntax import Rule
 
 
 class Denial(NamedTuple):
-    """How surely deny rules mean an access, and the rule that means it."""
+    """The certainty with which deny rules mean an access, and the rule that means it."""
 
     certainty: Certainty
     rule: Rule | None = None

@@ -111,7 +111,7 @@ def _denied(tool: str, command: Invocation, rules: PermissionRules) -> str:
 
 
 def _allowed(reading: LineReading, covered: Coverage) -> dict[int, str]:
-    """What allows each command, or why nothing does, by its place in the reading of the line."""
+    """Return what allows each command, or why nothing does, by its place in the reading of the line."""
     outer = [place for place, each in enumerate(reading.invocations) if each.level == 0]
     if len(outer) != len(covered.commands):
         return {}

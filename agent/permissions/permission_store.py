@@ -46,7 +46,7 @@ class PermissionStore:
 
     @property
     def planning(self) -> bool:
-        """Whether the mode is plan."""
+        """True in plan mode."""
         return self.rules.mode == "plan"
 
     def set_mode(self, mode: Mode) -> None:

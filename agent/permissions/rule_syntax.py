@@ -1,4 +1,4 @@
-"""How a permission rule is written: `tool`, `tool(pattern)`, or `tool(=line)` for exactly one command line.
+"""Read and write permission rules: `tool`, `tool(pattern)`, or `tool(=line)` for exactly one command line.
 
 For bash the pattern is the start of a simple command, word by word (`bash(git status)`, `bash(npm run *)`,
 also written `npm run:*`); what holds more than plain words is one whole line (`bash(make > log)`). For the

@@ -34,8 +34,9 @@ _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 class PermissionRules(Struct, frozen=True):
     """The mode and the rules in force in the project `folder`; it and `home` are real paths.
 
-    `wall` tells whether commands are walled in; with `wall_required` none runs without a wall. With
-    `asks_walled` the wall does not save the question. Without `reading` no command is known to only read.
+    `wall` tells whether commands are walled in, `project_held` that the wall lets them write nothing of the
+    user's; with `wall_required` none runs without a wall. With `asks_walled` the wall does not save the
+    question. Without `reading` no command is known to only read.
     `opened` has for lines that a rule lets out of the wall what the project's own programs in them were then:
     walled commands can replace those.
     """
@@ -46,6 +47,7 @@ class PermissionRules(Struct, frozen=True):
     folder: str = ""
     home: str = ""
     wall: bool = False
+    project_held: bool = False
     wall_required: bool = False
     asks_walled: bool = False
     opened: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +55,7 @@ class PermissionRules(Struct, frozen=True):
 
     @property
     def may_leave(self) -> bool:
-        """Whether the user may be asked to let a command out of the wall."""
+        """True if the user may be asked to let a command out of the wall."""
         return self.mode in ("manual", "acceptEdits")
 
     def only_reads(self, access: Access) -> bool:
@@ -216,10 +218,11 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
 
 
 def _judge_in_plan_mode(access: Access, rules: PermissionRules) -> Verdict:
-    """Let run only what is proved to change nothing, whatever rules allow and walls would hold."""
+    """Let run what is proved to change nothing, or is held by the wall, whatever rules allow."""
     if rules.wall_required and not rules.wall:
         return Verdict("deny", NO_WALL)
-    if rules.only_reads(access):
+    is_held = rules.wall and rules.project_held and not rules.asks_walled
+    if (is_held and not _irreversible_effect(access, rules)) or rules.only_reads(access):
         return Verdict("allow", walled=rules.wall)
     return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only commands that are sure to only look run")
 

@@ -25,7 +25,7 @@ from .simple_commands import Words
 
 
 class Certainty(IntEnum):
-    """How surely a pattern means a command."""
+    """The certainty with which a pattern means a command."""
 
     NO = 0
     MAYBE = 1

@@ -11,9 +11,7 @@ from tools.files.text_encoding import word_set
 
 
 class Launcher(NamedTuple):
-    """How a launcher's arguments are read: options with a value, options without one, and then so many
-    operands before the command.
-    """
+    """The arguments of a launcher: options with a value, options without one, operands before the command."""
 
     values: frozenset[str] = frozenset()
     flags: frozenset[str] = frozenset()

@@ -101,12 +101,12 @@ class Redirect(NamedTuple):
 
     @property
     def writes(self) -> bool:
-        """Whether it opens a file to write to it, or may."""
+        """True if it opens a file to write to it, or may."""
         return ">" in self.operator and not self.duplicates
 
     @property
     def duplicates(self) -> bool:
-        """Whether the target is another stream, as in `2>&1`, and no file."""
+        """True if the target is another stream, as in `2>&1`, and not a file."""
         return self.operator.endswith("&") and (self.target.isdigit() or self.target == "-")
 
 
@@ -139,7 +139,7 @@ class Invocation(Struct, frozen=True):
 
     @property
     def holds_more_than_words(self) -> bool:
-        """Whether it holds by itself what no line may that is split into simple commands."""
+        """True if it contains by itself what no line may that is split into simple commands."""
         is_marked = any(set(MARKS.findall(word)) - {STAR, ONE, CLASS} for word in self.words)
         files = (each.target for each in self.redirects if not each.operator.endswith("&"))
         is_given = self.stdin is not None and self.source is None
@@ -181,7 +181,7 @@ class LineReading(Struct, frozen=True):
 
 
 class _Scope(Struct, frozen=True):
-    """Where a script stands: the variables it knows, and what its commands have in common."""
+    """The place of a script: the variables it knows, and what its commands have in common."""
 
     values: Values
     level: int = 0
@@ -207,7 +207,7 @@ def read_line(line: str) -> LineReading:
 
 
 class _LineReader(Struct):
-    """What was found in a line so far, and what may still be spent on it.
+    """The commands found in a line so far, and the steps that may still be spent on it.
 
     written  what the line writes to which file
     feeds    some command has an input, and so may those within it

@@ -535,7 +535,7 @@ def test_each_mode_has_its_wall_before_the_next_command(tmp_path: Path) -> None:
     ]
     shell.run(lines)
     assert shell.asked == [] and sorted(path.name for path in shell.folder.glob("[abc]")) == ["b"]
-    assert shell.texts.count("the mode is plan, in which nothing is changed") == 2
+    assert shell.texts.count("the mode is plan: nothing leaves the wall") == 2
     assert "the mode is dontAsk: nothing leaves the wall" in shell.texts
     assert "b = d" in shell.config
 

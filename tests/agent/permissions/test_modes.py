@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from agent.permissions.modes import MODES, Mode
 from agent.permissions.rule_syntax import OPENING, Rule
@@ -110,6 +111,17 @@ def test_in_plan_mode_only_what_looks_goes_ahead(wall: bool, tmp_path: Path) -> 
     assert judge_call("mcp__docs__store", [Access("network", "docs")], rules).answer == "deny"
     assert judge_call("read", [Access("read", f"{folder}/a.py")], rules).answer == "allow"
     assert judge_call("todo", [Access("none")], rules).answer == "allow"
+
+
+def test_in_plan_mode_a_wall_that_holds_the_project_lets_commands_run(tmp_path: Path) -> None:
+    folder = str(tmp_path.resolve())
+    held = PermissionRules("plan", folder=folder, wall=True, project_held=True)
+    for line, answer in (("make test", "walled"), ("rm -rf .git", "deny"), ("rm -rf /", "deny")):
+        assert judged(Access("run", line, cwd=folder), held) == answer
+    denying = replace(held, deny=(Rule("bash", "make"),))
+    assert judged(Access("run", "make test", cwd=folder), denying) == "deny"
+    for others in ({"wall": False}, {"project_held": False}, {"asks_walled": True}):
+        assert judged(Access("run", "make test", cwd=folder), replace(held, **others)) == "deny"
 
 
 def test_rules_about_bash_are_about_every_tool_that_runs_commands() -> None:
