@@ -1,8 +1,8 @@
-"""The skill tool: the model loads the instructions of a skill, or looks for one."""
+"""The skill tool: the model loads the instructions of a skill, or searches for one."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from msgspec import Meta
 
@@ -12,42 +12,58 @@ from tools.parameters import Arguments
 from .library import SkillLibrary
 
 MAX_SEARCH_HITS = 12
-MAX_HIT_CHARS = 250  # of the description of one
 
 
 class SkillArguments(Arguments):
-    """A skill to load, or words to look for."""
+    """A skill to load, or words to search for."""
 
     name: Annotated[str, Meta(description="The name of the skill to load.")] = ""
     args: Annotated[str, Meta(description="Its arguments, as a person would type them after its name.")] = ""
     query: Annotated[str, Meta(description="Without `name`: words to look for among all skills.")] = ""
 
+    @property
+    def plain_name(self) -> str:
+        return self.name.strip().removeprefix("/")
+
+
+class LoadsSkills(Protocol):
+    """The skills of a session."""
+
+    @property
+    def library(self) -> SkillLibrary:
+        """All commands and skills."""
+
+    async def load(self, name: str, arguments: str) -> ToolResult:
+        """Return the instructions of a skill. Raises ToolError."""
+
+
+def _skills(context: ToolContext) -> LoadsSkills | None:
+    return context.skills() if context.skills is not None else None
+
 
 def named_skill(arguments: SkillArguments, context: ToolContext) -> tuple[Access, ...]:
-    """Loading one needs no permission; rules such as `skill(deploy)` deny it."""
-    skills = context.skills() if context.skills is not None else None
-    found = skills.library.find(_plain_name(arguments)) if skills is not None else None
+    """Return the access of a call: loading needs no permission; rules such as `skill(deploy)` deny it."""
+    skills = _skills(context)
+    found = skills.library.find(arguments.plain_name) if skills is not None else None
     return (Access("none", found.name if found is not None else ""),)
 
 
-def _plain_name(arguments: SkillArguments) -> str:
-    return arguments.name.strip().removeprefix("/")
-
-
 async def use_skill(arguments: SkillArguments, call: ToolCall) -> ToolResult:
-    skills = call.context.skills() if call.context.skills is not None else None
+    """Load the skill that is named, or search."""
+    skills = _skills(call.context)
     if skills is None:
         raise ToolError("There are no skills here.\nGo on without one.")
     if arguments.name.strip():
-        loaded: ToolResult = await skills.load(_plain_name(arguments), arguments.args.strip())
-        return loaded
+        return await skills.load(arguments.plain_name, arguments.args.strip())
     return search_result(skills.library, arguments.query.strip())
 
 
 def search_result(library: SkillLibrary, words: str) -> ToolResult:
+    """Return a line for each skill that fits; without words, for all."""
     found = library.search(words) if words else library.for_model()
-    lines = [f"- {one.name}: {one.description[:MAX_HIT_CHARS]}" for one in found[:MAX_SEARCH_HITS]]
-    if (more := len(found) - MAX_SEARCH_HITS) > 0:
+    lines = [f"- {one.name}: {one.description[:250]}" for one in found[:MAX_SEARCH_HITS]]
+    more = len(found) - MAX_SEARCH_HITS
+    if more > 0:
         lines.append(f"[{more} more; other words narrow the search]")
     text = "\n".join(lines) if lines else f"No skill fits: {words}"
     return text_result(text, human={"note": f"{len(found)} found"})
