@@ -22,13 +22,14 @@ from transcripts.facts import StoredOutput
 from transcripts.masking import SecretMasks
 from transcripts.messages import Block, TextBlock, check_shape, empty_mapping
 from transcripts.originals import Originals
+from transcripts.patterns import lazy_pattern
 from transcripts.tool_kinds import TOOL_KINDS, ToolKind
 
 from .inbox import Inbox
 from .person_answer import AskPerson, PlanMode
 from .spawning import SpawnRequest, SpawnResult
 
-_TOOL_NAME = re.compile(r"[\w-]+", re.ASCII)
+_TOOL_NAME = lazy_pattern(r"[\w-]+", re.ASCII)
 # How tools of other programs call our parameters, in lower case and without `_`.
 _FOREIGN_PARAMETERS = {
     "file_path": "path filepath filename file targetfile absolutepath notebookpath",

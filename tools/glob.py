@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from tools.files.text_encoding import has_surrogate, mark_stray_bytes, pluralize
 from tools.parameters import Arguments
 from tools.sandbox.guarded_names import is_protected
 from tools.search.listing import file_states, list_folder
+from transcripts.patterns import lazy_pattern
 
 from .base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 
@@ -34,7 +34,7 @@ MAX_FOUND_LINES = 200  # shown at once unless the call says otherwise
 MAX_NOTED_FILES = 3  # of binary files that match, and of links that lead nowhere
 _MAX_GLOB_CHARS = 1_000
 _MAGIC = frozenset("*?[{\\")
-_ONE_GLOB = re.compile(r"(?:\{[^{}]*\}|[^,\s])+")  # of several globs; what is in braces stays together
+_ONE_GLOB = lazy_pattern(r"(?:\{[^{}]*\}|[^,\s])+")  # of several globs; what is in braces stays together
 
 
 class SearchArguments(Arguments):

@@ -8,21 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 from transcripts.render_text import INVISIBLE, JOINERS, is_harmless
 
-_ESCAPE_SEQUENCE = re.compile(
+_ESCAPE_SEQUENCE = lazy_pattern(
     r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; the end of its line closes an open one
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)?"  # DCS, SOS, PM, APC
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI
     r"|\x1b[ -/]*[0-~]?"  # two characters
 )
-_ESCAPED_BYTE = re.compile(rb"[^\t\n\x20-\x7e]")
-_ERASE_LINE = re.compile(r"(?:\x1b\[|\x9b)[02]?K")
-_CONTROL_CHAR = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_TAG_CHAR = re.compile("[\U000e0000-\U000e0fff]")
-_INVISIBLE_CHAR = re.compile(f"[{INVISIBLE}]")
-_UNSAFE_CHAR = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{INVISIBLE}]")
-_UNSAFE_IN_NAME = re.compile(f"(?![{JOINERS}]){_UNSAFE_CHAR.pattern}")
+_ESCAPED_BYTE = lazy_bytes_pattern(rb"[^\t\n\x20-\x7e]")
+_ERASE_LINE = lazy_pattern(r"(?:\x1b\[|\x9b)[02]?K")
+_CONTROL_CHAR = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_TAG_CHAR = lazy_pattern("[\U000e0000-\U000e0fff]")
+_INVISIBLE_CHAR = lazy_pattern(f"[{INVISIBLE}]")
+_UNSAFE_CHAR = lazy_pattern(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{INVISIBLE}]")
+_UNSAFE_IN_NAME = lazy_pattern(f"(?![{JOINERS}]){_UNSAFE_CHAR.pattern}")
 NO_OUTPUT = "[no output]"  # what the model is told of a command that printed nothing
 _UNCUT_CHARS = 30_000  # up to which an output is shown whole, as Claude Code does
 _UNCUT_VARIABLE = "BASH_MAX_OUTPUT_LENGTH"  # by which people of Claude Code set it

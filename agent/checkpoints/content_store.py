@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import time
 import zlib
 from contextlib import suppress
@@ -12,12 +11,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from transcripts.patterns import lazy_bytes_pattern
 from transcripts.record_errors import StoreError
 from transcripts.session_lock import ensure_private_folder
 
 FRESH_CONTENT_S = 3_600.0  # contents are stored before the log line that names them is written
 RECENT_LOG_S = 30 * 86_400.0  # a session whose last change is older can no longer restore files
-_HASH = re.compile(rb'"([0-9a-f]{64})"')
+_HASH = lazy_bytes_pattern(rb'"([0-9a-f]{64})"')
 
 
 class ContentStore(Struct):

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.formatting import own_name
 from tools import BUILTIN, CONDITIONAL
+from transcripts.patterns import lazy_pattern
 
 SETTING_SOURCES = ("user", "project", "local")
 # Flags that change nothing here; the number of values that each takes.
@@ -24,7 +25,7 @@ IGNORED_FLAGS: dict[str, int | str] = {
     "--name": 1,
     "--channels": 1,
 }
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_UUID = lazy_pattern(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 class _Ignored(argparse.Action):

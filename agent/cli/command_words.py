@@ -8,12 +8,13 @@ Imports nothing that is slow; reads no file and changes nothing.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from typing import NamedTuple, NoReturn
+
+from transcripts.patterns import lazy_pattern
 
 # First words of commands that other agents have, or that begin with a slash here. Nobody means one of them
 # alone as a prompt.
@@ -54,7 +55,7 @@ UNKNOWN_WORDS = "unrecognized arguments: "  # as argparse begins what it says of
 HEADLESS_FLAGS = frozenset(("-p", "--print", "--input-format"))
 CD_FLAGS = ("-C", "--cd")
 FORMATS_MODULE = "agent.ui.output_formats"  # loaded when it is needed
-_WANTS_RESULT = re.compile(r"--(?:in|out)put-format[= ](?:stream-)?json\b")
+_WANTS_RESULT = lazy_pattern(r"--(?:in|out)put-format[= ](?:stream-)?json\b")
 # These are given command lines, whose options are not ours.
 TAKE_COMMAND_LINES = ("mcp", "permissions")
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from transcripts.export import fenced
+from transcripts.patterns import lazy_pattern
 
 from .conversation import Calls, Step, calls_in, is_continuation, own_text
 from .reading_run import find_progress, find_run
@@ -16,9 +17,11 @@ PROMPT_CHARS = 600  # of a prompt in a summary
 LISTED_FILES = 40
 
 HELP = Path(__file__).with_name("help.md").read_text("utf-8").rstrip("\n")
-_GREETING = re.compile(r"\W*(hi|hello|hey|good (morning|evening|afternoon)|moin|hallo|salut)\b.{0,40}", re.I)
-_THANKS = re.compile(r"\W*(thanks|thank you|thx|great|nice|cool|ok(ay)?|perfect)\b.{0,40}", re.I)
-_HELP = re.compile(r"\W*(help|what can you do|who are you|\?).{0,40}", re.I)
+_GREETING = lazy_pattern(
+    r"\W*(hi|hello|hey|good (morning|evening|afternoon)|moin|hallo|salut)\b.{0,40}", re.I
+)
+_THANKS = lazy_pattern(r"\W*(thanks|thank you|thx|great|nice|cool|ok(ay)?|perfect)\b.{0,40}", re.I)
+_HELP = lazy_pattern(r"\W*(help|what can you do|who are you|\?).{0,40}", re.I)
 _DEFINITION = r"(?m)^\s*(?:async\s+)?(?:def|class|function|fn|func|interface|struct|enum)\s+(\w+)"
 
 

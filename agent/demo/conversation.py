@@ -10,18 +10,19 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, empty_mapping
+from transcripts.patterns import lazy_pattern
 from transcripts.view import Message
 
 Calls = tuple[ToolUseBlock, ...]  # that go out in one reply; their ids are given when they are sent
 
 MAX_CONTINUATION_CHARS = 400  # of a prompt that only asks to go on
-_TAGGED_TEXT = re.compile(r"\s*<([A-Za-z][\w-]*)\b[^>]*>.*?</\1>", re.S)
-_BRACKETED_LINE = re.compile(r"^\s*\[[^\]\n]*\][^\n]*$", re.M)
-_CONTINUATION = re.compile(
+_TAGGED_TEXT = lazy_pattern(r"\s*<([A-Za-z][\w-]*)\b[^>]*>.*?</\1>", re.S)
+_BRACKETED_LINE = lazy_pattern(r"^\s*\[[^\]\n]*\][^\n]*$", re.M)
+_CONTINUATION = lazy_pattern(
     r"(?is)\W*(please\s+)?(continue|go on|proceed|resume|keep going|carry on|"
     r"your (previous )?(response|reply) was (interrupted|cut))\b.*"
 )
-_CARRIED_PROMPT = re.compile(r"^(?:- User: |\(r\d+\.\d+\) )(.+(?:\n(?!- User: |\(|\n|#).+)*)", re.M)
+_CARRIED_PROMPT = lazy_pattern(r"^(?:- User: |\(r\d+\.\d+\) )(.+(?:\n(?!- User: |\(|\n|#).+)*)", re.M)
 
 
 class Answer(Struct, frozen=True):

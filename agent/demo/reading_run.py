@@ -13,6 +13,8 @@ from itertools import takewhile
 
 from msgspec import Struct, field
 
+from transcripts.patterns import lazy_pattern
+
 from .conversation import Answer, Step, calls_in, own_text, tool_call
 
 COMPACTED = (
@@ -35,8 +37,8 @@ _KINDS = {
     "text": "*.txt", "golang": "*.go", "ruby": "*.rb", "shell": "*.sh", "": "*", "source": "*", "single": "*",
 }  # fmt: skip
 _WHOLE_PROJECT = ("this", "here", "current", "project", "folder", "directory", "repo", "repository")
-_POSITION = re.compile(r"[Ff]ile (\d+) of (\d+): (\S[^\n]*)")
-_UP_NEXT = re.compile(r"Up next \((\d+)-\d+\):\n((?:- [^\n]+\n?)+)")
+_POSITION = lazy_pattern(r"[Ff]ile (\d+) of (\d+): (\S[^\n]*)")
+_UP_NEXT = lazy_pattern(r"Up next \((\d+)-\d+\):\n((?:- [^\n]+\n?)+)")
 
 
 class ReadingRun(Struct, frozen=True):

@@ -4,18 +4,20 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from transcripts.patterns import lazy_pattern
+
 from .conversation import Calls, tool_call
 
 MAX_REQUEST_CHARS = 5_000  # a longer text was pasted; the patterns are not made for more
 RUN_TESTS = "python -m pytest -q"
-_POLITE = re.compile(
+_POLITE = lazy_pattern(
     r"(?i)^(please|(could|can|would|will) you|now|ok(ay)?|hey|hi|hello|and|also|first|next|finally|"
     r"i want you to|i'd like you to|let's|let us|just|makeroom)\b[\s,:!]*"
 )
-_THEN = re.compile(  # outside of quotes
+_THEN = lazy_pattern(  # outside of quotes
     r"(?:[,;.]\s*|\s+)(?:and\s+)?then\b[\s,]*(?=(?:[^`'\"]|`[^`]*`|'[^']*'|\"[^\"]*\")*$)", re.I
 )
-_QUOTED = re.compile(r"""^(?:```\w*\n(.*?)\n?```|`([^`]*)`|'(.*)'|"(.*)")$""", re.S)
+_QUOTED = lazy_pattern(r"""^(?:```\w*\n(.*?)\n?```|`([^`]*)`|'(.*)'|"(.*)")$""", re.S)
 _FILE = r"([\w~@+-]*(/[\w.@+-]+)+|[\w@+-]*\.\w+[\w.]*|README|LICENSE|Makefile|Dockerfile)"
 _NEW_FILE = rf"[`'\"]?(?P<file_path>{_FILE})[`'\"]?"
 _IN_FILE = r"in [`'\"]?(?P<file_path>[\w./~@+-]+)[`'\"]?$"
@@ -55,7 +57,7 @@ _REQUEST_RULES = (
     (r"(read|show( me)?|open|cat|print|display|view|look at|explain|summari[sz]e|describe|what('s| is) in) "
      rf"(?=.*{_FILE})(?P<what>.+)$", "read", ""),
 )  # fmt: skip
-_PATTERNS = [re.compile(pattern.replace(" ", r"\s+"), re.I) for pattern, _, _ in _REQUEST_RULES]
+_PATTERNS = [lazy_pattern(pattern.replace(" ", r"\s+"), re.I) for pattern, _, _ in _REQUEST_RULES]
 
 
 def plan_steps(text: str) -> tuple[list[Calls], list[str]]:

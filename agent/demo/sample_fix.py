@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+
+from transcripts.patterns import lazy_pattern
 
 from .conversation import Answer, Step, calls_in, tool_call
 
-FIX_REQUEST = re.compile(r"(?is).*\b(fix|repair|mend)\b.*\btests?\b.*")
+FIX_REQUEST = lazy_pattern(r"(?is).*\b(fix|repair|mend)\b.*\btests?\b.*")
 SAMPLE_TESTS = "python3 -m unittest -q"  # needs nothing but Python
-_NO_PYTEST = re.compile(r"No module named pytest|\bpython: (?:command )?not found")
+_NO_PYTEST = lazy_pattern(r"No module named pytest|\bpython: (?:command )?not found")
 SAMPLE_MODULE = "temperature.py"
 SAMPLE_BUG = "    return sum(values) / (len(values) - 1)\n"
 SAMPLE_REMEDY = "    return sum(values) / len(values)\n"

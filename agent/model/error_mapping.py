@@ -31,6 +31,7 @@ from agent.model.retry import MAX_RETRY_AFTER_S, UNREADABLE_TRIES, retry_after
 from tools.truncate import printable
 from transcripts.masking import mask
 from transcripts.messages import replace_surrogates
+from transcripts.patterns import lazy_pattern
 
 from .size_errors import find_size_error, is_rate_limit
 
@@ -38,7 +39,7 @@ MAX_ERROR_BODY_CHARS = 65_536  # of an error: no pattern sees more
 MAX_TAGGED_CHARS = 4_000  # of those, in which tags are taken out before the first words are shown
 MAX_ERROR_LINE_CHARS = 300
 MAX_ANSWER_QUOTE_CHARS = 160
-_BLOCK_PATH = re.compile(r"messages\.(\d{1,9})\.content\.(\d{1,9})\b")
+_BLOCK_PATH = lazy_pattern(r"messages\.(\d{1,9})\.content\.(\d{1,9})\b")
 _TRANSIENT_TYPES = {
     "rate_limit_error", "overloaded_error", "api_error", "timeout_error", "conflict_error",
     "server_error", "internal_server_error", "InternalServerError", "rate_limit_exceeded",
@@ -51,12 +52,12 @@ _SPEND_LIMIT_CODES = {
 }
 _SIZE_STATUSES = {200, 400, 413, 422}  # and those of 500 and more
 # llama.cpp (with 500), OpenRouter (with 404), OpenAI: of a model without eyes.
-_IMAGE_REFUSED = re.compile(
+_IMAGE_REFUSED = lazy_pattern(
     r"image(?:_url| input|s)? (?:is|are) (?:not|only) supported|support image input|does not support images",
     re.I,
 )
 _WRONG_ENDPOINT = "unexpected endpoint"  # LM Studio, with a status of 200
-_HUNG_UP = re.compile("disconnected|closed")  # what the HTTP client says of an answer that ended early
+_HUNG_UP = lazy_pattern("disconnected|closed")  # what the HTTP client says of an answer that ended early
 _PROXY_HINT = "wants credentials: HTTPS_PROXY=http://name:password@host"
 CONNECT_TIMEOUT_S = 10.0
 LOCAL = ("localhost", "127.0.0.1", "::1")

@@ -10,13 +10,14 @@ import re
 
 from agent.errors import OutputTooLong, PromptTooLong
 from agent.model_port import MIN_OUTPUT_TOKENS, is_believable
+from transcripts.patterns import lazy_pattern
 
 OUTPUT_MARGIN_TOKENS = (
     64  # left free when the rest of a window is asked for: servers count chat templates late
 )
 _N = r"(\d{1,3}(?:,\d{3}){1,4}|\d{1,15})"  # more digits are no number
-_RATE = re.compile(r"\brate[ _-]?limit|\bper[ -](?:min|day)|quota|throttl|please wait", re.I)
-_OVERFLOW = re.compile(
+_RATE = lazy_pattern(r"\brate[ _-]?limit|\bper[ -](?:min|day)|quota|throttl|please wait", re.I)
+_OVERFLOW = lazy_pattern(
     "|".join(
         (
             r"prompt (?:is )?too long",  # Anthropic, Ollama
@@ -39,7 +40,7 @@ _OVERFLOW = re.compile(
     re.I,
 )
 _LIMITS = tuple(
-    re.compile(pattern.replace("N", _N), re.I)
+    lazy_pattern(pattern.replace("N", _N), re.I)
     for pattern in (
         r"maximum (?:context|prompt) length (?:is|of) N",
         r"\bN maximum context length",
@@ -57,7 +58,7 @@ _LIMITS = tuple(
     )
 )
 _SIZES = tuple(
-    re.compile(pattern.replace("N", _N), re.I)
+    lazy_pattern(pattern.replace("N", _N), re.I)
     for pattern in (
         r"too long: N tokens",
         r"exceed context limit: N \+",
@@ -74,7 +75,7 @@ _SIZES = tuple(
 )
 # Output that does not fit beside the prompt: window, prompt and output, by name.
 _OUTPUT_BESIDE_PROMPT = tuple(
-    re.compile(
+    lazy_pattern(
         pattern.replace("WIN", _N.replace("(", "(?P<window>", 1))
         .replace("IN", _N.replace("(", "(?P<prompt>", 1))
         .replace("N", _N),
@@ -86,8 +87,10 @@ _OUTPUT_BESIDE_PROMPT = tuple(
         r"length is WIN tokens.{0,40}? requested N output tokens and your prompt contains (?:at least )?IN",
     )
 )
-_EXCEEDED_LIMIT = re.compile(r"exceed context limit: (?P<prompt>\d{1,15}) \+ \d{1,15} > (?P<window>\d{1,15})")
-_OUTPUT_CAP = re.compile(
+_EXCEEDED_LIMIT = lazy_pattern(
+    r"exceed context limit: (?P<prompt>\d{1,15}) \+ \d{1,15} > (?P<window>\d{1,15})"
+)
+_OUTPUT_CAP = lazy_pattern(
     r"max_tokens: \d{1,15} > (?P<most>\d{1,15})"
     r"|supports at most (?P<most_completion>\d{1,15}) completion tokens"
 )

@@ -29,13 +29,14 @@ from compact.uncompact import in_force
 from transcripts.facts import Fact, Fold, Reply, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock
+from transcripts.patterns import lazy_pattern
 from transcripts.view import Message, PartKind
 
-_SHOWN_ID = re.compile(
+_SHOWN_ID = lazy_pattern(
     r"\b(?P<kind>[rc])(?P<first>\d+)(?:\.\d+)?(?:\s*(?:-|–|\.\.\.?|to)\s*(?P=kind)?(?P<last>\d+)\b)?"
 )
 
-_NUMBERING = re.compile(r"^\s*\d+\s*(?:→|\t|[|:│])\s?", re.MULTILINE)
+_NUMBERING = lazy_pattern(r"^\s*\d+\s*(?:→|\t|[|:│])\s?", re.MULTILINE)
 
 
 class Reference(Struct, frozen=True):

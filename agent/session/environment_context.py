@@ -34,6 +34,7 @@ from transcripts.messages import (
     is_injected,
     replace_surrogates_in_json,
 )
+from transcripts.patterns import lazy_pattern
 
 from .session import Session
 from .system_prompt import COMMAND_TEXTS, TEXTS_WITHOUT_WALL
@@ -56,7 +57,7 @@ RECORDING_LAYERS = ("summary", "ledger")  # whose folds hold the pins as they ar
 _TELLS_OF_COMMANDS = tuple(
     f"{tag}{head}" for tag in ("", f"{INJECTED_OPENING_TAG}\n") for head in ("[Background", COMMANDS_HEADING)
 )
-_COMMAND_ENDED = re.compile(r"^(?:\[|- )?Background command (b\d+) \(", re.MULTILINE)
+_COMMAND_ENDED = lazy_pattern(r"^(?:\[|- )?Background command (b\d+) \(", re.MULTILINE)
 MAX_ENDED_LINE_CHARS = 200  # of a command line
 BRANCH_INTERVAL_S = 2.0  # between two looks for the status line
 MAX_HEAD_BYTES = 4_096  # of the file that names the branch

@@ -7,7 +7,6 @@ What names no file is sent as it is, since people write `@name` for other reason
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -26,6 +25,7 @@ from tools.files.text_encoding import pluralize
 from tools.read import folder_names, read_page
 from tools.truncate import is_plain
 from transcripts.messages import ATTACHED_LINE, Block, ImageBlock, TextBlock, empty_mapping, injected
+from transcripts.patterns import lazy_pattern
 from transcripts.render_text import content_text
 
 MAX_ATTACHED_TOKENS = 25_000  # of one file; the rest is there to be read
@@ -35,12 +35,12 @@ MAX_LISTED_NAMES = 500  # of a mentioned folder
 MAX_NAMED_ABSENT = 3  # of the mentions that name no file
 MAX_COMPARED_NAMES = 5_000  # of the project's files, with one that is not there
 MIN_FILE_LIKENESS = 0.7
-_WRITTEN = re.compile(
+_WRITTEN = lazy_pattern(
     r"""(?:(?<=[\s(\[{<,;"'`])|\A)@(?:"([^"\n]{1,1000})"(\#L\d+(?:-L?\d+)?)?|"""
     r"""([^\s"@](?:\\[ ]|[^\s"]){0,1000}))"""
 )
-_LINES = re.compile(r"#L(\d{1,9})(?:-L?(\d{1,9}))?\Z")
-_COMPILER_LINE = re.compile(r":(\d{1,9})(?::\d+|-\d+)?\Z")  # as compilers write it
+_LINES = lazy_pattern(r"#L(\d{1,9})(?:-L?(\d{1,9}))?\Z")
+_COMPILER_LINE = lazy_pattern(r":(\d{1,9})(?::\d+|-\d+)?\Z")  # as compilers write it
 _TRAILING = ".,;:!?)]}>'`*"  # what may follow a mention in a sentence
 
 

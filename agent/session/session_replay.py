@@ -26,6 +26,7 @@ from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Metadata, Result
 from transcripts.listing import FORK_TOPIC
 from transcripts.messages import HOOK_OPENING_TAG, ToolUseBlock, attached_as, is_attached
+from transcripts.patterns import lazy_pattern
 from transcripts.search import short_sid
 
 from .conversation_text import prompt_texts
@@ -39,7 +40,7 @@ MAX_ANSWER_CHARS = 12_000  # of one answer, which ends with a line
 MAX_PROMPT_LINES = 20  # of one prompt; of one with more those below are shown
 SHOWN_PROMPT_LINES = 8
 MAX_OPEN_CALL_CHARS = 80  # of a call that never ended
-_OWN_COMMAND = re.compile(r"<command-of-the-user>\n\$ (.*?)\n(.*)\n</command-of-the-user>", re.DOTALL)
+_OWN_COMMAND = lazy_pattern(r"<command-of-the-user>\n\$ (.*?)\n(.*)\n</command-of-the-user>", re.DOTALL)
 
 
 def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit, policy: str = "thrifty") -> None:

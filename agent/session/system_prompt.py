@@ -20,6 +20,7 @@ from tools.files.text_encoding import decode_text, mark_stray_bytes
 from tools.sandbox.guarded_names import MEMORY_NAMES, is_protected
 from tools.truncate import count_invisible, is_plain, printable
 from transcripts.disk import opened_regular, trusted_owners
+from transcripts.patterns import lazy_pattern
 
 WAY_OF_WORKING = """\
 You are makeroom, a coding agent that works in a person's project through a terminal. You are careful with \
@@ -77,15 +78,17 @@ MAX_MEMORY_BYTES = 1_000_000  # read of one memory file
 MAX_MEMORY_CHARS = 60_000  # shown of one memory file; the prompt says how much is left out
 MAX_IMPORT_DEPTH = 5  # of files, one imported by the other, from a memory file on
 MAX_IMPORTS = 100  # that are looked up for one memory file
-_IMPORT = re.compile(r"(?<![^\s(])@((?:[^\s\\@]|\\ ){1,1000})")
+_IMPORT = lazy_pattern(r"(?<![^\s(])@((?:[^\s\\@]|\\ ){1,1000})")
 _AFTER_IMPORT = ".,;:!?)"  # what may follow an import in a sentence
-_CODE_OR_COMMENT = re.compile(r"^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})|(?P<span>`+)|<!--", re.MULTILINE)
+_CODE_OR_COMMENT = lazy_pattern(r"^[ \t]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})|(?P<span>`+)|<!--", re.MULTILINE)
 _FOREIGN_MEMORY = ("CLAUDE.local.md", ".claude/CLAUDE.md")
 # Of what others wrote: its instructions are not followed.
 _FOREIGN_FOLDERS = SKIPPED_FOLDERS | {"site-packages", "vendor"}
 _AWAY = "leads out of the project or to a secret"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # those of UTF-32 begin with them, or hold a NUL
-_CUT_NOTE = re.compile(r"^\[[\d,]+ more characters are left out; read the file for the rest\]$", re.MULTILINE)
+_CUT_NOTE = lazy_pattern(
+    r"^\[[\d,]+ more characters are left out; read the file for the rest\]$", re.MULTILINE
+)
 
 
 def memory_paths(folder: Path, user_dir: Path) -> list[Path]:

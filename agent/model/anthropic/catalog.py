@@ -7,13 +7,13 @@ treated as one that binds thinking to its prefix.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from agent.model_port import ModelCatalog, ModelFacts, is_believable
+from transcripts.patterns import lazy_pattern
 
 from .clouds import listed_name
 
@@ -46,7 +46,7 @@ CATALOG = ModelCatalog(
         replace(_claude("claude-opus-4-5", 200_000, 64_000, binds=False), thinking=False),
     ),
 )
-_DATE_SUFFIX = re.compile(r"-\d{8}$")
+_DATE_SUFFIX = lazy_pattern(r"-\d{8}$")
 
 
 def facts_from_catalog(model: str, official: bool) -> ModelFacts:

@@ -7,7 +7,6 @@ service itself instead.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -16,15 +15,16 @@ from typing import Any
 from msgspec import Struct, field
 
 from agent.errors import AuthenticationError
+from transcripts.patterns import lazy_pattern
 
 SWITCH = "CLAUDE_CODE_USE_"
 OFF_VALUES = ("", "0", "false", "no", "off")
 UNSUPPORTED = ("MANTLE", "ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD", "GATEWAY")
 # Bedrock knows the API version of the SDK for models from 4.7 on.
 OLD_BEDROCK_VERSION = "bedrock-2023-05-31"
-_OLD_BEDROCK_MODEL = re.compile(r"claude-(?:3|[a-z]+-4-[0-6]\b|[a-z]+-4-\d{8})")
+_OLD_BEDROCK_MODEL = lazy_pattern(r"claude-(?:3|[a-z]+-4-[0-6]\b|[a-z]+-4-\d{8})")
 # How clouds write a model: regions and the vendor before its name, a date and a version behind it.
-_CLOUD_AFFIXES = re.compile(r"^.*?(?=claude-)|(?:[-@]\d{8})?(?:-v\d+(?::\d+)?)?$")
+_CLOUD_AFFIXES = lazy_pattern(r"^.*?(?=claude-)|(?:[-@]\d{8})?(?:-v\d+(?::\d+)?)?$")
 
 
 class Cloud(Struct, frozen=True):
