@@ -102,15 +102,17 @@ async def search_folder(
     assert ripgrep is not None
     ignored = await is_ignored(context, request.folder)
     options = _walk_options(request.folder, ignored)
-    output = await _run(context, request, [ripgrep, *options], limit_s)
+    walk = _run(context, request, [ripgrep, *options], limit_s)
+    if ignored:
+        output = await walk
+        hidden: Sequence[str] = ()
+    else:
+        output, hidden = await asyncio.gather(walk, hidden_by_patterns(context, request.folder))
     if output.message or output.stopped:
         return output
-    if not ignored:
-        names = await hidden_by_patterns(context, request.folder)
-        more = await _known_files(request.folder, [name for name in names if request.wanted(name)])
-        if more:
-            found = await _run(context, replace(request, names=[*more]), [ripgrep], limit_s)
-            output = _joined(output, found)
+    if more := await _known_files(request.folder, [name for name in hidden if request.wanted(name)]):
+        found = await _run(context, replace(request, names=[*more]), [ripgrep], limit_s)
+        output = _joined(output, found)
     output = await _in_other_encodings(context, request, output, [ripgrep, *options], limit_s)
     return await _completed(context, request, output, ripgrep, limit_s)
 
