@@ -36,12 +36,12 @@ class NarrowedPermissions(PermissionStore):
         mode = narrower_mode(rules.mode, self._mode)
         if mode == rules.mode:
             return rules
-        return replace(rules, mode=mode, asks_walled=rules.asks_walled or mode == "plan")
+        return replace(rules, mode=mode, asks_sandboxed=rules.asks_sandboxed or mode == "plan")
 
     @rules.setter
     def rules(self, rules: PermissionRules) -> None:
         before = self._origin.rules
-        self._origin.rules = replace(rules, mode=before.mode, asks_walled=before.asks_walled)
+        self._origin.rules = replace(rules, mode=before.mode, asks_sandboxed=before.asks_sandboxed)
 
     @property
     def sandbox(self) -> SandboxSettings:

@@ -38,7 +38,7 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     reading = ProjectEnvironment(str(setup.folder), environ)
     folder, home = str(setup.folder), str(home_of(setup.environ))
     rules = PermissionRules(
-        setup.mode, allow, deny, folder, home, reading=reading, asks_walled=options.asks_client
+        setup.mode, allow, deny, folder, home, reading=reading, asks_sandboxed=options.asks_client
     )
     for line in {rule.pattern for rule in allow if rule.tool == OPENING and rule.pattern is not None}:
         rules = rules.noting_programs(line)

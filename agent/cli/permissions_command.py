@@ -58,7 +58,7 @@ def check(words: list[str], lines: BinaryIO) -> int:
         sys.stderr.write(f"{escaped(warning)}\n")
     wall = given.wall == "on"
     required = setup.sandbox.mode == "require"
-    rules = replace(permission_store(setup).rules, wall=wall, wall_required=required)
+    rules = replace(permission_store(setup).rules, sandboxed=wall, sandbox_required=required)
     try:
         for command in _commands(lines):
             sys.stdout.write(json.dumps(_judged(command, rules)) + "\n")

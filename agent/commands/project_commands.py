@@ -175,7 +175,7 @@ async def plan(controller: Controller, argument: str) -> Event | None:
             return Notice("this is not plan mode")
         mode = context.permissions.before_plan
         context.permissions.set_mode(mode)
-        words = mode_words(mode, context.permissions.rules.wall)
+        words = mode_words(mode, context.permissions.rules.sandboxed)
         return Notice(f"plan mode is left for the mode {mode}: {words}")
     if context.permissions.planning and not argument:
         _, newest = newest_plan(session.folded) or (0, "")

@@ -165,7 +165,7 @@ async def set_permissions(controller: Controller, argument: str) -> Event | None
     """/permissions."""
     store = controller.in_use[1].permissions
     if not argument and controller.chooser is not None:
-        menu = permission_menu(store.rules.mode, _rule_rows(store), store.rules.wall)
+        menu = permission_menu(store.rules.mode, _rule_rows(store), store.rules.sandboxed)
         row = await controller.chooser.choose(menu)
         if row is None or not row.value:
             return None if row is None else Notice(CHANGE_HINT)
@@ -224,7 +224,7 @@ def _origin(store: PermissionStore, rule: Rule) -> str:
 def _permission_lines(store: PermissionStore) -> list[str]:
     rules, denied = store.rules, store.denied[-MAX_DENIED_CALLS:]
     return [
-        f"mode   {rules.mode}: {mode_words(rules.mode, rules.wall)}",
+        f"mode   {rules.mode}: {mode_words(rules.mode, rules.sandboxed)}",
         *(f"{kind:<5}  {rule}  ({origin})" for kind, rule, origin in _rule_rows(store)),
         *(f"denied {call['tool_name']}: {_first_argument(call['tool_input'])}" for call in denied),
         f"change {CHANGE_HINT}",

@@ -81,7 +81,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     if context.wall is not None and any(access.kind == "run" for access in call.access):
         await _settle(context.wall, emit)
     verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
-    if verdict.walled and verdict.answer == "allow":
+    if verdict.sandboxed and verdict.answer == "allow":
         verdict = await _as_covered(context, call, verdict)
     if hooked.decision is not None:
         verdict = _with_decision(verdict, hooked.decision, context.permissions.rules.mode)
@@ -99,19 +99,19 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
                 return Permission(f"Permission denied: {verdict.why}.", notes=notes)
         if answer.updated_input not in (None, call.use.input):
             return _with_input_of(context, call, answer, notes)
-    return Permission(notes=notes, walled=verdict.walled, call=call)
+    return Permission(notes=notes, walled=verdict.sandboxed, call=call)
 
 
 async def _as_covered(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Verdict:
     """The verdict where the checkpoint that stands in for a question is not to be had: it is asked again."""
     rules, checkpoints = context.permissions.rules, context.checkpoints
-    if checkpoints is None or rules.asks_walled or rules.mode != "manual":
+    if checkpoints is None or rules.asks_sandboxed or rules.mode != "manual":
         return verdict
     covered = await asyncio.to_thread(checkpoints.recording.coverage)
     lines = [access.target for access in call.access if access.kind == "run"]
     if covered == "all" or (covered == "changes" and not any(map(may_overwrite, lines))):
         return verdict
-    asked = judge_call(call.tool.name, call.access, replace(rules, asks_walled=True))
+    asked = judge_call(call.tool.name, call.access, replace(rules, asks_sandboxed=True))
     return verdict if asked.answer == "allow" else replace(asked, why=UNCOVERED)
 
 
@@ -151,7 +151,7 @@ def _with_input_of(
     if verdict.answer == "deny":
         return Permission(f"Permission denied: {verdict.why}.")
     note = f"[the person changed the input of this call to {_shown(changed)}]"
-    return Permission(notes=(*notes, note), walled=verdict.walled, call=changed)
+    return Permission(notes=(*notes, note), walled=verdict.sandboxed, call=changed)
 
 
 def _shown(call: ParsedCall) -> str:

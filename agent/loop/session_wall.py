@@ -79,7 +79,7 @@ class SessionWall(Struct):
         """
         async with self._settling:
             await self._raise()
-        if self.permissions.rules.wall_required and self.level == "none":
+        if self.permissions.rules.sandbox_required and self.level == "none":
             raise ConfigError(
                 f'sandbox is "require", and commands cannot be walled in here ({self.why});'
                 " --sandbox auto asks about each command instead"
@@ -164,11 +164,11 @@ class SessionWall(Struct):
         required = store.sandbox.mode == "require"
         store.rules = replace(
             store.rules,
-            wall=self.level != "none",
-            project_held=holds,
-            wall_required=required,
+            sandboxed=self.level != "none",
+            sandbox_holds=holds,
+            sandbox_required=required,
         )
-        if store.rules.wall:
+        if store.rules.sandboxed:
             self.text = WALL_TEXT if hides_records else WALL_AND_RECORDS_TEXT
         else:
             self.text = "" if hides_records else RECORDS_TEXT

@@ -1,6 +1,7 @@
 """The permission rules in force, and what the user granted permanently for a project, in a file.
 
-The file holds rules, and places that the wall lets commands write or read: {allow = [...], sandbox = {...}}.
+The file contains rules, and places that sandboxed commands may write or read:
+{allow = [...], sandbox = {...}}.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SESSION_ORIGIN = "this session"
 
 
 class PermissionStore:
-    """The mode, the rules and the setting of the wall now in force, and the calls that were denied.
+    """The mode, the rules and the setting of the sandbox now in force, and the calls that were denied.
 
     `path` is the file of what was granted permanently, None where there is none. `on_planning` is told when
     plan mode begins and ends, `before_plan` is the mode that it was last begun in.
@@ -64,7 +65,7 @@ class PermissionStore:
             self.set_mode(self.before_plan if never_asks else "manual")
 
     def allow(self, rule: Rule, folder: str = "") -> None:
-        """Allow for this session; a line that is let out of the wall as it is now in `folder`."""
+        """Allow for this session; a line that is let out of the sandbox as it is now in `folder`."""
         self.rules = replace(self.rules, allow=(*self.rules.allow, replace(rule, origin=SESSION_ORIGIN)))
         if rule.tool == OPENING and rule.pattern is not None:
             self.rules = self.rules.noting_programs(rule.pattern, folder)
@@ -100,7 +101,7 @@ class PermissionStore:
         )
 
     def let_through(self, action: str, *places: str) -> None:
-        """Let walled commands "write" or "read" places, permanently in this project.
+        """Let sandboxed commands "write" or "read" places, permanently in this project.
 
         Raises as `store_rule`, after letting it through for this session.
         """
@@ -133,14 +134,14 @@ def stored_rules(path: Path) -> tuple[Rule, ...]:
 
 
 def stored_places(path: Path) -> dict[str, Any]:
-    """Read the places in the file that the wall lets through; none where they are invalid, as with rules."""
+    """Read the places in the file that the sandbox lets through; none if they are invalid, as with rules."""
     with suppress(ValueError):
         return sandbox_entries(read_settings(path).get("sandbox", {}))
     return {}
 
 
 def stored_openings(path: Path) -> dict[str, str]:
-    """Read what the project's own programs were in the lines that were let out of the wall for good."""
+    """Read what the project's own programs were in the lines that were let out of the sandbox for good."""
     try:
         found = json.loads(read_regular(path.with_suffix(".opened"), MAX_SETTINGS_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -174,7 +175,7 @@ def drop_rule(path: Path, rule: Rule) -> None:
 
 
 def change_places(path: Path, action: str, *, add: Iterable[str] = (), drop: tuple[str, ...] = ()) -> None:
-    """Add and drop places that the wall lets commands "write" or "read". Raises as `store_rule`."""
+    """Add and drop places that the sandbox lets commands "write" or "read". Raises as `store_rule`."""
     granted = read_settings(path)
     places = dict(granted.get("sandbox", {}))
     left = [place for place in places.get(action, ()) if place not in drop]

@@ -2,8 +2,8 @@
 
 For bash the pattern is the start of a simple command, word by word (`bash(git status)`, `bash(npm run *)`,
 also written `npm run:*`); what holds more than plain words is one whole line (`bash(make > log)`). For the
-other tools it is a glob over the path, relative to the project. Two more are about the wall: `open(line)`
-lets that command line out of it, `net(host)` lets walled commands reach that host. `web_search` and
+other tools it is a glob over the path, relative to the project. Two more are about the sandbox: `open(line)`
+lets that command line out of it, `net(host)` lets sandboxed commands reach that host. `web_search` and
 `web_fetch`, which the service runs, take a host: `web_fetch(docs.python.org)`.
 
 Brackets within a pattern come in pairs or behind a backslash; a backslash before a bracket or another one is
@@ -27,8 +27,8 @@ from tools.network.network_hosts import host_name
 EDITING = "edit"  # a rule about this tool is about every tool that writes files
 READING = "read"  # a deny rule about this tool is about every tool that reads files
 RUNNING = "bash"  # rules about this tool are about the command lines of every tool that runs any
-OPENING = "open"  # what a rule is called that lets a command line out of the wall
-REACHING = "net"  # ... that lets walled commands reach a host
+OPENING = "open"  # what a rule is called that lets a command line out of the sandbox
+REACHING = "net"  # ... that lets sandboxed commands reach a host
 WEB_TOOLS = ("web_search", "web_fetch")  # which the service runs; an allow rule switches one on
 FOREIGN_PREFIX = "mcp__"  # of the names of tools that come from servers
 _BLANKS = " \t\n"  # that a shell passes over; other blanks are parts of words

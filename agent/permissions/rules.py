@@ -1,7 +1,8 @@
 """Judge calls: what a call accesses, the mode and the rules give a verdict. Pure.
 
-Deny beats ask, ask beats allow. The order: deny rules, the destructive commands, rules that allow, the wall,
-a question. Within the wall a command needs no question; without one what cannot be parsed is asked about.
+Deny beats ask, ask beats allow. The order: deny rules, the destructive commands, rules that allow, the
+sandbox, a question. A sandboxed command needs no question; without a sandbox a line that cannot be parsed is
+asked about.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tools.base import Access
 
 REPLACED = "it runs a program of the project that has changed since this line was let out of the wall"
-NO_WALL = "commands have to be walled in, and there is no wall here"
+NO_SANDBOX = "commands have to be walled in, and there is no wall here"
 NOT_IN_PLAN_MODE = "the mode is plan, in which nothing is changed"
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
@@ -34,11 +35,10 @@ _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 class PermissionRules(Struct, frozen=True):
     """The mode and the rules in force in the project `folder`; it and `home` are real paths.
 
-    `wall` tells whether commands are walled in, `project_held` that the wall lets them write nothing of the
-    user's; with `wall_required` none runs without a wall. With `asks_walled` the wall does not save the
-    question. Without `reading` no command is known to only read.
-    `opened` has for lines that a rule lets out of the wall what the project's own programs in them were then:
-    walled commands can replace those.
+    `sandboxed` says that commands are sandboxed, `sandbox_holds` that they can write nothing of the user's
+    there. With `sandbox_required` none runs without a sandbox; with `asks_sandboxed` it does not save the question.
+    Without `reading` no command is known to only read. For each line that a rule lets out of the sandbox,
+    `opened` has a digest of the project's own programs in it: sandboxed commands can replace those.
     """
 
     mode: Mode = "manual"
@@ -46,16 +46,16 @@ class PermissionRules(Struct, frozen=True):
     deny: tuple[Rule, ...] = ()
     folder: str = ""
     home: str = ""
-    wall: bool = False
-    project_held: bool = False
-    wall_required: bool = False
-    asks_walled: bool = False
+    sandboxed: bool = False
+    sandbox_holds: bool = False
+    sandbox_required: bool = False
+    asks_sandboxed: bool = False
     opened: Mapping[str, str] = field(default_factory=dict)
     reading: ReadingJudge | None = None
 
     @property
     def may_leave(self) -> bool:
-        """True if the user may be asked to let a command out of the wall."""
+        """True if the user may be asked to let a command out of the sandbox."""
         return self.mode in ("manual", "acceptEdits")
 
     def only_reads(self, access: Access) -> bool:
@@ -63,13 +63,13 @@ class PermissionRules(Struct, frozen=True):
         return not coverage(access.target, access.cwd or self.folder, (), self.reading).doubt
 
     def runs_open(self, access: Access) -> bool:
-        """Return whether a line is run outside of the wall by the mode or a rule."""
-        if self.mode == "bypassPermissions" or not self.wall:
+        """Return whether a line is run outside of the sandbox by the mode or a rule."""
+        if self.mode == "bypassPermissions" or not self.sandboxed:
             return True
         return self.opening(access.target) is not None and not self.is_replaced(access)
 
     def opening(self, line: str) -> Rule | None:
-        """Return the rule that lets exactly this line out of the wall, where none keeps it in."""
+        """Return the rule that lets exactly this line out of the sandbox, where none keeps it in."""
         if any(rule.tool == OPENING and rule.is_exactly(line) for rule in self.deny):
             return None
         return next((rule for rule in self.allow if rule.tool == OPENING and rule.is_exactly(line)), None)
@@ -89,7 +89,7 @@ class PermissionRules(Struct, frozen=True):
         return replace(self, opened={**self.opened, line.strip(): now})
 
     def may_search(self, tool: str, path: str) -> bool:
-        """Return whether no rule keeps a tool that searches folders from showing what is in this file."""
+        """Return whether no rule keeps a tool that searches directories from showing what is in this file."""
         about = (rule for rule in self.deny if rule.names(tool) or rule.names(READING))
         return not any(rule.pattern is None or self.path_matches(rule.pattern, path) for rule in about)
 
@@ -105,7 +105,7 @@ class PermissionRules(Struct, frozen=True):
         return any((rule.exact or rule.tool == OPENING) and rule.is_exactly(line) for rule in self.allow)
 
     def places(self, access: Access) -> Places:
-        """Return the folders that the line of an access is judged by."""
+        """Return the directories that the line of an access is judged by."""
         return Places(folder=self.folder, home=self.home, cwd=access.cwd or self.folder)
 
     def standpoint(self, access: Access) -> Standpoint | None:
@@ -118,7 +118,7 @@ class Verdict(Struct, frozen=True):
 
     prefix  the rule that "always" would add, or None where the call may only be allowed once
     rule    the rule that decided, where one did
-    walled  whether a command, once it is allowed, is to run within the wall
+    sandboxed  whether a command, once it is allowed, is to run within the sandbox
     binding  the user has to be asked, whatever a hook allows
     """
 
@@ -126,7 +126,7 @@ class Verdict(Struct, frozen=True):
     why: str = ""
     prefix: Rule | None = None
     rule: Rule | None = None
-    walled: bool = False
+    sandboxed: bool = False
     binding: bool = False
 
     def reason(self, mode: Mode) -> str:
@@ -137,7 +137,7 @@ class Verdict(Struct, frozen=True):
             return f"the rule {self.rule} allows this"
         if mode == "bypassPermissions":
             return "the mode is bypassPermissions"
-        return "it runs within the wall" if self.walled else "it only reads"
+        return "it runs within the wall" if self.sandboxed else "it only reads"
 
 
 def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) -> Verdict:
@@ -146,7 +146,7 @@ def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) ->
     for access in accesses:
         found = _judge_access(tool, access, rules)
         stricter = _STRICTNESS[found.answer] - _STRICTNESS[verdict.answer]
-        says_more = found.walled or (found.rule is not None and not verdict.walled)
+        says_more = found.sandboxed or (found.rule is not None and not verdict.sandboxed)
         binding = found.binding or verdict.binding
         if stricter > 0 or (stricter == 0 and says_more):
             verdict = found
@@ -176,7 +176,7 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
             f"it cannot be told whether it runs what the rule {denial.rule} denies",
             prefix=exact_rule(RUNNING, access.target) if is_readable else None,
             rule=denial.rule,
-            walled=verdict.walled,
+            sandboxed=verdict.sandboxed,
             binding=True,
         )
     return verdict
@@ -196,34 +196,34 @@ def _denial(tool: str, access: Access, rules: PermissionRules) -> Denial:
 
 
 def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
-    """Judge a command line. A rule that allows it does not open the wall."""
+    """Judge a command line. A rule that allows it does not open the sandbox."""
     line = access.target
     bypasses = rules.mode == "bypassPermissions"
     opening = rules.opening(line)
     is_open = bypasses or opening is not None
-    walled = rules.wall and not is_open
+    sandboxed = rules.sandboxed and not is_open
     if effect := _irreversible_effect(access, rules):
-        return Verdict("ask", f"it {effect}", walled=walled, binding=True)
-    if rules.wall and opening is not None and not bypasses and rules.is_replaced(access):
+        return Verdict("ask", f"it {effect}", sandboxed=sandboxed, binding=True)
+    if rules.sandboxed and opening is not None and not bypasses and rules.is_replaced(access):
         return Verdict("ask", REPLACED, Rule(OPENING, line.strip()), binding=True)
-    if bypasses or (walled and not rules.asks_walled):
-        return Verdict("allow", walled=walled)
-    if rules.wall_required and not rules.wall:
-        return Verdict("deny", NO_WALL)
+    if bypasses or (sandboxed and not rules.asks_sandboxed):
+        return Verdict("allow", sandboxed=sandboxed)
+    if rules.sandbox_required and not rules.sandboxed:
+        return Verdict("deny", NO_SANDBOX)
     allow = [rule for rule in rules.allow if rule.tool == RUNNING]
     covered = coverage(line, access.cwd or rules.folder, allow, rules.reading)
     if is_open or not covered.doubt:
-        return Verdict("allow", rule=opening or covered.rule, walled=walled)
-    return Verdict("ask", covered.doubt, lasting_rule(RUNNING, line, covered), walled=walled)
+        return Verdict("allow", rule=opening or covered.rule, sandboxed=sandboxed)
+    return Verdict("ask", covered.doubt, lasting_rule(RUNNING, line, covered), sandboxed=sandboxed)
 
 
 def _judge_in_plan_mode(access: Access, rules: PermissionRules) -> Verdict:
-    """Let run what is proved to change nothing, or is held by the wall, whatever rules allow."""
-    if rules.wall_required and not rules.wall:
-        return Verdict("deny", NO_WALL)
-    is_held = rules.wall and rules.project_held and not rules.asks_walled
+    """Let run what is proved to change nothing, or is held by the sandbox, whatever rules allow."""
+    if rules.sandbox_required and not rules.sandboxed:
+        return Verdict("deny", NO_SANDBOX)
+    is_held = rules.sandboxed and rules.sandbox_holds and not rules.asks_sandboxed
     if (is_held and not _irreversible_effect(access, rules)) or rules.only_reads(access):
-        return Verdict("allow", walled=rules.wall)
+        return Verdict("allow", sandboxed=rules.sandboxed)
     return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only commands that are sure to only look run")
 
 
@@ -261,8 +261,8 @@ def _judge_service(tool: str, access: Access, mode: Mode) -> Verdict:
 
 
 def _is_allowed(tool: str, access: Access, rules: PermissionRules) -> bool:
-    """Return whether a rule allows an access, or a walled `ls` would show the same unasked."""
-    if access.missing and rules.wall and not rules.asks_walled:
+    """Return whether a rule allows an access, or a sandboxed `ls` would show the same unasked."""
+    if access.missing and rules.sandboxed and not rules.asks_sandboxed:
         return True
     tools = (tool, EDITING) if access.kind == "write" else (tool,)
     return any(any(map(rule.names, tools)) and _allows(rule, access, rules) for rule in rules.allow)

@@ -1,4 +1,4 @@
-"""The setting `sandbox`, which walls commands in and lets places through. Pure.
+"""The setting `sandbox`, which sandboxes commands in and lets places through. Pure.
 
 In a file it is one word, `sandbox = "require"`, or a table: `mode` is that word, `project` may make the
 project read-only for commands, `write` and `read` name places that they may write, or secrets that they may

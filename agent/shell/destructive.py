@@ -1,7 +1,7 @@
 """Find what cannot be made good in a command line: it is asked about in every mode.
 
-Removed or moved: the root, a home, a folder of the system, one above the project, the current folder, the
-project, `.git`; devices written to, file systems made, disks wiped, files of the system overwritten; fork
+Removed or moved: the root, a home, a directory of the system, one above the project, the current directory,
+the project, `.git`; devices written to, file systems made, disks wiped, files of the system overwritten; fork
 bombs, all processes killed, the machine shut down, users and crontabs removed. It is meant against mistakes,
 not against attacks: who may run any command can hide any.
 """

@@ -18,13 +18,13 @@ _SECTION = lazy_pattern(r'\s*\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 
 
 def repository_above(folder: str) -> str | None:
-    """Return the working folder of the repository that a folder belongs to; None where there is none."""
+    """Return the working directory of the repository that a directory belongs to; None if there is none."""
     above = (str(place) for place in (Path(folder), *Path(folder).parents))
     return next((place for place in above if os.path.lexists(f"{place}/.git")), None)
 
 
 def git_dir_of(folder: str) -> str:
-    """Return the git folder of a working folder that has a `.git`."""
+    """Return the git directory of a working directory that has a `.git`."""
     path = f"{folder}/.git"
     if os.path.isdir(path):
         return path

@@ -31,7 +31,7 @@ class TrackedSecret(NamedTuple):
 
 
 def tracked_secrets(folder: str) -> Iterator[TrackedSecret]:
-    """Yield the files that may hold secrets in a folder's repository, by their names in the index."""
+    """Yield the files that may hold secrets in a directory's repository, by their names in the index."""
     top = repository_above(folder)
     data = file_bytes(f"{git_dir_of(top)}/index", _MAX_INDEX_BYTES) if top is not None else b""
     for found in _SECRET_IN_INDEX.finditer(data):
@@ -58,7 +58,7 @@ def _stamp_of(path: str) -> bytes:
 
 
 def submodules(git_dir: str) -> Iterator[str]:
-    """Yield folders, relative to the working one, that the index names as repositories, or may name."""
+    """Yield directories, relative to the working one, that the index names as repositories, or may name."""
     try:
         names = [name for name in os.listdir(git_dir) if name == "index" or name.startswith("sharedindex.")]
     except OSError:

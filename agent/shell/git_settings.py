@@ -1,7 +1,7 @@
 """Read git's settings: programs that it could run while it only looks, and aliases.
 
 No variable keeps git from running textconv programs, filters and programs that check signatures. So their
-settings are searched for: in the files of the person and the system, of every repository that a folder may
+settings are searched for: in the files of the user and the system, of every repository that a directory may
 belong to, of its submodules, and in what those include. Anything like such a setting counts, wherever in the
 file it stands. So does the one hook that a look can run: `git diff` and `git describe --dirty` write the
 index where times of files have changed, whatever GIT_OPTIONAL_LOCKS says (git 2.39).
@@ -63,7 +63,7 @@ class _NamesProgram(NotProved):
 
 
 class GitSettings:
-    """The settings that git would read in a folder; each file is read once."""
+    """The settings that git would read in a directory; each file is read once."""
 
     def __init__(self, environ: Mapping[str, str], project: str, reads: str) -> None:
         """`reads`: what is looked at, as `Reading.git` says."""
@@ -85,13 +85,13 @@ class GitSettings:
             if key is None:
                 break
             self._check_text(f"{key.rpartition('.')[2]} = {self.environ.get(f'GIT_CONFIG_VALUE_{at}')}", "")
-        for path in self._of_person():
+        for path in self._of_user():
             self._check_file(path)
         for above in (Path(folder), *Path(folder).parents):
             self._check_repository(str(above))
 
     def aliases(self, folder: str) -> dict[str, list[str]]:
-        """Return what may be meant by each alias of a folder's repository, by its name in lower case.
+        """Return what may be meant by each alias of a directory's repository, by its name in lower case.
 
         Raises NotProved where that cannot be told.
         """
@@ -101,7 +101,7 @@ class GitSettings:
             if name.startswith("alias."):
                 value = self.environ.get(f"GIT_CONFIG_VALUE_{at}", "")
                 found.setdefault(name.removeprefix("alias."), []).append(value)
-        waiting = [*self._of_person(), *self._of_repository(folder)]
+        waiting = [*self._of_user(), *self._of_repository(folder)]
         while waiting:
             path = waiting.pop()
             if path in self._read:
@@ -117,7 +117,7 @@ class GitSettings:
         return found
 
     def _of_repository(self, folder: str) -> Iterator[str]:
-        """The files of settings of the repository that a folder belongs to."""
+        """The files of settings of the repository that a directory belongs to."""
         top = repository_above(folder)
         if top is not None:
             git_dir = git_dir_of(top)
@@ -125,7 +125,7 @@ class GitSettings:
             shared = os.path.join(git_dir, common) if common else git_dir
             yield from (f"{shared}/config", f"{shared}/config.worktree", f"{git_dir}/config.worktree")
 
-    def _of_person(self) -> Iterator[str]:
+    def _of_user(self) -> Iterator[str]:
         home = self.environ.get("HOME", "")
         settings = self.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
         yield self.environ.get("GIT_CONFIG_SYSTEM") or "/etc/gitconfig"
@@ -137,7 +137,7 @@ class GitSettings:
         yield f"{home}/.gitconfig"
 
     def _check_repository(self, folder: str) -> None:
-        """The repository whose working folder this is, if it is one; a bare one is none that is known."""
+        """The repository whose working directory this is, if it is one; a bare one is none that is known."""
         if os.path.lexists(f"{folder}/HEAD") and (
             os.path.lexists(f"{folder}/objects") or os.path.lexists(f"{folder}/commondir")
         ):

@@ -134,7 +134,7 @@ class Invocation(Struct, frozen=True):
 
     @property
     def program(self) -> str:
-        """The name of the program without its folder, in lower case; "" where it is not known."""
+        """The name of the program without its directory, in lower case; "" where it is not known."""
         return program_name(self.words[0]) if self.words else ""
 
     @property

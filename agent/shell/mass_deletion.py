@@ -18,7 +18,7 @@ _REMOVING_VERBS = {  # of programs that do more than remove
 }
 _MODE_CHANGERS = word_set("chmod chown chgrp setfacl chattr gchmod gchown")
 _FINDERS = word_set("find gfind fd fdfind")
-# Tests that choose among what is found; with none of them, all that is below the folder is taken.
+# Tests that choose among what is found; with none of them, all that is below the directory is taken.
 _CHOOSING_TESTS = word_set(
     "-name -iname -lname -ilname -path -ipath -wholename -iwholename -regex -iregex -newer -anewer -cnewer"
     " -mtime -mmin -ctime -cmin -atime -amin -empty -size -inum -user -group -uid -gid -nouser -nogroup -perm"
@@ -69,7 +69,7 @@ def _changes(arguments: tuple[str, ...]) -> bool:
 
 
 def _place_found(scene: Scene) -> str:
-    """The vital place whose contents `find` finds, all of them, or any of a folder of the system."""
+    """The vital place whose contents `find` finds, all of them, or any of a directory of the system."""
     arguments = scene.arguments
     at = next((n for n, word in enumerate(arguments) if word[:1] in ("-", "(", "!")), len(arguments))
     roots = arguments[:at] or (".",)

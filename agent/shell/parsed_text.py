@@ -21,7 +21,7 @@ MARKS = lazy_pattern("[\ufdd0-\ufddf]")
 
 
 def program_name(word: str) -> str:
-    """Return the name of a program without its folder, in lower case; "" where it is not known."""
+    """Return the name of a program without its directory, in lower case; "" where it is not known."""
     folder, _, name = word.rpartition("/")
     may_split = SPLIT in folder.replace(UNSET + SPLIT, "")
     if may_split or MARKS.search(name):
@@ -30,7 +30,7 @@ def program_name(word: str) -> str:
 
 
 def is_unknown(word: str) -> bool:
-    """Return whether some piece of the word is not known; the home folder is known."""
+    """Return whether some piece of the word is not known; the home directory is known."""
     return MARKS.search(word.replace(HOME, "")) is not None
 
 

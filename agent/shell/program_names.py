@@ -52,7 +52,7 @@ class ProgramFiles(Protocol):
 
 
 class Standpoint(NamedTuple):
-    """The place from which a line is read: the folders that it runs in, and what is known of files."""
+    """The place from which a line is read: the directories that it runs in, and what is known of files."""
 
     places: Places
     files: ProgramFiles
@@ -166,7 +166,7 @@ def _steers(options: Words) -> bool:
 
 
 def _git_folder(options: Words, here: str) -> str:
-    """Return the folder that git works in, by its options `-C`."""
+    """Return the directory that git works in, by its options `-C`."""
     for option, value in pairwise(options):
         if option == "-C":
             here = value if value.startswith("/") else f"{here}/{value}"

@@ -29,7 +29,7 @@ _NEVER_READABLE = ("/proc", "/sys", "/dev")  # even where all of the system is t
 _QUOTED_CHARACTER = lazy_pattern(r"\[([*?[])\]")
 _GLOB_PARTS = lazy_pattern(r"\[([*?[])\]|([*?[])|([^*?[]+)")
 _MAX_MATCHES = 5_000  # names compared with one glob
-# Of the entries of a folder that is searched, the ones nearest to it: there lie the files that hold secrets.
+# Of the entries of a directory that is searched, the nearest ones: files with secrets are among them.
 # Reading more takes longer than a verdict may.
 _MAX_SEARCHED = 1_500
 # Names that are asked about where a command names them, but not where it passes by: what tools keep settings
@@ -82,7 +82,7 @@ class ProjectEnvironment(ProjectPrograms):
         return there
 
     def can_enter(self, folder: str) -> bool:
-        """Return whether `cd` to this folder succeeds as things are."""
+        """Return whether `cd` to this directory succeeds as things are."""
         return os.path.isdir(folder) and os.access(folder, os.X_OK)
 
     def _check_path(self, path: str, word: str) -> None:
@@ -115,7 +115,7 @@ class ProjectEnvironment(ProjectPrograms):
             raise NotProved(f"{word} may hold secrets")
 
     def _check_tree(self, root: str, reading: Reading) -> None:
-        """The names below a folder, those nearest first. Where links are followed none may be left unseen."""
+        """Check the names below a directory, those nearest first; all of them where links are followed."""
         waiting = deque([root])
         seen = {root}
         count = 0

@@ -62,15 +62,15 @@ class CommandEnvironment(Protocol):
         """Return where `cd PATH` leads from `folder`: a real path within the project."""
 
     def can_enter(self, folder: str) -> bool:
-        """Return whether `cd` to this folder succeeds as things are."""
+        """Return whether `cd` to this directory succeeds as things are."""
 
 
 def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[JudgedCommand] | None:
     """Judge each simple command of a line; None where the line is not parsed.
 
     A proof holds only where the shell is as it began: behind a builtin that is not known every command is in
-    doubt, and each folder that a `cd` before may have led to has to do. Beside a command that is in doubt new
-    files may be there, named like options.
+    doubt, and each directory that a `cd` before may have led to has to do. Beside a command that is in doubt
+    new files may be there, named like options.
     """
     joined = parse_joined_commands(line)
     if joined is None:
@@ -86,7 +86,7 @@ def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[
 
 
 class _Shell(Struct):
-    """The folders the shell may be in: `here` for the next command, `all` after a `cd` that may have failed.
+    """The directories the shell may be in: `here` for the next command, `all` after a `cd` that may fail.
 
     `alone` tells that nothing else runs than what only reads,
     `changed` names a builtin behind which words may mean anything; `certain` tells that each command of the
@@ -170,7 +170,7 @@ class _Shell(Struct):
 
 
 def _of_system(path: str, arguments: Sequence[str]) -> Reading:
-    """Return what a program reads that is named by its path in a folder of the system."""
+    """Return what a program reads that is named by its path in a directory of the system."""
     name = path.rpartition("/")[2]
     only_builtins = BUILTINS.keys() - word_set("echo printf pwd true false test [")
     if "/" in path[path.index("bin/") + 4 :] or name in only_builtins:

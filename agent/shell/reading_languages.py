@@ -66,7 +66,7 @@ _PS_VALUES = {"-p": r"[\d,]+", "--sort": _PS_SORT}
 _PS_FORMAT = rf"{_PS_COLUMN}(?::\d+)?=?(?:,{_PS_COLUMN}(?::\d+)?=?)*"
 _PS_FORMAT_OPTION = r"[auxwfjl]*o|-[AadefFHlLjwT]*o"
 _TESTS_OF_FILES = word_set("-b -c -d -e -f -g -h -k -L -N -O -G -p -r -s -S -u -w -x")
-# Variables whose values are no secrets: where programs and folders are, who one is, how text is shown.
+# Variables whose values are no secrets: where programs and directories are, who one is, how text is shown.
 _SHOWN_VARIABLES = word_set(
     "PATH HOME USER LOGNAME SHELL PWD OLDPWD LANG LANGUAGE LC_ALL LC_CTYPE TERM COLORTERM TZ HOSTNAME EDITOR"
     " VISUAL PAGER TMPDIR VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV GOPATH GOROOT GOBIN JAVA_HOME CARGO_HOME"

@@ -25,7 +25,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     program    that is run, a `builtin` of the shell or found on PATH
     paths      that it names
     places     paths of which it asks only what there is, not what it holds
-    trees      folders of which it reads the files; with `follows` also those that links there lead to
+    trees      directories of which it reads the files; with `follows` also those that links there lead to
     visible    whether it passes hidden files there over
     names      globs of the names that it reads there; () for all
     left_out   globs of the names that it does not
@@ -33,7 +33,7 @@ class Reading(Struct, frozen=True, kw_only=True):
                too, which may be written, and then a hook runs
     prints     whether git prints what files hold that no operand names: any, or those changed since `git add`
     revisions  operands of git, which are paths where such a path exists
-    below      a folder from which all of this is meant
+    below      a directory from which all of this is meant
     version    it only tells its version, if it is no script that chooses which program is run
     """
 
@@ -176,7 +176,7 @@ def reading_of_tabled(program: str, arguments: Sequence[str]) -> Reading | None:
     if program not in _OF_FILES:
         return Reading(program=program, paths=globs_of(split.operands))
     files = tuple(word for word in split.operands if word != "-" and (program, word) != ("df", "/"))
-    if program == "diff":  # files of two folders are compared without -r too
+    if program == "diff":  # files of two directories are compared without -r too
         return Reading(program=program, paths=files, trees=files, follows=True)
     return Reading(program=program, paths=files)
 

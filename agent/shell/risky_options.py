@@ -232,7 +232,7 @@ _GIT_LETTERS = {
 }
 _GIT_SUBWORDS = {"submodule": ("foreach",), "bisect": ("run", "visualize", "view")}
 # Subcommands for which a rule for all of git stands. The rest run programs that settings or arguments name,
-# or are names that a person or a repository gave to other lines.
+# or are names that a user or a repository gave to other lines.
 _GIT_COMMANDS = word_set(
     "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore checkout"
     " cherry cherry-pick clean clone commit count-objects describe diff diff-files diff-index diff-tree"

@@ -94,7 +94,7 @@ def _written_words(scene: Scene) -> list[str]:
 
 
 def _copied_to(scene: Scene, operands: list[str]) -> list[str]:
-    """Return where a copy goes to: the last operand, or names within it, a folder of the system."""
+    """Return where a copy goes to: the last operand, or names within it, a directory of the system."""
     if len(operands) > 2 and is_open(operands[-1]):  # as xargs leaves it
         operands = operands[:-1]
     if len(operands) < 2:
@@ -125,7 +125,7 @@ def damages_disk(scene: Scene) -> str:
 
 
 def kills_all(scene: Scene) -> str:
-    """Ending every process of the machine, or of a person."""
+    """Ending every process of the machine, or of a user."""
     program = scene.program
     if program == "kill":
         kills = _kills_every_process(scene)

@@ -1,6 +1,6 @@
 """The places of a machine that must not be lost by mistake, and the commands that reach them. Pure.
 
-The folder that each command of a line runs in is followed along: `cd` holds until its subshell ends.
+The directory that each command of a line runs in is followed along: `cd` holds until its subshell ends.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _DISK_OF_ANY_NAME = lazy_pattern(f"/dev/[shv]?d?[{ANY}{SPLIT}{STAR}{ONE}{CLASS}]
 
 
 class Places(Struct, frozen=True):
-    """The folders that a line is judged by: of the project, the home, the current one; real paths."""
+    """The directories that a line is judged by: of the project, the home, the current one; real paths."""
 
     folder: str
     home: str
@@ -62,7 +62,7 @@ class Places(Struct, frozen=True):
 def paths_of(word: str, places: Places, here: str | None) -> list[str]:
     """Return the whole paths that a word may mean, globs as marks; none where it is not known.
 
-    `here` is the folder that it is relative to, None where that is not known. A word that begins with a
+    `here` is the directory that it is relative to, None where that is not known. A word that begins with a
     variable that nothing sets is read with that variable empty.
     """
     word = word.replace(HOME, places.home or "/home/user")
@@ -85,7 +85,7 @@ def paths_of(word: str, places: Places, here: str | None) -> list[str]:
 def vital_place(path: str, places: Places) -> str:
     """Name what a path leads to, for people: "the project"; "" where it is nothing vital.
 
-    A path to everything within a folder is one to that folder.
+    A path to everything within a directory is one to that folder.
     """
     folder = path
     name = posixpath.basename(path)
@@ -204,7 +204,7 @@ class Scene(Struct, frozen=True):
 
 
 def scenes(invocations: Sequence[Invocation], places: Places) -> Iterator[Scene]:
-    """Yield each command of a line with the folder that it runs in."""
+    """Yield each command of a line with the directory that it runs in."""
     moves: list[tuple[tuple[int, ...], str | None]] = [((), places.cwd or places.folder or None)]
     line = tuple(invocations)
     for command in invocations:

@@ -51,7 +51,7 @@ _BLANK_RUN = lazy_pattern("[ \t\n]+")
 _BRACKET_GLOB = lazy_pattern(rf"{_BRACKET}([!^]?)\]?(?:[\[{_BRACKET}]:\w+:\]|[^\]/])*\]")
 _TILDE = lazy_pattern(rf"{_WAVE}([\w+-]*)(?=/|{BLANK}|\Z)")
 _BRACE = lazy_pattern(f"[{_OPEN}{_COMMA}{_CLOSE}]")
-# Variables of the environment that are set, to a folder or to one word, wherever the line does not set them.
+# Variables of the environment that are set, to a directory or to one word, unless the line sets them.
 _SET_VARIABLES = word_set(
     "TMPDIR TMP TEMP OLDPWD USER LOGNAME SHELL HOSTNAME UID EUID PPID RANDOM SECONDS LINENO BASH"
     " VIRTUAL_ENV CONDA_PREFIX GITHUB_WORKSPACE RUNNER_TEMP CI_PROJECT_DIR WORKSPACE GOPATH CARGO_HOME"
@@ -66,7 +66,7 @@ _PRINTS_PROJECT = lazy_pattern(r"\s*git\s+rev-parse\s+--show-toplevel\s*(?:2>\s*
 _LISTS_ALL = lazy_pattern(
     r"\s*(?:ls(?:\s+-\w+)*|dir|find(?:\s+\./?)?(?:\s+-type\s+[fd]|\s+-m(?:ax|in)depth\s+\d|\s+-print0?)*|echo\s+\*)\s*"
 )
-_LISTS_PLACE = lazy_pattern(  # all that a folder elsewhere holds
+_LISTS_PLACE = lazy_pattern(  # all that a directory elsewhere holds
     r"\s*(?:ls(?:\s+-\w+)*|dir|find|echo|printf\s+\S+)\s+(/[\w./-]*|~[\w./-]*|\.\.[\w./-]*)\*?"
     r"(?:\s+-type\s+[fd]|\s+-m(?:ax|in)depth\s+\d|\s+-print0?)*\s*(?:2>\s*/dev/null\s*)?"
 )
@@ -137,7 +137,7 @@ def _joined(parts: Sequence[Part], values: Values, choice: int) -> str:
 
 
 def _with_home(text: str, values: Values) -> str:
-    """A word that begins with a tilde: the home folder, or that of a user, in its place."""
+    """A word that begins with a tilde: the home directory, or that of a user, in its place."""
     found = _TILDE.match(text)
     text = text.replace(_WAVE, "~")
     if found is None:

@@ -258,7 +258,12 @@ def print_verdicts(lines: list[str]) -> None:
     for mode in MODES:
         for wall in (False, True):
             rules = PermissionRules(
-                mode, folder=PLACES.folder, home=PLACES.home, wall=wall, reading=AnyProject()
+                mode,
+                folder=PLACES.folder,
+                home=PLACES.home,
+                sandboxed=wall,
+                sandbox_holds=wall and mode == "plan",
+                reading=AnyProject(),
             )
             judged = answers(lines, rules)
             unproved = answers(lines, structs.replace(rules, reading=None))

@@ -29,7 +29,7 @@ def test_what_the_person_grants_to_an_agent_is_granted_to_the_session() -> None:
     agent.let_through("write", "/elsewhere")
     assert [str(rule) for rule in (*session.rules.allow, *session.rules.deny)] == ["bash(make)", "write"]
     assert session.sandbox.write == ("/elsewhere",) == agent.sandbox.write
-    assert session.rules.mode == "manual" and not session.rules.asks_walled
+    assert session.rules.mode == "manual" and not session.rules.asks_sandboxed
     agent.set_mode("acceptEdits")
     assert (session.rules.mode, agent.rules.mode) == ("acceptEdits", "plan")
 

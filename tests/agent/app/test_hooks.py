@@ -234,7 +234,7 @@ def test_a_hook_that_the_wall_refused_something_is_told_with_the_rule_that_lets_
     answer, (told,) = stopping(session, wall, command)
     assert answer == HookAnswer()
     assert "walled off: write" in told and f"the rule open({command}) in your settings lets it out" in told
-    wall.permissions.rules = PermissionRules(allow=parse_rules(f"open({command})"), wall=True)
+    wall.permissions.rules = PermissionRules(allow=parse_rules(f"open({command})"), sandboxed=True)
     assert stopping(session, wall, command) == (HookAnswer(), [])
     assert (outside / "log").exists()
 

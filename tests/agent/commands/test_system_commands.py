@@ -57,7 +57,7 @@ def test_the_model_is_told_of_a_wall_that_is_switched_off_and_of_plan_mode(tmp_p
         context = run.controller.in_use[1]
         assert (WALL_TEXT in context.settings.system) is walled
         assert "wall     none: it is switched off" in await run.do("/sandbox off")
-        assert not context.permissions.rules.wall
+        assert not context.permissions.rules.sandboxed
         await run.do("go on", "and on")
         assert b"".join(run.bodies()).count(OPEN_TEXT.split("\n")[-1].encode()) == int(walled)
         if walled:

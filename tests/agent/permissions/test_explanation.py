@@ -24,7 +24,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ReadingProject:
 
 def explained(project: ReadingProject, line: str, wall: bool = True, mode: Mode = "manual") -> list[str]:
     home = str(project.place / "home")
-    rules = replace(project.rules(), allow=RULES, wall=wall, mode=mode, home=home)
+    rules = replace(project.rules(), allow=RULES, sandboxed=wall, mode=mode, home=home)
     return explain_line("bash", Access("run", line, cwd=str(project.root)), rules)
 
 

@@ -30,13 +30,13 @@ TABLE: dict[Mode, tuple[str, str, bool, str, str]] = {
 
 def judged(access: Access, rules: PermissionRules) -> str:
     verdict = judge_call("bash" if access.kind == "run" else "edit", [access], rules)
-    return "walled" if verdict.answer == "allow" and verdict.walled else verdict.answer
+    return "walled" if verdict.answer == "allow" and verdict.sandboxed else verdict.answer
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_each_mode_does_what_the_table_says(mode: Mode) -> None:
     walled, unwalled, leaving, edit, protected = TABLE[mode]
-    inside, outside = (PermissionRules(mode, folder=FOLDER, wall=wall) for wall in (True, False))
+    inside, outside = (PermissionRules(mode, folder=FOLDER, sandboxed=wall) for wall in (True, False))
     assert judged(COMMAND, inside) == walled
     assert judged(COMMAND, outside) == unwalled
     assert inside.may_leave is leaving
@@ -48,11 +48,11 @@ def test_each_mode_does_what_the_table_says(mode: Mode) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("wall", [True, False])
 def test_denied_and_destructive_commands_stay_so_in_every_mode(mode: Mode, wall: bool) -> None:
-    rules = PermissionRules(mode, deny=DENIED, folder=FOLDER, wall=wall)
+    rules = PermissionRules(mode, deny=DENIED, folder=FOLDER, sandboxed=wall)
     assert judged(COMMAND, rules) == "deny"
     assert judged(DESTRUCTIVE, rules) == ("deny" if mode in ("plan", "dontAsk") else "ask")
     if mode not in ("plan", "dontAsk", "bypassPermissions"):
-        assert judge_call("bash", [DESTRUCTIVE], rules).walled is wall  # also once a person allowed it
+        assert judge_call("bash", [DESTRUCTIVE], rules).sandboxed is wall  # also once a person allowed it
 
 
 @pytest.mark.parametrize(
@@ -66,22 +66,22 @@ def test_denied_and_destructive_commands_stay_so_in_every_mode(mode: Mode, wall:
     ],
 )
 def test_a_rule_that_allows_a_command_does_not_open_the_wall(mode: Mode, walled: str, unwalled: str) -> None:
-    assert judged(COMMAND, PermissionRules(mode, ALLOWED, wall=True)) == walled
+    assert judged(COMMAND, PermissionRules(mode, ALLOWED, sandboxed=True)) == walled
     assert judged(COMMAND, PermissionRules(mode, ALLOWED)) == unwalled
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_rule_that_opens_a_line_opens_exactly_this_one(mode: Mode) -> None:
-    rules = PermissionRules(mode, OPENED, wall=True)
+    rules = PermissionRules(mode, OPENED, sandboxed=True)
     assert judged(COMMAND, rules) == ("deny" if mode == "plan" else "allow")
     if mode not in ("plan", "bypassPermissions"):
         assert judged(Access("run", "make install -j8"), rules) == "walled"
-        assert judged(COMMAND, PermissionRules(mode, OPENED, OPENED, wall=True)) == "walled"
+        assert judged(COMMAND, PermissionRules(mode, OPENED, OPENED, sandboxed=True)) == "walled"
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_where_the_wall_is_required_and_missing_no_command_runs(mode: Mode) -> None:
-    rules = PermissionRules(mode, (*ALLOWED, *OPENED), wall_required=True)
+    rules = PermissionRules(mode, (*ALLOWED, *OPENED), sandbox_required=True)
     assert judged(COMMAND, rules) == ("allow" if mode == "bypassPermissions" else "deny")
 
 
@@ -91,7 +91,7 @@ def test_in_plan_mode_only_what_looks_goes_ahead(wall: bool, tmp_path: Path) -> 
     folder = str(tmp_path.resolve())
     (tmp_path / "a.py").touch()
     environment = ProjectEnvironment(folder, {"PATH": "/usr/bin:/bin", "HOME": folder})
-    rules = PermissionRules("plan", allow, folder=folder, wall=wall, reading=environment)
+    rules = PermissionRules("plan", allow, folder=folder, sandboxed=wall, reading=environment)
 
     def judged_line(line: str) -> str:
         return judged(Access("run", line, cwd=folder), rules)
@@ -115,12 +115,12 @@ def test_in_plan_mode_only_what_looks_goes_ahead(wall: bool, tmp_path: Path) -> 
 
 def test_in_plan_mode_a_wall_that_holds_the_project_lets_commands_run(tmp_path: Path) -> None:
     folder = str(tmp_path.resolve())
-    held = PermissionRules("plan", folder=folder, wall=True, project_held=True)
+    held = PermissionRules("plan", folder=folder, sandboxed=True, sandbox_holds=True)
     for line, answer in (("make test", "walled"), ("rm -rf .git", "deny"), ("rm -rf /", "deny")):
         assert judged(Access("run", line, cwd=folder), held) == answer
     denying = replace(held, deny=(Rule("bash", "make"),))
     assert judged(Access("run", "make test", cwd=folder), denying) == "deny"
-    for others in ({"wall": False}, {"project_held": False}, {"asks_walled": True}):
+    for others in ({"sandboxed": False}, {"sandbox_holds": False}, {"asks_sandboxed": True}):
         assert judged(Access("run", "make test", cwd=folder), replace(held, **others)) == "deny"
 
 
@@ -134,6 +134,6 @@ def test_rules_about_bash_are_about_every_tool_that_runs_commands() -> None:
 
 
 def test_a_call_that_does_several_things_is_walled_in_all_the_same() -> None:
-    rules = PermissionRules("acceptEdits", wall=True, folder=FOLDER)
-    assert judge_call("bash", [COMMAND, EDIT], rules).walled
+    rules = PermissionRules("acceptEdits", sandboxed=True, folder=FOLDER)
+    assert judge_call("bash", [COMMAND, EDIT], rules).sandboxed
     assert judge_call("bash", [COMMAND, PROTECTED_EDIT], rules).answer == "ask"

@@ -120,9 +120,9 @@ def test_a_line_let_out_of_the_wall_is_remembered_with_what_its_programs_were(tm
 
     def answers(*flags: str) -> list[str]:
         setup = RunSetup(Options(allowed_tools=flags), config, folder, {"PATH": "/usr/bin:/bin"})
-        rules = replace(permission_store(setup).rules, wall=True)
+        rules = replace(permission_store(setup).rules, sandboxed=True)
         verdicts = [judge_call("bash", [Access("run", line)], rules) for line in ("./tool", "./tool x")]
-        return [f"{verdict.answer}{' walled' * verdict.walled}" for verdict in verdicts]
+        return [f"{verdict.answer}{' walled' * verdict.sandboxed}" for verdict in verdicts]
 
     setup = RunSetup(Options(), config, folder, {"PATH": "/usr/bin:/bin"})
     permission_store(setup).allow_always(Rule(OPENING, "./tool"))

@@ -48,9 +48,9 @@ def test_reading_inside_is_free_and_everything_else_is_asked() -> None:
 def test_what_is_not_there_is_not_asked_about_where_a_command_can_look_unasked() -> None:
     missing = [Access("read", "/etc/x", outside=True, missing=True)]
     assert judge_call("read", missing, rules()).answer == "ask"
-    assert judge_call("read", missing, replace(rules(), wall=True)).answer == "allow"
-    assert judge_call("read", missing, replace(rules(), wall=True, asks_walled=True)).answer == "ask"
-    denying = replace(rules(), wall=True, deny=(Rule("read", "/etc/*"),))
+    assert judge_call("read", missing, replace(rules(), sandboxed=True)).answer == "allow"
+    assert judge_call("read", missing, replace(rules(), sandboxed=True, asks_sandboxed=True)).answer == "ask"
+    denying = replace(rules(), sandboxed=True, deny=(Rule("read", "/etc/*"),))
     assert judge_call("read", missing, denying).answer == "deny"
 
 
@@ -67,11 +67,11 @@ def test_modes_are_known_by_the_names_of_clients_too() -> None:
 
 
 def test_where_a_client_wants_to_be_asked_the_wall_saves_no_question() -> None:
-    given = replace(rules("bash(make)"), wall=True)
+    given = replace(rules("bash(make)"), sandboxed=True)
     assert run("touch x", given) == "allow"
-    asks = replace(given, asks_walled=True)
+    asks = replace(given, asks_sandboxed=True)
     assert (run("touch x", asks), run("make", asks)) == ("ask", "allow")
-    assert judge_call("bash", [Access("run", "touch x")], asks).walled
+    assert judge_call("bash", [Access("run", "touch x")], asks).sandboxed
 
 
 def test_nobody_is_asked_in_dont_ask() -> None:
