@@ -36,9 +36,9 @@ class PermissionRules(Struct, frozen=True):
     """The mode and the rules in force in the project `folder`; it and `home` are real paths.
 
     `sandboxed` says that commands are sandboxed, `sandbox_holds` that they can write nothing of the user's
-    there. With `sandbox_required` none runs without a sandbox; with `asks_sandboxed` it does not save the question.
-    Without `reading` no command is known to only read. For each line that a rule lets out of the sandbox,
-    `opened` has a digest of the project's own programs in it: sandboxed commands can replace those.
+    there. With `sandbox_required` none runs without a sandbox; with `asks_sandboxed` it does not save the
+    question. Without `reading` no command is known to only read. For each line that a rule lets out of the
+    sandbox, `opened` has a digest of the project's own programs in it: sandboxed commands can replace those.
     """
 
     mode: Mode = "manual"
