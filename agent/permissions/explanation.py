@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.shell import Certainty, Invocation, LineReading, irreversible_commands, irreversible_effect
@@ -10,115 +9,97 @@ from agent.shell import Certainty, Invocation, LineReading, irreversible_command
 from .allow_rules import Coverage, CoveredCommand, coverage
 from .deny_rules import forbids_command, reading_for
 from .rule_syntax import Rule
-from .rules import PermissionRules, Verdict, judge_call
+from .rules import PermissionRules, judge_call
 
 if TYPE_CHECKING:
     from tools.base import Access
 
+_MAX_COMMAND_CHARS = 100
+
 
 def explain_line(tool: str, access: Access, rules: PermissionRules) -> list[str]:
     """Return lines about a command line: the verdict, and each simple command with what decides about it."""
-    verdict = judge_call(tool, [access], rules)
-    lines = [f"{verdict.answer}: {verdict.reason(rules.mode)}"]
-    if verdict.prefix is not None:
-        lines.append(f'"always" would add {verdict.prefix}')
-    reading = reading_for(_about(tool, rules.deny), access.target, rules.standpoint(access))
-    allowing = () if rules.mode == "plan" else _about(tool, rules.allow)  # no rule counts there
-    covered = coverage(access.target, access.cwd or rules.folder, allowing, rules.reading)
-    lines += _rows(reading, _reasons(tool, reading, covered, access, rules, verdict))
-    effect = irreversible_effect(access.target, rules.places(access))
-    if effect and verdict.why.endswith(effect):
-        lines.append("  no rule allows this: what cannot be made good is asked about in every mode")
-    elif covered.doubt and not covered.commands and verdict.why.endswith(covered.doubt):
-        lines.append(f"  only a rule for all of {tool} or for exactly this line allows it")
-    if reading.opaque:
-        lines.append("  it may run more, which cannot be told from the line")
-    return lines
+    return _Explanation(tool, access, rules).lines()
 
 
-def _rows(reading: LineReading, reasons: Sequence[str]) -> list[str]:
-    """One row for each command that is not like one before it."""
-    max_chars = 100  # of a command
-    pairs = zip(reading.invocations, reasons, strict=True)
-    rows = list(dict.fromkeys((command.shown(max_chars), reason) for command, reason in pairs))
-    rows = [(command, reason) for command, reason in rows if command][:50]
-    width = min(max((len(command) for command, _ in rows), default=0), max_chars // 2)
-    return [f"  {command:<{width}}  {reason}".rstrip() for command, reason in rows]
+class _Explanation:
+    """The findings about a command line that `tool` would run."""
+
+    def __init__(self, tool: str, access: Access, rules: PermissionRules) -> None:
+        self.tool = tool
+        self.verdict = judge_call(tool, [access], rules)
+        self.why = self.verdict.reason(rules.mode)
+        self.deny = [rule for rule in rules.deny if rule.tool == tool]
+        self.reading: LineReading = reading_for(self.deny, access.target, rules.standpoint(access))
+        # In plan mode no rule counts.
+        allow = [rule for rule in rules.allow if rule.tool == tool and rules.mode != "plan"]
+        folder = access.cwd or rules.folder
+        self.covered: Coverage = coverage(access.target, folder, allow, rules.reading)
+        places = rules.places(access)
+        self.effect = irreversible_effect(access.target, places)
+        irreversible = irreversible_commands(self.reading, places)
+        self.effects = {id(each.command): f"it {each.effect}" for each in irreversible}
+        self.allowed = self._allowed()
+
+    def lines(self) -> list[str]:
+        found = [f"{self.verdict.answer}: {self.why}"]
+        if self.verdict.prefix is not None:
+            found.append(f'"always" would add {self.verdict.prefix}')
+        found += self._rows()
+        doubt = self.covered.doubt
+        if self.effect and self.verdict.why.endswith(self.effect):
+            found.append("  no rule allows this: what cannot be made good is asked about in every mode")
+        elif doubt and not self.covered.commands and self.verdict.why.endswith(doubt):
+            found.append(f"  only a rule for all of {self.tool} or for exactly this line allows it")
+        if self.reading.opaque:
+            found.append("  it may run more, which cannot be told from the line")
+        return found
+
+    def _rows(self) -> list[str]:
+        """One row for each command that is not like one before it."""
+        commands = enumerate(self.reading.invocations)
+        pairs = [(each.shown(_MAX_COMMAND_CHARS), self._reason(each, place)) for place, each in commands]
+        rows = [(command, reason) for command, reason in dict.fromkeys(pairs) if command][:50]
+        width = min(max((len(command) for command, _ in rows), default=0), _MAX_COMMAND_CHARS // 2)
+        return [f"  {command:<{width}}  {reason}".rstrip() for command, reason in rows]
+
+    def _reason(self, command: Invocation, place: int) -> str:
+        """Return what decides about a command, the one at `place` in the reading."""
+        known = self._denied(command) or self.effects.get(id(command), "") or self.allowed.get(place, "")
+        is_alone = len(self.reading.invocations) == 1
+        if not (known or self.covered.commands or is_alone or command.holds_more_than_words):
+            return ""  # the reason is that of another command, or of how they are put together
+        doubts = {each.doubt for each in self.covered.commands if each.rule is None}
+        if self.verdict.answer == "allow" and (not known or known in doubts):
+            return "; ".join(filter(None, (known, self.why)))
+        if not known and command.level and self.covered.commands:
+            return "another command of the line runs it"
+        return known or self.covered.doubt
+
+    def _denied(self, command: Invocation) -> str:
+        for wanted, verb in ((Certainty.YES, "denies"), (Certainty.MAYBE, "may deny")):
+            for rule in self.deny:
+                if forbids_command(rule, command) is wanted:
+                    return f"the rule {rule} {verb} this"
+        return ""
+
+    def _allowed(self) -> dict[int, str]:
+        """Return what allows each command, or why nothing does, by its place in the reading of the line."""
+        commands = self.covered.commands
+        if self.covered.rule is not None and not commands:
+            whole = _allowed_by(self.covered.rule)
+            return dict.fromkeys(range(len(self.reading.invocations)), whole)
+        outer = [place for place, each in enumerate(self.reading.invocations) if each.level == 0]
+        if len(outer) != len(commands):
+            return {}
+        return {place: _covering(command) for place, command in zip(outer, commands, strict=True)}
 
 
-def _about(tool: str, rules: Sequence[Rule]) -> list[Rule]:
-    return [rule for rule in rules if rule.tool == tool]
-
-
-def _reasons(
-    tool: str,
-    reading: LineReading,
-    covered: Coverage,
-    access: Access,
-    rules: PermissionRules,
-    verdict: Verdict,
-) -> list[str]:
-    """Return what decides about each command of the line."""
-    allowing = verdict.reason(rules.mode) if verdict.answer == "allow" else ""
-    is_alone = len(reading.invocations) == 1
-    found = []
-    for command, known in zip(
-        reading.invocations, _known(tool, reading, covered, access, rules), strict=True
-    ):
-        if known or covered.commands or is_alone or command.holds_more_than_words:
-            found.append(_deciding(command, known, covered, allowing))
-        else:
-            found.append("")  # the reason is that of another command, or of how they are put together
-    return found
-
-
-def _deciding(command: Invocation, known: str, covered: Coverage, allowing: str) -> str:
-    """Return what decides about a command; `known` is what is known about it alone, "" for nothing.
-
-    `allowing` is why the line may run, "" where it may not.
-    """
-    doubts = {each.doubt for each in covered.commands if each.rule is None}
-    if allowing and (not known or known in doubts):
-        return "; ".join(filter(None, (known, allowing)))
-    if not known and command.level and covered.commands:
-        return "another command of the line runs it"
-    return known or covered.doubt
-
-
-def _known(
-    tool: str, reading: LineReading, covered: Coverage, access: Access, rules: PermissionRules
-) -> list[str]:
-    """Return why each command is stopped, or let through, "" where nothing is known about it alone."""
-    irreversible = irreversible_commands(reading, rules.places(access))
-    effects = {id(each.command): f"it {each.effect}" for each in irreversible}
-    allowed = _allowed(reading, covered)
-    is_whole = covered.rule is not None and not covered.commands
-    whole = f"the rule {covered.rule} allows this" if is_whole else ""
-    found = []
-    for place, command in enumerate(reading.invocations):
-        denied = _denied(tool, command, rules)
-        found.append(denied or effects.get(id(command), "") or allowed.get(place, whole))
-    return found
-
-
-def _denied(tool: str, command: Invocation, rules: PermissionRules) -> str:
-    deny = _about(tool, rules.deny)
-    for wanted, verb in ((Certainty.YES, "denies"), (Certainty.MAYBE, "may deny")):
-        for rule in deny:
-            if forbids_command(rule, command) is wanted:
-                return f"the rule {rule} {verb} this"
-    return ""
-
-
-def _allowed(reading: LineReading, covered: Coverage) -> dict[int, str]:
-    """Return what allows each command, or why nothing does, by its place in the reading of the line."""
-    outer = [place for place, each in enumerate(reading.invocations) if each.level == 0]
-    if len(outer) != len(covered.commands):
-        return {}
-    return {place: _told(command) for place, command in zip(outer, covered.commands, strict=True)}
-
-
-def _told(command: CoveredCommand) -> str:
+def _covering(command: CoveredCommand) -> str:
     if command.rule is not None:
-        return f"the rule {command.rule} allows this"
+        return _allowed_by(command.rule)
     return command.doubt or "it only reads"
+
+
+def _allowed_by(rule: Rule) -> str:
+    return f"the rule {rule} allows this"

@@ -51,7 +51,9 @@ def parse_settings(text: str) -> Iterator[GitSetting]:
             line = line[header.end() :]
         key, _, value = line.partition("=")
         if re.fullmatch(r"[A-Za-z][\w-]*", key.strip()):
-            yield GitSetting(section, inner, key.strip().lower(), _plain_value(value, lines))
+            yield GitSetting(
+                section=section, inner=inner, key=key.strip().lower(), value=_plain_value(value, lines)
+            )
 
 
 def _plain_value(text: str, lines: Iterator[str]) -> str:

@@ -206,12 +206,12 @@ def _read_redirect(source: ShellText, redirect: re.Match[str], command: RawComma
     if operator in ("<<", "<<-"):
         document = _here_document(source, operator)
         source.pending.append(document)
-        command.redirects.append(RawRedirect(operator, RawWord((), ""), document, stream))
+        command.redirects.append(RawRedirect(operator, RawWord((), ""), document=document, stream=stream))
         return
     target = read_word(source)
     if not target.source:
         raise UnreadableError
-    command.redirects.append(RawRedirect(operator, target, None, stream))
+    command.redirects.append(RawRedirect(operator, target, document=None, stream=stream))
 
 
 def _here_document(source: ShellText, operator: str) -> HereDocument:

@@ -120,7 +120,7 @@ def deleted_by_pipe(scene: Scene) -> str:
         if not writers and not is_unknown(file) and scene.command.level > 0:
             return f"removes whatever the file {file} names"
     for source in sources:
-        if place := _place_listed(Scene(source, scene.here, scene.places, scene.line)):
+        if place := _place_listed(Scene(source, here=scene.here, places=scene.places, line=scene.line)):
             return f"removes {place}"
     return ""
 

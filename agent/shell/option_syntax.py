@@ -44,11 +44,11 @@ class Options(Struct, frozen=True, dict=True):
 
     def __or__(self, other: Options) -> Options:
         return Options(
-            self.flags + other.flags,
-            self.valued + other.valued,
-            self.attached + other.attached,
-            f"{self.words} {other.words}",
-            self.numbers or other.numbers,
+            flags=self.flags + other.flags,
+            valued=self.valued + other.valued,
+            attached=self.attached + other.attached,
+            words=f"{self.words} {other.words}",
+            numbers=self.numbers or other.numbers,
         )
 
 

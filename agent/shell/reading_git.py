@@ -38,7 +38,13 @@ _HISTORY = Options(
     " decorate=? no-decorate follow walk-reflogs cc color=? no-color",
     numbers=True,
 )
-_LOG = Options("gciEFPq", "nL" + _DIFF.valued, _DIFF.attached, f"{_DIFF.words} {_HISTORY.words}", True)
+_LOG = Options(
+    "gciEFPq",
+    "nL" + _DIFF.valued,
+    attached=_DIFF.attached,
+    words=f"{_DIFF.words} {_HISTORY.words}",
+    numbers=True,
+)
 _LOG_FLAGS = Options(_DIFF.flags)
 _PLAIN: Mapping[str, Options] = {
     "rev-parse": Options(

@@ -54,7 +54,11 @@ _NODE_PACKAGES = Risks(
     "exec x dlx explore create init",
 )
 _C_COMPILER = Risks(
-    "oB", "specs", "-wrapper -specs -fplugin -save-temps -dumpdir", "@", harmless="-O0 -O1 -O2 -O3"
+    "oB",
+    "specs",
+    "-wrapper -specs -fplugin -save-temps -dumpdir",
+    operands="@",
+    harmless="-O0 -O1 -O2 -O3",
 )
 _SHELL = Risks("csi", "init-file rcfile")
 RISKS: Mapping[str, Risks] = {

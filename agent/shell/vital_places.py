@@ -209,7 +209,7 @@ def scenes(invocations: Sequence[Invocation], places: Places) -> Iterator[Scene]
     line = tuple(invocations)
     for command in invocations:
         here = next(place for shells, place in reversed(moves) if command.shells[: len(shells)] == shells)
-        scene = Scene(command, here, places, line)
+        scene = Scene(command, here=here, places=places, line=line)
         yield scene
         if scene.program in ("cd", "pushd", "popd") and command.sure:
             moves.append((command.shells, _destination(scene)))
