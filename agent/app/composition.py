@@ -103,6 +103,9 @@ def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
 SMALL_WINDOW_TOKENS = 16_384  # up to which all tools together would take a fifth of it and more
 # What is not offered there unless --tools names it: bash does the same, or the work gets on without.
 LEFT_OUT_OF_SMALL_WINDOWS = frozenset({"grep", "glob", "todo", "task", "ask_user", "monitor"})
+EXACTLY_COUNTED_WINDOW_TOKENS = (
+    64_000  # a window in which a rough count of the first prompts may be too rough
+)
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 
@@ -167,8 +170,9 @@ class Services(Struct):
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.environ)
         await asyncio.to_thread(self.selection.model.connect)
-        await asyncio.to_thread(self.counter.warm)
         await self.selection.choose(self.setup.model_name)
+        if self.window <= EXACTLY_COUNTED_WINDOW_TOKENS:
+            await asyncio.to_thread(self.counter.warm)
         self.fix_tools()
 
     def fix_tools(self) -> None:

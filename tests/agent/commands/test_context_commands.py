@@ -59,6 +59,7 @@ def test_what_an_undone_compaction_leaves_is_told_as_the_status_line_and_the_ser
         session, context = run.controller.in_use
         assert after == prompt_tokens(session, context)
         sent = len(session.folded.sizes.requests)
+        run.controller.services.counter.warm()
         await run.do("what can you do?")
         assert session.folded.sizes.requests[sent].tokens == pytest.approx(after, abs=50)
 
@@ -481,6 +482,7 @@ def test_one_block_has_one_size_on_all_screens(tmp_path: Path) -> None:
     chooser = ScriptedChooser("")
 
     async def work(run: ControllerRun) -> None:
+        run.controller.services.counter.warm()
         await run.do(READ_ALL)
         said = await run.do("/context")
         (chart,) = run.emitted(ContextChart)
