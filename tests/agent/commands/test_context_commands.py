@@ -54,12 +54,12 @@ def test_what_an_undone_compaction_leaves_is_told_as_the_status_line_and_the_ser
     files(tmp_path, 12)
 
     async def work(run: ControllerRun) -> None:
+        run.controller.services.counter.warm()
         told = await run.do(READ_ALL, "/compact", "read src/part_2.py", "/uncompact")
         after = figure(told, r"-> ([\d,]+) tokens")
         session, context = run.controller.in_use
         assert after == prompt_tokens(session, context)
         sent = len(session.folded.sizes.requests)
-        run.controller.services.counter.warm()
         await run.do("what can you do?")
         assert session.folded.sizes.requests[sent].tokens == pytest.approx(after, abs=50)
 
