@@ -4,7 +4,8 @@ from .import_guard import guard_imports
 
 guard_imports()
 
-import os  # noqa: E402  nothing may be imported before the guard holds
+import gc  # noqa: E402  nothing may be imported before the guard holds
+import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Sequence  # noqa: E402
 from importlib import import_module  # noqa: E402
@@ -45,8 +46,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def command() -> None:
     """Run the program as a command: when it is over the process ends at once.
 
-    To take apart an interpreter that has loaded everything takes 0.1 to 0.2 s, and nothing is left to do.
+    What is loaded at the start does not become garbage: collecting meanwhile would take 5 % of the start. A
+    session that is ready enables the collector again. Taking apart an interpreter that has loaded everything
+    takes 0.1 to 0.2 s, and nothing is left to do.
     """
+    gc.disable()
     code = main()
     try:
         for stream in (sys.stdout, sys.stderr):

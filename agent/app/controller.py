@@ -8,6 +8,7 @@ in, the joining of implementations in composition.py.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -135,6 +136,8 @@ class Controller:
             await self._beginning.wall
         if not announced and not self.setup.options.headless:
             greet(self.setup, self.session, self.context, self.emit)
+        gc.freeze()  # see agent.__main__.command
+        gc.enable()
 
     async def use(self, session: Session, context: TurnContext, source: str = "resume") -> None:
         """Use another session, of which hooks are told as `source`; the one before can be resumed."""

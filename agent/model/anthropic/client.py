@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -64,8 +66,15 @@ _HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream"}
 
 
 @cache
-def _tls_context() -> Any:
-    """The trusted certificates, which take 20 ms to read: once for all clients of a process."""
+def _tls_context(server: str) -> Any:
+    """Return the trusted certificates, read once for all clients of a server.
+
+    Reading takes 20 ms, and a server without TLS needs none: redirects are not followed. A proxy that is
+    itself reached by TLS does.
+    """
+    proxies = (value for name, value in os.environ.items() if name.lower().endswith("_proxy"))
+    if server.startswith("http://") and not any(proxy.startswith("https:") for proxy in proxies):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     import httpx2  # as in `connect`
 
     return httpx2.create_ssl_context()
@@ -244,7 +253,7 @@ def _make_client(model: AnthropicModel, anthropic: Any) -> Any:
                 timeout=timeout,
                 follow_redirects=False,
                 event_hooks=hooks,
-                verify=_tls_context(),
+                verify=_tls_context(model.server),
                 cookies=no_cookies(),
             ),
             **credentials,
