@@ -45,7 +45,7 @@ ONLY_IMPORTED_BY = {
     "agent.replay": ("agent.__main__",),
 }
 # Packages that other packages import from by the names in `__all__` alone.
-DOORS = ("agent.permissions", "agent.shell", "transcripts.search")
+DOORS = ("agent.permissions", "agent.shell", "transcripts.search", "tools.search")
 HEAVY_LIBRARIES = {
     "anthropic": ("agent/model/anthropic/client.py",),
     "httpx2": ("agent/extensions/mcp/", "agent/model/anthropic/", "agent/model/chat_completions/"),

@@ -25,7 +25,7 @@ from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_err
 from tools.files.text_encoding import has_surrogate, mark_stray_bytes, pluralize
 from tools.parameters import Arguments
 from tools.sandbox.guarded_names import is_protected
-from tools.search.listing import file_states, list_folder
+from tools.search import file_states, list_folder
 from transcripts.patterns import lazy_pattern
 
 from .base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result

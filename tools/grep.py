@@ -13,10 +13,17 @@ from tools.files.resolve_path import one_line_path
 from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
 from tools.files.text_encoding import mark_stray_bytes, pluralize
 from tools.parameters import UNADVERTISED
-from tools.search.engine import SearchRequest, can_search_folders, search_files, search_folder
-from tools.search.found_lines import FoundLine, SearchOutput
-from tools.search.listing import file_states
-from tools.search.program import SEARCH_LIMIT_S, find_program
+from tools.search import (
+    SEARCH_LIMIT_S,
+    FoundLine,
+    SearchOutput,
+    SearchRequest,
+    can_search_folders,
+    file_states,
+    find_program,
+    search_files,
+    search_folder,
+)
 
 from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .glob import (

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from tools.truncate import is_plain
 from transcripts.disk import opened_fd
+from transcripts.patterns import lazy_pattern
 
 from .text_encoding import word_set
 
@@ -37,7 +38,7 @@ IDLE_FOLDERS = word_set(
     " .hypothesis .gradle .terraform .direnv .transcripts .task_outputs"
 )
 _MAX_STARS = 3  # of one ignore pattern: pathspec takes time to their power for a name that does not match
-_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")  # the innermost ones
+_BRACES = lazy_pattern(r"\{([^{}]*,[^{}]*)\}")  # the innermost ones
 _EXCLUDES_FILE = r"(?im)^[ \t]*\[core\][^\[]*?^[ \t]*excludesfile[ \t]*=[ \t]*([^\n#;]+?)[ \t]*$"
 
 

@@ -1,1 +1,33 @@
-"""List and search the files of a directory with programs that run under the session's supervisor."""
+"""List the files of a directory that git does not ignore, and search them, under the supervisor."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .engine import SearchRequest, can_search_folders, search_files, search_folder
+    from .found_lines import FoundLine, SearchOutput
+    from .listing import file_states, list_folder
+    from .program import SEARCH_LIMIT_S, find_program
+
+__all__ = [
+    "SEARCH_LIMIT_S",
+    "FoundLine",
+    "SearchOutput",
+    "SearchRequest",
+    "can_search_folders",
+    "file_states",
+    "find_program",
+    "list_folder",
+    "search_files",
+    "search_folder",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "engine": "SearchRequest can_search_folders search_files search_folder",
+        "found_lines": "FoundLine SearchOutput",
+        "listing": "file_states list_folder",
+        "program": "SEARCH_LIMIT_S find_program",
+    },
+)

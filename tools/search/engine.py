@@ -35,6 +35,7 @@ from tools.processes.command_socket import SupervisorLost
 from tools.processes.env_filter import filter_environment
 from tools.processes.jobs import command_runner
 from transcripts.disk import make_private_folders
+from transcripts.patterns import lazy_pattern
 from transcripts.record_files import RECORD_FOLDERS
 
 from .found_lines import FoundReader, SearchOutput
@@ -44,7 +45,7 @@ from .program import SEARCH_LIMIT_S, find_program, run_program, safe_path
 OTHER_ENCODING = "windows-1252"  # of old files, in which letters of a pattern are other bytes than in UTF-8
 _ENCODING_NAMES = (("cp866", "ibm866"), ("cp932", "shift_jis"), ("cp874", "windows-874"), ("cp", "windows-"))
 _MIN_LARGE_BYTES = 1024 * 1024  # of a file that is looked into before it is searched: it may be binary
-_ACROSS_LINES = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
+_ACROSS_LINES = lazy_pattern(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[a-z]*s")
 # The names of files may be more than one command line holds. A call with many is quicker than many calls;
 # macOS takes a megabyte.
 _XARGS = 'exec xargs -0 -s 900000 "$@" <"$0"'

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from tools.truncate import cut_around
+from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 MAX_SEARCH_BYTES = 8 * 1024 * 1024  # of lines that a search keeps; what was found by then is shown
 MAX_FOUND_LINE_BYTES = 16 * 1024 * 1024  # of the JSON of one line up to the end of its first match
@@ -20,9 +20,9 @@ _LINE_COST_BYTES = 150  # of memory for a line besides its text
 _KEPT_HEAD_BYTES = 32_768  # of a line that is too long: with the path, in base64 at worst
 _KEPT_TAIL_BYTES = 128  # as long as what is sought in the JSON at most
 # Within a text of JSON each quote has a backslash before it, so that these are found outside of texts alone.
-_FIRST_MATCH = re.compile(rb'"start":\d+,"end":\d+\}')
-_NUMBER_FIELD = re.compile(rb'"line_number": ?(\d+),')
-_KIND_AND_PATH = re.compile(r'\{"type": ?"(match|context)", ?"data": ?\{"path": ?')
+_FIRST_MATCH = lazy_bytes_pattern(rb'"start":\d+,"end":\d+\}')
+_NUMBER_FIELD = lazy_bytes_pattern(rb'"line_number": ?(\d+),')
+_KIND_AND_PATH = lazy_pattern(r'\{"type": ?"(match|context)", ?"data": ?\{"path": ?')
 
 
 class FoundLine(Struct, frozen=True):
