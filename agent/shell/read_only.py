@@ -152,8 +152,10 @@ class _Shell(Struct):
         """`is_sure` tells that the command is run in the shell itself, whatever becomes of others."""
         operands = list(arguments[1:] if arguments[:1] == ["--"] else arguments)
         if operands == ["-"] and self.before and is_sure:
-            self.all, self.before = self.before, self.here
-            self.here = set(self.all)
+            left = self.here
+            self.all = self.before
+            self.here = set(self.before)
+            self.before = left
             return
         if len(operands) != 1 or operands[0].startswith("-") or isinstance(operands[0], Glob):
             raise NotProved("cd is not known to stay in the project")

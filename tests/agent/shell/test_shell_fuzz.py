@@ -77,7 +77,8 @@ def differences(place: Path, count: int, seed: int) -> tuple[int, list[str]]:
         (line, joined)
         for line in lines
         if (joined := parse_joined_commands(line)) is not None
-        and not any("/" in words[0] for _, words in joined)  # bash tells nobody of a path that is not there
+        # bash tells nobody of a path that is not there, nor of `[`, which it runs itself
+        and not any("/" in words[0] or words[0] == "[" for _, words in joined)
     ]
     wrong = []
     for fail in (False, True):
@@ -97,4 +98,4 @@ def test_bash_runs_the_commands_that_were_parsed(tmp_path: Path) -> None:
 @pytest.mark.timeout(1_800)
 def test_bash_runs_the_commands_that_were_parsed_of_many_lines(tmp_path: Path) -> None:
     parsed, wrong = differences(tmp_path, 30_000, seed=4)
-    assert wrong == [] and parsed > 12_000
+    assert wrong == [] and parsed > 11_500
