@@ -16,16 +16,18 @@ from importlib import import_module
 from typing import Any, Literal, Protocol
 
 from agent.events import Emit, Event, Notice, TurnFinished, TurnStarted
+from agent.loop.compaction import tokens_when_cold
 from agent.loop.context import ActiveSession, TurnContext
-from agent.loop.cost_preview import tell_prompt_cost
+from agent.loop.cost_preview import show_resumed, tell_prompt_cost
 from agent.loop.model_call import prompt_tokens
 from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions, note_files, text_named
 from agent.loop.turn import run_turn
 from agent.permissions import Mode
-from agent.ports import Approver, Chooser, Status, WaitingPrompts
+from agent.ports import Approver, Chooser, HookEvent, Status, WaitingPrompts
 from agent.session.environment_context import (
     TYPED_LINE,
     environment_context,
+    in_hook_tags,
     news_of_pins,
     news_of_surroundings,
     note_news,
@@ -41,11 +43,10 @@ from transcripts.messages import Block, TextBlock, injected, is_thinking
 
 from .composition import make_services
 from .follow_ups import hook_refuses, run_with_follow_ups
-from .session_beginning import SessionBeginning, first_beginning, greet
-from .session_factory import SessionFactory, end_session
+from .session_factory import SessionFactory, end_session, raise_wall
 from .session_status import SessionStatus, window_state
 from .setup import RunSetup, next_mode
-from .start_screen import Opening
+from .start_screen import Opening, announce
 
 MENTIONS_MODULE = f"{__package__}.mentioned_files"  # 20 ms, for prompts that name files or call something
 BLOCKED = "the context is full and automatic compaction is off: /compact makes room, /clear starts anew"
@@ -108,7 +109,7 @@ class Controller:
         self.after_prompt: list[str] = []
         self.emit = self.services.emit
         self._ready: asyncio.Task[None] | None = None
-        self._beginning: SessionBeginning | None = None
+        self._start_hooks: asyncio.Task[None] | None = None  # which have their say before the first prompt
         self._status = SessionStatus(self.services)
 
     @property
@@ -130,23 +131,35 @@ class Controller:
     async def _start(self) -> None:
         announced = await self.open()
         await self.services.warm()
-        self.session, self.context = await _first_session(self)
-        self._beginning = first_beginning(self.services, self.session, self.context)
-        if self.setup.options.headless or self.setup.sandbox.mode == "require":
-            await self._beginning.wall
-        if not announced and not self.setup.options.headless:
-            greet(self.setup, self.session, self.context, self.emit)
+        options = self.setup.options
+        source = "startup" if options.resume is None else "fork" if options.fork_session else "resume"
+        session, context = await _first_session(self)
+        missing = await self._begin(session, context, source)
+        if not options.headless:
+            if missing:
+                self.services.warn(missing)
+            if not announced:
+                greet(self.setup, session, context, self.emit)
         gc.freeze()  # see agent.__main__.command
         gc.enable()
 
     async def use(self, session: Session, context: TurnContext, source: str = "resume") -> None:
         """Use another session, of which hooks are told as `source`; the one before can be resumed."""
         await self._end_session("clear" if source == "clear" else "resume")
-        self.session, self.context = session, context
         if context.settings.model != (model := self.services.selection.facts.id):  # chosen meanwhile
             await self.factory.change_model(session, context, model)
-        self._beginning = SessionBeginning(session, context, source)
-        await self._beginning.wall
+        await self._begin(session, context, source)
+
+    async def _begin(self, session: Session, context: TurnContext, source: str) -> str:
+        """Take a session into use: raise the wall around its commands, and ask the hooks of its start.
+
+        Returns a line for the user where there is no wall though nobody switched it off. Raises ConfigError
+        where there has to be one.
+        """
+        self.session, self.context = session, context
+        missing = await raise_wall(session, context)
+        self._start_hooks = asyncio.ensure_future(ask_start_hooks(context, source))
+        return missing
 
     async def prompt(
         self, text: str, content: Sequence[Block] | None = None, *, typed: str | None = None
@@ -158,8 +171,8 @@ class Controller:
             self.emit(blocked := TurnFinished("failed", 0, BLOCKED, 1))
             return blocked
         self.emit(TurnStarted(text))
-        if self._beginning is not None:
-            await asyncio.shield(self._beginning.over)
+        if self._start_hooks is not None:
+            await asyncio.shield(self._start_hooks)
         user = await take_in(self, text, content, typed, self.emit)
         if isinstance(user, TurnFinished):
             return user
@@ -216,16 +229,37 @@ class Controller:
         """See ports.Driver."""
         if self._ready is not None:
             self._ready.cancel()
+            await asyncio.gather(
+                self._ready, return_exceptions=True
+            )  # it would start again what is closed here
         self.opening.cancel()
         await self._end_session("other" if self.setup.options.headless else "prompt_input_exit")
         await self.services.close()
 
     async def _end_session(self, reason: str) -> None:
         await self._status.end()
-        if self._beginning is not None:  # it would start again what is closed here
-            await self._beginning.cancel()
+        if self._start_hooks is not None:
+            self._start_hooks.cancel()
+            await asyncio.gather(self._start_hooks, return_exceptions=True)
         if self.session is not None and self.context is not None:
             await end_session(self.session, self.context, reason)
+
+
+async def ask_start_hooks(context: TurnContext, source: str) -> None:
+    """Tell the hooks that a session starts; what they say goes with its first prompt."""
+    if context.hooks is not None:
+        about = {"source": source, "model": context.settings.model}
+        answer = await context.hooks.run(HookEvent.SESSION_START, about)
+        if answer.words:
+            context.tool_context.inbox.post(in_hook_tags(answer.words))
+
+
+def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -> None:
+    """Show what the session is: how it went so far, or that it is new."""
+    if session.folded.entries:
+        show_resumed(session, context, emit, tokens_when_cold)
+    else:
+        announce(setup, context.settings.model, emit)
 
 
 async def _first_session(controller: Controller) -> ActiveSession:

@@ -40,6 +40,7 @@ HEADLESS_MODULE = "agent.ui.headless"
 STREAM_MODULE = "agent.stream_protocol.stream_run"
 CHOICE_MODULE = "agent.cli.session_choice"
 COMMANDS_MODULE = "agent.commands"
+CONTROLLER_MODULE = "agent.app.controller"
 SAFE_MODE = (
     "--safe-mode: no memory files, hooks, skills, agents, output styles, and no MCP servers but those of"
     " --mcp-config; settings and permission rules hold"
@@ -170,10 +171,9 @@ def _make_controller(
 async def _make_driver(
     setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
 ) -> Driver:
-    """What leads to one, for somebody who types while the modules are loaded."""
-    module = await asyncio.to_thread(import_module, COMMANDS_MODULE)
-    made: Driver = module.make_driver(setup, emit, approver, chooser)
-    return made
+    """Return the controller for a screen; its modules are loaded by a thread, so that keys are taken."""
+    await asyncio.to_thread(import_module, CONTROLLER_MODULE)
+    return _make_controller(setup, emit, approver, chooser)
 
 
 class MaskedFormatter(logging.Formatter):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
 
-from agent.app.early_driver import CONTROLLER_MODULE, EarlyDriver
 from agent.app.setup import RunSetup
 from agent.errors import AgentError, program_changed
 from agent.events import Emit, Event, Notice
@@ -56,7 +55,7 @@ class Command(Struct, frozen=True):
     def summary(self) -> str:
         return self.help.split(". ")[0].rstrip(".")
 
-    async def run(self, controller: Controller | EarlyDriver, argument: str) -> Event | None:
+    async def run(self, controller: Controller, argument: str) -> Event | None:
         event: Event | None = await _function(self.function)(controller, argument)
         return event
 
@@ -68,7 +67,7 @@ def _function(name: str) -> Callable[..., Any]:
     return found
 
 
-async def leave(controller: Controller | EarlyDriver, argument: str) -> None:
+async def leave(controller: Controller, argument: str) -> None:
     """/exit. It lies here so that there is always a way out, whatever became of the files of the others."""
     controller.ended = True
 
@@ -240,18 +239,10 @@ COMMANDS: tuple[Command, ...] = (
 def make_controller(
     setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
 ) -> Controller:
-    """A controller that has these commands."""
-    made: Controller = import_module(CONTROLLER_MODULE).Controller(
-        setup, emit, approver, cast("CommandTable", sys.modules[__name__]), chooser
-    )
-    return made
+    """Return a controller that has these commands."""
+    from agent.app.controller import Controller  # 60 ms, after the first paint
 
-
-def make_driver(
-    setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
-) -> EarlyDriver:
-    """What makes such a controller as well, and takes commands that need no session before."""
-    return EarlyDriver(setup, emit, approver, cast("CommandTable", sys.modules[__name__]), chooser)
+    return Controller(setup, emit, approver, cast("CommandTable", sys.modules[__name__]), chooser)
 
 
 def find_command(name: str) -> Command | None:
@@ -295,7 +286,7 @@ def use_without_screen(line: str) -> Literal["words", "run", "refuse"]:
     return "refuse" if command.at_screen else "run"
 
 
-async def run_command(controller: Controller | EarlyDriver, line: str) -> None:
+async def run_command(controller: Controller, line: str) -> None:
     """Run one command line, `/name argument` or `!command`. Errors are told, never raised."""
     try:
         event = await _run(controller, line)
@@ -305,7 +296,7 @@ async def run_command(controller: Controller | EarlyDriver, line: str) -> None:
         controller.emit(event)
 
 
-async def _run(controller: Controller | EarlyDriver, line: str) -> Event | None:
+async def _run(controller: Controller, line: str) -> Event | None:
     if line.startswith("!"):
         shown: Event | None = await _function("project_commands.run_own_command")(controller, line)
         return shown
@@ -333,7 +324,7 @@ def _unknown_option(command: Command, argument: str) -> str:
     return f"there is no option {word}: {hint}" if word else ""
 
 
-async def _run_brought(controller: Controller | EarlyDriver, line: str) -> bool:
+async def _run_brought(controller: Controller, line: str) -> bool:
     """Run a command, a skill or a prompt that people bring; whether there is such. The turn tells its end."""
     if not await _is_brought(controller, line):
         return False
@@ -341,7 +332,7 @@ async def _run_brought(controller: Controller | EarlyDriver, line: str) -> bool:
     return True
 
 
-async def _is_brought(controller: Controller | EarlyDriver, line: str) -> bool:
+async def _is_brought(controller: Controller, line: str) -> bool:
     services = controller.services
     if services.mcp is not None and await services.mcp.called(line) is not None:
         return True
@@ -358,7 +349,7 @@ async def unknown_command(controller: Controller, line: str) -> str:
     return unknown(controller, name).text
 
 
-def unknown(controller: Controller | EarlyDriver, name: str) -> Notice:
+def unknown(controller: Controller, name: str) -> Notice:
     """What is said of the name of a command that there is not, with those that are like it."""
     names = [known for known, _ in controller.commands()]
     near = difflib.get_close_matches(name, names, 3, MIN_NAME_LIKENESS)

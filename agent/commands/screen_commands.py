@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from agent.app.early_driver import EarlyDriver
 from agent.app.options import EDITING_MODES, THEMES
 from agent.events import CommandOutput, Event, Notice, ScreenSetting
 from agent.extensions.skills import Skill, SkillLibrary
@@ -56,7 +55,7 @@ KEY_HELP = (
 MAX_SUMMARY_CHARS = 75  # shown of a command or skill in a list
 
 
-async def show_help(controller: Controller | EarlyDriver, argument: str) -> Event | None:
+async def show_help(controller: Controller, argument: str) -> Event | None:
     """/help."""
     library, name = controller.services.skills, argument.removeprefix("/").lower()
     if (command := find_command(name)) is not None:
@@ -121,7 +120,7 @@ def skill_help(skill: Skill) -> str:
     return "\n".join((f"{name}: a {skill.kind} of the {skill.origin}", *lines))
 
 
-async def set_theme(controller: Controller | EarlyDriver, argument: str) -> Event | None:
+async def set_theme(controller: Controller, argument: str) -> Event | None:
     """/theme."""
     if not argument and controller.chooser is not None:
         row = await controller.chooser.choose(theme_menu(controller.setup.config.theme))
@@ -138,7 +137,7 @@ async def set_theme(controller: Controller | EarlyDriver, argument: str) -> Even
     return Notice(f'theme = "{argument}" in {path} keeps it')
 
 
-async def set_editing(controller: Controller | EarlyDriver, argument: str) -> Event | None:
+async def set_editing(controller: Controller, argument: str) -> Event | None:
     """/vim."""
     config = controller.setup.config
     other = "emacs" if config.editing == "vim" else "vim"
@@ -150,7 +149,7 @@ async def set_editing(controller: Controller | EarlyDriver, argument: str) -> Ev
     return ScreenSetting("editing", wanted)
 
 
-async def choose_editing(controller: Controller | EarlyDriver, value: str) -> Event | None:
+async def choose_editing(controller: Controller, value: str) -> Event | None:
     """Edit with the keys that are named; without a name, choose them."""
     if not value and controller.chooser is not None:
         menu = question_menu("The keys of which editor?", emacs="those of Emacs", vim="those of vim")

@@ -6,20 +6,9 @@ The prompt is painted first; the agent is made after that. What is finished is o
 from __future__ import annotations
 
 import asyncio
-import gc
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from threading import Event, current_thread, main_thread
-from types import ModuleType
 from typing import Any
-
-from prompt_toolkit.application import Application
 
 from agent import events
 from agent.app.setup import RunSetup
@@ -32,15 +21,10 @@ from .key_bindings import build_key_bindings
 from .layout import ScreenLayout
 from .plain_repl import PlainRepl
 from .repl_state import QueuedInput, ReplState
-from .terminal import Terminal, exit_on_signals
+from .terminal import exit_on_signals
 from .terminal_text import at_screen, one_line
 
 MAX_QUOTED_DRAFT_CHARS = 50
-HOLDING_LIBRARIES = ("tiktoken",)  # 50 ms in one piece, to take its table
-TYPING_INTERVAL_S = 0.08  # without a key, after which nobody seems to type
-MAX_TYPING_PAUSE_S = 1.0
-MAX_LOADING_PAUSE_S = 0.05  # for a key, at each import
-LOADING_SWITCH_INTERVAL_S = 0.0005  # that a key waits for imports each time it needs the interpreter
 
 
 async def run_repl(make_driver: Factory, setup: RunSetup) -> int:
@@ -92,33 +76,32 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     state.terminal.ask_ground()
     if prompt:
         state.queue.add(QueuedInput(prompt, prompt, prompt))
-    with loading_behind_keys(state.terminal):
-        if state.goes_on:  # then there is something to draw at once
-            await _load_drawing(state)
-        await asyncio.to_thread(import_module, f"{__package__}.transcript_view")
-        driver = state.driver = await make_driver(partial(_emit, state), state.approval, state.picker)
-        for _ in range(state.early_modes):
-            driver.cycle_mode()
-        driver.watch_status(state.terminal.invalidate)
-        driver.take_prompts_from(state.queue)
-        state.terminal.invalidate()
-        if not await driver.open():
-            await driver.ready()
-        for trouble in filter(None, (*state.keymap.troubles, state.history.trouble)):
-            state.view.notice(trouble, "warning")
-        state.history.trouble = ""  # it was told
-        if state.goes_on:
-            _offer_draft(state)
-        state.terminal.invalidate()
-        working = asyncio.ensure_future(state.queue.work_off(driver))
-        try:
-            await driver.ready()  # what it raises ends the session, whatever is typed meanwhile
-            state.tell_title()
-            state.terminal.invalidate()  # the status is known now
-            await _load_drawing(state)
-        except BaseException:
-            await _end(working)
-            raise
+    if state.goes_on:  # then there is something to draw at once
+        await _load_drawing(state)
+    await asyncio.to_thread(import_module, f"{__package__}.transcript_view")
+    driver = state.driver = await make_driver(partial(_emit, state), state.approval, state.picker)
+    for _ in range(state.early_modes):
+        driver.cycle_mode()
+    driver.watch_status(state.terminal.invalidate)
+    driver.take_prompts_from(state.queue)
+    state.terminal.invalidate()
+    if not await driver.open():
+        await driver.ready()
+    for trouble in filter(None, (*state.keymap.troubles, state.history.trouble)):
+        state.view.notice(trouble, "warning")
+    state.history.trouble = ""  # it was told
+    if state.goes_on:
+        _offer_draft(state)
+    state.terminal.invalidate()
+    working = asyncio.ensure_future(state.queue.work_off(driver))
+    try:
+        await driver.ready()  # what it raises ends the session, whatever is typed meanwhile
+        state.tell_title()
+        state.terminal.invalidate()  # the status is known now
+        await _load_drawing(state)
+    except BaseException:
+        await _end(working)
+        raise
     await working
 
 
@@ -126,53 +109,6 @@ async def _end(task: asyncio.Task[None]) -> None:
     """Cancel a task and wait for its end, however that is."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-class PausingFinder(MetaPathFinder):
-    """Finds nothing: has the imports of other threads wait as long as a key was pressed and is not drawn.
-
-    What holds the interpreter for long waits until nobody seems to type, or a second.
-    """
-
-    def __init__(self, app: Application[int]) -> None:
-        self._drawn = Event()
-        self._drawn.set()
-        self._pressed_at = 0.0
-        app.key_processor.before_key_press += self._note_key
-        app.after_render += lambda _: self._drawn.set()
-
-    def _note_key(self, _: object) -> None:
-        self._pressed_at = time.monotonic()
-        self._drawn.clear()
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if current_thread() is not main_thread():
-            self._drawn.wait(MAX_LOADING_PAUSE_S)
-            end = time.monotonic() + MAX_TYPING_PAUSE_S if fullname in HOLDING_LIBRARIES else 0.0
-            while (now := time.monotonic()) < min(end, self._pressed_at + TYPING_INTERVAL_S):
-                time.sleep(self._pressed_at + TYPING_INTERVAL_S - now)
-        return None
-
-
-@contextmanager
-def loading_behind_keys(terminal: Terminal) -> Iterator[None]:
-    """Let keys go first while other threads import, which hold the interpreter for most of the time.
-
-    What was loaded stays: looking through it for garbage, 15 ms each time, is left out from then on.
-    """
-    usual, finder = sys.getswitchinterval(), PausingFinder(terminal.app)
-    sys.setswitchinterval(LOADING_SWITCH_INTERVAL_S)
-    sys.meta_path.insert(0, finder)
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-        sys.meta_path.remove(finder)
-        sys.setswitchinterval(usual)
 
 
 async def _load_drawing(state: ReplState) -> None:

@@ -1,21 +1,16 @@
 """The lines that a session begins with."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from agent import commands
 from agent.app.config import Config
-from agent.app.early_driver import EarlyDriver
 from agent.app.options import Options
 from agent.app.setup import RunSetup
+from agent.commands import make_controller
 from agent.events import CommandOutput, Event, Notice
 from tests.agent.commands.controller_run import AllowAll, ControllerRun, run_controller
-from tests.agent.ui.headless_run import ROOT
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 
@@ -62,7 +57,7 @@ def test_a_new_session_is_announced_and_commands_work_before_anything_slow_is_lo
     setup = RunSetup(Options(), config, tmp_path, {})
 
     async def work() -> None:
-        driver = EarlyDriver(setup, events.append, AllowAll(), commands)
+        driver = make_controller(setup, events.append, AllowAll())
         assert await driver.open()
         first, last = events
         assert isinstance(first, Notice) and "with claude-sonnet-5-5 in " in first.text
@@ -83,7 +78,7 @@ def test_what_was_chosen_before_there_is_a_session_holds_in_it(tmp_path: Path) -
     async def work(server: Server) -> None:
         told = replace(config, base_url=server.base_url, cache_dir=tmp_path / "cache")
         setup = RunSetup(Options(), told, tmp_path, {})
-        driver = EarlyDriver(setup, events.append, AllowAll(), commands)
+        driver = make_controller(setup, events.append, AllowAll())
         assert driver.cycle_mode() == "acceptEdits"
         assert await driver.command("/theme light")
         assert (await driver.prompt("hi")).reason == "done"
@@ -96,28 +91,3 @@ def test_what_was_chosen_before_there_is_a_session_holds_in_it(tmp_path: Path) -
 
     with Server(ScriptedModel(["hello"])) as server:
         asyncio.run(work(server))
-
-
-def test_help_needs_neither_the_tools_nor_what_a_session_takes(tmp_path: Path) -> None:
-    code = """
-import asyncio, sys
-from pathlib import Path
-from agent import commands
-from agent.app.config import load_config
-from agent.app.options import Options
-from agent.app.setup import RunSetup
-
-async def work():
-    setup = RunSetup(Options(), load_config({}, Path.cwd(), Path.cwd()), Path.cwd(), {})
-    driver = commands.make_driver(setup, lambda event: None, None)
-    await driver.open()
-    await driver.command("/help")
-    print(*(name for name in sys.modules if name in ("pydantic", "agent.app.controller", "agent.loop.turn")))
-    await driver.close()
-
-asyncio.run(work())
-"""
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    argv = [sys.executable, "-c", code]
-    done = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
-    assert (done.stdout.strip(), done.stderr) == ("", "")
