@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.commands.mcp_commands import server_lines
 from agent.events import ToolCallFinished
 from agent.extensions.mcp.calls import direct_tool, is_declarable
 from agent.extensions.mcp.entries import read_entry
 from agent.extensions.mcp.failures import ServerFailed
+from agent.extensions.mcp.prompts import CalledPrompt
 from agent.extensions.mcp.restriction import restricted_tool
 from agent.extensions.mcp.results import ResultPlace, mcp_result, resource_result
 from agent.extensions.mcp.server import McpServer
@@ -22,7 +25,7 @@ from agent.ports import Allow, HookAnswer, HookEvent
 from compact.tokens import load_counter
 from tests.agent.loop.world import World, world
 from tests.strict_api.reply import Reply, calls
-from tools.base import ToolContext
+from tools.base import ToolContext, ToolError
 from tools.registry import definitions
 from transcripts.messages import ImageBlock, TextBlock
 from transcripts.view import to_json_bytes
@@ -310,6 +313,51 @@ def test_a_session_takes_junk_and_fails_what_waits_when_it_is_lost() -> None:
         assert "it broke" in str((await asyncio.gather(last, return_exceptions=True))[0])
         assert {"jsonrpc": "2.0", "id": 8, "result": {}} in sent
         assert any(each.get("error", {}).get("code") == -32601 for each in sent)
+
+    asyncio.run(run())
+
+
+def test_progress_is_reported_to_the_call_that_it_is_about() -> None:
+    reports: list[str] = []
+
+    async def run() -> None:
+        async def send(message: Message) -> None:
+            token = message["params"].get("_meta", {}).get("progressToken")
+            for params in (
+                {"progressToken": token, "progress": 1, "total": 4, "message": "reading"},
+                {"progressToken": token, "progress": 2.5},
+                {"progressToken": 99, "progress": 3},
+                {},
+            ):
+                session.receive({"method": "notifications/progress", "params": params})
+            session.receive({"id": message["id"], "result": {}})
+
+        session = McpSession(send)
+        await session.request("tools/call", {"name": "a"}, reports.append)
+        await session.request("tools/call", {"name": "b"})
+        session.receive({"method": "notifications/progress", "params": {"progressToken": 1, "progress": 9}})
+
+    asyncio.run(run())
+    assert reports == ["1 of 4 reading\n", "2.5\n"]
+
+
+def test_a_prompt_is_the_text_of_all_its_messages() -> None:
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "image", "data": ""}]},
+        {"role": "assistant", "content": {"type": "resource", "resource": {"uri": "x", "text": "two"}}},
+        {"role": "user", "content": 5},
+        "junk",
+    ]
+
+    async def run() -> None:
+        server = server_with(prompts_get={"messages": messages}, prompts_list={"prompts": []})
+        called = CalledPrompt(server, {"name": "p", "arguments": [{"name": "a"}, {"name": "rest"}]}, "1 2 3")
+        assert called.summary == "<a> <rest>"
+        assert await called.text() == "one\n[image]\n\nAssistant: two"
+        for arguments, why in (("'", "its arguments: No closing quotation"), ("", "the server gave no text")):
+            empty = server_with(prompts_get={"messages": 5})
+            with pytest.raises(ToolError, match=why):
+                await CalledPrompt(empty, {"name": "p"}, arguments).text()
 
     asyncio.run(run())
 
