@@ -163,6 +163,6 @@ def _pairs(raw: RawEntry, key: str) -> dict[str, str]:
 
 def _timeout(given: object) -> float | None:
     """Return the seconds of a `timeout`; fewer than 1,000 ms are taken for a mistake, as elsewhere."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or given < 1_000:
+    if not isinstance(given, int | float) or given < 1_000:
         return None
     return given / 1000

@@ -109,6 +109,9 @@ def test_what_cannot_be_used_is_told_in_a_line_each(tmp_path: Path) -> None:
     found, problems = known(tmp_path, given=given)
     assert found.keys() == {*BUILTIN_AGENTS, "good"} and found["good"].mode is None
     assert len(problems) == 7 and all("\n" not in line for line in problems)
+    for turns in (True, 0, -1, 1.5):
+        read = read_agent("docs", {"description": "d", "maxTurns": turns}, "p", "")
+        assert read.definition.max_turns is None and "is no number of requests" in read.remarks[0]
 
 
 @pytest.mark.parametrize("given", ["{", "[1]", '{"a": 1}'])

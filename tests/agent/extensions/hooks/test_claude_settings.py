@@ -145,8 +145,9 @@ def test_hooks_are_switched_off_by_the_person_and_not_by_a_project(places: Place
     places.write(
         ".claude/settings.json", disableAllHooks=True, hooks={"Stop": [{"hooks": [{"command": "x"}]}]}
     )
+    places.write(".claude/settings.local.json", hooks={"Stop": [{"hooks": [{"command": "y"}]}]})
     places.approve()
-    assert places.commands() == ["guard.sh"]
+    assert places.commands() == ["guard.sh", "y"]
     places.write("home/.claude/settings.json", hooks=GUARD, disableAllHooks=True)
     assert places.commands() == []
 

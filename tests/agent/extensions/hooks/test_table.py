@@ -71,6 +71,17 @@ def test_an_entry_has_its_time_and_a_guard_blocks_unless_it_says_otherwise() -> 
     assert third == read_hooks({"PreToolUse": [{"hooks": [{"command": "a"}]}]}, "here").entries[0]
 
 
+def test_a_command_blocks_if_any_of_its_entries_does_and_never_in_the_background() -> None:
+    open_guard = {"command": "a", "onFailure": "continue"}
+    hooks = [open_guard, {"command": "a"}, {"command": "b", "async": True, "onFailure": "block"}]
+    table = read_hooks({"PreToolUse": [{"hooks": hooks}]})
+    found = chosen(table.entries, HookEvent.PRE_TOOL, {"tool": "bash"})
+    assert [(each.run, each.blocks, each.background) for each in found] == [
+        ("a", True, False),
+        ("b", False, True),
+    ]
+
+
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [

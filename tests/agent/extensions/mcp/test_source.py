@@ -15,7 +15,7 @@ from agent.app.session_factory import SessionFactory, end_session
 from agent.app.setup import RunSetup
 from agent.cli.mcp_command import main
 from agent.events import Event, Notice, ToolCallStarted
-from agent.extensions.mcp import NOT_APPROVED, McpServers, server_item
+from agent.extensions.mcp import NOT_APPROVED, McpServers, ServerFailed, server_item
 from agent.loop.compaction import live_state
 from agent.loop.context import TurnContext
 from agent.session.session import Session, record_opening
@@ -135,7 +135,13 @@ def test_nobody_waits_for_servers_and_a_plain_answer_starts_none(tmp_path: Path)
         services.emit(ToolCallStarted(1, 0, "read", ""))
         fine, silent = mcp.servers
         await fine.ready()
-        assert silent.state == "pending" and len(context.tool_context.inbox.take()) == 1
+        inbox = context.tool_context.inbox
+        assert silent.state == "pending" and len(inbox.waiting) == 1
+        with pytest.raises(ServerFailed, match="as was asked"):
+            await fine.request("tools/call", {"name": "die"})
+        assert inbox.take() == [], "its tools are gone before the model was told of them"
+        await fine.ready()
+        assert len(inbox.take()) == 1
         await fine.stop()
         assert await mcp.called("/mcp__fine__weather Paris") is not None
         assert await mcp.called("/mcp__other__weather Paris") is None

@@ -317,6 +317,96 @@ def test_a_session_takes_junk_and_fails_what_waits_when_it_is_lost() -> None:
     asyncio.run(run())
 
 
+def test_a_list_ends_where_its_pages_begin_again() -> None:
+    async def run() -> int:
+        pages = {"tools": [ADD], "nextCursor": "again"}
+        loopback = Loopback(lambda method, params: pages if method == "tools/list" else {})
+        server = McpServer(read_entry("calc", {"command": "x"}, "user", {}), "calc", loopback.open)
+        await server.ready()
+        return sum(message["method"] == "tools/list" for message in loopback.calls)
+
+    assert asyncio.run(run()) == 2
+
+
+def test_the_server_hears_of_a_request_that_is_cancelled_and_the_first_reason_of_a_loss_counts() -> None:
+    async def run() -> None:
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        session = McpSession(send)
+        for method in ("initialize", "tools/call"):
+            waiting = asyncio.ensure_future(session.request(method))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        await asyncio.sleep(0)
+        told = [message["params"] for message in sent if message["method"] == "notifications/cancelled"]
+        assert told == [{"requestId": 2, "reason": "no longer wanted"}]
+        session.lose("it broke")
+        session.lose("it was closed")
+        with pytest.raises(ServerFailed, match="it broke"):
+            await session.request("ping")
+
+    asyncio.run(run())
+
+
+def test_a_lost_server_is_connected_again_twice_and_again_after_a_call_that_went_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agent.extensions.mcp.server.RECONNECT_WAITS_S", (0.0, 0.0))
+    losses: list[Callable[[str], None]] = []
+
+    async def run() -> None:
+        loopback = Loopback(lambda method, params: {})
+
+        async def connect(deliver: Callable[[Any], None], lost: Callable[[str], None]) -> Loopback:
+            losses.append(lost)
+            return await loopback.open(deliver, lost)
+
+        server = McpServer(read_entry("calc", {"command": "x"}, "user", {}), "calc", connect)
+        changes: list[str] = []
+        server.changed = lambda server, change: changes.append(change.kind)
+        await server.ready()
+        for opened in (2, 3):
+            losses[-1]("it fell over")
+            await server.begin()
+            assert len(losses) == opened and not server.failure
+        losses[-1]("it fell over")
+        assert server.state == "failed" and server.failure == "it fell over"
+        await server.request("ping", {})
+        losses[-1]("it fell over")
+        await server.begin()
+        assert len(losses) == 5 and changes == [*["connected", "failed"] * 4, "connected"]
+
+    asyncio.run(run())
+
+
+def test_lists_that_are_the_same_are_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.extensions.mcp.server.CHANGES_WAIT_S", 0.0)
+
+    async def run() -> None:
+        tools = [ADD]
+        loopback = Loopback(lambda method, params: {"tools": [*tools]} if method == "tools/list" else {})
+        server = McpServer(read_entry("calc", {"command": "x"}, "user", {}), "calc", loopback.open)
+        changes: list[str] = []
+        server.changed = lambda server, change: changes.append(change.kind)
+        await server.ready()
+        for more in ([], [ODD]):
+            before = len(loopback.calls)
+            tools += more
+            loopback.deliver({"method": "notifications/tools/list_changed"})
+            while len(loopback.calls) == before:
+                await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        while len(changes) < 2:
+            await asyncio.sleep(0)
+        assert changes == ["connected", "changed"] and server.offer.tools.keys() == {"add", "odd"}
+
+    asyncio.run(run())
+
+
 def test_progress_is_reported_to_the_call_that_it_is_about() -> None:
     reports: list[str] = []
 

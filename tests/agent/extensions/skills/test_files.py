@@ -59,6 +59,7 @@ def test_they_are_found_in_all_places(project: Path, home: Path) -> None:
     assert sorted(found.skills) == names.split()
     assert found.warnings == [] and found.shadowed == []
     assert found.find("git:deep:commit") is found.skills["commit"]
+    assert found.others.keys() == {"git:deep:commit"}
     assert ("git:deep:commit", "same as /commit") in found.summaries()
     assert {one.name for one in found.skills.values() if not one.from_project} == {
         "agents", "first", "hello", "mine",
