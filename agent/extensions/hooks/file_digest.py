@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,8 @@ def named_files(line: str, folder: Path, environ: Mapping[str, str]) -> str:
         words = shlex.split(line)
     except ValueError:
         words = line.split()
+    # Operators need no space, and a word may be a line: `bash <a.sh`, `true&&./a.sh`, `sh -c "./a.sh x"`.
+    words += [part for word in words for part in re.split(r"[\s<>=;&|()]+", word) if part != word]
     written = _only_written(line)
     words = [word for word in words if word not in written]
     programs = ProjectEnvironment(str(folder), environ).own_programs(words, str(folder))

@@ -64,9 +64,18 @@ def test_hooks_of_a_project_run_once_they_are_approved_one_by_one(places: Places
     assert places.approve() == []
 
 
-def test_a_changed_hook_or_script_of_the_project_is_asked_about_again(places: Places) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        'bash "$CLAUDE_PROJECT_DIR"/.claude/guard.sh',
+        "bash <.claude/guard.sh >log",
+        "true&&.claude/guard.sh",
+        "sh -c '.claude/guard.sh x'",
+        "bash --rcfile=.claude/guard.sh -i",
+    ],
+)
+def test_a_changed_hook_or_script_of_the_project_is_asked_about_again(places: Places, command: str) -> None:
     script = places.project / ".claude" / "guard.sh"
-    command = 'bash "$CLAUDE_PROJECT_DIR"/.claude/guard.sh'
     places.write(".claude/settings.json", hooks={"Stop": [{"hooks": [{"command": command}]}]})
     script.write_text("true")
     places.approve()

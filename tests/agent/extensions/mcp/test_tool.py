@@ -377,6 +377,7 @@ def test_a_lost_server_is_connected_again_twice_and_again_after_a_call_that_went
         assert server.state == "failed" and server.failure == "it fell over"
         await server.request("ping", {})
         losses[-1]("it fell over")
+        assert server.state == "pending"
         await server.begin()
         assert len(losses) == 5 and changes == [*["connected", "failed"] * 4, "connected"]
 
