@@ -167,15 +167,8 @@ def _operands(name: str, split: SplitArguments) -> tuple[str, ...]:
 
 def _shows_contents(name: str, split: SplitArguments) -> bool:
     """Return whether files or their versions are looked into: history does so with some options only."""
-    if split.has("c", "cc") and name in (
-        "log",
-        "reflog",
-        "reflog show",
-        "stash list",
-        "rev-list",
-        "shortlog",
-    ):
-        return True  # patches of merges
+    if name in ("reflog", "reflog show", "stash list", "rev-list", "shortlog"):
+        return split.has("c", "cc")  # patches of merges
     if name == "log":
         of_diff = (*_DIFF.flags, *_DIFF.valued, *_DIFF.attached, *_DIFF.long)
         return split.has("L", "c", "cc", *of_diff)

@@ -196,7 +196,7 @@ def launcher_rows() -> Iterator[tuple[Entry, MutableMapping[str, Any]]]:
         ("special", launched_commands._SPECIAL),
     ):
         for name in list(table):
-            yield (title, name), table  # type: ignore[misc]
+            yield (title, name), table
 
 
 LAUNCHER_SETS = (

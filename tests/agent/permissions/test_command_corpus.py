@@ -31,9 +31,8 @@ def always_rule(command: str) -> Rule | None:
 
 def filled(trick: str, **words: str) -> str:
     """The trick with its capital letters replaced by what they stand for."""
-    for letter, meant in words.items():
-        trick = re.sub(rf"\b{letter}\b", lambda _, meant=meant: meant, trick)
-    return trick
+    letters = "|".join(words)
+    return re.sub(rf"\b(?:{letters})\b", lambda found: words[found[0]], trick)
 
 
 # A: what is allowed, P: what is not.

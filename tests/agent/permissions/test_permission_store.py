@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from agent.app.config import Config
+from agent.app.options import Options
 from agent.app.permission_loading import permission_store
 from agent.app.setup import RunSetup
-from agent.cli.arguments import Options
 from agent.errors import ConfigError
 from agent.permissions.permission_store import (
     SESSION_ORIGIN,

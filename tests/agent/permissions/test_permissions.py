@@ -33,8 +33,9 @@ def always_rule(command: str) -> Rule | None:
     return judge_call("bash", [Access("run", command)], PermissionRules()).prefix
 
 
-def write(path: str, given: PermissionRules, **more: bool) -> str:
-    return judge_call("write", [Access("write", path, **more)], given).answer
+def write(path: str, given: PermissionRules, *, outside: bool = False, protected: bool = False) -> str:
+    access = Access("write", path, outside=outside, protected=protected)
+    return judge_call("write", [access], given).answer
 
 
 def test_reading_inside_is_free_and_everything_else_is_asked() -> None:

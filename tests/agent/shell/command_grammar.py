@@ -79,7 +79,8 @@ class Grammar:
     def command(self, depth: int) -> str:
         if depth <= 0 or self.random.random() < 0.4:
             return self._simple(depth)
-        form = self.random.choice([*_CLAUSES, *self._forms()])
+        forms: list[str | Callable[[int], str]] = [*_CLAUSES, *self._forms()]
+        form = self.random.choice(forms)
         if isinstance(form, str):
             return form.format(*(self.command(depth - 1) for _ in range(form.count("{}"))))
         return form(depth - 1)

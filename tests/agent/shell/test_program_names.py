@@ -130,6 +130,16 @@ def test_what_is_denied_without_a_name_of_a_program_is_judged_as_before(tmp_path
         assert made.verdict("git p", **given).answer == expected  # type: ignore[arg-type]
 
 
+def relinked(tool: Path, target: str) -> None:
+    tool.unlink()
+    tool.symlink_to(target)
+
+
+def rewritten(tool: Path, text: str) -> None:
+    tool.unlink()
+    tool.write_text(text)
+
+
 def test_programs_of_the_project_are_known_by_where_they_lead_and_what_they_hold(tmp_path: Path) -> None:
     made = ReadingProject(tmp_path)
     files, folder = ProjectEnvironment(str(made.root), made.environ), str(made.root)
@@ -139,8 +149,8 @@ def test_programs_of_the_project_are_known_by_where_they_lead_and_what_they_hold
     assert seen == [""]
     for line, change in (
         (".venv/bin/tool x", lambda: tool.symlink_to("/usr/bin/true")),
-        (".venv/bin/tool x", lambda: (tool.unlink(), tool.symlink_to("/usr/bin/env"))),
-        (".venv/bin/tool x", lambda: (tool.unlink(), tool.write_text("echo a"))),
+        (".venv/bin/tool x", lambda: relinked(tool, "/usr/bin/env")),
+        (".venv/bin/tool x", lambda: rewritten(tool, "echo a")),
         (".venv/bin/tool x", lambda: tool.write_text("echo b")),
         ("env A=1 .venv/bin/tool", lambda: tool.write_text("echo c")),
         ("cd src && bash a.sh; bash a.sh", lambda: (made.root / "a.sh").write_text("echo")),

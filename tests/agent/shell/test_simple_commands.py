@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ def test_the_work_grows_with_the_line_and_a_very_long_one_is_none(piece: str) ->
     def lines_run(line: str) -> int:
         steps = 0
 
-        def count(frame: FrameType, event: str, argument: object) -> Callable[..., object]:
+        def count(frame: FrameType, event: str, argument: Any) -> Callable[..., Any]:
             nonlocal steps
             steps += 1
             return count
