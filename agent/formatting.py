@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from tools import BUILTIN, CONDITIONAL
-from tools.truncate import NO_OUTPUT
+from tools.text import NO_OUTPUT
 from transcripts.render_text import NO_DATE
 
 # Tools that Claude Code calls by another name than ours in capitals.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 from transcripts.listing import SessionSummary
 from transcripts.masking import SecretMasks
 from transcripts.record_errors import SessionInUse

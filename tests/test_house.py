@@ -122,14 +122,14 @@ BORDERS = {
     "agent/model/anthropic/sdk_import.py",
     "agent/ui/headless.py",
     "agent/ui/repl_state.py",
-    "tools/daemon_threads.py",
+    "tools/files/daemon_threads.py",
 }
 # Where processes are started. None of them is git, which would run what a project's configuration names.
 STARTS_PROCESSES = (
     "agent/app/pasted_images.py",
     "agent/commands/session_commands.py",
-    "tools/process_supervisor/",
-    "tools/processes/supervisor_client.py",
+    "tools/sandbox/supervisor/",
+    "tools/sandbox/supervisor_client.py",
 )
 MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60

@@ -17,15 +17,14 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct, field
 
-from tools.sandbox.wall import LeaveDecision, WallRefusal
+from tools.processes import CommandContext
+from tools.sandbox import BlockedAccess, UnblockDecision
 from transcripts.facts import StoredOutput
-from transcripts.masking import SecretMasks
 from transcripts.messages import Block, TextBlock, check_shape, empty_mapping
 from transcripts.originals import Originals
 from transcripts.patterns import lazy_pattern
 from transcripts.tool_kinds import TOOL_KINDS, ToolKind
 
-from .inbox import Inbox
 from .person_answer import AskPerson, PlanMode
 from .spawning import SpawnRequest, SpawnResult
 
@@ -80,7 +79,7 @@ class Access(Struct, frozen=True):
     kind "read", "write": `target` is the canonical real path. "run": `target` is the command line.
     "network": `target` is the host name. "server": `target` is the name of a tool of an MCP server, which
     may do anything. "none": the call needs no permission; deny rules may name its `target`. `outside` marks a
-    path outside the project, `protected` one that is always asked about (see resolve_path.py), `missing` one
+    path outside the project, `protected` one that is always asked about (see paths.py), `missing` one
     that is to be read and is not there. `cwd` is the folder that a command would run in.
     """
 
@@ -119,32 +118,7 @@ def text_result(text: str, *, error: bool = False, **more: Any) -> ToolResult:
     return ToolResult((TextBlock(text),), error=error, **more)
 
 
-class SeenFile(Struct, frozen=True):
-    """A file as the model last saw it."""
-
-    sha256: str  # of all its bytes
-    lines: tuple[int, int] | None = None  # first and last line that were shown; None: all
-    result: int | None = None  # seq of the result that shows it, once that is recorded
-    encoding: str = ""  # the TextForm.told of what was shown
-
-
-class RecordsGuard(Protocol):
-    """Puts back what commands do to our records in the project; used where these are not hidden from them.
-
-    `before` and `after` are awaited around each command, `later` when one in the background has ended; `busy`
-    tells whether others go on running. `take_notes` gives the lines for the model so far.
-    """
-
-    async def before(self, busy: bool) -> None: ...
-
-    async def after(self, busy: bool) -> None: ...
-
-    async def later(self, busy: bool) -> None: ...
-
-    def take_notes(self) -> tuple[str, ...]: ...
-
-
-class ToolContext(Struct):
+class ToolContext(CommandContext):
     """What a session's tools work with. One value for each session; only tools change what is in it.
 
     `in_view` tells whether the result with that seq still stands unchanged in the conversation; `compact`
@@ -159,28 +133,14 @@ class ToolContext(Struct):
     session, whose transcript stays sound, and raises CancelledError.
     """
 
-    folder: Path  # the project's root, a real path
-    cwd: Path  # where the next command runs; follows `cd`
-    outputs: Path  # folder for outputs that are too large for the record (made on demand, mode 0700)
-    journals: Path  # folder for journals of writes in place, outside the project: its content is acted on
-    added: tuple[Path, ...] = ()  # further folders to work in, real paths
-    session: str = "session"  # the session's id; names the files in `outputs`
-    attended: bool = False  # a person is at the screen: a command past its time goes on in the background
-    seen: dict[str, SeenFile] = field(default_factory=dict)  # by real path; a file is read before a change
     in_view: Callable[[int], bool] = lambda seq: False
     lookup: Callable[[], Originals] | None = None  # the record as it is now; None outside a session
     compact: Callable[[str], None] = lambda focus: None
     page_bytes: Callable[[], int] = lambda: sys.maxsize  # of one page of a tool that pages, by the window
-    environ: Mapping[str, str] = field(default_factory=dict)  # of commands, with the credentials
-    pass_env: frozenset[str] = frozenset()  # variables that commands get although they look like credentials
-    masks: SecretMasks = field(default_factory=SecretMasks)  # values that no stored output may hold
     locks: dict[str, Any] = field(default_factory=dict)  # real path -> asyncio.Lock: one change at a time
-    records: RecordsGuard | None = None  # None where there are no records in the project
     may_read: Callable[[str, str], bool] = lambda tool, path: True  # what searches may see
     servers: Any = None  # the run's agent.extensions.mcp.McpServers; None without any
     skills: Callable[[], Any] | None = None  # gives agent.app.skill_runs.SessionSkills, None without skills
-    jobs: Any = None  # the session's tools.processes.jobs.CommandRunner, made on first use
-    inbox: Inbox = field(default_factory=Inbox)  # late news for the model that works in this session
     spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None  # None: none can be started
     plan_mode: PlanMode | None = None  # None in a session that cannot plan with the person
 
@@ -199,7 +159,7 @@ class ToolCall(Struct, frozen=True):
     progress: Callable[[str], None] = lambda text: None
     checkpoint: Callable[[Path], None] | None = None
     walled: bool = False
-    ask_to_leave: Callable[[WallRefusal], Awaitable[LeaveDecision]] | None = None
+    ask_to_leave: Callable[[BlockedAccess], Awaitable[UnblockDecision]] | None = None
     ask: AskPerson | None = None
 
     @property

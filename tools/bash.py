@@ -14,13 +14,20 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
+from tools.access import command_access, normal_line
+from tools.bash_attempts import run_attempts, spool_of, telling_why_not
+from tools.bash_result import job_result
 from tools.parameters import Arguments
-from tools.processes.bash_attempts import run_attempts, spool_of, telling_why_not
-from tools.processes.bash_run import CommandLimits, job_result
-from tools.processes.command_socket import SupervisorLost
-from tools.processes.jobs import CommandRequest, CommandRunner, command_runner, guard_of_records
-from tools.processes.own_command import command_access, normal_line
-from tools.processes.spool import Spool
+from tools.processes import (
+    CommandLimits,
+    CommandRequest,
+    CommandRunner,
+    Spool,
+    command_runner,
+    guard_of_records,
+)
+from tools.sandbox import SupervisorLost
+from tools.text import NO_OUTPUT
 from transcripts.stored_outputs import sync_output
 
 from .base import (
@@ -32,8 +39,7 @@ from .base import (
     ToolResult,
     text_result,
 )
-from .files.resolve_path import check_project
-from .truncate import NO_OUTPUT
+from .files.paths import check_project
 
 PORTS_HINT = "Ports it opens: commands reach them at localhost, the person only after typing /publish PORT."
 _DEFAULT_LIMITS = CommandLimits()

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from tools.files.edit_diagnostics import diagnose_mismatch
-from tools.files.file_change import (
+from tools.file_change import (
     STALE_FILE,
     PlannedChange,
     changing_tool,
@@ -19,19 +18,20 @@ from tools.files.file_change import (
     is_stale,
     not_encodable,
 )
-from tools.files.patch import (
+from tools.files import (
     NotRepresentable,
     SourceText,
     any_overlap,
+    diagnose_mismatch,
     find_all,
+    load_file,
+    one_line_path,
     snippet,
     source_text,
     splice,
 )
-from tools.files.resolve_path import one_line_path
-from tools.files.safe_open import load_file
-from tools.files.text_encoding import mark_stray_bytes, unify_newlines
 from tools.parameters import FileArguments
+from tools.text import mark_stray_bytes, unify_newlines
 
 from .base import ToolContext, ToolError
 

@@ -18,14 +18,23 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from tools.files.line_window import MAX_WINDOW_BYTES
-from tools.files.project_files import name_matcher
-from tools.files.resolve_path import canonical_path, is_inside, one_line_path, resolve_path
-from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, opened_file, os_errors_explained
-from tools.files.text_encoding import has_surrogate, mark_stray_bytes, pluralize
+from tools.file_errors import os_errors_explained
+from tools.files import (
+    FILE_TIMEOUT_S,
+    MAX_WINDOW_BYTES,
+    FileError,
+    canonical_path,
+    in_thread,
+    is_inside,
+    is_protected,
+    name_matcher,
+    one_line_path,
+    opened_file,
+    resolve_path,
+)
 from tools.parameters import Arguments
-from tools.sandbox.guarded_names import is_protected
 from tools.search import file_states, list_folder
+from tools.text import has_surrogate, mark_stray_bytes, pluralize
 from transcripts.patterns import lazy_pattern
 
 from .base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
@@ -145,7 +154,7 @@ def _target(link: str) -> str:
     """The real path that a link leads to; the link itself where it leads in a circle."""
     try:
         return canonical_path(link)
-    except ToolError:
+    except FileError:
         return link
 
 

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 from msgspec.structs import replace
 
-from tools.files.resolve_path import one_line_path
-from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
-from tools.files.text_encoding import mark_stray_bytes, pluralize
+from tools.file_errors import os_errors_explained
+from tools.files import FILE_TIMEOUT_S, in_thread, one_line_path
 from tools.parameters import UNADVERTISED
 from tools.search import (
     SEARCH_LIMIT_S,
@@ -24,6 +23,7 @@ from tools.search import (
     search_files,
     search_folder,
 )
+from tools.text import mark_stray_bytes, pluralize, without_tags
 
 from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .glob import (
@@ -36,7 +36,6 @@ from .glob import (
     readable_below,
     shown_path,
 )
-from .truncate import without_tags
 
 MAX_CONTEXT_LINES = 50
 _MAX_MESSAGE_CHARS = 500  # quoted of why a pattern cannot be used

@@ -8,10 +8,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from tools.access import command_access
 from tools.parameters import Arguments
-from tools.processes.command_progress import LineNews
-from tools.processes.jobs import BackgroundJob, command_runner
-from tools.processes.own_command import command_access
+from tools.processes import BackgroundJob, LineNews, command_runner
 
 from .base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .bash import BashArguments, run_guarded

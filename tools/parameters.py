@@ -15,8 +15,10 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 from msgspec import NODEFAULT, Meta, Struct, ValidationError, convert, json
 from msgspec.structs import FieldInfo, fields
 
-from .base import Access, ToolContext, ToolError, WrongValue
-from .files.resolve_path import expanded_path, file_access, one_line_path, resolve_path
+from tools.access import file_access
+from tools.files import FileError, expanded_path, one_line_path, resolve_path
+
+from .base import Access, ToolContext, WrongValue
 
 _UNADVERTISED = "unadvertised"
 UNADVERTISED = Meta(extra_json_schema={_UNADVERTISED: True})
@@ -170,5 +172,5 @@ class FileArguments(Arguments):
         """Return the path on one line, `~` expanded."""
         try:
             return one_line_path(expanded_path(self.file_path))
-        except ToolError:
+        except FileError:
             return one_line_path(self.file_path)

@@ -16,30 +16,39 @@ from typing import Annotated, Any
 from msgspec import Meta
 from msgspec.structs import replace
 
-from tools.files.images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
-from tools.files.line_window import (
+from tools.base import Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from tools.file_errors import os_errors_explained
+from tools.files import (
+    FILE_TIMEOUT_S,
+    MAX_IMAGE_FILE_BYTES,
     MAX_WINDOW_BYTES,
     MAX_WINDOW_LINES,
+    BadImage,
     LineWindow,
+    SeenFile,
     cut_text,
-    number_lines,
-    scan_file,
-)
-from tools.files.resolve_path import one_line_path
-from tools.files.safe_open import (
-    FILE_TIMEOUT_S,
     in_thread,
+    load_image,
+    media_type,
+    number_lines,
+    one_line_path,
     opened_file,
-    os_errors_explained,
     read_at_most,
+    scan_file,
     seen_file,
 )
-from tools.files.text_encoding import decode_text, mark_stray_bytes, pluralize
 from tools.parameters import FileArguments
+from tools.text import (
+    as_drawn,
+    count_invisible,
+    cut_at_lines,
+    decode_text,
+    mark_stray_bytes,
+    pluralize,
+    printable,
+    without_tags,
+)
 from transcripts.messages import ImageBlock, TextBlock
-
-from .base import SeenFile, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
-from .truncate import as_drawn, count_invisible, cut_at_lines, printable, without_tags
 
 _MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read at once
 _MAX_LISTED_ENTRIES = 50

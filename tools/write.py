@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from tools.files.file_change import (
+from tools.file_change import (
     STALE_FILE,
     PlannedChange,
     changing_tool,
@@ -18,10 +18,9 @@ from tools.files.file_change import (
     is_stale,
     not_encodable,
 )
-from tools.files.resolve_path import one_line_path
-from tools.files.safe_open import load_file
-from tools.files.text_encoding import TextForm, pluralize, unify_newlines
+from tools.files import load_file, one_line_path
 from tools.parameters import FileArguments
+from tools.text import TextForm, pluralize, unify_newlines
 
 from .base import ToolContext, ToolError
 

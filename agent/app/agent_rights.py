@@ -15,6 +15,7 @@ from agent.permissions import Mode, PermissionRules, PermissionStore, SandboxSet
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
 from agent.session.session import Session
 from tools.base import Access, ToolError, parse_arguments
+from tools.files import FileError
 from transcripts.entries import Exchange, Prompt
 
 REFUSED_BEFORE = "this was refused to the session that started you, and is refused to its agents too"
@@ -119,7 +120,7 @@ def _refused_to(session: Session, context: TurnContext, since: int) -> set[Place
                 continue
             try:
                 access = tool.access(parse_arguments(tool, use.input), context.tool_context)
-            except ToolError:
+            except (FileError, ToolError):
                 continue
             found |= _places(access)
     return found

@@ -40,9 +40,8 @@ from compact.report import LAYERS_TOLD
 from compact.settings import HOUR_TTL_S, ContextWindow
 from compact.tokens import TokenCounter
 from tools.base import ToolContext
-from tools.files.safe_open import restore_seen
-from tools.files.write_recovery import recover
-from tools.processes.jobs import command_runner
+from tools.files import recover, restore_seen
+from tools.processes import command_runner
 from tools.registry import definitions
 from transcripts.facts import Compacted, Metadata, Opened, Result
 from transcripts.fold import Folded

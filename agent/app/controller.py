@@ -34,9 +34,8 @@ from agent.session.environment_context import (
 )
 from agent.session.session import Session, record_opening
 from compact.settings import WindowState
-from tools.base import ToolError
-from tools.processes.job_ports import new_listeners
-from tools.processes.jobs import command_runner
+from tools.files import FileError
+from tools.processes import command_runner, new_listeners
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import Reply, Result, User
 from transcripts.messages import Block, TextBlock, injected, is_thinking
@@ -416,7 +415,7 @@ def rewind_to(session: Session, context: TurnContext, prompt: int, about: Mappin
 async def tell_after_turn(context: TurnContext, emit: Emit, ports: bool) -> None:
     """Tell the person of commands: shared files that they changed, and `ports` that they serve."""
     runner = command_runner(context.tool_context)
-    with suppress(ToolError):  # the disk does not answer
+    with suppress(FileError):  # the disk does not answer
         for line in await runner.guard.look_at_links():
             emit(Notice(line, "warning"))
     for port, job in (await new_listeners(runner) if ports else {}).items():

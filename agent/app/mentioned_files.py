@@ -13,7 +13,7 @@ from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions, tell_memory_
 from agent.permissions import PermissionRules, judge_call
 from agent.session.mentions import AttachLimits, attach, find_mentions
 from tools.base import Access, ToolError
-from tools.files.resolve_path import is_inside
+from tools.files import is_inside
 from transcripts.messages import TextBlock
 
 from .pasted_images import IMAGES_FOLDER

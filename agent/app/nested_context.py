@@ -22,7 +22,8 @@ from agent.session.session import Session
 from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD
 from agent.session.system_prompt import MEMORY_HEAD, SAFETY_RULES, tool_contracts
 from tools.base import Tool, ToolError
-from tools.inbox import Inbox
+from tools.files import FileError
+from tools.processes import Inbox
 from tools.registry import definitions
 from tools.spawning import SpawnRequest
 from transcripts.messages import Block
@@ -116,7 +117,7 @@ async def preloaded_skills(call: NestedCall, context: TurnContext) -> list[Block
             if skills is None:
                 raise ToolError("there are no skills here")
             blocks += (await skills.load(name, "")).content
-        except ToolError as error:
+        except (FileError, ToolError) as error:
             call.services.warn(f"[{call.agent.label}] {str(error).partition(chr(10))[0]}")
     return blocks
 

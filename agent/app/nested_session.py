@@ -37,10 +37,9 @@ from agent.session.session import Session, calls_of, text_of_reply
 from compact.clearing import call_label
 from compact.prices import Spending
 from compact.tokens import TokenCounter
-from tools.files.text_encoding import pluralize
-from tools.processes.jobs import BackgroundJob, command_runner
+from tools.processes import BackgroundJob, command_runner
 from tools.spawning import SpawnRequest, SpawnResult
-from tools.truncate import printable
+from tools.text import pluralize, printable
 from transcripts.entries import Exchange
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.fold import Folded

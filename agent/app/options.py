@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
 from agent.permissions import Mode
-from tools.sandbox.wall import SandboxSetting
+from tools.sandbox import SandboxSetting
 
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = get_args(Effort)

@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 from agent.extensions.hooks import RunCommand, named_files
 from agent.loop.session_wall import SessionWall
-from tools.base import ToolError
-from tools.processes.command_socket import SupervisorLost
-from tools.processes.jobs import command_runner
-from tools.processes.own_command import OwnCommand, OwnCommandEnd, command_access, run_own_command
+from tools.access import command_access
+from tools.files import FileError
+from tools.processes import OwnCommand, OwnCommandEnd, command_runner, run_own_command
+from tools.sandbox import SupervisorLost
 
 
 def commands_within(wall: SessionWall, approved: Mapping[str, str] = MappingProxyType({})) -> RunCommand:
@@ -35,7 +35,7 @@ def commands_within(wall: SessionWall, approved: Mapping[str, str] = MappingProx
         command = OwnCommand(line, given, {"CLAUDE_PROJECT_DIR": str(wall.tools.folder)})
         try:
             return await run_own_command(command_runner(wall.tools), command, walled=walled)
-        except (SupervisorLost, ToolError) as error:
+        except (SupervisorLost, FileError) as error:
             raise OSError(str(error)) from error
 
     return run

@@ -19,10 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from tools.base import ToolError
-from tools.files.images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
-from tools.files.safe_open import load_file
-from tools.processes.env_filter import filter_environment
+from tools.files import MAX_IMAGE_FILE_BYTES, BadImage, FileError, load_file, load_image, media_type
+from tools.processes import filter_environment
 from transcripts.disk import make_private_folders, replace_file
 
 MAX_PASTED_PATHS = 10  # of images that are dropped at once
@@ -77,7 +75,7 @@ def checked_size(path: Path) -> str:
         if kind is None:
             raise NoImage(f"{path.name} is no image that can be sent (PNG, JPEG, GIF, WebP)")
         return load_image(data, kind)[1]
-    except (BadImage, ToolError, OSError) as error:
+    except (BadImage, FileError, OSError) as error:
         raise NoImage(f"{path.name} cannot be sent: {str(error).partition(chr(10))[0]}") from error
 
 

@@ -19,7 +19,7 @@ from agent.permissions import (
 )
 from agent.settings_files import home_folder, permissions_path
 from agent.shell import ProjectEnvironment
-from tools.processes.env_filter import filter_environment
+from tools.processes import filter_environment
 
 from .setup import RunSetup
 

@@ -19,7 +19,7 @@ from agent.extensions.skills import skill_items
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow
 from agent.ports import Chooser
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 
 from .setup import RunSetup
 

@@ -15,7 +15,7 @@ from agent.ports import HookEvent
 from agent.session.environment_context import OPEN_MODE, restore_news
 from agent.session.session import Session, record_opening
 from agent.session.system_prompt import TEXTS_WITHOUT_WALL, with_command_text
-from tools.processes.jobs import command_runner
+from tools.processes import command_runner
 from transcripts.facts import RequestSent
 
 from .agent_start import give_agents

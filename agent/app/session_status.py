@@ -19,7 +19,7 @@ from agent.session.plan_and_todo import newest_todos
 from agent.session.session import Session
 from agent.version import __version__
 from compact.settings import WindowState, state_of
-from tools.processes.jobs import command_runner
+from tools.processes import command_runner
 from transcripts.render_text import first_words, name_of
 
 from .composition import Services

@@ -30,6 +30,7 @@ from agent.permissions import OPENING, REACHING, Rule, known_rules
 from agent.session.session import Session
 from agent.session.skill_texts import injected_instructions, instructions_text
 from tools.base import ToolError, ToolResult
+from tools.files import FileError
 from tools.spawning import SpawnRequest, report_text
 from tools.task import DEFAULT_AGENT
 from transcripts.messages import TextBlock
@@ -73,7 +74,7 @@ class SessionSkills(Struct):
         except StoppedByPerson:
             self.services.end_turn()
             return PromptAdditions(ended=TurnFinished("interrupted", 0, "interrupted", 130))
-        except (ToolError, OSError, ValueError) as error:
+        except (FileError, ToolError, OSError, ValueError) as error:
             self.services.end_turn()
             return PromptAdditions(ended=TurnFinished("failed", 0, f"/{found[0].name}: {error}", 1))
         except BaseException:

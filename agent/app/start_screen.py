@@ -12,7 +12,7 @@ from agent.ports import Status
 from agent.session.environment_context import BranchWatch
 from agent.session.system_prompt import unread_memory
 from agent.version import __version__
-from tools.sandbox.wall import short_path
+from tools.sandbox import short_path
 from transcripts.listing import newest_summary
 from transcripts.render_text import format_age
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tools.files.patch import unified_diff
-from tools.files.resolve_path import one_line_path
+from tools.files import one_line_path, unified_diff
 
 from .change_log import FileChange
 from .recorder import Checkpoints

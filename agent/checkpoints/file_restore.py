@@ -19,8 +19,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tools.files.safe_open import closing, safe_open
-from tools.files.text_encoding import pluralize
+from tools.files import closing, safe_open
+from tools.text import pluralize
 
 from .change_log import FileChange
 from .recorder import Checkpoints, is_left

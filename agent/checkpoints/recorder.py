@@ -17,7 +17,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from tools.files.resolve_path import one_line_path
+from tools.files import one_line_path
 from transcripts.session_lock import RECORDS_FOLDER
 
 from .change_log import ChangeLog, FileChange, OtherLogs, checkpoints_folder

@@ -19,7 +19,7 @@ from agent.app.given_settings import added_folders, given_settings, with_prompt_
 from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import AgentError, AuthenticationError, UsageError
-from tools.truncate import escaped
+from tools.text import escaped
 from transcripts.masking import SecretMasks
 from transcripts.record_errors import StoreError
 from transcripts.record_recovery import recover_records

@@ -49,8 +49,7 @@ from agent.extensions.mcp import (
     read_entry,
     server_item,
 )
-from tools.files.text_encoding import pluralize
-from tools.truncate import escaped
+from tools.text import escaped, pluralize
 
 from .arguments import parse
 from .command_words import OneLineParser, asks_for_help

@@ -23,9 +23,9 @@ from msgspec.structs import replace
 from agent.app.permission_loading import permission_store
 from agent.errors import UsageError
 from agent.permissions import PermissionRules, Verdict, judge_call
+from tools.access import command_access
 from tools.base import ToolError
-from tools.processes.own_command import command_access
-from tools.truncate import escaped
+from tools.text import escaped
 
 from .arguments import parse
 from .command_words import OneLineParser, asks_for_help

@@ -30,7 +30,7 @@ from typing import Any
 from msgspec import Struct
 
 from agent.ui.terminal_text import wrap
-from tools.truncate import escaped
+from tools.text import escaped
 from transcripts.fold import Folded
 from transcripts.listing import find_session
 from transcripts.masking import SecretMasks

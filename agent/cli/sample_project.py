@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.app.options import Options
 from agent.errors import UsageError
-from tools.files.project_files import shared_git_folder
+from tools.files import shared_git_folder
 from transcripts.disk import append_line
 
 SAMPLE_FOLDER = "makeroom-sample"

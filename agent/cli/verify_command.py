@@ -26,7 +26,7 @@ from agent.model_port import ModelRequest, RequestSettings
 from compact.invariants import problems
 from compact.plan import SummaryRequest
 from compact.summary_prompt import summary_messages
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, RequestSent, Result, User
 from transcripts.fold import Folded, fold
 from transcripts.listing import find_session

@@ -33,7 +33,7 @@ from compact.report import (
 from compact.settings import WindowState, state_of
 from compact.tokens import overhead_tokens, slope_of
 from compact.uncompact import CannotUndo, Evicted, evicted, in_force, plan_undo
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 from transcripts.facts import Compacted
 from transcripts.fold import Folded
 from transcripts.messages import ToolUseBlock

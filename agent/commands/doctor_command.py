@@ -19,7 +19,7 @@ from agent.app.controller import Controller
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
 from agent.version import __version__
-from tools.sandbox.wall import short_path
+from tools.sandbox import short_path
 from transcripts.disk import make_private_folders
 from transcripts.export import write_private
 from transcripts.facts import Failed

@@ -18,7 +18,7 @@ from agent.formatting import format_count, shorten
 from agent.loop.agent_pool import AGENT_TOPIC, Agent
 from agent.ports import HookEvent
 from agent.session.conversation_text import conversation_text
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 
 
 async def show_trust(controller: Controller, argument: str) -> Event | None:

@@ -11,7 +11,7 @@ from agent.errors import UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.mcp import McpServer, ServerFailed, log_in, open_browser
 from agent.formatting import shorten
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 
 
 async def show_mcp(controller: Controller, argument: str) -> Event | None:

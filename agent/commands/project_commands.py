@@ -26,13 +26,10 @@ from agent.session.system_prompt import (
     system_prompt,
 )
 from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
-from tools.files.resolve_path import one_line_path
-from tools.files.text_encoding import pluralize
-from tools.inbox import Inbox
-from tools.processes.bash_run import JOB_ADVICE, move_to_background
-from tools.processes.command_hints import EDITOR_ADVICE
-from tools.processes.jobs import BackgroundJob, command_runner
-from tools.sandbox.guarded_names import MEMORY_NAMES
+from tools.bash_result import JOB_ADVICE
+from tools.files import MEMORY_NAMES, FileError, one_line_path
+from tools.processes import EDITOR_ADVICE, BackgroundJob, Inbox, command_runner, move_to_background
+from tools.text import pluralize
 
 from .rewind import SO_FAR_SEEN, checkpoints_of, gaps_of, why_no_files
 from .setting_menus import mode_words
@@ -151,7 +148,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
     call = ToolCall(context.tool_context, f"own.{number}", progress=show)
     try:
         return told(await tool.run(parse_arguments(tool, {"command": command}), call))
-    except ToolError as error:
+    except (FileError, ToolError) as error:
         return Notice(str(error), "error")
     except ToolInterrupted as interrupted:
         controller.emit(told(interrupted.result))

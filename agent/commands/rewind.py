@@ -21,8 +21,8 @@ from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
 from agent.session.conversation_text import prompt_texts
 from agent.session.repository import load_deferred
-from tools.files.resolve_path import one_line_path
-from tools.files.text_encoding import pluralize
+from tools.files import one_line_path
+from tools.text import pluralize
 from transcripts.entries import Prompt
 from transcripts.facts import Result
 from transcripts.fold import Folded

@@ -21,7 +21,7 @@ from agent.menus import in_use_menu, session_line, session_menu
 from agent.ports import Chooser
 from agent.session.conversation_text import conversation_text
 from agent.session.session import text_of_reply
-from tools.processes.env_filter import filter_environment
+from tools.processes import filter_environment
 from transcripts.entries import Exchange
 from transcripts.export import export_text, write_private
 from transcripts.facts import Opened

@@ -21,9 +21,9 @@ from agent.loop.cost_preview import OTHER_MODEL, tell_cold_cost
 from agent.permissions import MODES, SESSION_ORIGIN, PermissionStore, Rule, explain_line, parse_rules
 from agent.settings_files import typed_value, write_setting
 from compact.settings import DEFAULTS, CompactSettings
+from tools.access import command_access
 from tools.base import ToolError
-from tools.files.text_encoding import pluralize
-from tools.processes.own_command import command_access
+from tools.text import pluralize
 from transcripts.masking import mask
 
 from .screen_commands import choose_editing, set_theme

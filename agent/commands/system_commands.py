@@ -15,9 +15,8 @@ from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten, unquoted
 from agent.loop.session_wall import SessionWall
 from agent.permissions import REACHING, parse_rules, sandbox_entries
-from tools.processes.job_ports import listeners
-from tools.processes.jobs import CommandRunner, command_runner
-from tools.sandbox.wall import WallLevel, WallProfile, short_path
+from tools.processes import CommandRunner, command_runner, listeners
+from tools.sandbox import SandboxLevel, SandboxProfile, short_path
 
 MAX_SHOWN_PLACES = 6
 MAX_LINE_CHARS = 60  # shown of a command that listens on a port
@@ -25,7 +24,7 @@ PUBLISH_USAGE = "/publish takes a port such as 8000, 8000 as 8080, or stop 8000"
 _NO_PORTS = (
     "the wall here leaves commands no network, so that none can listen on a port; `!command` runs open"
 )
-UNPUBLISHED: Mapping[WallLevel, str] = {  # why not, where walled commands have no network of their own
+UNPUBLISHED: Mapping[SandboxLevel, str] = {  # why not, where walled commands have no network of their own
     "landlock": _NO_PORTS,
     "sandbox-exec": _NO_PORTS,
     "none": "commands are not walled in: what they serve on a port is reached at localhost as it is",
@@ -135,7 +134,7 @@ def _sandbox_lines(wall: SessionWall) -> Iterator[str]:
     yield f"hosts    {hosts if wall.has_network else 'none: this wall leaves commands no network'}"
 
 
-def _protected(profile: WallProfile) -> str:
+def _protected(profile: SandboxProfile) -> str:
     names = _named(profile.read_only, str(profile.folder))
     return f"but for {names}" if names else "all of it"
 
@@ -175,7 +174,7 @@ def _port(text: str) -> int:
 
 async def _publish(runner: CommandRunner, port: int, outside: int) -> Event:
     if runner.published is None:
-        module = await asyncio.to_thread(import_module, "tools.network.published_ports")
+        module = await asyncio.to_thread(import_module, "tools.sandbox.published_ports")
         runner.published = module.PublishedPorts(runner.supervisor)
     try:
         await runner.published.publish(port, outside)

@@ -10,9 +10,10 @@ from msgspec import Struct, field
 from agent.events import AgentStatus
 from agent.session.session import Session
 from tools.base import ToolError, ToolInterrupted, text_result
-from tools.files.text_encoding import pluralize
-from tools.inbox import Inbox
+from tools.files import FileError
+from tools.processes import Inbox
 from tools.spawning import SpawnRequest, SpawnResult, report_text
+from tools.text import pluralize
 
 MAX_AGENTS_AT_ONCE = 4
 MAX_AGENTS_OF_SESSION = 20
@@ -158,7 +159,7 @@ class AgentPool(Struct, eq=False):
         """Run an agent in the background; what comes of it is told late."""
         try:
             report = report_text(await self._run(agent, request))
-        except ToolError as error:
+        except (FileError, ToolError) as error:
             report = str(error)
         self.inbox.post(late_report(agent.label, agent.task, report), agent.label, agent.place[0])
         self.notify(f"{agent.label} has ended; its report goes with the next request")
@@ -200,7 +201,7 @@ class AgentPool(Struct, eq=False):
                 result = await self.run(agent, request)
             agent.error = result.error
             return result
-        except ToolError as error:
+        except (FileError, ToolError) as error:
             agent.error = str(error).partition("\n")[0]
             raise
         except asyncio.CancelledError as error:

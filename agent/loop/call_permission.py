@@ -17,6 +17,7 @@ from agent.permissions import MODES, Mode, PermissionStore, Rule, Verdict, judge
 from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, PermissionUpdate
 from agent.shell import may_overwrite
 from tools.base import Access, Tool, ToolError, parse_arguments, with_own_names
+from tools.files import FileError
 from transcripts.messages import ToolUseBlock
 
 from .context import TurnContext
@@ -134,7 +135,7 @@ def _after_hook(
     assert hooked.updated_input is not None
     try:
         changed = parse_call(context, replace(call.use, input=hooked.updated_input), call.tool)
-    except ToolError as error:
+    except (FileError, ToolError) as error:
         raise ToolError(f"A hook changed the input of this call to one that does not do: {error}") from error
     told = f"a hook changed the input of this call to {_shown(changed)}"
     emit(Notice(f"{call.tool.name}: {told}"))

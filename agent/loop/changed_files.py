@@ -13,7 +13,7 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import THEIRS
 from agent.events import Emit, Notice
 from tools.base import ToolResult
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 from transcripts.facts import CHANGED_KEY, GONE
 from transcripts.messages import TextBlock
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.events import Emit
 from tools.base import ToolCall, ToolError, ToolResult, text_result
+from tools.files import FileError
 from transcripts.messages import ToolUseBlock
 
 from .call_permission import ParsedCall, ask_permission, parse_call
@@ -43,7 +44,7 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
         result = await _run(context, emit, permission.call, running)
         if leaving.stop:
             raise StoppedByPerson
-    except (ToolError, OSError) as error:
+    except (FileError, ToolError, OSError) as error:
         result = text_result(str(error), error=True)
     text = text_of(result.content).strip("\n")
     if (left := len(text) - MAX_EMBEDDED_CHARS) > 0:

@@ -12,9 +12,15 @@ from agent.errors import AgentError
 from agent.events import Emit, Notice
 from agent.permissions import OPENING, REACHING, Rule, parse_rules
 from agent.ports import Deny, PermissionQuestion
-from tools.network.network_hosts import host_name
-from tools.sandbox.guarded_paths import steers_git, worktree_places
-from tools.sandbox.wall import LeaveDecision, WallProfile, WallRefusal, short_path
+from tools.sandbox import (
+    BlockedAccess,
+    SandboxProfile,
+    UnblockDecision,
+    host_name,
+    short_path,
+    steers_git,
+    worktree_places,
+)
 
 from .call_permission import ParsedCall, grant_always
 from .context import TurnContext
@@ -53,7 +59,7 @@ class Leaving(Struct):
     waited: float = 0.0
     said: str = ""
 
-    async def ask(self, refusal: WallRefusal) -> LeaveDecision:
+    async def ask(self, refusal: BlockedAccess) -> UnblockDecision:
         """What the person says to a refusal; what they let through is so when this returns."""
         store = self.context.permissions
         if not store.rules.may_leave:
@@ -72,20 +78,20 @@ class Leaving(Struct):
             self._let_through(passage)
             if self.context.wall is not None:
                 await self.context.wall.settle()
-            return LeaveDecision("allow")
+            return UnblockDecision("allow")
         if answer.scope == "always" and question.prefix is not None:
             self._keep(*parse_rules(question.prefix))
-        return LeaveDecision("once")
+        return UnblockDecision("once")
 
-    def _no(self, words: str) -> LeaveDecision:
+    def _no(self, words: str) -> UnblockDecision:
         self.denied = True
         use = self.call.use
         self.context.permissions.denied.append(
             {"tool_name": self.call.tool.name, "tool_use_id": use.id, "tool_input": dict(use.input)}
         )
-        return LeaveDecision("no", words)
+        return UnblockDecision("no", words)
 
-    def _question(self, refusal: WallRefusal) -> tuple[PermissionQuestion, Passage | None]:
+    def _question(self, refusal: BlockedAccess) -> tuple[PermissionQuestion, Passage | None]:
         call, wall = self.call, self.context.wall
         passage = passage_for(refusal, wall.profile(), wall.home) if wall is not None else None
         if passage is not None and passage.action == "reach" and wall is not None and not wall.has_network:
@@ -139,7 +145,7 @@ def opening_rule(line: str) -> Rule | None:
         return None
 
 
-def passage_for(refusal: WallRefusal, profile: WallProfile, home: Path) -> Passage | None:
+def passage_for(refusal: BlockedAccess, profile: SandboxProfile, home: Path) -> Passage | None:
     """What would have to be let through so that this is not refused again; None where that is too much.
 
     To write a file its folder is needed, for a commit in a worktree what commits write of the repository.

@@ -19,19 +19,17 @@ from msgspec.structs import replace
 from agent.errors import ConfigError
 from agent.permissions import REACHING, PermissionStore
 from agent.session.system_prompt import RECORDS_TEXT, WALL_AND_RECORDS_TEXT, WALL_TEXT
-from tools.base import ToolContext, ToolError
-from tools.files.safe_open import FILE_TIMEOUT_S, in_thread
-from tools.processes.command_socket import SupervisorLost
-from tools.processes.jobs import command_runner
-from tools.sandbox.wall import WallLevel, WallProfile
-from tools.sandbox.wall_profile import wall_profile
+from tools.base import ToolContext
+from tools.files import FILE_TIMEOUT_S, FileError, in_thread
+from tools.processes import command_runner
+from tools.sandbox import SandboxLevel, SandboxProfile, SupervisorLost, sandbox_profile
 
 if TYPE_CHECKING:
-    from tools.network.network_proxy import NetworkProxy
+    from tools.sandbox import NetworkProxy
 
 _PASSING = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
 NOT_WANTED = "it is switched off"
-LEVEL_NAMES: Mapping[WallLevel, str] = {
+LEVEL_NAMES: Mapping[SandboxLevel, str] = {
     "namespaces": "namespaces",
     "landlock": "Landlock and seccomp (a weaker wall)",
     "sandbox-exec": "sandbox-exec",
@@ -50,11 +48,11 @@ class SessionWall(Struct):
     tools: ToolContext
     permissions: PermissionStore
     home: Path
-    level: WallLevel = "none"
+    level: SandboxLevel = "none"
     why: str = ""
     text: str = ""
     _settling: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _base: WallProfile | None = None
+    _base: SandboxProfile | None = None
     _files: list[tuple[int, int, int]] = field(default_factory=list)
     _held: list[int] = field(default_factory=list)  # descriptors of what may be written
     _proxy: NetworkProxy | None = None
@@ -92,7 +90,7 @@ class SessionWall(Struct):
             if self.has_network and await self._open_network():
                 await self._raise()
 
-    def profile(self) -> WallProfile:
+    def profile(self) -> SandboxProfile:
         """What commands may touch now: the project's profile, with what the person lets through."""
         base, sandbox = self._base or self._look(), self.permissions.sandbox
         read = {self._place(text) for text in sandbox.read}
@@ -105,18 +103,18 @@ class SessionWall(Struct):
             proxy=self._proxy.path if self._proxy is not None else None,
         )
 
-    def _look_around(self) -> tuple[WallProfile, list[int], list[tuple[int, int, int]]]:
+    def _look_around(self) -> tuple[SandboxProfile, list[int], list[tuple[int, int, int]]]:
         """The profile now, what may be written, opened, and which files stand where it says. Blocks."""
         self._base = self._look()
         profile = self.profile()
         held = _opened((profile.folder, *profile.writable))
         return profile, held, _identities(profile, held)
 
-    def _look(self) -> WallProfile:
+    def _look(self) -> SandboxProfile:
         """The project's profile, by what is there now. Blocks for some milliseconds."""
         tools, places = self.tools, map(self._place, self.permissions.sandbox.write)
         written = [place for place in places if place.exists()]
-        return wall_profile(tools.folder, self.home, tools.environ, tools.outputs, written)
+        return sandbox_profile(tools.folder, self.home, tools.environ, tools.outputs, written)
 
     def hosts(self) -> tuple[str, ...]:
         """The hosts that rules let commands reach; none in plan mode, as a host can be changed too."""
@@ -156,7 +154,7 @@ class SessionWall(Struct):
             self.level, self.why = await runner.wall()
             holds = self.level != "landlock" and not (wanted.project_writable or wanted.writable)
             hides_records = (await runner.supervisor()).how == "namespace"
-        except (SupervisorLost, ToolError) as error:
+        except (SupervisorLost, FileError) as error:
             why = str(error).partition("\n")[0]
             self.level, self.why, hides_records = "none", why, False
         if store.sandbox.mode == "off":
@@ -180,7 +178,7 @@ class SessionWall(Struct):
         """
         starting = self._proxy_folder is None
         if starting:
-            network = await asyncio.to_thread(import_module, "tools.network.network_proxy")
+            network = await asyncio.to_thread(import_module, "tools.sandbox.proxy.server")
             self._proxy_folder = Path(tempfile.mkdtemp(prefix="makeroom-net-"))
             with suppress(OSError):
                 self._proxy = await network.start_proxy(
@@ -205,7 +203,7 @@ def _opened(places: Iterable[Path]) -> list[int]:
     return found
 
 
-def _identities(profile: WallProfile, held: Iterable[int]) -> list[tuple[int, int, int]]:
+def _identities(profile: SandboxProfile, held: Iterable[int]) -> list[tuple[int, int, int]]:
     """Which files stand at the places of the wall: a mount stays with its file, or goes with it.
 
     Not when what may be written changed, nor a folder that is hidden: that happens all the time.

@@ -23,6 +23,7 @@ from agent.session.environment_context import note_news
 from agent.session.session import Session, calls_of
 from compact.trim import MIN_TRIMMED_CHARS
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
+from tools.files import FileError
 from transcripts.facts import Reply, about_said
 from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
 
@@ -142,7 +143,7 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
         parsed = parse_call(batch.context, *asked)
         title = parsed.title
         permission = await ask_permission(batch.context, batch.emit, parsed)
-    except ToolError as error:
+    except (FileError, ToolError) as error:
         return _refused(index, use, tool, str(error), title)
     parsed = permission.call or parsed
     call = PreparedCall(
@@ -260,7 +261,7 @@ async def _call_tool(
         async with checkpointed(context.checkpoints, batch.emit, changing) as changed:
             result = await parsed.tool.run(parsed.arguments, running)
         return with_changed_files(result, changed, told=call.walled) if changing else result
-    except ToolError as error:
+    except (FileError, ToolError) as error:
         return text_result(str(error), error=True)
     except OSError as error:
         log.warning("tool %s failed", call.name, exc_info=True)

@@ -18,10 +18,9 @@ from agent.session.system_prompt import MEMORY_HEAD, memory_below, memory_of, me
 from compact.identifiers import block_texts
 from compact.put_back import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
 from compact.trim import trim_page
-from tools.base import ToolContext, ToolError, ToolResult
-from tools.files.resolve_path import resolve_path
-from tools.files.safe_open import in_thread, load_file, restore_seen
-from tools.files.text_encoding import decode_text, unify_newlines
+from tools.base import ToolContext, ToolResult
+from tools.files import FileError, in_thread, load_file, resolve_path, restore_seen
+from tools.text import decode_text, unify_newlines
 from transcripts.codec import BadLine
 from transcripts.entries import Exchange
 from transcripts.facts import Fact
@@ -74,7 +73,7 @@ async def needed_text(
 
 def _real_path(context: ToolContext, name: str) -> str:
     """The real path of the file with this name, seen from the current folder; "" where none is there."""
-    with suppress(ToolError, OSError):
+    with suppress(FileError, OSError):
         path = resolve_path(context, name)
         return path if Path(path).is_file() else ""
     return ""
@@ -93,7 +92,7 @@ async def _needed(session: Session, state: CompactionState, touch: FileTouch) ->
     if not texts:
         return None
     paths = {text.path for text in texts}
-    with suppress(ToolError):
+    with suppress(FileError):
         return NeededText(
             texts, touch, rules, await in_thread(LOOK_TIMEOUT_S, lambda gone: _load(paths, gone))
         )
@@ -114,7 +113,7 @@ def _load(paths: Iterable[str], abandoned: threading.Event) -> dict[str, str]:
     for path in paths:
         if abandoned.is_set():
             break
-        with suppress(ToolError, OSError):
+        with suppress(FileError, OSError):
             if decoded := decode_text(load_file(path, MAX_FILE_BYTES).data):
                 found[path] = unify_newlines(decoded[0])
     return found
@@ -134,7 +133,7 @@ async def tell_memory_below(
     if not context.follows_memory or not paths:
         return
     found: dict[Path, str] = {}
-    with suppress(ToolError):
+    with suppress(FileError):
         look = partial(_memory_below_all, tools.folder, paths, tuple(system))
         found = await in_thread(LOOK_TIMEOUT_S, lambda gone: look())
     if not found:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from agent.errors import ModelError, PromptTooLong, program_changed
 from agent.events import Emit, Notice, TurnFinished
 from agent.session.session import Session, calls_of, text_of_reply
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 from transcripts.facts import Reply
 from transcripts.messages import TextBlock
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from agent.formatting import own_name
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 
 T = TypeVar("T")
 _MIN_MISTYPED_LIKENESS = 0.75  # of a name that was mistyped, as difflib counts

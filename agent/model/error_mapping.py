@@ -28,7 +28,7 @@ from agent.errors import (
     TransientError,
 )
 from agent.model.retry import MAX_RETRY_AFTER_S, UNREADABLE_TRIES, retry_after
-from tools.truncate import printable
+from tools.text import printable
 from transcripts.masking import mask
 from transcripts.messages import replace_surrogates
 from transcripts.patterns import lazy_pattern

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from agent.shell import CommandPattern, Glob, JudgedCommand, ReadingJudge, Words, parse_simple_commands
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 
 from .rule_syntax import Rule, exact_rule, parse_rules
 

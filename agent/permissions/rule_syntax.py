@@ -21,8 +21,8 @@ from msgspec import Struct
 
 from agent.formatting import own_name
 from tools import BUILTIN, CONDITIONAL
-from tools.files.text_encoding import word_set
-from tools.network.network_hosts import host_name
+from tools.sandbox import host_name
+from tools.text import word_set
 
 EDITING = "edit"  # a rule about this tool is about every tool that writes files
 READING = "read"  # a deny rule about this tool is about every tool that reads files

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tools.sandbox.wall import SandboxSetting
+from tools.sandbox import SandboxSetting
 
 SANDBOX_MODES: tuple[SandboxSetting, ...] = get_args(SandboxSetting)
 ProjectAccess = Literal["writable", "read-only"]

@@ -29,7 +29,7 @@ from compact.put_back import FileTouch, PutBackRules, cleared_texts, put_back
 from compact.summary_prompt import TOO_LONG, summary_messages
 from compact.tokens import Calibration
 from compact.trim import trim_page
-from tools.processes.output_folding import fold_output
+from tools.processes import fold_output
 from transcripts.facts import Clear, Compacted, Edit, Fact, Failed, Metadata, Reply, RequestSent, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage

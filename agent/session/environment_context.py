@@ -19,8 +19,8 @@ from compact.identifiers import block_texts
 from compact.ledger import pins_of
 from compact.summary_record import COMMANDS_HEADING, PINS_HEADING
 from compact.uncompact import in_force
-from tools.files.project_files import git_folder
-from tools.inbox import Inbox
+from tools.files import git_folder
+from tools.processes import Inbox
 from transcripts.disk import read_regular
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import NEWS_TOPIC, Fold, Metadata

@@ -16,14 +16,22 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tools.base import Access, SeenFile, ToolContext, ToolError
-from tools.files.line_window import MAX_WINDOW_LINES
-from tools.files.project_files import regular_files
-from tools.files.resolve_path import file_access, one_line_path, resolve_path, suggestions
-from tools.files.safe_open import FILE_TIMEOUT_S, in_thread, os_errors_explained
-from tools.files.text_encoding import pluralize
+from tools.access import file_access
+from tools.base import Access, ToolContext, ToolError
+from tools.file_errors import os_errors_explained
+from tools.files import (
+    FILE_TIMEOUT_S,
+    MAX_WINDOW_LINES,
+    FileError,
+    SeenFile,
+    in_thread,
+    one_line_path,
+    regular_files,
+    resolve_path,
+    suggestions,
+)
 from tools.read import folder_names, read_page
-from tools.truncate import is_plain
+from tools.text import is_plain, pluralize
 from transcripts.messages import ATTACHED_LINE, Block, ImageBlock, TextBlock, empty_mapping, injected
 from transcripts.patterns import lazy_pattern
 from transcripts.render_text import content_text
@@ -113,7 +121,7 @@ async def attach(mentions: list[Mention], context: ToolContext, limits: AttachLi
                 continue
             located.add(place)
             one = await _attached(mention, path, context, replace(limits, tokens=left))
-        except ToolError as error:
+        except (FileError, ToolError) as error:
             one = Attachment(_not_attached(mention.path, str(error).partition("\n")[0]), trouble=True)
         left -= sum(limits.count(block.text) for block in one.blocks if isinstance(block, TextBlock))
         made.append(one)
@@ -135,7 +143,7 @@ async def _about_absent(names: Sequence[str], context: ToolContext) -> str:
     verb = "names" if len(names) == 1 else "name"
     try:
         near = await in_thread(FILE_TIMEOUT_S, lambda gone: _nearest(names[:MAX_NAMED_ABSENT], context, gone))
-    except ToolError:  # a disk that does not answer; the names are told all the same
+    except FileError:  # a disk that does not answer; the names are told all the same
         near = []
     meant = f"; did you mean {' or '.join(f'@{one_line_path(name)}' for name in near)}?" if near else ""
     return f"{listed} {verb} no file here{meant}"

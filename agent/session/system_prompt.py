@@ -15,10 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.checkpoints.snapshot import SKIPPED_FOLDERS
-from tools.files.resolve_path import is_inside
-from tools.files.text_encoding import decode_text, mark_stray_bytes
-from tools.sandbox.guarded_names import MEMORY_NAMES, is_protected
-from tools.truncate import count_invisible, is_plain, printable
+from tools.files import MEMORY_NAMES, is_inside, is_protected
+from tools.text import count_invisible, decode_text, is_plain, mark_stray_bytes, printable
 from transcripts.disk import opened_regular, trusted_owners
 from transcripts.patterns import lazy_pattern
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 from .line_reading import Invocation, LineReading, read_line

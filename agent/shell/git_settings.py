@@ -16,8 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tools.base import ToolError
-from tools.files.resolve_path import canonical_path, is_inside
+from tools.files import FileError, canonical_path, is_inside
 from transcripts.patterns import lazy_pattern
 
 from .git_files import first_line, git_dir_of, parse_settings, repository_above, settings_text
@@ -200,5 +199,5 @@ class GitSettings:
 def _canonical(path: str) -> str:
     try:
         return canonical_path(path)
-    except ToolError as error:
+    except FileError as error:
         raise NotProved(str(error)) from error

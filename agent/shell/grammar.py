@@ -10,7 +10,7 @@ import re
 
 from msgspec import Struct
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 from .parsed_text import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 
 
 class Launcher(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 from .line_reading import Invocation

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from tools.files.resolve_path import is_inside
+from tools.files import is_inside
 
 from .git_settings import GitSettings
 from .option_syntax import NotProved

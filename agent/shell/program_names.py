@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 
 from .line_reading import Invocation, LineReading, read_line
 from .option_syntax import NotProved

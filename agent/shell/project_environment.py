@@ -9,10 +9,8 @@ import re
 from collections import deque
 from fnmatch import fnmatchcase
 
-from tools.base import ToolError
-from tools.files.resolve_path import canonical_path, is_inside
-from tools.files.text_encoding import word_set
-from tools.sandbox.guarded_names import is_protected, sounds_secret
+from tools.files import FileError, canonical_path, is_inside, is_protected, sounds_secret
+from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 from .git_index import tracked_secrets
@@ -164,7 +162,7 @@ def _check_tracked(reading: Reading, folder: str) -> None:
 def _canonical(path: str) -> str:
     try:
         return canonical_path(path)
-    except ToolError as error:
+    except FileError as error:
         raise NotProved(str(error).partition("\n")[0]) from error
 
 

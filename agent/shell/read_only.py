@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 
 from .option_syntax import NotProved, SetTrap
 from .program_names import ProgramFiles

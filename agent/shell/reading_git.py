@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
 from .reading_programs import Reading, globs_of

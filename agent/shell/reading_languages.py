@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 
 from .option_syntax import NotProved, Options, SplitArguments, split_arguments
 from .reading_programs import Reading, globs_of

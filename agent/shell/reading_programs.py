@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 
 from .option_syntax import NotProved, Options, split_arguments
 from .simple_commands import Glob

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 
 from .sed_and_awk import writes_only_output
 from .simple_commands import Glob, Words

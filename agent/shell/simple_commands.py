@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 Words = list[str]  # of one simple command: the program, then its arguments, unquoted; never empty

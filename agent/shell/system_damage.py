@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 from .line_reading import Invocation

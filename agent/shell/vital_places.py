@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 from .line_reading import Invocation

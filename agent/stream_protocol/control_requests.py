@@ -19,7 +19,7 @@ from agent.permissions import client_mode, mode_named
 from agent.session.session import Session
 from agent.session.system_prompt import memory_of
 from compact.settings import percent
-from tools.processes.jobs import command_runner
+from tools.processes import command_runner
 from transcripts.facts import User
 from transcripts.record_errors import StoreError
 from transcripts.view import PartKind

@@ -14,7 +14,7 @@ from agent.errors import AgentError, UsageError
 from agent.ports import Approver
 from agent.ui.headless import DenyAll, outcome_of, run_prompt, session_details
 from agent.ui.output_formats import refused_result
-from tools.files.images import BadImage, load_image, media_type
+from tools.files import BadImage, load_image, media_type
 from transcripts.messages import Block, ImageBlock, TextBlock, block_to_json
 from transcripts.record_errors import StoreError
 

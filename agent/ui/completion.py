@@ -14,9 +14,8 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from tools.daemon_threads import FileSystemSilent, in_daemon_thread
-from tools.files.project_files import list_project
-from tools.truncate import is_plain
+from tools.files import FileSystemSilent, in_daemon_thread, list_project
+from tools.text import is_plain
 
 from .terminal_text import one_line
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 from transcripts.code_languages import language_of
 from transcripts.diff_rows import DiffRow, by_side, diff_rows, file_name, with_marks
 

@@ -24,7 +24,7 @@ from prompt_toolkit.history import History
 from wcwidth import iter_graphemes, iter_graphemes_reverse
 
 from agent.formatting import is_command
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 from transcripts.disk import append_line, make_private_folders, opened_regular
 
 from .completion import alias_of, rank

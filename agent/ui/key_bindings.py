@@ -24,7 +24,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl
 
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 
 from .approval import full_question
 from .input_drawing import move_by_row

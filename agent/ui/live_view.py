@@ -13,8 +13,7 @@ from msgspec import Struct, field
 
 from agent import events
 from agent.formatting import format_count, format_duration
-from tools.files.text_encoding import pluralize
-from tools.truncate import as_drawn
+from tools.text import as_drawn, pluralize
 from transcripts.tool_kinds import tool_kind
 
 from .render import BRANCH, MIN_TOLD_SECONDS, call_title, render_markdown

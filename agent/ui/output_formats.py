@@ -24,7 +24,7 @@ from agent.errors import BudgetExceeded
 from agent.formatting import client_name
 from agent.ports import Status
 from compact.prices import Spending
-from tools.sandbox.wall import WALLED_OFF
+from tools.sandbox import BLOCKED_MARK
 from transcripts.facts import Reply, Result
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
 from transcripts.render_text import INVISIBLE
@@ -33,7 +33,9 @@ from .render import plain_chart, retrying_message
 from .standard_streams import PipeWriter
 from .terminal_text import escape_prose, escape_strict, one_line, title_line
 
-_WHY = re.compile(rf"(?m)(?:Permission denied: |^\[(?={WALLED_OFF}))([^\n]*?)\.?(?: Tell the person .*)?\]?$")
+_WHY = re.compile(
+    rf"(?m)(?:Permission denied: |^\[(?={BLOCKED_MARK}))([^\n]*?)\.?(?: Tell the person .*)?\]?$"
+)
 _SUBTYPES: Mapping[str, str] = {
     "done": "success",
     "failed": "success",
@@ -295,7 +297,7 @@ def _outcome(event: events.ToolCallFinished) -> str:
     """How a call ended, where that is not well: why it was denied and what would have allowed it."""
     note = str(event.result.human.get("note", ""))
     if not event.result.error:
-        return f"  ({one_line(note)})" if WALLED_OFF in note else ""
+        return f"  ({one_line(note)})" if BLOCKED_MARK in note else ""
     if not event.denied:
         return "  (failed)"
     texts = [block.text for block in event.result.content if isinstance(block, TextBlock)]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from agent import events
 from agent.formatting import format_count, format_duration, whole_percent
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 from transcripts.facts import Result
 from transcripts.messages import TextBlock, is_put_back
 from transcripts.tool_kinds import tool_kind

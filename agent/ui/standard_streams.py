@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 from unicodedata import normalize
 
-from tools.files.text_encoding import decode_text, mark_stray_bytes, pluralize
+from tools.text import decode_text, mark_stray_bytes, pluralize
 
 from .terminal_text import cell_width, write_fully
 

@@ -39,11 +39,11 @@ from compact.ledger import _NUMBER
 from compact.summary_prompt import _ANALYSIS, _SUMMARY
 from compact.summary_record import summary_in
 from tools.files.patch import added_placeholder, find_all, unified_diff
-from tools.files.text_encoding import decode_text
 from tools.processes.command_hints import hint, lex_commands, looks_like_prompt
 from tools.processes.output_folding import fold_output
 from tools.processes.spool import StreamRedactor
-from tools.truncate import count_invisible, escaped, printable
+from tools.text.display import count_invisible, escaped, printable
+from tools.text.encoding import decode_text
 from transcripts.masking import SecretMasks, mask
 
 TOLERATED = 9.0  # times as long for four times as much, at most

@@ -202,8 +202,8 @@ def test_whatever_the_power_left_the_program_goes_on_with_it(run: Run) -> None:
 WRITES = """
 import sys
 from pathlib import Path
-from tools.files.safe_open import load_file
-from tools.files.atomic_write import WriteRequest, atomic_write
+from tools.files.opening import load_file
+from tools.files.writing import WriteRequest, atomic_write
 
 place = Path(sys.argv[1])
 spare = place / ".task_outputs" / "tool-results" / "journals"

@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = tuple(f"{ROOT / name}{os.sep}" for name in ("agent", "tools", "compact", "transcripts"))
 BEGINNINGS = {"Controller.prompt": "prompt", "MessageAccumulator.feed": "result"}  # function -> the way
-BESIDE = ("tools/processes/supervisor_client.py",)
+BESIDE = ("tools/sandbox/supervisor_client.py",)
 POST = ("_base_client.py", "post")  # of the SDK: the request goes out
 
 

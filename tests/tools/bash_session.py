@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tools.base import ToolCall, ToolContext, ToolResult
 from tools.bash import BashArguments, run_bash
-from tools.processes.bash_run import CommandLimits
+from tools.processes.foreground import CommandLimits
 from tools.processes.jobs import BackgroundJob, command_runner
 
 MODES = ("namespace", "subreaper")

@@ -19,10 +19,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from process_supervisor import landlock
-from process_supervisor.seccomp import deny_system_calls
-from process_supervisor.system_calls import DUMPABLE, call
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools" / "sandbox"))
+from supervisor import landlock
+from supervisor.seccomp import deny_system_calls
+from supervisor.system_calls import DUMPABLE, call
 
 LIMIT_S = 10
 

@@ -14,6 +14,7 @@ from typing import Any
 from tests.forked import start_forked
 from tools import edit, read, write
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
+from tools.files import FileError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOOLS = {module.TOOL.name: module.TOOL for module in (read, write, edit)}
@@ -77,7 +78,7 @@ class FileSession:
         """The error that the call ends with."""
         try:
             result = self.result(name, **given)
-        except ToolError as error:
+        except (FileError, ToolError) as error:
             return str(error)
         raise AssertionError(f"it was done: {text(result)}")
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tools.base import ToolContext
-from tools.process_supervisor.bpf import (
+from tools.processes.jobs import DRAIN_LIMIT_S, command_runner, exit_code
+from tools.sandbox.supervisor.bpf import (
     ALLOW,
     any_bit,
     argument,
@@ -24,8 +25,7 @@ from tools.process_supervisor.bpf import (
     program,
     when,
 )
-from tools.process_supervisor.system_calls import call, drop_capabilities
-from tools.processes.jobs import DRAIN_LIMIT_S, command_runner, exit_code
+from tools.sandbox.supervisor.system_calls import call, drop_capabilities
 
 # CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP, NET_BIND_SERVICE, NET_RAW, SYS_CHROOT,
 # MKNOD, AUDIT_WRITE, SETFCAP

@@ -24,9 +24,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.files.atomic_write import WriteRequest, atomic_write
-from tools.files.safe_open import FileChanged, load_file, opened_path
+from tools.files.opening import FileChanged, load_file, opened_path
 from tools.files.write_recovery import try_lock
+from tools.files.writing import WriteRequest, atomic_write
 
 from .file_session import NOBODY, ROOT, FileSession, child
 
@@ -205,8 +205,8 @@ def test_a_file_in_a_folder_that_cannot_be_written_is_written_in_place(open_file
 
 KILLED = """
 import os, signal
-from tools.files.safe_open import load_file
-from tools.files.atomic_write import WriteRequest, atomic_write
+from tools.files.opening import load_file
+from tools.files.writing import WriteRequest, atomic_write
 
 def victim(path, data, stage):
     "A process that dies at the stage; says whether it came that far."
@@ -229,6 +229,7 @@ def test_a_kill_at_any_step_leaves_the_old_file_or_the_new_one(files: FileSessio
     out = child(
         KILLED
         + f"""
+from tools.files import FileError
 from tools.files import write_recovery
 from tools.files.write_recovery import recover
 write_recovery._WRITE_BYTES = 1024  # a third piece of each content is begun
@@ -357,7 +358,7 @@ async def session():
     for name, more in (("read", {}), ("edit", {"old_string": "mid", "new_string": "new"})):
         try:
             print((await files.act(name, file_path="f", **more)).content)
-        except ToolError as error:
+        except (FileError, ToolError) as error:
             print(name, error)
     for each in taken:
         os.close(each)
@@ -518,8 +519,8 @@ def test_a_cancelled_write_that_waits_for_a_lock_is_called_off(
         finally:
             over.set()
 
-    monkeypatch.setattr("tools.files.atomic_write.try_lock", lock)
-    monkeypatch.setattr("tools.files.file_change.atomic_write", write)
+    monkeypatch.setattr("tools.files.writing.try_lock", lock)
+    monkeypatch.setattr("tools.file_change.atomic_write", write)
 
     async def session() -> None:
         task = asyncio.ensure_future(files.act("write", file_path="f", content="new\n"))
@@ -589,7 +590,7 @@ def test_a_file_that_was_replaced_before_it_was_locked_is_opened_again(
         locked.append(descriptor)
         return try_lock(descriptor)
 
-    monkeypatch.setattr("tools.files.atomic_write.try_lock", lock)
+    monkeypatch.setattr("tools.files.writing.try_lock", lock)
     atomic_write(request(files, "f", b"new\n", lambda stage: None))
     assert path.read_bytes() == b"new\n" and mode(path) == 0o600
     assert len(locked) > 1
@@ -648,7 +649,7 @@ def test_a_file_replaced_while_it_is_written_in_place_is_left_alone(
             other.replace(path)
         return opened_path(path_, flags)
 
-    monkeypatch.setattr("tools.files.atomic_write.opened_path", open_later)
+    monkeypatch.setattr("tools.files.writing.opened_path", open_later)
     with pytest.raises(FileChanged):
         atomic_write(request(files, "f", b"new\n", lambda stage: None))
     assert path.read_bytes() == b"theirs\n"

@@ -294,7 +294,7 @@ def test_disk_that_a_command_uses_up_is_reported(shell: BashSession, monkeypatch
     def free_bytes(folder: Path, unknown: int = 0) -> int:
         return 10**12 - sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
-    monkeypatch.setattr("tools.processes.bash_run._free_bytes", free_bytes)
+    monkeypatch.setattr("tools.processes.foreground._free_bytes", free_bytes)
     assert "[2.1 GB less disk is free than before this command]" in shell.say("truncate -s 2G big")
     assert "less disk" not in shell.say("truncate -s 1000M other")
     assert "less disk" not in shell.say("rm big")

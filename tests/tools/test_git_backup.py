@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox.git_backup import GitBackup
+from tools.sandbox.guards.git_backup import GitBackup
 
 from .wall_session import git
 

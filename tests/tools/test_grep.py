@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tools import glob, grep, read
 from tools.base import Access, Tool, ToolCall, ToolError, ToolResult, parse_arguments
+from tools.files import FileError
 from tools.search import regex_search
 
 from .bash_session import BashSession, text
@@ -260,7 +261,7 @@ def test_links_and_pipes_are_not_followed(
     os.mkfifo(searched.folder / "pipe")
     assert "link.txt" not in found(searched, "needle")
     assert "link.txt" not in globbed(searched, "*.txt")
-    with pytest.raises(ToolError, match="named pipe"):
+    with pytest.raises(FileError, match="named pipe"):
         found(searched, "needle", path="pipe")
 
 

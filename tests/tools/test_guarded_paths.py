@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox.guarded_names import GITLINK, repositories_in_index
-from tools.sandbox.guarded_paths import (
+from tools.files.guarded_names import GITLINK, repositories_in_index
+from tools.sandbox.guards.guarded_paths import (
     git_folders,
     guarded_elsewhere,
     guarded_in_project,

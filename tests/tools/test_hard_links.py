@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox.hard_links import changed_links, tell_changed_links
+from tools.sandbox.guards.hard_links import changed_links, tell_changed_links
 
 from .wall_session import WalledSession, walled_session
 

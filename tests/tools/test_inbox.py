@@ -1,6 +1,6 @@
 """Late news: each text is taken once, in the order in which it came."""
 
-from tools.inbox import Inbox
+from tools.processes.inbox import Inbox
 
 
 def test_what_was_posted_is_taken_once_and_in_order() -> None:

@@ -9,8 +9,8 @@ import pytest
 from tools.base import Access, ToolError
 from tools.bash import TOOL, BashArguments, required_access
 from tools.processes import jobs
-from tools.processes.command_socket import CommandHandle
 from tools.processes.jobs import command_runner
+from tools.sandbox.command_socket import CommandHandle
 
 from .bash_session import BashSession, text, wait_until
 

@@ -17,9 +17,9 @@ import pytest
 
 from tools.base import ToolCall
 from tools.bash import BashArguments, run_bash
-from tools.process_supervisor.landlock import LEAST_ABI, confine, landlock_abi, readable_places
-from tools.process_supervisor.shared_calls import shared_calls_program
 from tools.processes.jobs import DRAIN_LIMIT_S, command_runner, exit_code
+from tools.sandbox.supervisor.landlock import LEAST_ABI, confine, landlock_abi, readable_places
+from tools.sandbox.supervisor.shared_calls import shared_calls_program
 
 from .bash_session import GUARD_S, BashSession, text, wait_until
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tools.files import line_window
 from tools.files.line_window import LineWindow, cut_text, number_lines, scan_file
-from tools.files.text_encoding import TextForm, unify_newlines
+from tools.text.encoding import TextForm, unify_newlines
 
 WIDTH, BYTES = 5, 40  # in these tests, so that small texts reach them
 

@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.process_supervisor.sandbox import (
-    join_memory_group,
-    make_memory_group,
-    remove_memory_group,
-)
+from tools.sandbox.supervisor.containment import join_memory_group, make_memory_group, remove_memory_group
 
 from .wall_session import walled_session
 

@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 from tools.base import ToolCall, ToolResult, parse_arguments
-from tools.inbox import Inbox
 from tools.monitor import TOOL
-from tools.processes.bash_run import move_to_background
 from tools.processes.command_progress import MAX_LINE_NEWS_CHARS, LineNews
+from tools.processes.foreground import move_to_background
+from tools.processes.inbox import Inbox
 from tools.processes.jobs import command_runner
 
 from .bash_session import GUARD_S, BashSession, text, wait_until

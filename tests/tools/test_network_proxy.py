@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from tools.files.text_encoding import word_set
-from tools.network.client_hello import NotAClientHello, server_name
-from tools.network.host_connection import (
+from tools.sandbox.proxy.client_hello import NotAClientHello, server_name
+from tools.sandbox.proxy.host_connection import (
     HostConnection,
     HostNotPublic,
     HostUnreachable,
@@ -22,8 +21,9 @@ from tools.network.host_connection import (
     is_public_address,
     proxy_for,
 )
-from tools.network.network_hosts import host_name
-from tools.network.network_proxy import NetworkProxy, ProxyLimits, start_proxy
+from tools.sandbox.proxy.hosts import host_name
+from tools.sandbox.proxy.server import NetworkProxy, ProxyLimits, start_proxy
+from tools.text.words import word_set
 
 ALLOWED = "registry.example"
 GET = b"GET http://registry.example/ HTTP/1.1\r\nHost: registry.example\r\n"

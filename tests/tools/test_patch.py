@@ -17,7 +17,7 @@ from tools.files.patch import (
     splice,
     unified_diff,
 )
-from tools.files.text_encoding import TextForm, decode_text
+from tools.text.encoding import TextForm, decode_text
 
 TEXTS = st.lists(st.sampled_from("abcde"), max_size=30).map(
     lambda lines: "".join(f"{line}\n" for line in lines)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tools.sandbox.project_guard import ProjectGuard, project_guard
+from tools.sandbox.guards.project_guard import ProjectGuard, project_guard
 
 from .wall_session import git
 

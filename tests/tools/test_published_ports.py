@@ -8,10 +8,10 @@ import pytest
 
 from tools.base import ToolCall
 from tools.bash import PORTS_HINT, BashArguments, run_bash
-from tools.network.published_ports import PublishedPorts
 from tools.processes.job_ports import listeners, new_listeners
 from tools.processes.jobs import BackgroundJob, CommandRequest
 from tools.processes.spool import Spool
+from tools.sandbox.published_ports import PublishedPorts
 
 from .bash_session import text
 from .wall_session import WalledSession, walled_session

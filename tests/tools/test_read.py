@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from tools.base import ToolResult
 from tools.files.line_window import MAX_WIDTH_CHARS, MAX_WINDOW_BYTES, cut_text, number_lines, scan_file
-from tools.files.safe_open import restore_seen
-from tools.files.text_encoding import decode_text, unify_newlines
+from tools.files.opening import restore_seen
 from tools.read import TOOL
+from tools.text.encoding import decode_text, unify_newlines
 from transcripts.messages import ImageBlock
 
 from .file_session import FileSession, child

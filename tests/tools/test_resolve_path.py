@@ -14,10 +14,11 @@ from typing import Literal
 import pytest
 
 from tools.base import ToolCall, ToolError, parse_arguments
-from tools.files.atomic_write import WriteRequest, atomic_write
-from tools.files.resolve_path import canonical_path, expanded_path
-from tools.files.safe_open import safe_open
-from tools.sandbox.guarded_names import is_protected
+from tools.files import FileError
+from tools.files.guarded_names import is_protected
+from tools.files.opening import safe_open
+from tools.files.paths import canonical_path, expanded_path
+from tools.files.writing import WriteRequest, atomic_write
 
 from .file_session import NOBODY, TOOLS, FileSession, child
 
@@ -153,7 +154,7 @@ async def call_unless_outside(files: FileSession, name: str) -> bool:
         return False
     try:
         result = await TOOLS[name].run(arguments, ToolCall(files.context))
-    except ToolError:
+    except (FileError, ToolError):
         return False
     assert "secret" not in result.content[0].text
     return True
@@ -228,7 +229,7 @@ def test_what_was_approved_is_what_is_changed(files: FileSession, tool: str):
     shown = TOOLS[tool].preview(arguments, files.context)
     assert "-two" in shown["diff"]
     files.put("f", b"ONE\ntwo\n")  # while the person reads
-    with pytest.raises(ToolError, match="modified since read"):
+    with pytest.raises((FileError, ToolError), match="modified since read"):
         asyncio.run(TOOLS[tool].run(arguments, ToolCall(files.context)))
     assert files.path("f").read_bytes() == b"ONE\ntwo\n"
 
@@ -237,7 +238,7 @@ def test_a_file_that_appears_during_the_approval_is_not_overwritten(files: FileS
     arguments = parse_arguments(TOOLS["write"], {"file_path": "f", "content": "mine"})
     TOOLS["write"].preview(arguments, files.context)
     files.put("f", b"theirs")
-    with pytest.raises(ToolError, match="read"):
+    with pytest.raises((FileError, ToolError), match="read"):
         asyncio.run(TOOLS["write"].run(arguments, ToolCall(files.context)))
     assert files.path("f").read_bytes() == b"theirs"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.process_supervisor.seatbelt_profile import quoted, seatbelt_profile
+from tools.sandbox.supervisor.seatbelt import quoted, seatbelt_profile
 
 PROFILE: dict[str, Any] = {
     "folder": "/Users/me/work",

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.ui.terminal_text import escape_prose, escape_strict
-from tools.truncate import count_invisible, cut_at_lines, escaped, printable, without_tags
+from tools.text.display import count_invisible, escaped, printable, without_tags
+from tools.text.shortening import cut_at_lines
 from transcripts.render_text import INVISIBLE, JOINERS
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tools.processes.command_socket import SupervisorLost
 from tools.processes.jobs import last_folder
+from tools.sandbox.command_socket import SupervisorLost
 
 from .wall_session import WalledSession, git, walled_session
 

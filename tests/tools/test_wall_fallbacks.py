@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tools.process_supervisor.bwrap_wall import bwrap_arguments
-from tools.process_supervisor.landlock import LEAST_ABI, landlock_abi
+from tools.sandbox.supervisor.bubblewrap import bwrap_arguments
+from tools.sandbox.supervisor.landlock import LEAST_ABI, landlock_abi
 
 from .wall_escapes import ESCAPES
 

@@ -8,30 +8,38 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tools.sandbox.wall import WallProfile, WallRefusal
-from tools.sandbox.wall_refusal import NO_HOST, WalledRun, find_refusal, forbidden_action
+from tools.sandbox.block_detection import (
+    NO_HOST,
+    BlockedAccess,
+    SandboxedRun,
+    find_blocked_access,
+    forbidden_action,
+)
+from tools.sandbox.profile import SandboxProfile
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> WalledRun:
+def run(tmp_path: Path) -> SandboxedRun:
     """A command in a project beside a home with a secret."""
     project, home = tmp_path / "project", tmp_path / "home"
     for folder in (project / ".git" / "hooks", home / ".ssh", home / ".cargo", tmp_path / "tmp"):
         folder.mkdir(parents=True)
     for file in (home / ".ssh" / "id", project / ".env", project / ".git" / "config", home / "notes"):
         file.write_text("x")
-    profile = WallProfile(
+    profile = SandboxProfile(
         folder=project,
         read_only=(project / ".git" / "hooks", project / ".git" / "config"),
         hidden=(home / ".ssh", project / ".env"),
     )
-    return WalledRun("make install", project, "", profile, tmp_path / "tmp")
+    return SandboxedRun("make install", project, "", profile, tmp_path / "tmp")
 
 
-def found(run: WalledRun, output: str) -> WallRefusal | None:
+def found(run: SandboxedRun, output: str) -> BlockedAccess | None:
     """What is found in an output, in which {out}, {home} and {project} stand for the places."""
     root = run.cwd.parent
-    return find_refusal(replace(run, output=output.format(out=root, home=root / "home", project=run.cwd)))
+    return find_blocked_access(
+        replace(run, output=output.format(out=root, home=root / "home", project=run.cwd))
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,7 +116,7 @@ def found(run: WalledRun, output: str) -> WallRefusal | None:
     ],
 )
 def test_a_path_beyond_the_wall_is_recognised(
-    run: WalledRun, output: str, action: str, target: str, program: str
+    run: SandboxedRun, output: str, action: str, target: str, program: str
 ) -> None:
     refusal, place = found(run, output), str(run.cwd.parent / target)
     assert refusal is not None
@@ -116,7 +124,7 @@ def test_a_path_beyond_the_wall_is_recognised(
     assert str(refusal).startswith(f"walled off: {action} {place.removeprefix(f'{run.cwd}/')}")
 
 
-def test_who_was_refused_is_told_as_well_as_can_be_known(run: WalledRun) -> None:
+def test_who_was_refused_is_told_as_well_as_can_be_known(run: SandboxedRun) -> None:
     message = "error: could not lock config file .git/config: Read-only file system"
     for line, program in (
         ("cd x && make y", "make"),
@@ -131,7 +139,7 @@ def test_who_was_refused_is_told_as_well_as_can_be_known(run: WalledRun) -> None
         assert refusal is not None and refusal.program == program
 
 
-def test_a_file_that_a_command_was_to_make_in_a_hidden_place_is_recognised(run: WalledRun) -> None:
+def test_a_file_that_a_command_was_to_make_in_a_hidden_place_is_recognised(run: SandboxedRun) -> None:
     message = "bash: line 1: {home}/.ssh/log: Permission denied"
     refusal = found(replace(run, line="jq . >> ~/.ssh/log"), message)
     assert refusal is not None and (refusal.action, Path(refusal.target).name) == ("write", "log")
@@ -155,12 +163,12 @@ def test_a_file_that_a_command_was_to_make_in_a_hidden_place_is_recognised(run: 
         "",
     ],
 )
-def test_other_failures_are_the_commands_own(run: WalledRun, output: str) -> None:
+def test_other_failures_are_the_commands_own(run: SandboxedRun, output: str) -> None:
     assert found(run, output) is None
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_what_the_agent_could_not_write_either_was_not_refused_by_the_wall(run: WalledRun) -> None:
+def test_what_the_agent_could_not_write_either_was_not_refused_by_the_wall(run: SandboxedRun) -> None:
     (run.cwd.parent / "home" / "closed").mkdir(mode=0o500)
     assert found(run, "touch: cannot touch '{home}/closed/x': Permission denied") is None
 
@@ -181,20 +189,20 @@ def test_what_the_agent_could_not_write_either_was_not_refused_by_the_wall(run: 
         ("connect: Network is unreachable", NO_HOST),
     ],
 )
-def test_a_host_beyond_the_wall_is_recognised(run: WalledRun, output: str, host: str) -> None:
+def test_a_host_beyond_the_wall_is_recognised(run: SandboxedRun, output: str, host: str) -> None:
     refusal = found(run, output)
     assert refusal is not None and (refusal.action, refusal.target) == ("reach", host)
 
 
-def test_what_the_proxy_refused_is_known_whatever_the_command_wrote(run: WalledRun) -> None:
+def test_what_the_proxy_refused_is_known_whatever_the_command_wrote(run: SandboxedRun) -> None:
     refused = replace(run, hosts=("index.example",), output="it did not work", line="cd x && cargo build")
-    assert find_refusal(refused) == WallRefusal("reach", "index.example", "cargo")
+    assert find_blocked_access(refused) == BlockedAccess("reach", "index.example", "cargo")
 
 
-def test_a_host_that_only_the_command_line_names_is_found_there(run: WalledRun) -> None:
+def test_a_host_that_only_the_command_line_names_is_found_there(run: SandboxedRun) -> None:
     line = "wget -q https://files.example/a.tgz"
-    refusal = find_refusal(replace(run, line=line, output="wget: Network is unreachable"))
-    assert refusal == WallRefusal("reach", "files.example", "wget")
+    refusal = find_blocked_access(replace(run, line=line, output="wget: Network is unreachable"))
+    assert refusal == BlockedAccess("reach", "files.example", "wget")
 
 
 @pytest.mark.parametrize(
@@ -210,39 +218,39 @@ def test_a_host_that_only_the_command_line_names_is_found_there(run: WalledRun) 
     ],
 )
 def test_a_line_that_ended_well_was_refused_what_its_own_programs_say(
-    run: WalledRun, line: str, output: str, refused: bool
+    run: SandboxedRun, line: str, output: str, refused: bool
 ) -> None:
     home = str(run.cwd.parent / "home")
     passed = replace(run, line=line.format(home=home), output=output.format(home=home), failed=False)
-    refusal = find_refusal(passed)
+    refusal = find_blocked_access(passed)
     assert (refusal is not None) is refused
     assert refusal is None or refusal.said == passed.output
 
 
-def test_the_own_machine_is_within_the_wall(run: WalledRun) -> None:
+def test_the_own_machine_is_within_the_wall(run: SandboxedRun) -> None:
     assert found(run, "getaddrinfo failed for http://localhost:8080/") is None
     assert found(run, "curl: (7) Failed to connect to localhost port 80: Connection refused") is None
 
 
-def test_a_project_that_is_read_only_refuses_its_files_too(run: WalledRun) -> None:
+def test_a_project_that_is_read_only_refuses_its_files_too(run: SandboxedRun) -> None:
     closed = replace(run, profile=replace(run.profile, project_writable=False))
     refusal = found(closed, "touch: cannot touch 'new file': Read-only file system")
     assert str(refusal) == "walled off: write new file (touch)"
     assert found(run, "touch: cannot touch 'new file': Read-only file system") is None
 
 
-def test_a_search_that_meets_a_secret_on_its_way_is_no_reason_to_ask(run: WalledRun) -> None:
+def test_a_search_that_meets_a_secret_on_its_way_is_no_reason_to_ask(run: SandboxedRun) -> None:
     output = "grep: {home}/.ssh: Permission denied"
     assert found(replace(run, line="grep -r token ~"), output) is None
     assert found(replace(run, line="grep token ~/.ssh/id"), output) is not None
 
 
-def test_a_search_writes_nothing_where_it_may_not_look(run: WalledRun) -> None:
+def test_a_search_writes_nothing_where_it_may_not_look(run: SandboxedRun) -> None:
     message = f"grep: {run.cwd.parent}/home/kept: Permission denied"
-    assert find_refusal(replace(run, line="grep -r word ../home", output=message)) is None
+    assert find_blocked_access(replace(run, line="grep -r word ../home", output=message)) is None
 
 
-def test_a_place_that_the_person_let_through_is_not_forbidden(run: WalledRun) -> None:
+def test_a_place_that_the_person_let_through_is_not_forbidden(run: SandboxedRun) -> None:
     home = run.cwd.parent / "home"
     wider = replace(run.profile, writable=(home / ".cargo",), hidden=())
     assert forbidden_action(run.profile, home / ".cargo" / "x") == "write"
@@ -251,7 +259,7 @@ def test_a_place_that_the_person_let_through_is_not_forbidden(run: WalledRun) ->
     assert forbidden_action(wider, home / ".ssh") == "write"
 
 
-def test_an_endless_output_is_judged_by_its_end_and_at_once(run: WalledRun) -> None:
+def test_an_endless_output_is_judged_by_its_end_and_at_once(run: SandboxedRun) -> None:
     noise = "'" * 3_000_000 + "\n" + "permission denied: '" * 100_000
     assert found(run, noise) is None
     assert found(run, noise + "\ntouch: cannot touch '{home}/x': Read-only file system") is not None

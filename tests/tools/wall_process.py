@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from tests.tools.bash_session import survivors
 from tests.tools.restricted_process import restrict
 from tools.base import ToolContext
-from tools.process_supervisor.system_calls import NEW_MOUNTS, NEW_USER, PRIVATE, RECURSIVE, call, mount
 from tools.processes.jobs import DRAIN_LIMIT_S, command_runner
+from tools.sandbox.supervisor.system_calls import NEW_MOUNTS, NEW_USER, PRIVATE, RECURSIVE, call, mount
 
 ESCAPES = Path(__file__).with_name("wall_escapes.py")
 NOBODY = 65534

@@ -20,8 +20,9 @@ from time import monotonic
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .safe_open import MAX_WHOLE_BYTES
-from .text_encoding import TextForm, decode_text, unify_newlines
+from tools.text import TextForm, decode_text, unify_newlines
+
+from .opening import MAX_WHOLE_BYTES
 
 MAX_WINDOW_LINES = 2_000
 MAX_WINDOW_BYTES = 50_000  # as UTF-8

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from .text_encoding import TextForm, unify_newlines
+from tools.text import TextForm, unify_newlines
 
 _CONTEXT_LINES = 3  # shown around a change in a diff, as in diff -u
 _MAX_COMPARED_LINES = 1_500  # of both sides; more of them are shown as one change

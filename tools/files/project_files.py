@@ -20,11 +20,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tools.truncate import is_plain
+from tools.text import is_plain, word_set
 from transcripts.disk import opened_fd
 from transcripts.patterns import lazy_pattern
-
-from .text_encoding import word_set
 
 IGNORE_FILE = ".gitignore"
 MAX_LISTED_FILES = 150_000

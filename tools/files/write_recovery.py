@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tools.base import ToolError
-
-from .safe_open import closing, load_file, opened_path, read_at_most
+from .errors import FileError
+from .opening import closing, load_file, opened_path, read_at_most
 
 _MAX_JOURNAL_BYTES = 512 * 1024 * 1024  # more than two files of the largest size that is written in place
 _WRITE_BYTES = 1024 * 1024
@@ -109,7 +108,7 @@ def _parsed(data: bytes) -> tuple[str, bytes, bytes] | None:
 def _restore(path: str, old: bytes, new: bytes) -> bool:
     try:
         current = load_file(path, _MAX_JOURNAL_BYTES).data
-    except (OSError, ToolError):
+    except (OSError, FileError):
         return False
     if current in (old, new) or not _is_partly_overwritten(current, old, new):
         return False

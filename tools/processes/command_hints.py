@@ -9,7 +9,7 @@ import re
 import shlex
 from pathlib import PurePosixPath
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 
 _SEPARATORS = frozenset("();|&\n")
 _PREFIXES = frozenset(("!", "command", "builtin", "exec", "time", "env", "nice", "{", "then", "do", "else"))

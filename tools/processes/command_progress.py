@@ -6,9 +6,10 @@ import asyncio
 import codecs
 from collections.abc import Callable
 
-from tools.files.text_encoding import pluralize
-from tools.inbox import Inbox
-from tools.truncate import printable
+from tools.text import pluralize, printable
+
+from .inbox import Inbox
+from .output_text import from_first_character
 
 _MAX_PROGRESS_BYTES = 8_192  # of new output that are shown at once while a command runs
 _PROGRESS_INTERVAL_S = 0.1
@@ -43,11 +44,6 @@ class ProgressThrottle:
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-
-
-def from_first_character(data: bytes) -> bytes:
-    """The data without the rest of a UTF-8 character that was cut at the beginning."""
-    return data[next((at for at in range(min(3, len(data))) if not 0x80 <= data[at] < 0xC0), 3) :]
 
 
 class LineNews:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tools.files.text_encoding import word_set
+from tools.text import word_set
 from transcripts.secret_forms import is_withheld, secret_values
 
 # What would change what a command line means or where it runs: start-up files and options of the shell,

@@ -1,6 +1,6 @@
 """A session's commands: the supervisor that runs them, and those that run in the background.
 
-How a command line is judged, limited and reported is for bash.py and bash_run.py; how processes are held is
+How a command line is judged, limited and reported is for bash.py and foreground.py; how processes are held is
 for supervisor_client.py.
 """
 
@@ -20,20 +20,27 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
 
-from tools.base import RecordsGuard, ToolContext
-from tools.inbox import Inbox
-from tools.sandbox.project_guard import project_guard
-from tools.sandbox.wall import WallLevel, WallProfile, WallRefusal
-from tools.sandbox.wall_profile import wall_profile
-from tools.sandbox.wall_refusal import MAX_SCANNED_CHARS, WalledRun, find_refusal
+from tools.sandbox import (
+    MAX_SCANNED_CHARS,
+    BlockedAccess,
+    CommandHandle,
+    SandboxedRun,
+    SandboxLevel,
+    SandboxProfile,
+    Supervisor,
+    find_blocked_access,
+    project_guard,
+    sandbox_profile,
+    start_supervisor,
+)
 
-from .command_socket import CommandHandle
+from .command_context import CommandContext, RecordsGuard
 from .env_filter import filter_environment, hide_own_environment
+from .inbox import Inbox
 from .spool import Spool
-from .supervisor_client import SupervisorClient, start_supervisor
 
 if TYPE_CHECKING:
-    from tools.network.published_ports import PublishedPorts
+    from tools.sandbox import PublishedPorts
 
 DRAIN_LIMIT_S = 0.3  # for output that is still in the pipe when the shell has ended
 _END_LIMIT_S = 3.0  # for the supervisor to end one command; past it every command is ended
@@ -108,7 +115,7 @@ class BackgroundJob(Struct, eq=False):
     since: int  # as of the request
     began: float
     left_over: bool = False  # by a command in the foreground: it ends with the last process
-    wall: WallProfile | None = None  # that it runs within
+    wall: SandboxProfile | None = None  # that it runs within
     shown: int = 0  # bytes of its output that the model was shown
     last_output: float = 0.0
     ended: float | None = None  # None while it runs
@@ -139,7 +146,7 @@ class BackgroundJob(Struct, eq=False):
         """The ports on which it listens within the wall; none of an open command."""
         return await self.command.listening_ports() if self.wall is not None and self.ended is None else []
 
-    def refusal(self) -> WallRefusal | None:
+    def refusal(self) -> BlockedAccess | None:
         """What the wall refused to a command that has failed; None for any other."""
         if self.wall is None or self.ended is None or not self.status or self.stopped:
             return None
@@ -189,22 +196,22 @@ RefusedHosts = Callable[[float], Sequence[str]]  # the network's proxy refused s
 class CommandRunner:
     """Runs the commands of a session. `on_finish` takes what is told when one in the background has ended."""
 
-    def __init__(self, context: ToolContext) -> None:
+    def __init__(self, context: CommandContext) -> None:
         self.context = context
         self.on_finish: Callable[[str], None] = lambda announcement: None
         self.jobs: dict[str, BackgroundJob] = {}
         self.foreground: set[asyncio.Future[None]] = set()  # each has its command go on in the background
-        self.profile: WallProfile | None = None  # of walled commands; made when the supervisor starts
+        self.profile: SandboxProfile | None = None  # of walled commands; made when the supervisor starts
         self.refused_hosts: RefusedHosts = lambda since: ()
         self.guard = project_guard(context.folder, context.journals.parent)
         self.records: RecordsGuard | None = None  # once a command has run that sees our records
         self.published: PublishedPorts | None = None  # once a port was
-        self._supervisor: SupervisorClient | None = None
-        self._starting: asyncio.Task[SupervisorClient] | None = None
+        self._supervisor: Supervisor | None = None
+        self._starting: asyncio.Task[Supervisor] | None = None
         self._private: Path | None = None
         self._count = 0
 
-    async def supervisor(self) -> SupervisorClient:
+    async def supervisor(self) -> Supervisor:
         """The supervisor; a new one where none runs in this event loop. Raises SupervisorLost."""
         loop = asyncio.get_running_loop()
         if self._supervisor is not None and self._supervisor.alive and self._supervisor.loop is loop:
@@ -213,7 +220,7 @@ class CommandRunner:
             self._starting = loop.create_task(self._start_supervisor())
         return await asyncio.shield(self._starting)
 
-    async def _start_supervisor(self) -> SupervisorClient:
+    async def _start_supervisor(self) -> Supervisor:
         if self._supervisor is not None:
             self._supervisor.abandon()
         self._private = private = _private_folder()
@@ -230,14 +237,14 @@ class CommandRunner:
             hide_own_environment()
         return self._supervisor
 
-    async def wall(self) -> tuple[WallLevel, str]:
+    async def wall(self) -> tuple[SandboxLevel, str]:
         """What holds walled commands, and why nothing does where that is "none". Raises SupervisorLost."""
         supervisor = await self.supervisor()
         await supervisor.wall_ready()
         self.guard.restores = supervisor.wall == "landlock"
         return supervisor.wall, supervisor.why_no_wall
 
-    async def use_profile(self, profile: WallProfile) -> None:
+    async def use_profile(self, profile: SandboxProfile) -> None:
         """Run walled commands within another wall from now on; those under way keep theirs."""
         self.profile = profile
         if self._supervisor is not None and self._supervisor.alive:
@@ -344,13 +351,13 @@ def _private_folder() -> Path:
     return private
 
 
-def _usual_profile(context: ToolContext) -> WallProfile:
+def _usual_profile(context: CommandContext) -> SandboxProfile:
     """The wall of a session for which nobody chose one."""
     home = Path(context.environ.get("HOME") or Path.home())
-    return wall_profile(context.folder, home, context.environ, context.outputs)
+    return sandbox_profile(context.folder, home, context.environ, context.outputs)
 
 
-def _shell(context: ToolContext, line: str, private: Path, report: Path) -> dict[str, Any]:
+def _shell(context: CommandContext, line: str, private: Path, report: Path) -> dict[str, Any]:
     """The shell that runs a command line and reports its last folder: its path, argv and env."""
     environ = filter_environment(context.environ, context.pass_env)
     path = shutil.which("bash", path=environ["PATH"]) or "/bin/bash"
@@ -372,7 +379,7 @@ async def guard_of_records(runner: CommandRunner) -> RecordsGuard | None:
     return runner.records
 
 
-def command_runner(context: ToolContext) -> CommandRunner:
+def command_runner(context: CommandContext) -> CommandRunner:
     """The session's commands, made on first use."""
     if context.jobs is None:
         context.jobs = CommandRunner(context)
@@ -383,16 +390,16 @@ def command_runner(context: ToolContext) -> CommandRunner:
 def refusal_in(
     runner: CommandRunner,
     request: CommandRequest,
-    profile: WallProfile,
+    profile: SandboxProfile,
     spool: Spool,
     since: float,
     failed: bool = True,
-) -> WallRefusal | None:
+) -> BlockedAccess | None:
     """What the wall refused to a command, judged by its output; it ran since then."""
     output = spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace")
     hosts, supervisor = runner.refused_hosts(since), runner._supervisor
     loopback = supervisor is None or supervisor.wall == "namespaces"
     cwd = request.cwd or runner.context.cwd
-    return find_refusal(
-        WalledRun(request.line, cwd, output, profile, runner.scratch, hosts, loopback, failed)
+    return find_blocked_access(
+        SandboxedRun(request.line, cwd, output, profile, runner.scratch, hosts, loopback, failed)
     )

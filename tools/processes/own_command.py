@@ -13,9 +13,7 @@ from shlex import quote
 
 from msgspec import Struct, field
 
-from tools.base import Access, ToolError
-from tools.sandbox.wall import WallProfile, WallRefusal
-from tools.sandbox.wall_refusal import WalledRun, find_refusal
+from tools.sandbox import BlockedAccess, SandboxedRun, SandboxProfile, find_blocked_access
 from transcripts.disk import opened_fd
 
 from .jobs import DRAIN_LIMIT_S, CommandRunner, exit_code
@@ -38,28 +36,7 @@ class OwnCommandEnd(Struct, frozen=True):
     out: str
     err: str
     cut: bool = False
-    refusal: WallRefusal | None = None
-
-
-def command_access(command: str, cwd: Path | str) -> Access:
-    """What a command does, as it is judged. Raises ToolError for what no shell can take."""
-    return Access("run", normal_line(command), cwd=str(cwd))
-
-
-def normal_line(command: str) -> str:
-    """The command line as it is both judged and run, with plain line ends. Raises ToolError.
-
-    A script with CR LF would run commands named `foo\\r`, and a rule would not know them.
-    """
-    if "\0" in command:
-        raise ToolError("The command holds a NUL byte, which no shell can take.\nWrite it as \\0 for printf.")
-    try:
-        command.encode()
-    except UnicodeEncodeError:
-        raise ToolError(
-            "The command holds half of a surrogate pair, which is no text.\nSend the whole character."
-        ) from None
-    return command.replace("\r\n", "\n")
+    refusal: BlockedAccess | None = None
 
 
 async def run_own_command(runner: CommandRunner, command: OwnCommand, *, walled: bool) -> OwnCommandEnd:
@@ -109,9 +86,9 @@ def _text_of(path: Path) -> str:
 
 
 def _refusal(
-    runner: CommandRunner, line: str, err: str, profile: WallProfile | None, since: float
-) -> WallRefusal | None:
+    runner: CommandRunner, line: str, err: str, profile: SandboxProfile | None, since: float
+) -> BlockedAccess | None:
     if profile is None:
         return None
     hosts = runner.refused_hosts(since)
-    return find_refusal(WalledRun(line, runner.context.folder, err, profile, runner.scratch, hosts))
+    return find_blocked_access(SandboxedRun(line, runner.context.folder, err, profile, runner.scratch, hosts))

@@ -1,7 +1,7 @@
 """Keep the output of a command: bounded in memory, whole on disk up to a limit, without our own credentials.
 
 The beginning and the end stay in memory; what is longer than a result may be goes to a file as well. How it
-is made fit for the model and the screen is for bash_run.py.
+is made fit for the model and the screen is for tools/bash_result.py.
 """
 
 from __future__ import annotations

@@ -21,19 +21,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tools.base import ToolContext, ToolError
-from tools.files.project_files import IDLE_FOLDERS, repository_top
-from tools.files.resolve_path import is_inside
-from tools.files.safe_open import (
+from tools.files import (
     FILE_TIMEOUT_S,
+    IDLE_FOLDERS,
     MAX_WHOLE_BYTES,
+    FileError,
     begins_binary,
     in_thread,
+    is_inside,
     load_file,
+    repository_top,
     with_lone_cr,
 )
-from tools.processes.command_socket import SupervisorLost
-from tools.processes.env_filter import filter_environment
-from tools.processes.jobs import command_runner
+from tools.processes import command_runner, filter_environment
+from tools.sandbox import SupervisorLost
 from transcripts.disk import make_private_folders
 from transcripts.patterns import lazy_pattern
 from transcripts.record_files import RECORD_FOLDERS
@@ -169,7 +170,7 @@ async def _completed(
     states = await _known_files(request.folder, found)
     sizes = {name: state.st_size for name, state in states.items()}
     if names := await asyncio.to_thread(with_lone_cr, request.folder, sizes):
-        with suppress(ToolError):  # a file is gone by now
+        with suppress(FileError, ToolError):  # a file is gone by now
             program = [ripgrep] if ripgrep else []
             more = await _run(context, replace(request, names=names, lone_cr=True), program, limit_s)
             if not more.stopped:

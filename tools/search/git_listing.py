@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tools.base import ToolContext
-from tools.files.project_files import (
+from tools.files import (
     IDLE_FOLDERS,
     git_folder,
     is_in_idle_folder,
@@ -29,9 +29,8 @@ from tools.files.project_files import (
     shared_git_folder,
     small_text,
 )
-from tools.processes.command_socket import SupervisorLost
-from tools.processes.env_filter import filter_environment, hardened_git
-from tools.processes.jobs import command_runner
+from tools.processes import command_runner, filter_environment, hardened_git
+from tools.sandbox import SupervisorLost
 
 from .program import find_program, run_program, safe_path
 

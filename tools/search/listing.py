@@ -14,8 +14,14 @@ from time import monotonic
 from msgspec import Struct
 
 from tools.base import ToolContext
-from tools.files.project_files import MAX_LISTED_FILES, is_left_out, regular_files, repository_top
-from tools.files.safe_open import FILE_TIMEOUT_S, in_thread
+from tools.files import (
+    FILE_TIMEOUT_S,
+    MAX_LISTED_FILES,
+    in_thread,
+    is_left_out,
+    regular_files,
+    repository_top,
+)
 
 from .git_listing import GitFailed, is_ignored_by_git, list_with_git, tracked_although_ignored
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tools.base import ToolContext
-from tools.files.resolve_path import canonical_path, is_inside
-from tools.processes.env_filter import filter_environment
-from tools.processes.jobs import DRAIN_LIMIT_S, command_runner
+from tools.files import canonical_path, is_inside
+from tools.processes import DRAIN_LIMIT_S, command_runner, filter_environment
 
 SEARCH_LIMIT_S = 20.0
 OWN_PROGRAMS = str(Path(sys.executable).parent)  # where a wheel puts ripgrep, which need not be on PATH

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.formatting import shorten
 from agent.ports import HookAnswer, HookEvent
-from tools.truncate import printable
+from tools.text import printable
 
 from .entries import HookEntry
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
 from agent.settings_files import claude_folder, read_settings
-from tools.files.text_encoding import pluralize
+from tools.text import pluralize
 from transcripts.disk import is_foreign, read_regular
 
 from .entries import HookEntry

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.permissions import OPENING, Rule
 from agent.ports import HookAnswer
-from tools.processes.own_command import OwnCommandEnd
+from tools.processes import OwnCommandEnd
 
 from .answers import VETO_EXIT_CODE, HookFailed, answer_of_end
 from .asking import AskedHooks

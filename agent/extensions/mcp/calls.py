@@ -21,7 +21,7 @@ from tools.base import (
     is_usable_schema,
     parse_arguments,
 )
-from tools.truncate import printable
+from tools.text import printable
 
 from .failures import ServerFailed
 from .offer import RESOURCES

@@ -8,9 +8,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.processes.command_socket import SupervisorLost
-from tools.processes.env_filter import hide_own_environment
-from tools.processes.supervisor_client import SupervisorClient, start_supervisor
+from tools.processes import hide_own_environment
+from tools.sandbox import Supervisor, SupervisorLost, start_supervisor
 
 
 class ServerProcesses:
@@ -19,7 +18,7 @@ class ServerProcesses:
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self.folder = folder
         self.environ = environ
-        self._starting: asyncio.Task[SupervisorClient] | None = None
+        self._starting: asyncio.Task[Supervisor] | None = None
         self._closed = False
 
     @property
@@ -27,7 +26,7 @@ class ServerProcesses:
         """True once a server was to be started."""
         return self._starting is not None
 
-    async def supervisor(self) -> SupervisorClient:
+    async def supervisor(self) -> Supervisor:
         """Return the supervisor; a new one if none runs. Raises SupervisorLost."""
         if self._closed:
             raise SupervisorLost("the program ends")
@@ -35,12 +34,12 @@ class ServerProcesses:
             self._starting = asyncio.ensure_future(self._start())
         return await asyncio.shield(self._starting)
 
-    def _has_ended(self, starting: asyncio.Task[SupervisorClient]) -> bool:
+    def _has_ended(self, starting: asyncio.Task[Supervisor]) -> bool:
         if not starting.done():
             return False
         return starting.cancelled() or starting.exception() is not None or not starting.result().alive
 
-    async def _start(self) -> SupervisorClient:
+    async def _start(self) -> Supervisor:
         private = Path(tempfile.mkdtemp(prefix="makeroom-mcp-"))
         enclose = self.environ.get("MAKEROOM_NAMESPACE", "").lower() not in ("off", "0", "no", "false")
         try:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from tools.base import ToolContext, ToolResult
-from tools.files.images import BadImage, load_image, media_type
-from tools.processes.spool import Spool
-from tools.truncate import cut_at_lines, printable
+from tools.files import BadImage, load_image, media_type
+from tools.processes import Spool
+from tools.text import cut_at_lines, printable
 from transcripts.disk import replace_file
 from transcripts.facts import StoredOutput
 from transcripts.masking import SecretMasks

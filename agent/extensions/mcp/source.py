@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from agent.extensions.approvals import ProjectItem
 from tools.base import Tool, ToolContext
-from tools.inbox import Inbox
+from tools.processes import Inbox
 
 from .approval import server_item
 from .calls import direct_tool

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tools.processes.command_socket import CommandHandle, SupervisorLost
-from tools.processes.jobs import exit_code
+from tools.processes import exit_code
+from tools.sandbox import CommandHandle, SupervisorLost
 
 from .entries import ServerEntry
 from .failures import ConnectionLost, ServerFailed

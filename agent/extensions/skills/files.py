@@ -14,8 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from agent.extensions.frontmatter import Markdown, read_markdown
-from tools.files.resolve_path import is_inside
-from tools.sandbox.guarded_names import is_protected
+from tools.files import is_inside, is_protected
 from transcripts.disk import trusted_owners
 
 from .places import Scope, SkillKind, SkillPlace

@@ -19,7 +19,7 @@ from agent.loop.session_wall import SessionWall
 from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from agent.ports import HookAnswer, HookEvent
 from tests.tools.wall_session import WalledSession, walled_session
-from tools.processes.command_socket import SupervisorLost
+from tools.sandbox.command_socket import SupervisorLost
 
 BASH = {"tool": "bash", "input": {"command": "rm -rf build"}, "id": "t1"}
 EDITED = {"tool": "edit", "input": {"file_path": "a.txt"}, "id": "t", "output": "ok", "error": False}

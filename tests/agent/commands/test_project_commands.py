@@ -12,7 +12,7 @@ from agent.events import CommandOutput, Notice, ToolCallProgress
 from agent.session.system_prompt import MAX_MEMORY_CHARS, unread_memory
 from tools.base import ToolCall, parse_arguments
 from tools.bash import run_bash
-from tools.processes.bash_run import CommandLimits
+from tools.processes.foreground import CommandLimits
 from tools.processes.jobs import command_runner
 
 from .controller_run import READ_ALL, ControllerRun, files, run_controller

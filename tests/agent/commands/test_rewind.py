@@ -15,7 +15,7 @@ from agent.session.session_replay import show_replayed
 from tests.agent.app.agent_session import parts
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says, thinks
-from tools.inbox import Inbox
+from tools.processes.inbox import Inbox
 from tools.processes.jobs import command_runner
 from transcripts.facts import User
 from transcripts.fold import fold

@@ -25,7 +25,7 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
 from tools import exit_plan, todo
 from tools.base import ToolResult, text_result
-from tools.inbox import Inbox
+from tools.processes.inbox import Inbox
 from transcripts.entries import Prompt
 from transcripts.fold import fold
 from transcripts.messages import TextBlock, injected

@@ -44,8 +44,8 @@ from tests.strict_api.reply import Reply, calls
 from tools.bash import TOOL
 from tools.processes.jobs import CommandRunner, command_runner
 from tools.registry import definitions
-from tools.sandbox.wall import WallLevel
-from tools.sandbox.wall_profile import wall_profile
+from tools.sandbox.profile import SandboxLevel
+from tools.sandbox.project_profile import sandbox_profile
 from transcripts.facts import Result
 
 from .world import World, world
@@ -469,12 +469,12 @@ def test_a_checkout_that_names_a_secret_as_its_git_folder_does_not_show_it(tmp_p
     shell = WalledWorld(tmp_path.resolve() / "project")
     secret = repository(tmp_path.resolve() / "home/.ssh")
     wall = {"HOME": str(secret.parent)}
-    profile = wall_profile(shell.folder, secret.parent, wall)
+    profile = sandbox_profile(shell.folder, secret.parent, wall)
     shutil.rmtree(shell.folder / ".git")
     for shown in (secret, shell.folder.parent / "main"):
         git = shown / ".git" if shown == secret else repository(shown) / ".git"
         (shell.folder / ".git").write_text(f"gitdir: {git}\n")
-        profile = wall_profile(shell.folder, secret.parent, wall)
+        profile = sandbox_profile(shell.folder, secret.parent, wall)
         assert profile.shown == (() if shown == secret else (git,))
 
 
@@ -561,7 +561,7 @@ def test_what_was_refused_to_a_background_command_is_told_with_its_end(shell: Wa
 
 
 def test_a_wall_that_is_lost_is_told_and_commands_are_asked_about(shell: WalledWorld) -> None:
-    async def none() -> tuple[WallLevel, str]:
+    async def none() -> tuple[SandboxLevel, str]:
         return "none", "it broke"
 
     each = iter([lambda: None, lambda: setattr(shell.runner, "wall", none)])
@@ -575,7 +575,7 @@ def test_a_wall_that_is_lost_is_told_and_commands_are_asked_about(shell: WalledW
 class NoWall(CommandRunner):
     """Commands on a system that gives no wall."""
 
-    async def wall(self) -> tuple[WallLevel, str]:
+    async def wall(self) -> tuple[SandboxLevel, str]:
         await self.supervisor()
         return "none", "the kernel is too old"
 

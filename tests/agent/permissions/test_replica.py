@@ -11,8 +11,8 @@ import pytest
 from agent.shell.simple_commands import parse_simple_commands
 from tests.agent.shell.bash_judge import fingerprint, run_lines, shims
 from tests.agent.shell.reading_project import ReadingProject, lines_of
-from tools.files.text_encoding import word_set
 from tools.processes.env_filter import filter_environment
+from tools.text.words import word_set
 
 from .test_allow_rules import COVERED, NOT_COVERED
 from .test_command_corpus import SMUGGLES

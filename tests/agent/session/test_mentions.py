@@ -18,8 +18,8 @@ from agent.session.mentions import (
     find_mentions,
 )
 from tools.base import Access, ToolContext
-from tools.files.file_change import is_stale
-from tools.files.safe_open import load_file
+from tools.file_change import is_stale
+from tools.files.opening import load_file
 from transcripts.messages import ImageBlock, TextBlock, is_attached, is_injected
 
 PIXEL = bytes.fromhex(

@@ -16,7 +16,7 @@ from agent.formatting import client_output
 from agent.ports import Status
 from agent.ui.output_formats import OutputFormat, RunOutput, json_line
 from compact.prices import Spending
-from tools.truncate import NO_OUTPUT
+from tools.text.shortening import NO_OUTPUT
 from transcripts.facts import Reply, Result
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, Usage
 

@@ -1,0 +1,110 @@
+"""The accesses of tools: what using a path or running a command line means to the permission rules."""
+
+# A Path would drop the dots and slashes that have to be judged.
+# ruff: noqa: PTH119
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain, islice
+from pathlib import Path
+from typing import Literal
+
+from tools.files import (
+    HOME_SECRETS,
+    MEMORY_NAMES,
+    Workspace,
+    canonical_path,
+    check_project,
+    is_inside,
+    is_protected,
+)
+from tools.sandbox import guarded_in_project
+from tools.text import word_set
+
+from .base import Access, ToolError
+
+_MAX_GUARDED_FILES = 2_000  # files that a hard link is compared with
+# What a hard link is compared with, in the project and in the home folder.
+_LINKABLE_FILES = word_set(
+    ".bashrc .bash_profile .profile .zshrc .zshenv .zprofile .gitconfig .ssh/authorized_keys .env .git/config"
+    " .gitmodules"
+)
+_LINKABLE_FOLDERS = (".git/hooks", ".git/info", ".makeroom", ".transcripts", ".vscode", ".github", ".husky")
+
+
+def file_access(path: str, use: Literal["read", "write"], context: Workspace) -> Access:
+    """What using the canonical path means. Raises ToolError where the project is gone."""
+    protected = is_protected(path, use) or (use == "write" and _is_guarded(path, context))
+    if use == "write" and is_inside(path, str(context.folder)):
+        check_project(context)  # or it would be made anew, at a place that it was moved away from
+    inside = any(is_inside(path, str(folder)) for folder in (context.folder, *context.added))
+    missing = use == "read" and not inside and not protected and _is_missing(path, context)
+    return Access(use, path, not inside, protected, missing=missing)
+
+
+def _is_missing(path: str, context: Workspace) -> bool:
+    """Whether nothing is at a path, where that tells nothing of what is hidden from commands."""
+    home = context.environ.get("HOME") or str(Path.home())
+    if any(is_inside(path, canonical_path(f"{home}/{name}")) for name in HOME_SECRETS):
+        return False
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def _is_guarded(path: str, context: Workspace) -> bool:
+    """Whether the path is in the program's settings, state or outputs, is by any link a guarded file, or is
+    one of those that only the settings of git name.
+    """
+    places = filter(None, map(context.environ.get, ("XDG_CONFIG_HOME", "XDG_STATE_HOME")))
+    ours = [str(context.outputs), *(canonical_path(f"{place}/makeroom") for place in places)]
+    if any(is_inside(path, folder) for folder in ours):
+        return True
+    fixed = chain.from_iterable(guarded_in_project(str(each))[0] for each in (context.folder, *context.added))
+    if any(is_inside(path, each) for each in fixed if os.path.basename(each) not in MEMORY_NAMES):
+        return True
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    roots = (context.folder, Path(context.environ.get("HOME") or Path.home()))
+    guarded = (each for root in roots for each in _guarded_files(root))
+    return found.st_nlink > 1 and any(os.path.samestat(found, each) for each in guarded)
+
+
+def _guarded_files(root: Path) -> Iterator[os.stat_result]:
+    """The guarded files below a root that a hard link may be another name of, at most so many."""
+    walks = (os.walk(root / name) for name in _LINKABLE_FOLDERS)
+    files = (Path(folder, file) for walk in walks for folder, _, names in walk for file in names)
+    named = (root / name for name in _LINKABLE_FILES)
+    for file in chain(named, islice(files, _MAX_GUARDED_FILES)):
+        with suppress(OSError):
+            yield file.stat()
+
+
+def command_access(command: str, cwd: Path | str) -> Access:
+    """What a command does, as it is judged. Raises ToolError for what no shell can take."""
+    return Access("run", normal_line(command), cwd=str(cwd))
+
+
+def normal_line(command: str) -> str:
+    """The command line as it is both judged and run, with plain line ends. Raises ToolError.
+
+    A script with CR LF would run commands named `foo\\r`, and a rule would not know them.
+    """
+    if "\0" in command:
+        raise ToolError("The command holds a NUL byte, which no shell can take.\nWrite it as \\0 for printf.")
+    try:
+        command.encode()
+    except UnicodeEncodeError:
+        raise ToolError(
+            "The command holds half of a surrogate pair, which is no text.\nSend the whole character."
+        ) from None
+    return command.replace("\r\n", "\n")

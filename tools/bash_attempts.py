@@ -1,0 +1,140 @@
+"""Run a command line in the foreground, and again where the person lets it leave the wall.
+
+Nothing is run again unasked: the first run may have had effects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tools.base import ToolCall, ToolContext, ToolError, ToolInterrupted, ToolResult
+from tools.bash_result import command_result, output_so_far
+from tools.processes import (
+    CommandLimits,
+    CommandRequest,
+    ProgressThrottle,
+    Spool,
+    command_runner,
+    refusal_in,
+    run_foreground,
+)
+from tools.sandbox import BlockedAccess, SupervisorLost, UnblockDecision
+from transcripts.messages import TextBlock
+
+MAX_LEAVE_QUESTIONS = 3  # about one call, each about something else
+NOBODY = UnblockDecision("no", "nobody can be asked")
+ADVICE = "Tell the person what you need, and do not work around the wall."
+ADVICE_IF_NEEDED = "If that matters, tell the person what you need; do not work around the wall."
+
+
+class CommandAttempt(Struct, frozen=True):
+    """One run of a command line: its result, the folder where its shell was at last, what it was refused.
+
+    Where the line ended well all the same, nobody is asked: that part of it was refused is `told`.
+    """
+
+    result: ToolResult
+    spool: Spool
+    folder: str | None
+    refusal: BlockedAccess | None
+    told: str | None = None
+
+
+async def run_attempts(
+    call: ToolCall, request: CommandRequest, limits: CommandLimits
+) -> tuple[CommandAttempt, str | None]:
+    """The last run, and a note for the model about what the wall refused before. Raises ToolError."""
+    attempt = await _attempt(call, request, limits)
+    refused: list[BlockedAccess] = []
+    told = None
+    while attempt.refusal is not None:
+        if attempt.refusal in refused or len(refused) == MAX_LEAVE_QUESTIONS:
+            return _refused(attempt, attempt.refusal), f"[{attempt.refusal}. {ADVICE}]"
+        refused.append(attempt.refusal)
+        decision = await call.ask_to_leave(attempt.refusal) if call.ask_to_leave else NOBODY
+        if decision.answer == "no":
+            words = decision.words.strip().rstrip(".")
+            return _refused(attempt, attempt.refusal), f"[{attempt.refusal}: {words}. {ADVICE}]"
+        attempt.spool.drop()
+        how = "outside the wall" if decision.answer == "once" else "with that let through"
+        told = f"[run again {how}, as the person allowed; its first run was {attempt.refusal}]"
+        attempt = await _attempt(call, replace(request, walled=decision.answer == "allow"), limits)
+    return attempt, told or attempt.told
+
+
+async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimits) -> CommandAttempt:
+    context, runner, spool = call.context, command_runner(call.context), spool_of(call, limits)
+    began, profile = asyncio.get_running_loop().time(), runner.profile
+    with telling_why_not(context, spool):
+        try:
+            end = await run_foreground(runner, request, spool, limits, ProgressThrottle(call.progress))
+        except asyncio.CancelledError as error:
+            if spool.total == 0:
+                raise
+            raise ToolInterrupted(output_so_far(spool, context)) from error
+    spool.flush()
+    guarded = await runner.guard.settle()
+    refusal = None
+    if request.walled and profile is not None and not end.why:
+        refusal = refusal_in(runner, request, profile, spool, began, bool(end.code))
+    result = _with_guarded(command_result(end, request.line, spool, context, limits), guarded)
+    if refusal is None or end.code:
+        return CommandAttempt(result, spool, end.folder, refusal)
+    told = f"[{refusal}, though the line ended with exit code 0. {ADVICE_IF_NEEDED}]"
+    return CommandAttempt(_with_note(result, refusal), spool, end.folder, None, told)
+
+
+def _with_guarded(result: ToolResult, reports: Sequence[str]) -> ToolResult:
+    """The result with what a walled command did to guarded files, for the model and the person."""
+    if not reports:
+        return result
+    text = "\n".join(reports)
+    human = {**result.human, "text": f"{result.human['text']}\n{text}".strip("\n")}
+    return replace(result, human=human, content=(*result.content, TextBlock(text)))
+
+
+def _refused(attempt: CommandAttempt, refusal: BlockedAccess) -> CommandAttempt:
+    """The attempt with the refusal on the person's line."""
+    return replace(attempt, result=replace(_with_note(attempt.result, refusal), error=True))
+
+
+def _with_note(result: ToolResult, refusal: BlockedAccess) -> ToolResult:
+    note = "; ".join(filter(None, (result.human["note"], str(refusal))))
+    return replace(result, human={**result.human, "note": note})
+
+
+def spool_of(call: ToolCall, limits: CommandLimits) -> Spool:
+    """Where the output of a run of this call goes."""
+    context = call.context
+    name = f"{context.session}-{call.ident}.txt".replace(os.sep, "_")
+    return Spool(context.outputs / name, max_bytes=limits.output_bytes, masks=context.masks)
+
+
+@contextmanager
+def telling_why_not(context: ToolContext, spool: Spool) -> Iterator[None]:
+    """No file of output stays where the command has no result. Raises ToolError that says why it has none."""
+    try:
+        yield
+    except ToolInterrupted:
+        raise
+    except asyncio.CancelledError:
+        spool.drop()
+        raise
+    except (SupervisorLost, OSError) as error:
+        spool.drop()
+        raise ToolError(_cannot_start(error, context)) from error
+
+
+def _cannot_start(error: Exception, context: ToolContext) -> str:
+    if isinstance(error, FileNotFoundError) and context.cwd.is_dir():
+        return "bash was not found on PATH.\nThe person has to install it, or to put its folder on PATH."
+    if isinstance(error, OSError):
+        what = error.strerror or error
+        return f"The command could not be started: {what}.\nTry a shorter one, or end what runs."
+    return f"{error}.\nTry again; if it stays so, tell the person."

@@ -1,0 +1,254 @@
+"""Put the outcome of a command into words, for the model and for the screen.
+
+An output that is longer than a result may be is kept in its file, which the text names.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tools.processes import (
+    STILL_RUNNING,
+    BackgroundJob,
+    CommandContext,
+    CommandEnd,
+    CommandLimits,
+    Spool,
+    decoded_output,
+    ends_in_prompt,
+    fold_output,
+    hint,
+    is_answer,
+    key_advice,
+    port_note,
+)
+from tools.text import (
+    NO_OUTPUT,
+    as_drawn,
+    count_invisible,
+    cut_at_lines,
+    escaped,
+    escaped_bytes,
+    guess_codec,
+    last_lines,
+    pluralize,
+    printable,
+    seems_binary,
+    shown_chars,
+)
+
+from .base import ToolResult, text_result
+
+_MAX_SCREEN_CHARS = 10_000  # for the person, where a file has all
+_LONG_RUN_S = 5.0  # from which on the model is told the time
+_MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer are spelled out
+_MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
+JOB_ADVICE = 'Look: bash(job="{id}"). End: bash(job="{id}", kill=true). You are told when it finishes'
+
+
+def command_result(
+    end: CommandEnd, line: str, spool: Spool, context: CommandContext, limits: CommandLimits
+) -> ToolResult:
+    """The result of a command that ran in the foreground."""
+    spool.flush()
+    text = _output_text(spool, context, line, growing=end.job is not None)
+    notes = list(_end_notes(end, limits, spool))
+    if end.job is not None and end.why not in STILL_RUNNING:
+        stored = spool.stored(context.folder)
+        named = ", ".join(f"pid {pid} ({' '.join(words.split())[:80]})" for pid, words in end.left[:8])
+        more = f" and {len(end.left) - 8} more" if len(end.left) > 8 else ""
+        where = f", its output goes on in {stored.path}" if stored else ""
+        notes.append(f"[still running in the background as job {end.job.id}: {named}{more}{where}]")
+    if advice := _advice(end, line, text):
+        notes.append(f"[hint: {advice}]")
+    if end.disk_used >= limits.disk_bytes:
+        notes.append(f"[{end.disk_used / 1e9:.1f} GB less disk is free than before this command]")
+    if not seems_binary(decoded_output(spool.head())) and (
+        hidden := count_invisible(decoded_output(spool.tail()))
+    ):
+        number = pluralize(hidden, "invisible character was", "invisible characters were")
+        notes.append(f"[{number} taken out of this output]")
+    if text and notes:
+        text += "\n"
+    if end.job is None:
+        spool.close()
+    how = {"timeout": "timed out", "output": "too much output", "editor": "waits for keys", "lost": "lost"}
+    how |= dict.fromkeys(STILL_RUNNING, f"goes on in the background as {end.job.id}" if end.job else "")
+    ended = f"killed by {end.signal}" if end.signal else f"exit {end.code}" if end.code else ""
+    return text_result(
+        (text + "\n".join(notes)) or NO_OUTPUT,
+        error=end.why not in STILL_RUNNING and _has_failed(end, line),
+        human={**_for_people(spool, context), "note": how.get(end.why, ended)},
+        about={
+            "exit": end.code,
+            **({"signal": end.signal} if end.signal else {}),
+            **({"job": end.job.id} if end.job is not None else {}),
+        },
+        stored=spool.stored(context.folder) if end.job is None else None,
+    )
+
+
+def _has_failed(end: CommandEnd, line: str) -> bool:
+    return bool(end.why) or (end.code != 0 and not is_answer(line, end.code or 0))
+
+
+def output_so_far(spool: Spool, context: CommandContext) -> ToolResult:
+    """The result of a command that was interrupted."""
+    spool.flush()
+    text = _output_text(spool, context, "", growing=False)
+    spool.close()
+    stored = spool.stored(context.folder)
+    return text_result(text, error=True, human=_for_people(spool, context), stored=stored)
+
+
+def _output_text(spool: Spool, context: CommandContext, line: str, growing: bool) -> str:
+    """The output as the model gets it. What it does not show exactly is kept in a file, which the text names.
+
+    Where it shows all, no file stays, unless a command in the background goes on writing (`growing`).
+    """
+    folder, uncut, (first_chars, last_chars) = context.folder, *shown_chars(context.environ)
+    head, tail = spool.head(), spool.tail()
+    codec = _codec_of(spool)
+    if codec == "" and seems_binary(decoded_output(head)):
+        spool.keep()
+        binary = f"[binary output, {spool.total:,} bytes{_kept_in(spool, folder)}]"
+        return f"{escaped_bytes(tail)}\n{binary}" if spool.total <= _MAX_ESCAPED_BYTES else binary
+    if codec != "utf-8":
+        spool.keep()
+    if spool.whole:
+        text = _plain(decoded_output(tail, codec))
+        if codec == "utf-8" and len(folded := fold_output(text, line)) < len(text):
+            spool.keep()
+            if len(folded) <= uncut and (kept := _kept_in(spool, folder)):
+                return f"{folded.rstrip()}\n[what only repeats is counted{kept} as it was]"
+        if len(text) <= uncut:
+            if not growing and codec == "utf-8":
+                spool.drop()
+            return _with_codec(text.rstrip("\n"), codec, _kept_in(spool, folder))
+        spool.keep()
+        head = tail
+    start = _plain(decoded_output(head[: 4 * first_chars], codec))[:first_chars]
+    first, last = cut_at_lines(start, _plain(decoded_output(tail, codec))[-last_chars:])
+    lines = f"{pluralize(spool.lines, 'line')}, {pluralize(spool.total, 'byte')}"
+    if stored := spool.stored(folder):
+        gap = f"the middle is left out; all of it ({lines}) is in {stored.path}: page it with read"
+    else:
+        gap = f"the middle is left out of {lines}; no file could be kept: {spool.error}"
+    return _with_codec(f"{first}\n[... {gap} ...]\n{last}".rstrip("\n"), codec, "")
+
+
+def _codec_of(spool: Spool) -> str:
+    """The encoding of the output: UTF-8, a legacy one that is likely, "" where it is none that is known."""
+    head = spool.head()
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head, final=len(head) == spool.total)
+    except UnicodeDecodeError:
+        few = sum(byte > 0x7F for byte in head) < _MIN_GUESSED_BYTES
+        return "" if few else guess_codec(head)[0]
+    return "" if seems_binary(decoded_output(head)) else "utf-8"
+
+
+def _kept_in(spool: Spool, folder: Path) -> str:
+    stored = spool.stored(folder)
+    return f", kept in {stored.path}" if stored else ""
+
+
+def _with_codec(text: str, codec: str, kept: str) -> str:
+    """The text with a note about bytes that are not UTF-8."""
+    if codec == "utf-8":
+        return text
+    how = f"read as {codec}, which is a guess" if codec else "shown as \\xNN: their encoding is unknown"
+    return f"{text}\n[there are bytes that are not UTF-8, {how}{kept}]"
+
+
+def _plain(text: str) -> str:
+    """For the model: without control sequences, but a NUL between names (`find -print0`) stays visible."""
+    return printable(text.replace("\0", "\u2400"))
+
+
+def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator[str]:
+    match end.why:
+        case "timeout":
+            yield (
+                f"[timed out after {end.limit_s:g} s; the command and everything it started were ended. Set "
+                f"`timeout` (milliseconds, at most {limits.max_timeout_s * 1000:.0f}) or use "
+                "run_in_background]"
+            )
+        case "moved" | "late" if end.job is not None:
+            id, limit = end.job.id, f"not over after {end.limit_s:g} s, its time limit: it"
+            why = limit if end.why == "late" else "the person moved this command, which"
+            yield f"[{why} goes on in the background as job {id}. {JOB_ADVICE.format(id=id)}]"
+        case "output":
+            yield f"[ended after {spool.total:,} bytes of output, the limit. Filter it or send it to a file]"
+        case "editor":
+            yield f"[ended after {end.limit_s:g} s: a program in it waits for keys, and there is no terminal]"
+        case "lost":
+            yield "[the process that watches commands was killed, and this command with it. Try again]"
+        case "":
+            if end.code:
+                yield f"[exit code {end.code}{f': killed by {end.signal}' if end.signal else ''}]"
+            if end.took_s > _LONG_RUN_S:
+                yield f"[took {end.took_s:.1f} s]"
+
+
+def _advice(end: CommandEnd, line: str, text: str) -> str | None:
+    if end.prompted:
+        return "the last line looks like a question, and nobody can answer: use an option that answers it"
+    if end.why == "editor":
+        return key_advice(line)
+    if end.why == "timeout" or end.code != 0 or not text:
+        return hint(line, text)
+    return None
+
+
+def _for_people(spool: Spool, context: CommandContext) -> dict[str, Any]:
+    """The end of the output; of one that is longer how many lines stand `above`, and the `file` with all."""
+    stored = spool.stored(context.folder)
+    most = max(_MAX_SCREEN_CHARS, 0 if stored else shown_chars(context.environ)[0])
+    text = as_drawn(decoded_output(spool.tail(), _codec_of(spool)))
+    if spool.whole and len(text) <= most:
+        return {"text": escaped(text)}
+    shown = last_lines(text, most)
+    above = {"above": max(spool.lines - shown.count("\n"), 0)}
+    return {"text": escaped(shown), **above, **({"file": stored.path} if stored else {})}
+
+
+def job_result(
+    job: BackgroundJob, ports: Sequence[int], context: CommandContext, now: float, limits: CommandLimits
+) -> ToolResult:
+    """The status and the new output of a background command. `now` is the event loop's time.
+
+    `ports` are those on which it listens within the wall.
+    """
+    job.spool.flush()
+    data, missing = job.spool.since(job.shown)
+    job.shown = job.spool.total
+    text = decoded_output(data)
+    shown = f"[binary output, {len(data):,} bytes]" if seems_binary(text) else _plain(text).rstrip("\n")
+    stored = job.spool.stored(context.folder)
+    size = f"{pluralize(job.spool.lines, 'line')}, {pluralize(stored.size, 'byte')}" if stored else ""
+    where = f" in {stored.path} ({size})" if stored else ""
+    uncut, (first_chars, last_chars) = shown_chars(context.environ)
+    if len(shown) > uncut or missing:
+        first, last = cut_at_lines(shown[:first_chars], shown[-last_chars:])
+        shown = last if missing else f"{first}\n[...]\n{last}"
+        shown = f"[older output is left out; all of it is{where}]\n{shown}"
+    took = (job.ended if job.ended is not None else now) - job.began
+    notes = [
+        f"[job {job.id}: {job.state}, {took:.1f} s; "
+        f"{f'output{where}' if where else 'no output' if job.ended is not None else 'no output so far'}]"
+    ]
+    notes += [f"[{port_note(port, job.runner)}]" for port in ports]
+    if refusal := job.refusal():
+        notes.append(f"[{refusal}: the wall holds for a command as long as it runs]")
+    if job.ended is None and now - job.last_output >= limits.quiet_s and ends_in_prompt(job.spool):
+        notes.append(
+            "[hint: it seems to wait for an answer that nobody can give; stop it and use an option instead]"
+        )
+    failed = job.ended is not None and job.stopped != "asked" and not job.left_over and job.status != 0
+    human = {**_for_people(job.spool, context), "note": f"{job.id} {job.state}"}
+    body = "\n".join(part for part in (shown, *notes) if part)
+    return text_result(body, error=failed, human=human, about={"job": job.id, "ended": job.ended is not None})

@@ -1,0 +1,211 @@
+"""The common part of edit and write: work out a change of a file, show it, make it, report it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from tools.base import Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
+from tools.file_errors import os_errors_explained
+from tools.files import (
+    FILE_TIMEOUT_S,
+    FileChanged,
+    FileContent,
+    SeenFile,
+    WriteAbandoned,
+    WriteRequest,
+    added_omission,
+    added_placeholder,
+    atomic_write,
+    in_thread,
+    one_line_path,
+    unified_diff,
+)
+from tools.parameters import FileArguments
+from tools.text import TextForm, decode_text, has_surrogate, mark_stray_bytes
+
+STALE_FILE = (
+    "File has been modified since read, either by the user or by a linter. "
+    "Read it again before attempting to write it."
+)
+_UNREAD_FILE = "File has not been read yet. Read it first before writing to it."
+_MAX_REPLANS = 20  # times that a change is worked out anew after another program changed the file
+_UTF8 = TextForm()
+A = TypeVar("A", bound=FileArguments)
+
+
+class PlannedChange(Struct, frozen=True):
+    """A change of a file that was worked out and not yet made. The texts have unified line ends."""
+
+    old: FileContent | None  # the file as it is; None: there is none yet
+    data: bytes  # all that it shall hold
+    before: str
+    after: str
+    form: TextForm = _UTF8  # how the old file's text is written
+    start: int = 0  # where in `after` an edit begins, in characters
+    count: int | None = None  # how often the edit replaced
+    stale: bool = False  # whether the file is no longer what the model saw, but the edit fits all the same
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is anything to write."""
+        return self.old is None or self.old.data != self.data
+
+
+def changing_tool(
+    name: str,
+    description: str,
+    arguments: type[A],
+    plan: Callable[[A, str, ToolContext], PlannedChange],
+    describe: Callable[[A, str, PlannedChange], str],
+) -> Tool:
+    """A tool that changes one file.
+
+    plan      works the change out, from the arguments, the real path and the context. Blocking. Raises
+              ToolError with the reason why it cannot be made, OSError.
+    describe  the text for the model, from the arguments, the path as it is shown, and the change made
+    """
+
+    def preview(given: A, context: ToolContext) -> Mapping[str, Any]:
+        """What a person is shown; the call is then bound to the content that the file has now."""
+        path = given.real_path(context)
+        with os_errors_explained(path, context.folder):
+            change = plan(given, path, context)
+        given.approve(change.old.sha256 if change.old else "")
+        return _human(change, path, context)
+
+    async def run(given: A, call: ToolCall) -> ToolResult:
+        context, path = call.context, given.real_path(call.context)
+        change, note = await _apply(given, path, call, lambda: plan(given, path, context))
+        sha256 = hashlib.sha256(change.data).hexdigest()
+        told = change.form.told
+        context.seen[path] = SeenFile(sha256, encoding=told)
+        text = describe(given, one_line_path(path, context.cwd), change)  # as bash takes it from there
+        about = {"path": path, "sha256": sha256, **({"count": change.count} if change.count else {})}
+        about |= {"encoding": told} if told else {}
+        human = _human(change, path, context)
+        return text_result(f"{text}\n{note}" if note else text, human=human, about=about)
+
+    title, access = arguments.title, arguments.access
+    return Tool(name, description, arguments, "writes", title, access, run, preview=preview)
+
+
+def check_text(text: str, parameter: str) -> None:
+    """Raises ToolError for text that must not get into a file."""
+    if has_surrogate(text):
+        raise ToolError(
+            f"{parameter} holds half a character (a lone surrogate), which no file can store.\n"
+            "Send it without."
+        )
+    if "\0" in text:
+        raise ToolError(
+            f"{parameter} holds a NUL character; a file with one is binary and could not be read again.\n"
+            "Write it as the language spells it, such as \\0; use bash for binary files."
+        )
+
+
+def check_placeholder(new: str, old: str, parameter: str) -> None:
+    """Raises ToolError for a line of the conversation that is no text of a file; `old` may have it."""
+    if found := added_placeholder(new, old):
+        raise ToolError(
+            f"{parameter} holds a placeholder, {found!r}, which only this conversation shows.\n"
+            "Send the text that it stands for: recall the id that it names, or read those lines; or make an "
+            "edit of no more than the part that changes."
+        )
+
+
+def check_omission(new: str, old: str, parameter: str) -> None:
+    """Raises ToolError for a comment that stands for code left out: it would replace that code."""
+    if omission := added_omission(new, old):
+        raise ToolError(
+            f"{parameter} holds {omission!r}, which would replace the code that it stands for.\n"
+            "Write that code out, or make a smaller edit; if the line is meant as it is, use bash."
+        )
+
+
+def decoded_as_seen(file: FileContent, context: ToolContext) -> tuple[str, TextForm] | None:
+    """The file's text and form, in the encoding in which the model saw it; None where it is binary."""
+    seen = context.seen.get(file.path)
+    return decode_text(file.data, seen.encoding if seen is not None else "")
+
+
+def check_encoding(path: str, form: TextForm, new: str, before: str) -> None:
+    """Raises ToolError where the encoding is a guess, and new text would need more of it than is shown."""
+    unknown = sorted(set(new) - set(before)) if form.guessed and not new.isascii() else []
+    if wrong := next((char for char in unknown if char > "\x7f"), ""):
+        raise ToolError(
+            f"The encoding of {one_line_path(path)} is unknown, so that {wrong!r} cannot be added.\n"
+            "Find out the encoding, convert the file with bash (iconv -f ENCODING -t UTF-8) and read it "
+            "again; or use ASCII."
+        )
+
+
+def not_encodable(path: str, form: TextForm, error: UnicodeEncodeError) -> ToolError:
+    """The text for the model where a file's encoding lacks a character."""
+    wrong = error.object[error.start : error.start + 1]
+    return ToolError(
+        f"{one_line_path(path)} is written in {form.codec}, which has no {wrong!r}.\n"
+        "Use other characters, or convert the file to UTF-8 with bash (iconv) first."
+    )
+
+
+def is_stale(context: ToolContext, content: FileContent) -> bool:
+    """Whether the file changed since the model saw it. Raises ToolError where the model never read it."""
+    seen = context.seen.get(content.path)
+    if seen is None:
+        raise ToolError(_UNREAD_FILE)
+    return seen.sha256 != content.sha256
+
+
+async def _apply(
+    arguments: FileArguments, path: str, call: ToolCall, plan: Callable[[], PlannedChange]
+) -> tuple[PlannedChange, str]:
+    """Work out a change and write it; changes of one file are made one after another. Raises ToolError.
+
+    It is worked out anew when another program changes the file in between. Returns the change that was made,
+    and a note about the write ("" for the usual way).
+    """
+    lock: asyncio.Lock = call.context.locks.setdefault(path, asyncio.Lock())
+    async with lock:
+        for _ in range(_MAX_REPLANS):
+            with os_errors_explained(path, call.context.folder):
+                change = await in_thread(FILE_TIMEOUT_S, lambda abandoned: plan())
+            if not arguments.is_approved(change.old.sha256 if change.old else ""):
+                raise ToolError(
+                    f"{STALE_FILE}\nIt changed while permission was asked for; nothing was written."
+                )
+            try:
+                return change, await _written(change, call, path) if change.writes else ""
+            except FileChanged:
+                continue
+    raise ToolError(
+        f"{one_line_path(path)} keeps being changed by another program.\nRead it again, then retry."
+    )
+
+
+async def _written(change: PlannedChange, call: ToolCall, path: str) -> str:
+    """The note of the write. Raises FileChanged, ToolError."""
+    if call.checkpoint is not None:
+        call.checkpoint(Path(path))
+
+    def write(abandoned: threading.Event) -> str:
+        def check(stage: str) -> None:
+            if stage != "placed" and abandoned.is_set():
+                raise WriteAbandoned
+
+        return atomic_write(WriteRequest(path, change.data, change.old, call.context.journals, check))
+
+    with os_errors_explained(path, call.context.folder):
+        return await in_thread(FILE_TIMEOUT_S, write)
+
+
+def _human(change: PlannedChange, path: str, context: ToolContext) -> Mapping[str, Any]:
+    name = one_line_path(path, context.folder)
+    diff = unified_diff(mark_stray_bytes(change.before), mark_stray_bytes(change.after), name)
+    return {"diff": diff.text, "note": diff.note}

@@ -1,0 +1,56 @@
+"""Errors of the file system in words for the model: what they mean, and what to do next."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.files import one_line_path, suggestions
+
+from .base import ToolError
+
+_GLOB_CHARS = frozenset("*?")
+TEMPORARY_FOLDERS = ("/tmp/", "/var/tmp/")
+_ADVICE = {
+    errno.EACCES: ("permission denied", "Ask the person to change its permissions, or use another file"),
+    errno.EPERM: ("the system does not permit it", "Ask the person; the file may be marked immutable"),
+    errno.ENOSPC: ("the disk is full", "Nothing was changed. Free some space, then try again"),
+    errno.EDQUOT: ("the disk quota is used up", "Nothing was changed. Free some space, then try again"),
+    errno.EFBIG: ("the file would be larger than allowed here", "Nothing was changed. Write less"),
+    errno.EROFS: ("the file system is read-only", "Nothing was changed. Use a place that can be written"),
+    errno.EMFILE: ("too many files are open in this program", "Try again; end background jobs if it stays"),
+    errno.ENFILE: ("too many files are open in the system", "Try again in a moment"),
+    errno.EIO: ("the disk reported an input/output error", "Tell the person: the disk may be failing"),
+    errno.ENAMETOOLONG: ("the name is too long", "Use a name of at most 255 bytes"),
+    errno.ELOOP: ("a link appeared in the path", "Somebody changes it right now; look again, then retry"),
+    errno.EXDEV: ("the path leads out of where it was judged", "Look again, then retry"),
+    errno.ENOTDIR: ("a part of the path is a file, not a folder", "Check the path"),
+    errno.ENXIO: ("it is not a regular file", "Use bash for devices, pipes and sockets"),
+    errno.EAGAIN: (
+        "it gives nothing to read at the moment",
+        "It is no ordinary file; use bash, with a timeout",
+    ),
+    errno.ESTALE: ("the network file system lost it", "Look again, then retry"),
+}
+
+
+@contextmanager
+def os_errors_explained(path: str, root: Path) -> Iterator[None]:
+    """Turn an OSError into a ToolError: what it means, what to do; similar names are sought below `root`."""
+    try:
+        yield
+    except OSError as error:
+        name = one_line_path(path)
+        if error.errno == errno.ENOENT:
+            near = " or ".join(one_line_path(each, root) for each in suggestions(path, root))
+            hint = f"Did you mean {near}?" if near else "Check the path; glob finds files by their names."
+            if path.startswith(TEMPORARY_FOLDERS) and not path.startswith(f"{root}/"):
+                hint = "Commands within the wall have a /tmp of their own: bash shows what they left there."
+            if _GLOB_CHARS.intersection(name):
+                hint = "If it is a pattern of names: glob finds the files that fit it."
+            raise ToolError(f"File does not exist: {name}\n{hint}") from error
+        other = (error.strerror or str(error), "Look again, then retry")
+        what, advice = _ADVICE.get(error.errno or 0, other)
+        raise ToolError(f"{name}: {what}.\n{advice}.") from error

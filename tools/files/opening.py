@@ -1,0 +1,192 @@
+"""Open and read regular files: no link is followed, no device is opened, no call waits without a limit.
+
+Paths given here are canonical (see paths.py). What is opened is exactly what was judged: a link that
+appears in the path afterwards is an error.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from .daemon_threads import FileSystemSilent, in_daemon_thread
+from .errors import FileError
+from .paths import one_line_path
+from .workspace import SeenFile, Workspace
+
+FILE_TIMEOUT_S = 10.0  # a file system that takes longer to answer is given up
+MAX_WHOLE_BYTES = 64 * 1024 * 1024  # of a file that is read whole, hashed and edited
+_READ_BYTES = 1024 * 1024
+_MAX_CR_BYTES = 16 * 1024 * 1024  # looked through for line ends
+_MAX_CR_FILES = 500
+_FILE_HEAD_BYTES = 64 * 1024  # in which a binary file has a NUL
+# To pass through a folder; with O_PATH it need not be readable.
+FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+T = TypeVar("T")
+
+_FILE_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe (FIFO)",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFLNK: "a link that was changed a moment ago",
+}
+
+
+class FileChanged(Exception):
+    """The file no longer holds what it held when the change was worked out."""
+
+
+class FileContent(Struct, frozen=True):
+    """All bytes of a file at one moment."""
+
+    path: str
+    data: bytes
+    sha256: str
+
+
+async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T:
+    """As `in_daemon_thread`, but raises FileError after `timeout_s`."""
+    try:
+        return await in_daemon_thread(timeout_s, work)
+    except FileSystemSilent:
+        raise FileError(
+            f"The file system did not answer within {timeout_s:g} s.\n"
+            "It may be a dead network mount, or a file that never ends; tell the person, or go on without it."
+        ) from None
+
+
+def safe_open(path: str, flags: int, mode: int = 0o666, *, base: int | None = None) -> int:
+    """A descriptor of the canonical path. Raises OSError, also where any part of the path is a link.
+
+    With `base`, the path is relative to the folder that is open as that descriptor.
+    """
+    *folders, name = [part for part in path.split("/") if part] or ["."]
+    here = os.open("/", FOLDER_FLAGS) if base is None else os.dup(base)
+    try:
+        for part in folders:
+            inner = os.open(part, FOLDER_FLAGS, dir_fd=here)
+            os.close(here)
+            here = inner
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=here)
+    finally:
+        os.close(here)
+
+
+@contextmanager
+def closing(descriptor: int) -> Iterator[int]:
+    """The descriptor; it is closed at the end of the block."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def opened_path(path: str, flags: int) -> AbstractContextManager[int]:
+    """As `safe_open`; the descriptor is closed at the end of the block."""
+    return closing(safe_open(path, flags))
+
+
+@contextmanager
+def opened_file(path: str) -> Iterator[tuple[int, os.stat_result]]:
+    """A regular file, open for reading, and its state. Anything else is refused without waiting for it.
+
+    Raises FileError for folders, pipes, devices and sockets, OSError for the rest.
+    """
+    _check_kind(path, os.stat(path, follow_symlinks=False).st_mode)  # noqa: PTH116 - a text, not a Path
+    with opened_path(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY) as descriptor:
+        state = os.fstat(descriptor)
+        _check_kind(path, state.st_mode)
+        yield descriptor, state
+
+
+def load_file(path: str, max_bytes: int = MAX_WHOLE_BYTES) -> FileContent:
+    """The whole file. Raises FileError where it is no regular file or too large, otherwise OSError."""
+    with opened_file(path) as (descriptor, state):
+        if state.st_size > max_bytes:
+            raise _too_large(path, state.st_size, max_bytes)
+        data = read_at_most(descriptor, max_bytes)
+    return FileContent(path, data, hashlib.sha256(data).hexdigest())
+
+
+def read_at_most(descriptor: int, max_bytes: int) -> bytes:
+    """All bytes up to the end of the file. Raises FileError where there are more than `max_bytes`.
+
+    The size that the system states is only a first guess; below /proc it is 0.
+    """
+    data = os.read(descriptor, min(max(os.fstat(descriptor).st_size + 1, 4096), max_bytes + 1))
+    pieces, total = [data], len(data)
+    while pieces[-1] and total <= max_bytes:
+        pieces.append(os.read(descriptor, _READ_BYTES))
+        total += len(pieces[-1])
+    if total > max_bytes:
+        raise _too_large("the file", total, max_bytes)
+    return data if len(pieces) == 2 else b"".join(pieces)
+
+
+def begins_binary(path: str) -> bool:
+    """Whether the file has a NUL in its beginning and is no UTF-16; False where it cannot be read."""
+    try:
+        with opened_file(path) as (descriptor, _):
+            head = os.pread(descriptor, _FILE_HEAD_BYTES, 0)
+    except (OSError, FileError):
+        return False
+    return b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+
+
+def with_lone_cr(folder: str, sizes: Mapping[str, int]) -> list[str]:
+    """Those of some files (name below a folder, size) with lines that a CR alone ends, as `read` counts them.
+
+    As many are looked into as is quick, texts of bytes alone.
+    """
+    found, room = list[str](), _MAX_CR_BYTES
+    for name in [name for name, size in sizes.items() if 0 < size < _MAX_CR_BYTES][:_MAX_CR_FILES]:
+        with suppress(OSError, FileError):
+            data = load_file(f"{folder}/{name}", room).data
+            if b"\0" not in data and data.count(b"\r") > data.count(b"\r\n"):
+                found.append(name)
+            room -= len(data)
+    return found
+
+
+def _too_large(path: str, size: int, max_bytes: int) -> FileError:
+    return FileError(
+        f"{one_line_path(path)} is too large for this: {size:,} bytes, at most {max_bytes:,}.\n"
+        "Use bash (sed, awk, head, tail, python) to look at it or to change it."
+    )
+
+
+def _check_kind(path: str, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = _FILE_KINDS.get(stat.S_IFMT(mode), "no regular file")
+        raise FileError(f"{one_line_path(path)} is {kind}, not a regular file.\nUse bash if you need it.")
+
+
+def restore_seen(context: Workspace, about: Mapping[str, Any], seq: int) -> None:
+    """Learn from a recorded result of read, write or edit (its `about`, its seq) what the model has seen.
+
+    For a session that is opened again: to be called with the results of its conversation in their order.
+    """
+    seen = seen_file(about)
+    if seen is not None and "unchanged" not in about:
+        context.seen[about["path"]] = replace(seen, result=None if about.get("first") is None else seq)
+
+
+def seen_file(about: Mapping[str, Any]) -> SeenFile | None:
+    """What a result of read, write or edit showed of its file; None where it shows no content."""
+    sha256, first, last = about.get("sha256"), about.get("first"), about.get("last")
+    if not isinstance(about.get("path"), str) or not isinstance(sha256, str):
+        return None
+    whole = first is None or (first == 1 and last == about.get("total"))
+    encoding = str(about.get("encoding", ""))
+    return SeenFile(sha256, None if whole else (int(first or 0), int(last or 0)), encoding=encoding)

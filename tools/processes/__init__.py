@@ -1,0 +1,94 @@
+"""Run commands and background jobs, in or out of the sandbox."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .command_context import CommandContext
+    from .command_hints import EDITOR_ADVICE, hint, is_answer, key_advice
+    from .command_progress import LineNews, ProgressThrottle
+    from .env_filter import filter_environment, hardened_git, hide_own_environment
+    from .foreground import (
+        STILL_RUNNING,
+        CommandEnd,
+        CommandLimits,
+        ends_in_prompt,
+        move_to_background,
+        run_foreground,
+    )
+    from .inbox import Inbox
+    from .job_ports import listeners, new_listeners, port_note
+    from .jobs import (
+        DRAIN_LIMIT_S,
+        BackgroundJob,
+        CommandRequest,
+        CommandRunner,
+        command_runner,
+        exit_code,
+        guard_of_records,
+        refusal_in,
+    )
+    from .output_folding import fold_output
+    from .output_text import decoded_output
+    from .own_command import OwnCommand, OwnCommandEnd, run_own_command
+    from .spool import Spool
+
+__all__ = [
+    "DRAIN_LIMIT_S",
+    "EDITOR_ADVICE",
+    "STILL_RUNNING",
+    "BackgroundJob",
+    "CommandContext",
+    "CommandEnd",
+    "CommandLimits",
+    "CommandRequest",
+    "CommandRunner",
+    "Inbox",
+    "LineNews",
+    "OwnCommand",
+    "OwnCommandEnd",
+    "ProgressThrottle",
+    "Spool",
+    "command_runner",
+    "decoded_output",
+    "ends_in_prompt",
+    "exit_code",
+    "filter_environment",
+    "fold_output",
+    "guard_of_records",
+    "hardened_git",
+    "hide_own_environment",
+    "hint",
+    "is_answer",
+    "key_advice",
+    "listeners",
+    "move_to_background",
+    "new_listeners",
+    "port_note",
+    "refusal_in",
+    "run_foreground",
+    "run_own_command",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "command_context": "CommandContext",
+        "command_hints": "EDITOR_ADVICE hint is_answer key_advice",
+        "command_progress": "LineNews ProgressThrottle",
+        "env_filter": "filter_environment hardened_git hide_own_environment",
+        "foreground": (
+            "STILL_RUNNING CommandEnd CommandLimits ends_in_prompt move_to_background run_foreground"
+        ),
+        "inbox": "Inbox",
+        "job_ports": "listeners new_listeners port_note",
+        "jobs": (
+            "DRAIN_LIMIT_S BackgroundJob CommandRequest CommandRunner command_runner exit_code "
+            "guard_of_records refusal_in"
+        ),
+        "output_folding": "fold_output",
+        "output_text": "decoded_output",
+        "own_command": "OwnCommand OwnCommandEnd run_own_command",
+        "spool": "Spool",
+    },
+)

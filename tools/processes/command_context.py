@@ -1,0 +1,49 @@
+"""What the commands of a session need of it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from msgspec import field
+
+from tools.files import Workspace
+from transcripts.masking import SecretMasks
+
+from .inbox import Inbox
+
+
+class RecordsGuard(Protocol):
+    """Puts back what commands do to our records in the project; used where these are not hidden from them.
+
+    `before` and `after` are awaited around each command, `later` when one in the background has ended; `busy`
+    tells whether others go on running. `take_notes` gives the lines for the model so far.
+    """
+
+    async def before(self, busy: bool) -> None: ...
+
+    async def after(self, busy: bool) -> None: ...
+
+    async def later(self, busy: bool) -> None: ...
+
+    def take_notes(self) -> tuple[str, ...]: ...
+
+
+class CommandContext(Workspace):
+    """A workspace in which commands run.
+
+    session   the session's id; names the files in `outputs`
+    attended  a user is at the screen: a command past its time limit continues in the background
+    pass_env  variables that commands get although they look like credentials
+    masks     values that no stored output may contain
+    records   None where there are no session transcripts in the project
+    jobs      the session's CommandRunner, made on first use
+    inbox     late news for the model that works in this session
+    """
+
+    session: str = "session"
+    attended: bool = False
+    pass_env: frozenset[str] = frozenset()
+    masks: SecretMasks = field(default_factory=SecretMasks)
+    records: RecordsGuard | None = None
+    jobs: Any = None
+    inbox: Inbox = field(default_factory=Inbox)

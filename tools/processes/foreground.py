@@ -1,0 +1,155 @@
+"""Run one command in the foreground, until it ends, its time is up, or its output is too much."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from tools.sandbox import CommandHandle
+
+from .command_hints import key_advice, looks_like_prompt
+from .command_progress import ProgressThrottle
+from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRequest, CommandRunner, exit_code, last_folder
+from .output_text import decoded_output
+from .spool import MAX_OUTPUT_BYTES, Spool
+
+_SETTLE_LIMIT_S = 0.05  # for processes that end together with their shell (`>(tee log)`)
+_PROMPT_SAMPLE_BYTES = 2_000
+
+Why = Literal["", "timeout", "output", "editor", "lost", "moved", "late"]
+STILL_RUNNING = ("moved", "late")  # of Why: the command was not ended
+
+
+class CommandLimits(Struct, frozen=True):
+    """What a command may take."""
+
+    timeout_s: float = 120.0  # this and the next as in Claude Code
+    max_timeout_s: float = 600.0
+    editor_s: float = 5.0  # for a program that would wait for keys
+    quiet_s: float = 45.0  # without output, after which an unfinished line that asks counts as a prompt
+    output_bytes: int = MAX_OUTPUT_BYTES
+    disk_bytes: int = 1024**3
+
+
+class CommandEnd(Struct, frozen=True):
+    """How a command ended."""
+
+    code: int | None  # as a shell tells it (128 + n for a signal); None when it is not known
+    signal: str | None
+    why: Why  # what ended it; "": it ended by itself
+    took_s: float
+    limit_s: float  # the time that it had
+    folder: str | None = None  # where its shell was at last; None when it did not report that
+    job: BackgroundJob | None = None  # what it left running
+    left: tuple[tuple[int, str], ...] = ()  # (pid, command line) of these processes
+    prompted: bool = False  # whether it seemed to wait for an answer
+    disk_used: int = 0  # bytes of disk that were free before and are not now
+
+
+async def run_foreground(
+    runner: CommandRunner,
+    request: CommandRequest,
+    spool: Spool,
+    limits: CommandLimits,
+    progress: ProgressThrottle,
+) -> CommandEnd:
+    """Run a command line in the session's folder, for at most `limits.timeout_s`.
+
+    Raises SupervisorLost or OSError when it cannot be started. When cancelled, all that it started is sent
+    TERM before this returns, and KILL half a second later.
+    """
+    loop = asyncio.get_running_loop()
+    began, free = loop.time(), _free_bytes(runner.context.folder)
+    full: asyncio.Future[None] = loop.create_future()
+    moved: asyncio.Future[None] = loop.create_future()  # the person wants it in the background
+    last_output = began
+
+    def take(data: bytes) -> None:
+        nonlocal last_output
+        last_output = loop.time()
+        if not spool.feed(data) and not full.done():
+            full.set_result(None)
+        progress.take(data)
+
+    line, walled = request.line, request.walled
+    command, report = await runner.start(line, request.cwd or runner.context.cwd, take, walled=walled)
+    runner.foreground.add(moved)
+    try:
+        may_go_on = runner.context.attended and not key_advice(line)
+        limit = min(limits.timeout_s, limits.editor_s) if key_advice(line) else limits.timeout_s
+        await _first_of(limit, command.exited, full, moved)
+        took, quiet = loop.time() - began, loop.time() - last_output
+        asks = quiet >= min(limits.quiet_s, limit / 2) and ends_in_prompt(spool)
+        if (moved.done() or (may_go_on and not asks)) and not (command.exited.done() or full.done()):
+            going = runner.add(request, command, spool)
+            going.began, going.shown = began, spool.total
+            return CommandEnd(None, None, "moved" if moved.done() else "late", took, limit, job=going)
+        why = await _finish(runner, command, full, "editor" if limit < limits.timeout_s else "timeout")
+        job, left = await _keep_strays(runner, request, command, spool)
+    except BaseException:
+        command.drop()
+        raise
+    finally:
+        runner.foreground.discard(moved)
+        progress.stop()
+    code, signal = exit_code(command.exited.result() if command.exited.done() else None)
+    used = free - _free_bytes(runner.context.folder, unknown=free)
+    prompted, folder = why == "timeout" and asks, last_folder(report)
+    return CommandEnd(code, signal, why, took, limit, folder, job, left, prompted, used)
+
+
+async def _first_of(timeout_s: float, *futures: asyncio.Future[Any]) -> None:
+    if not futures[0].done():
+        await asyncio.wait(set(futures), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+
+
+def move_to_background(runner: CommandRunner) -> int:
+    """Have the commands in the foreground go on in the background; how many there are."""
+    moving = [moved for moved in runner.foreground if not moved.done()]
+    for moved in moving:
+        moved.set_result(None)
+    return len(moving)
+
+
+async def _finish(
+    runner: CommandRunner, command: CommandHandle, full: asyncio.Future[None], late: Why
+) -> Why:
+    """End what is not over, take the last of its output, and tell why it ended (`late`: its time was up)."""
+    if command.exited.done():
+        await _first_of(DRAIN_LIMIT_S, command.closed, full)
+        if not full.done():
+            return "lost" if command.exited.result() is None else ""
+    why = "output" if full.done() else late
+    await runner.end(command)
+    if not command.closed.done() and why != "output":
+        await asyncio.wait({command.closed}, timeout=DRAIN_LIMIT_S)
+    return why
+
+
+async def _keep_strays(
+    runner: CommandRunner, request: CommandRequest, command: CommandHandle, spool: Spool
+) -> tuple[BackgroundJob | None, tuple[tuple[int, str], ...]]:
+    """What the command left running becomes a command in the background, so that it can be seen and ended."""
+    if command.strays and not command.over.done():
+        await asyncio.wait({command.over}, timeout=_SETTLE_LIMIT_S)
+        left = tuple(await command.what_is_left())
+        if left and not command.over.done():
+            return runner.add(request, command, spool, left_over=True), left
+    command.close()
+    return None, ()
+
+
+def ends_in_prompt(spool: Spool) -> bool:
+    """Return whether the output ends in an unfinished line that asks for something."""
+    return looks_like_prompt(decoded_output(spool.tail(_PROMPT_SAMPLE_BYTES)))
+
+
+def _free_bytes(folder: Path, unknown: int = 0) -> int:
+    with suppress(OSError):
+        return shutil.disk_usage(folder).free
+    return unknown

@@ -1,0 +1,62 @@
+"""Run programs in a sandbox: namespaces, else bubblewrap, Landlock or Seatbelt, else none; and say which.
+
+`start_supervisor` gives the process that runs them, by a `SandboxProfile` of what they may touch.
+"""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .block_detection import MAX_SCANNED_CHARS, SandboxedRun, find_blocked_access
+    from .blocked_access import BLOCKED_MARK, BlockedAccess, UnblockDecision, short_path
+    from .command_socket import CommandHandle, SupervisorLost
+    from .guards.guarded_paths import guarded_in_project, steers_git, worktree_places
+    from .guards.project_guard import project_guard
+    from .profile import SandboxLevel, SandboxProfile, SandboxSetting
+    from .project_profile import sandbox_profile
+    from .proxy.hosts import host_name
+    from .proxy.server import NetworkProxy
+    from .published_ports import PublishedPorts
+    from .supervisor_client import Supervisor, start_supervisor
+
+__all__ = [
+    "BLOCKED_MARK",
+    "MAX_SCANNED_CHARS",
+    "BlockedAccess",
+    "CommandHandle",
+    "NetworkProxy",
+    "PublishedPorts",
+    "SandboxLevel",
+    "SandboxProfile",
+    "SandboxSetting",
+    "SandboxedRun",
+    "Supervisor",
+    "SupervisorLost",
+    "UnblockDecision",
+    "find_blocked_access",
+    "guarded_in_project",
+    "host_name",
+    "project_guard",
+    "sandbox_profile",
+    "short_path",
+    "start_supervisor",
+    "steers_git",
+    "worktree_places",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "block_detection": "MAX_SCANNED_CHARS SandboxedRun find_blocked_access",
+        "blocked_access": "BLOCKED_MARK BlockedAccess UnblockDecision short_path",
+        "command_socket": "CommandHandle SupervisorLost",
+        "guards.guarded_paths": "guarded_in_project steers_git worktree_places",
+        "guards.project_guard": "project_guard",
+        "profile": "SandboxLevel SandboxProfile SandboxSetting",
+        "project_profile": "sandbox_profile",
+        "proxy.hosts": "host_name",
+        "proxy.server": "NetworkProxy",
+        "published_ports": "PublishedPorts",
+        "supervisor_client": "Supervisor start_supervisor",
+    },
+)

@@ -1,0 +1,233 @@
+"""Recognise what the wall refused, from what a command wrote.
+
+A command cannot tell a wall from a broken system: it reports that a file system is read-only, that permission
+is denied, that a name cannot be resolved. That counts as a refusal where the wall forbids the path or host
+that the message names and the agent itself could have had it: any other failure is the command's own. Where
+the line ended well all the same, as with `| tail` behind it, it also has to be a message of a program in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tools.sandbox.guards.guarded_paths import git_folders
+
+from .blocked_access import BlockedAccess
+from .profile import SandboxProfile
+
+MAX_SCANNED_CHARS = 64_000  # of an output, from its end
+MAX_SCANNED_LINE_CHARS = 2_000
+MAX_TOLD_LINES = 4  # of the output, with a refusal
+MAX_MESSAGES = 50  # that are looked at in one output
+_LINES_BEFORE, _LINES_AFTER = 4, 3  # of a message without a path, in which the path may stand
+NO_HOST = "the network"  # as a target: the message names no host
+_KERNEL_PLACES = tuple(map(Path, ("/dev", "/proc", "/sys")))  # never to be had by leaving the wall
+
+_REFUSED = re.compile(
+    r"read-only file system|permission denied|access ?denied|operation not permitted|cross-device link"
+    r"|device or resource busy|resource busy or locked|\b(?:EROFS|EACCES|EPERM|EXDEV|EBUSY)\b"
+    r"|\((?:os error|errno) (?:30|13|1|18|16)\)",
+    re.IGNORECASE,
+)
+_MOVED = re.compile(r"cross-device|busy|EXDEV|EBUSY|error (?:18|16)\)", re.IGNORECASE)
+_REDIRECTION = re.compile(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # a shell about its own `>`
+_PATHLESS_OF_GIT = re.compile(r"\berror: unable to create temporary file:")
+_QUOTED_NAME = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^\u2019\n]+)\u2019")
+_BARE = re.compile(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
+_PLACE_ON_THE_WEB = re.compile(r"\b(?!unix|file)[a-z][a-z\d+.-]*://[^\s'\"]*", re.IGNORECASE)  # none of files
+_PROGRAM = re.compile(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
+_PLAIN_WORD = re.compile(r"[\w.+-]+")
+_NO_PROGRAMS = re.compile(r"[\w.]*(?:Error|Exception)|E[A-Z]+|error|fatal|warning|ERROR|Errno", re.ASCII)
+_COMMAND_WORD = re.compile(r"(?:\s*(?:cd\s[^;&|]*(?:&&|;)|\w+=\S*\s))*\s*(?:[^\s;&|]*/)?([\w.+-]+)")
+_QUOTED_WORD = re.compile(r"'[^']*'|\"[^\"`$\\]*\"")
+_JOINT = re.compile(r"[;|`(]|\n\s*\S|&&|(?<![<>&])&(?![>&])")  # what runs more than one program
+
+# Programs that look into every folder and write nothing: that is part of the answer, unless named.
+_SEARCHING = frozenset(
+    ["find", "fd", "fdfind", "grep", "egrep", "fgrep", "rg", "ag", "ack", "ls", "du", "tree"]
+)
+
+_UNREACHED = re.compile(
+    r"network is unreachable|no route to host|could not resolve|couldn't resolve|name or service not known"
+    r"|temporary failure in name resolution|no such host|nodename nor servname|failed to lookup address"
+    r"|getaddrinfo|failed to resolve|name resolution|\b(?:ENETUNREACH|ENOTFOUND|EAI_AGAIN)\b"
+    r"|\b403\b.{0,40}\bproxy|proxy.{0,60}\b403\b|tunnel failed|tunnel connection failed",
+    re.IGNORECASE,
+)
+_HOST = r"((?:[A-Za-z\d][A-Za-z\d-]*\.)+[A-Za-z\d-]*[A-Za-z\d])"
+_NAMED_HOST = re.compile(
+    rf"\b(?:https?|git|ssh|ftp)://(?:[^@/\s]*@)?(?:{_HOST}|(localhost)\b)"
+    rf"|\b(?:host|hostname|lookup|ENOTFOUND|EAI_AGAIN|for|resolve)[:=]?\s*['\"(]*{_HOST}(?=[\s'\"):,;]|$)"
+    rf"|(?:^|\s){_HOST}: (?:name or|temporary)"
+    rf"|\w@{_HOST}:",
+    re.IGNORECASE,
+)
+_LOCAL_HOST = re.compile(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", re.IGNORECASE)
+
+
+class SandboxedRun(Struct, frozen=True):
+    """A command that ran within the wall.
+
+    line      its command line, run in the folder `cwd`
+    output    the end of what it wrote
+    private   where its temporary files may be written
+    hosts     those that the network proxy refused meanwhile
+    loopback  whether it has a loopback interface, so that the wall is not why localhost is not reached
+    failed    whether its exit code says so
+    """
+
+    line: str
+    cwd: Path
+    output: str
+    profile: SandboxProfile
+    private: Path | None = None
+    hosts: Sequence[str] = ()
+    loopback: bool = True
+    failed: bool = True
+
+
+def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
+    """The first thing that the wall refused to a command; None where it failed for another reason."""
+    text = run.output[-MAX_SCANNED_CHARS:]
+    lines = [line[:MAX_SCANNED_LINE_CHARS] for line in text.splitlines()]
+    told = [line for line in lines if line.strip()][-MAX_TOLD_LINES:]
+    if not run.failed:
+        words = set(_PLAIN_WORD.findall(run.line))
+        lines = [line if _is_message_of(run.line, words, line.strip()) else "" for line in lines]
+    found = _refused_path(run, lines) or _refused_host(run, lines)
+    return replace(found, said="\n".join(told)) if found is not None else None
+
+
+def forbidden_action(profile: SandboxProfile, path: Path, private: Path | None = None) -> str | None:
+    """What the wall forbids at a real path: "read", "write" (only), or None where it forbids nothing."""
+    if _is_within(path, (*profile.hidden, *profile.records)):
+        return "read"
+    if _is_within(path, profile.read_only):
+        return "write"
+    own = (profile.folder,) if profile.project_writable else ()
+    if _is_within(path, (*own, *profile.writable)):
+        return None
+    layers = (*profile.caches, *([private] if private else []), *_KERNEL_PLACES)
+    return None if _is_within(path, layers) and not _is_within(path, profile.shown) else "write"
+
+
+def _is_within(path: Path, places: Sequence[Path]) -> bool:
+    return any(path == place or path.is_relative_to(place) for place in places)
+
+
+def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | None:
+    found = [at for at, line in enumerate(lines) if _REFUSED.search(line)]
+    for at in found[:MAX_MESSAGES]:
+        for name in (*_objects_of_git(lines[at], run.cwd), *_named_paths(lines, at)):
+            path = _real_path(name, run.cwd)
+            action = _refused_action(run, path, lines[at]) if path is not None else None
+            if path is not None and action is not None:
+                program = _program(lines[at], run.line)
+                searching = (program or _first_program(run.line)) in _SEARCHING
+                if searching and (action == "write" or path.name not in run.line):
+                    continue
+                folder = str(run.profile.folder)
+                return BlockedAccess("read" if action == "read" else "write", str(path), program, folder)
+    return None
+
+
+def _objects_of_git(message: str, cwd: Path) -> list[str]:
+    """Where git could not write, in a message of it that names no path."""
+    found = git_folders(os.path.realpath(cwd)) if _PATHLESS_OF_GIT.search(message) else None
+    return [f"{found[1]}/objects"] if found is not None else []
+
+
+def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:
+    """What may be the path of the message in a line, the likeliest first."""
+    line = lines[at]
+    match = _REFUSED.search(line)
+    if match is None:
+        return
+    before = _PLACE_ON_THE_WEB.sub("", line[: match.start()]).rstrip()
+    after = _PLACE_ON_THE_WEB.sub("", line[match.end() :])
+    chunk = before.removesuffix(":").rpartition(": ")[2].strip() if before.endswith(":") else ""
+    named = [] if re.search(r"['\"`\u2018]", chunk) else chunk.split()[-1:]
+    named += [*_quoted(after), *reversed(_quoted(before))]
+    named += [*_BARE.findall(after), *reversed(_BARE.findall(before))]
+    yield from named
+    if not any("/" in name for name in named):
+        above, below = lines[max(0, at - _LINES_BEFORE) : at], lines[at + 1 : at + 1 + _LINES_AFTER]
+        for other in (*reversed(above), *below):
+            yield from (*_quoted(other), *_BARE.findall(other))
+
+
+def _quoted(text: str) -> list[str]:
+    return [next(filter(None, groups)) for groups in _QUOTED_NAME.findall(text)]
+
+
+def _real_path(name: str, cwd: Path) -> Path | None:
+    with suppress(OSError, ValueError, RuntimeError):  # no such user, a NUL, a circle of links
+        return Path(os.path.realpath(cwd / Path(name.strip()).expanduser()))
+    return None
+
+
+def _refused_action(run: SandboxedRun, path: Path, message: str) -> str | None:
+    """What the wall forbids there that the agent itself could do."""
+    moved = bool(_MOVED.search(message))  # the place itself was to move
+    made = ">" in run.line and bool(_REDIRECTION.match(message.strip())) and not os.path.lexists(path)
+    profile = run.profile
+    action = forbidden_action(profile, path, run.private)
+    if action is None and moved:
+        kept = (*profile.read_only, *profile.hidden, *profile.records)
+        action = "write" if any(place.is_relative_to(path) for place in kept) else None
+    if action == "read" and not made:
+        return action if os.access(path, os.R_OK) else None
+    there = next((place for place in (path, *path.parents) if place.exists()), path)
+    return "write" if action is not None and os.access(there, os.W_OK) else None
+
+
+def _program(message: str, line: str) -> str:
+    """Who was refused, as its message says, else the program of the line where that is one command."""
+    word = _COMMAND_WORD.match(line)
+    alone = word is not None and not _JOINT.search(_QUOTED_WORD.sub("", line[word.end() :]))
+    return _speaker(message.strip(), line) or (word[1] if word is not None and alone else "")
+
+
+def _first_program(line: str) -> str:
+    word = _COMMAND_WORD.match(line)
+    return word[1] if word is not None else ""
+
+
+def _speaker(message: str, line: str) -> str:
+    """The program whose name a message begins with; git, which begins its messages otherwise; "" for none."""
+    match = _PROGRAM.match(message)
+    if match is None:
+        return ""
+    if match[1] in ("error", "fatal"):
+        return "git" if re.search(r"\bgit\b", line) else ""
+    return "" if _NO_PROGRAMS.fullmatch(match[1]) else match[1]
+
+
+def _is_message_of(command: str, words: Collection[str], line: str) -> bool:
+    """Whether a line of the output is a message of a program among the words of the command, or its shell."""
+    return _speaker(line, command) in words or (">" in command and _REDIRECTION.match(line) is not None)
+
+
+def _refused_host(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | None:
+    found = [at for at, line in enumerate(lines) if _UNREACHED.search(line)]
+    message = lines[found[0]] if found else ""
+    if run.hosts:
+        return BlockedAccess("reach", run.hosts[0], _program(message, run.line))
+    if not found:
+        return None
+    above = lines[max(0, found[0] - _LINES_BEFORE) : found[0]]
+    hosts = [host for text in (message, *reversed(above), run.line) for host in _named_hosts(text)]
+    if hosts and _LOCAL_HOST.fullmatch(hosts[0]) and run.loopback:
+        return None
+    return BlockedAccess("reach", hosts[0].lower() if hosts else NO_HOST, _program(message, run.line))
+
+
+def _named_hosts(text: str) -> list[str]:
+    return [next(filter(None, groups)) for groups in _NAMED_HOST.findall(text[:MAX_SCANNED_LINE_CHARS])]

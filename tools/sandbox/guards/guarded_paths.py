@@ -1,0 +1,392 @@
+"""Find what is guarded in a project and in a home: what steers programs later, and what is secret.
+
+The names are those of guarded_names.py. A project is searched near its root only, as every command waits for
+it: what lies deeper is found by its name when a file tool touches it.
+"""
+
+# A Path for each of thousands of names would take most of the time.
+# ruff: noqa: PTH110, PTH111, PTH112, PTH113, PTH114, PTH116, PTH118, PTH120
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from itertools import chain, islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from tools.files import (
+    ENV_FILE,
+    GUARDED_CONFIG_FOLDERS,
+    GUARDED_FILES,
+    GUARDED_FOLDERS,
+    HOME_SECRETS,
+    MEMORY_NAMES,
+    SECRET_FILES,
+    SECRET_FOLDERS,
+    SECRET_FORM,
+    beginning,
+    holds_key,
+    links_on_way,
+    may_hold_secret,
+    plain_name,
+    repositories_in_index,
+)
+from tools.text import word_set
+from transcripts.record_files import RECORD_FOLDERS
+
+_MAX_DEPTH = 3  # of folders below a project's root
+_MAX_FOLDERS = 2_000  # of a project that are listed
+_SETTLED_NS = 2_000_000_000  # of file systems' clocks: two changes within it may have one time
+_MAX_ENTRIES = 2_000  # of guarded folders that are looked at for links
+_MAX_CONFIGURATIONS = 50  # of one checkout
+_MAX_HELD_BYTES = 256 << 20  # of an index
+_MAX_GIT_FOLDERS = 500  # of submodules, and of worktrees
+_PASSED_OVER = word_set(
+    "node_modules .venv venv env target build dist out vendor __pycache__ .tox .nox .mypy_cache .ruff_cache"
+    " .pytest_cache .gradle .next .nuxt .cache site-packages coverage .eggs .bundle pods deriveddata"
+)
+# Below these programs have to find what only looks like a secret; a file tool asks about it all the same.
+_WITH_MADE_UP_SECRETS = word_set(
+    "test tests testing testdata test-data test_data __tests__ spec fixtures example examples sample samples"
+    " templates locales i18n"
+)
+_ELSEWHERE = {".git", ".makeroom", ".npmrc", *RECORD_FOLDERS}  # judged apart, or needed by its program
+_SECRET = (SECRET_FILES | SECRET_FOLDERS) - _ELSEWHERE
+_FIXED = (GUARDED_FILES | GUARDED_FOLDERS | {name.lower() for name in MEMORY_NAMES} | _ELSEWHERE) - {
+    ".git",
+    *RECORD_FOLDERS,
+}
+# Programs need these for more than the tokens that may stand in them: they are secret only where one does.
+_MAYBE_SECRET = (".npmrc", ".yarnrc", ".yarnrc.yml", "pip.conf", ".pip/pip.conf", ".config/pip/pip.conf")
+_NAMED = _SECRET | _FIXED | {".git", *_MAYBE_SECRET}
+_HELD_TOKEN = re.compile(
+    rb"(?:_auth\w*|_password|npmAuth\w+)[ \t]*[=:][ \t]*[\"']?(?!\$\{)[^\s\"']|://[^\s/:@$]+:[^\s/@$]+@",
+    re.IGNORECASE,
+)
+_CONFIGURED = rb"(?:^|\])[ \t]*%b[ \t]*=[ \t]*\"?([^\n\"#;]*[^\s\"#;])"
+_HOOKS_PATH, _INCLUDED_PATH, _WORKTREE = (
+    re.compile(_CONFIGURED % name, re.IGNORECASE | re.MULTILINE)
+    for name in (b"hookspath", b"path", b"worktree")
+)
+_OWN_CONFIGURATIONS = ("/etc/gitconfig", "~/.config/git/config", "~/.gitconfig")
+# Of a git folder: what names or is a program, or leads git to another configuration.
+_GIT_STEERING = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
+_OF_GIT_FOLDERS = word_set("objects refs logs hooks info branches lfs rebase-merge rebase-apply")
+
+
+def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
+    """(what may not be changed, what may not be read either) of what there is in a project now.
+
+    What may not be changed is told with the links that lead to it, and with what links lead to.
+    """
+    fixed, secret = git_steering(os.path.join(folder, ".git")), []
+    if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):
+        named = _named_in_configuration(found[:2], found[2])  # of a worktree, or of a folder above
+        fixed += [each for path in named for each in links_on_way(path) if os.path.lexists(each)]
+        fixed += linked_in([os.path.join(found[1], "hooks")], folder)
+    for place, found_name in _named_near_root(folder):
+        name, path = plain_name(found_name), os.path.join(place, found_name)
+        if name == ".git":
+            fixed += git_steering(path) if place != folder else []
+        elif (
+            name in _SECRET
+            or ENV_FILE.fullmatch(name)
+            or (name in _MAYBE_SECRET and _holds_token(path))
+            or (_looks_secret(path, name) and not _is_made_up(path, folder))
+        ):
+            secret.append(path)
+        elif name in _FIXED or (place.endswith("/.config") and name in GUARDED_CONFIG_FOLDERS):
+            fixed.append(path)
+    fixed = [path for path in fixed if path.startswith(f"{folder}/")]
+    return [*fixed, *linked_in(fixed, folder)], secret
+
+
+def guarded_elsewhere(place: str) -> tuple[list[str], list[str]]:
+    """The same of another folder that may be written; in a git folder, only what steers git."""
+    above = [place, *map(str, Path(place).parents)]
+    git = next((path for path in reversed(above) if _is_git_folder(path)), None)
+    steering = [path for path in git_steering(git) if path.startswith(f"{place}/")] if git else []
+    fixed, secret = ([], []) if ".git" in place.split("/") else guarded_in_project(place)
+    return [*fixed, *steering, *linked_in(steering, place)], secret
+
+
+def linked_in(guarded: list[str], folder: str) -> list[str]:
+    """What the links among guarded paths, and those in guarded folders, lead to in the folder, and the links
+    on the way there. Of a link in a guarded folder only where it is to a file: whole folders of sources are
+    linked there too. Of a git folder that a link leads to only parts are guarded.
+    """
+    links = [path for path in guarded if os.path.islink(path) and not path.endswith("/.git")]
+    waiting, left = list(guarded), _MAX_ENTRIES
+    for place in waiting:
+        with suppress(OSError), os.scandir(place) as entries:
+            for entry in islice(entries, left):
+                left -= 1
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.is_symlink() and not entry.is_dir():
+                    links.append(entry.path)
+    passed = chain.from_iterable(map(links_on_way, links))
+    return [path for path in dict.fromkeys(passed) if path.startswith(f"{folder}/")]
+
+
+def git_folders(folder: str) -> tuple[str, str, str] | None:
+    """Of the repository that a folder is in, as real paths: (the git folder of this checkout, the one that
+    all its worktrees share, the checkout). None where there is none.
+    """
+    above = (folder, *map(str, Path(folder).parents))
+    top = next((path for path in above if os.path.lexists(os.path.join(path, ".git"))), None)
+    if top is None:
+        return None
+    own = os.path.join(top, ".git")
+    if not os.path.isdir(own):
+        own = os.path.join(top, _line_of(own).removeprefix("gitdir:").strip())
+    shared = os.path.realpath(os.path.join(own, _line_of(os.path.join(own, "commondir"))))
+    own = os.path.realpath(own)
+    whole = _is_git_folder(shared) and os.path.isfile(os.path.join(own, "HEAD"))
+    return (own, shared, os.path.realpath(top)) if whole else None
+
+
+def worktree_places(folder: str) -> list[str]:
+    """What a commit in a worktree writes outside of it: of the git folder that it shares only what holds no
+    program and no settings. None where the folder is in no worktree. `logs` need not be there: git makes it
+    at the first commit in a worktree of a bare repository.
+    """
+    own, shared, _ = git_folders(folder) or ("", "", "")
+    if not own.startswith(f"{shared}/worktrees/"):
+        return []
+    parts = [path for name in ("objects", "refs") if os.path.isdir(path := os.path.join(shared, name))]
+    if os.path.isdir(logs := os.path.join(shared, "logs")) or not os.path.lexists(logs):
+        parts.append(logs)
+    return [*(path for path in parts if os.path.realpath(path) == path), own]
+
+
+def steers_git(path: str) -> bool:
+    """Whether git goes by a file of this path, which need not be there, or by the one that it locks."""
+    path = path.removesuffix(".lock")
+    for place in map(str, Path(path).parents):
+        name = os.path.relpath(path, place)
+        steering = any(name == each or name.startswith(f"{each}/") for each in _GIT_STEERING)
+        if steering and (_is_git_folder(place) or os.path.exists(os.path.join(place, "commondir"))):
+            return True
+    return False
+
+
+def _line_of(path: str) -> str:
+    text = os.fsdecode(beginning(path)).strip()
+    return "" if "\0" in text else text
+
+
+def _is_git_folder(path: str) -> bool:
+    return all(os.path.exists(os.path.join(path, name)) for name in ("HEAD", "objects", "refs"))
+
+
+def _looks_secret(path: str, name: str) -> bool:
+    return SECRET_FORM.fullmatch(name) is not None or holds_key(path)
+
+
+def _is_made_up(path: str, folder: str) -> bool:
+    """Whether what looks like a secret lies among what tests and templates need of a project."""
+    above = os.path.dirname(path)[len(folder) :].lower().split("/")
+    return not _WITH_MADE_UP_SECRETS.isdisjoint(above)
+
+
+class _Listing(Struct, frozen=True):
+    """Of a folder the names that may be guarded, and the paths of the folders that are looked into as well.
+
+    stamp: of the folder, which no program can leave as it is when it makes, removes or renames an entry
+    """
+
+    stamp: tuple[int, ...]
+    named: tuple[str, ...]
+    folders: tuple[str, ...]
+
+
+@cache
+def _looked_at(project: str) -> dict[str, _Listing]:
+    """The folders of a project that were looked at, by their path: nothing made later takes their place."""
+    return {}
+
+
+def _named_near_root(project: str) -> Iterator[tuple[str, str]]:
+    """(folder, name) of what may be guarded in the folders near the root, outer ones first."""
+    known = _looked_at(project)
+    if len(known) >= _MAX_FOLDERS:
+        for gone in [path for path in known.copy() if not os.path.isdir(path)]:
+            known.pop(gone, None)
+    layer = [project]
+    for _ in range(_MAX_DEPTH):
+        below: list[str] = []
+        for place in layer:
+            if place not in known and len(known) >= _MAX_FOLDERS:
+                continue
+            with suppress(OSError):
+                listing = known[place] = _listing(place, known.get(place))
+                yield from ((place, name) for name in listing.named)
+                below += listing.folders
+        layer = below
+
+
+def _listing(folder: str, known: _Listing | None) -> _Listing:
+    """All names are looked at, however many there are; again only when they may have changed."""
+    state = os.stat(folder)
+    stamp = (state.st_dev, state.st_ino, state.st_mtime_ns, state.st_ctime_ns)
+    if known is not None and known.stamp == stamp:
+        return known
+    settled = time.time_ns() - state.st_ctime_ns > _SETTLED_NS
+    named, folders = [], []
+    in_config = folder.endswith("/.config")
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = plain_name(entry.name)
+            fixed = name in _NAMED or (in_config and name in GUARDED_CONFIG_FOLDERS)
+            if fixed or may_hold_secret(name):
+                named.append(entry.name)
+            hidden = name.startswith(".") and name != ".config"
+            if not hidden and entry.is_dir(follow_symlinks=False) and name not in _PASSED_OVER:
+                folders.append(entry.path)
+    return _Listing(stamp if settled else (), tuple(sorted(named)), tuple(sorted(folders)))
+
+
+def git_steering(git: str) -> list[str]:
+    """What steers git in a repository's folder, in those of its submodules and worktrees, and what leads
+    checkouts below it to them, however deep they are; and the same of the repositories in its index, as git
+    looks into them with each status.
+    """
+    waiting, found, known = [git], list[str](), {git}
+    for each in waiting:
+        for path in _steering_of(each):
+            if not path.endswith("/.git") or os.path.islink(path) or not os.path.isdir(path):
+                found.append(path)
+            elif path not in known:
+                known.add(path)
+                waiting.append(path)
+    return list(dict.fromkeys(found))
+
+
+def _steering_of(git: str, checkout: str = "") -> list[str]:
+    """Of one repository; of those in its index only the `.git`.
+
+    A `.git` that is a file or link leads to the folder that steers the checkout in which it lies; others are
+    of the folder above them.
+    """
+    if os.path.islink(git) or not os.path.isdir(git):
+        top = os.path.dirname(git)
+        real = os.path.realpath(os.path.join(top, _line_of(git).removeprefix("gitdir:").strip() or git))
+        return [git] * os.path.lexists(git) + (_steering_of(real, top) if os.path.isdir(real) else [])
+    places, found = [git], []
+    for top in (f"{git}/modules", f"{git}/worktrees"):
+        parts = list(islice(_parts_below(top), _MAX_GIT_FOLDERS + 1))
+        if len(parts) > _MAX_GIT_FOLDERS:
+            found.append(top)  # none is left out: all are guarded as a whole
+        else:
+            places += [part for part in parts if os.path.lexists(os.path.join(part, "HEAD"))]
+    found += [f"{place}/{name}" for place in places for name in _GIT_STEERING]
+    project, known = checkout or os.path.dirname(git), _checkouts(git)
+    named, held = _named_in_configuration([git], project), _held(git, project)
+    for part in places[1:]:
+        if (leading := _leading_to(part)).startswith(f"{project}/"):
+            known.add(leading)
+            own = part.startswith(f"{git}/modules/")
+            named += _named_in_configuration([part] if own else [part, git], os.path.dirname(leading))
+            held += _held(part, os.path.dirname(leading))
+    named = [passed for path in named for passed in links_on_way(path)]
+    found += (path for path in named if path.startswith(f"{project}/"))
+    files = filter(os.path.isfile, sorted(known.copy()))
+    found += (path for path in files if os.path.realpath(path) == path)
+    return [path for path in dict.fromkeys([*found, *held]) if os.path.lexists(path)]
+
+
+@cache
+def _indexes() -> dict[str, tuple[tuple[int, ...], list[bytes]]]:
+    """By the folder of each: how it was when it was read, and the repositories that it holds."""
+    return {}
+
+
+def _held(place: str, checkout: str) -> list[str]:
+    """Where the `.git` of the repositories is that the index in a folder of a repository's holds."""
+    try:
+        state = os.stat(f"{place}/index")
+    except OSError:
+        return []
+    stamp = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    known = _indexes().get(place)
+    if known is None or known[0] != stamp:
+        data = beginning(f"{place}/index", _MAX_HELD_BYTES)
+        parts = [data]
+        if b"link" in data:  # it may be split into files
+            files = Path(place).glob("sharedindex.*")
+            parts += (beginning(str(path), _MAX_HELD_BYTES) for path in files)
+        names = [name for part in parts for size in (20, 32) for name in repositories_in_index(part, size)]
+        settled = len(parts) == 1 and time.time_ns() - state.st_ctime_ns > _SETTLED_NS
+        known = _indexes()[place] = (stamp if settled else (), names)
+    paths = (os.path.join(checkout, os.fsdecode(name)) for name in known[1])
+    whole = (path for path in paths if path != checkout and "\0" not in path)
+    return [f"{path}/.git" for path in whole if os.path.realpath(path) == path]
+
+
+@cache
+def _checkouts(git: str) -> set[str]:
+    """The files `.git` that led to parts of a repository: what names them to it may be changed meanwhile."""
+    return set()
+
+
+def _leading_to(part: str) -> str:
+    """The file `.git` of the checkout that a submodule's or worktree's folder says to be of, or nothing."""
+    named = _line_of(os.path.join(part, "gitdir"))
+    if not named and (found := _WORKTREE.search(beginning(os.path.join(part, "config")))):
+        named = os.path.join(os.fsdecode(found[1]), ".git")
+    path = os.path.normpath(os.path.join(part, named))
+    return path if path.endswith("/.git") and "\0" not in path else ""
+
+
+def _parts_below(top: str) -> Iterator[str]:
+    """The folders of submodules or worktrees, and those on the way to them: a submodule's name may hold
+    slashes, and anybody can make a file HEAD on that way.
+    """
+    waiting = [top]
+    for place in waiting:
+        yield place
+        passed_over = _OF_GIT_FOLDERS if os.path.lexists(os.path.join(place, "HEAD")) else ()
+        with suppress(OSError), os.scandir(place) as entries:
+            folders = (entry for entry in entries if entry.is_dir(follow_symlinks=False))
+            waiting += (entry.path for entry in folders if entry.name not in passed_over)
+
+
+def _named_in_configuration(gits: Iterable[str], checkout: str) -> list[str]:
+    """Folders of hooks of a checkout that configurations in git folders name, or the person's own, or those
+    that they include; and these.
+    """
+    files = [f"{git}/{name}" for git in gits for name in ("config", "config.worktree")]
+    files += map(os.path.expanduser, _OWN_CONFIGURATIONS)
+    hooks, own = list[str](), len(files)
+    for file in files:
+        text = beginning(file)
+        hooks += (_named_path(name, checkout) for name in _HOOKS_PATH.findall(text))
+        included = (_named_path(name, os.path.dirname(file)) for name in _INCLUDED_PATH.findall(text))
+        new = (path for path in dict.fromkeys(included) if path not in files)
+        files += islice(new, max(0, _MAX_CONFIGURATIONS - len(files)))
+    return [*hooks, *files[own:]]
+
+
+def _named_path(name: bytes, beside: str) -> str:
+    return os.path.normpath(os.path.join(beside, os.path.expanduser(os.fsdecode(name).replace("\0", ""))))
+
+
+def secrets_of_home(home: str) -> list[str]:
+    """The secrets that there are in a home."""
+    names = [*SECRET_FOLDERS - _ELSEWHERE, *HOME_SECRETS]
+    found = [path for path in (os.path.join(home, name) for name in names) if os.path.lexists(path)]
+    return found + [
+        path for path in (os.path.join(home, name) for name in _MAYBE_SECRET) if _holds_token(path)
+    ]
+
+
+def _holds_token(path: str) -> bool:
+    """Whether a file of settings holds a credential, and not only the name of a variable with one."""
+    return _HELD_TOKEN.search(beginning(path)) is not None

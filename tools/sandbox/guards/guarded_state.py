@@ -1,0 +1,200 @@
+"""What guarded files of a project hold at one moment, and what has become of them since.
+
+For walls that cannot keep single files of a project from changes. Guarded files are those of
+guarded_paths.py: they steer other programs, grant rights or hold secrets.
+"""
+
+# ruff: noqa: PTH119, PTH120
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import chain, groupby
+from typing import Literal
+
+from msgspec import Struct, field
+
+from tools.files import FOLDER_FLAGS, closing, safe_open
+
+from .guarded_paths import guarded_elsewhere, guarded_in_project
+
+_MAX_KEPT_BYTES = 1 << 20  # of a file whose content is kept; of a larger one a change is told, not undone
+_MAX_STATE_BYTES = 16 << 20  # of all contents together
+_MAX_GUARDED_ENTRIES = 5_000  # of a project that are looked at
+_MAX_GUARDED_DEPTH = 8  # of folders within a guarded one
+_CLOCK_STEP_NS = 50_000_000  # of file systems' clocks: two changes within it may have one time
+LISTED_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Kind = Literal["file", "folder", "link", "other"]
+Stamp = tuple[int, int, int, int, int, int]  # device, inode, size, mode, times of content and of change
+
+
+class EntryState(Struct, frozen=True):
+    """A file, folder or link. `data` is its content or target; None where that is not kept."""
+
+    kind: Kind
+    mode: int
+    owner: tuple[int, int]
+    stamp: Stamp
+    data: bytes | None = None
+    settled: bool = False  # a later change has another stamp
+
+    def same(self, other: EntryState) -> bool:
+        """Whether nothing was changed that can be put back."""
+        mine, its = (self.kind, self.mode, self.data), (other.kind, other.mode, other.data)
+        return mine == its and (self.data is not None or self.kind == "folder" or self.stamp == other.stamp)
+
+
+class GuardedState(Struct, frozen=True):
+    """The guarded entries of a project, by their path from its root; and the folders on the way to them.
+
+    ways  path -> (device, inode)
+    root  the project's path
+    """
+
+    entries: dict[str, EntryState] = field(default_factory=dict)
+    ways: dict[str, tuple[int, int]] = field(default_factory=dict)
+    root: str = ""
+
+
+class GuardedChange(Struct, frozen=True):
+    """What has become of a guarded entry; `within`: it is new in what was guarded before."""
+
+    path: str
+    what: Literal["new", "changed", "removed"]
+    within: bool = False
+
+
+def guarded_state(
+    folder: str, before: GuardedState | None = None, *, elsewhere: bool = False
+) -> GuardedState:
+    """The guarded entries now. Content that has not changed since `before` is not read again. Blocks.
+
+    elsewhere: the folder is no project, but one that may be written too
+    """
+    guarded = guarded_elsewhere(folder) if elsewhere else guarded_in_project(folder)
+    layer = sorted(path.removeprefix(f"{folder}/") for path in {*chain(*guarded)})
+    state = GuardedState({}, {}, folder)
+    known = before.entries if before is not None else {}
+    with closing(os.open(folder, FOLDER_FLAGS)) as root:
+        for _ in range(_MAX_GUARDED_DEPTH):
+            left = _MAX_GUARDED_ENTRIES - len(state.entries)
+            layer = list(_look_at_layer(state, root, layer[: max(0, left)], known))
+    return state
+
+
+def _look_at_layer(
+    state: GuardedState, root: int, paths: Iterable[str], known: Mapping[str, EntryState]
+) -> Iterator[str]:
+    """Have the state hold the entries at these paths from the root, and give what is in those of them that
+    are folders. None of the folders on the way may be a link.
+    """
+    room = _MAX_STATE_BYTES - sum(len(entry.data or b"") for entry in state.entries.values())
+    for way, inside in groupby(paths, os.path.dirname):
+        with suppress(OSError), closing(safe_open(way or ".", FOLDER_FLAGS, base=root)) as above:
+            for path in inside:
+                with suppress(OSError):
+                    name = os.path.basename(path)
+                    entry = state.entries[path] = _entry(above, name, known.get(path), room)
+                    room -= len(entry.data or b"")
+                    if entry.kind == "folder":
+                        yield from (f"{path}/{each}" for each in _names_in(above, name))
+            for passed in _ways_to(way, state.ways):
+                found = os.stat(passed, dir_fd=root, follow_symlinks=False)
+                state.ways[passed] = (found.st_dev, found.st_ino)
+
+
+def _names_in(above: int, name: str) -> list[str]:
+    """What is in a folder of an open one, sorted; of hooks without the samples, which git does not run.
+
+    Raises OSError.
+    """
+    with closing(os.open(name, LISTED_FOLDER, dir_fd=above)) as here:
+        names = sorted(os.listdir(here))  # noqa: PTH208 - a descriptor
+    return [each for each in names if not each.endswith(".sample")] if name == "hooks" else names
+
+
+def changes_since(before: GuardedState, now: GuardedState) -> list[GuardedChange]:
+    """What is different now, folders before what is in them; but for what `git worktree add` makes."""
+    found = []
+    guarded = set(before.entries)
+    paths = before.entries.keys() | now.entries.keys()
+    for path in sorted(paths - _made_with_worktrees(before, now)):
+        old, new = before.entries.get(path), now.entries.get(path)
+        if old is None:
+            within = os.path.dirname(path) in guarded
+            guarded |= {path} if within else set()
+            found.append(GuardedChange(path, "new", within))
+        elif new is None:
+            found.append(GuardedChange(path, "removed"))
+        elif not old.same(new):
+            found.append(GuardedChange(path, "changed"))
+    return found
+
+
+def _made_with_worktrees(before: GuardedState, now: GuardedState) -> set[str]:
+    """What is new with a worktree and steers nothing: the files that lead to a repository whose configuration
+    is guarded itself, and copies of what is guarded at the top of the project.
+    """
+    made, trees = set(), []
+    new = now.entries.keys() - before.entries.keys()
+    leading: set[bytes] = set()
+    for path in (path for path in new if path.endswith("/commondir")):
+        git = os.path.dirname(path)
+        shared, kind = os.path.split(os.path.dirname(git))
+        guarded = kind == "worktrees" and f"{shared}/config" in now.entries
+        if guarded and now.entries[path].data == b"../..\n":
+            made.add(path)
+            leading.add(os.fsencode(f"gitdir: {now.root}/{git}\n"))
+    for path in (path for path in new if path.endswith("/.git")):
+        if now.entries[path].data in leading:
+            made.add(path)
+            trees.append(path.removesuffix(".git"))
+    for tree in trees:
+        for path in (path for path in new if path.startswith(tree)):
+            original = before.entries.get(path.removeprefix(tree))
+            if original is not None and original.same(now.entries[path]):
+                made.add(path)
+    return made
+
+
+def _ways_to(way: str, known: Mapping[str, object]) -> Iterator[str]:
+    while way and way not in known:
+        yield way
+        way = os.path.dirname(way)
+
+
+def _entry(above: int, name: str, known: EntryState | None, room: int) -> EntryState:
+    """The entry of an open folder. Raises OSError."""
+    state = os.stat(name, dir_fd=above, follow_symlinks=False)
+    if known is not None and known.settled and known.stamp == _stamp(state):
+        return known
+    settled = time.time_ns() - state.st_ctime_ns > _CLOCK_STEP_NS
+    kind, data = _kind_of(state.st_mode), None
+    if kind == "link":
+        data = os.fsencode(os.readlink(name, dir_fd=above))
+    elif kind == "file" and state.st_size <= min(_MAX_KEPT_BYTES, room):
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        with closing(os.open(name, flags, dir_fd=above)) as descriptor:
+            state = os.fstat(descriptor)
+            data = os.read(descriptor, _MAX_KEPT_BYTES + 1)
+            if not stat.S_ISREG(state.st_mode) or len(data) != state.st_size:
+                raise OSError(errno.EAGAIN, "it changes while it is read")
+    owner = (state.st_uid, state.st_gid)
+    return EntryState(kind, stat.S_IMODE(state.st_mode), owner, _stamp(state), data, settled)
+
+
+def _kind_of(mode: int) -> Kind:
+    kinds: Mapping[int, Kind] = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+    return kinds.get(stat.S_IFMT(mode), "other")
+
+
+def _stamp(state: os.stat_result) -> Stamp:
+    """What no program can leave as it is when it changes an entry: the time of change is the system's."""
+    times = (state.st_mtime_ns, state.st_ctime_ns)
+    return (state.st_dev, state.st_ino, state.st_size, state.st_mode, *times)

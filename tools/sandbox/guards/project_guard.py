@@ -1,0 +1,365 @@
+"""Tell which guarded files of a project walled commands made, and put back what they changed.
+
+A wall of namespaces keeps commands from changing guarded files that are there, but not from making new ones;
+a weaker wall keeps them from neither. A command that runs in the background could plant a hook that an open
+command would run: so it is looked at what became of guarded files when a walled command is over, and before
+any open one starts. Who changed a file meanwhile cannot be told, and the report does not: what was put aside
+is kept, and it says where.
+"""
+
+# ruff: noqa: PTH119, PTH120
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, islice
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from tools.files import FILE_TIMEOUT_S, FOLDER_FLAGS, closing, in_thread, one_line_path, safe_open
+from tools.sandbox.blocked_access import short_path
+from tools.sandbox.project_profile import project_key
+
+from .git_backup import BY_WHOM, GitBackup
+from .guarded_state import (
+    LISTED_FOLDER,
+    EntryState,
+    GuardedChange,
+    GuardedState,
+    changes_since,
+    guarded_state,
+)
+from .hard_links import tell_changed_links
+
+_MAX_REPORTS = 20  # told one by one
+_MAX_REPOSITORIES = 10  # in a project, that copies are kept of: 1 ms each for a command
+_MAX_LINKED = 20_000  # objects of the project's repository at once: 0.2 s
+
+
+class _Place(Struct, frozen=True):
+    """The project, or with a name before paths another folder that walled commands may write."""
+
+    path: Path
+    before_paths: str = ""
+
+    def state(self, before: GuardedState | None) -> GuardedState:
+        return guarded_state(str(self.path), before, elsewhere=bool(self.before_paths))
+
+    def shown(self, path: str) -> str:
+        return one_line_path(self.before_paths + path)
+
+
+class ProjectGuard(Struct):
+    """Watches over the guarded files of `folder`, and of what else walled commands may write; what it put
+    aside is kept below `kept`, what could be lost of repositories below `copies`.
+
+    `restores`: whether changed ones are put back. Where the wall itself keeps them, a change is somebody
+    else's. A repository that was emptied is put back in any case. `reports` holds lines for the model and the
+    person until somebody takes them.
+    """
+
+    folder: Path
+    kept: Path
+    copies: Path
+    restores: bool = True
+    reports: list[str] = field(default_factory=list)
+    _backups: dict[Path, GitBackup] = field(default_factory=dict)  # by git folder
+    _before: dict[_Place, GuardedState] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)  # new places since then
+    _running: int = 0  # walled commands
+    _told_links: set[str] = field(default_factory=set)
+    _since: float | None = None  # when the first began that `look_at_links` did not look back at
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _ending: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def begin(self, written: Sequence[Path] = ()) -> None:
+        """To be awaited before a walled command starts that may write in these places as well.
+
+        Raises FileError where the disk does not answer.
+        """
+        async with self._looking:
+            known, first = self._before, not self._running
+            others = (path for path in written if path.is_dir() and not path.is_relative_to(self.folder))
+            places = [_Place(self.folder), *(_Place(path, f"{short_path(str(path))}/") for path in others)]
+
+            def look() -> dict[_Place, GuardedState]:
+                looked = [place for place in places if first or place not in known]
+                states = {place: place.state(known.get(place)) for place in looked}
+                states = states if first else known | states
+                within = islice(_repositories_in(states[places[0]]), _MAX_REPOSITORIES)
+                self._keep_repositories([place.path for place in places[1:]], [*within], first)
+                return states
+
+            if first:
+                self._told.clear()
+            self._before = await in_thread(FILE_TIMEOUT_S, lambda _: look())
+            self._since = self._since or time.time()
+            self._running += 1
+
+    def _keep_repositories(self, others: Iterable[Path], within: Iterable[Path], first: bool) -> None:
+        """Bring the copies of the project's repository up to date, of those `within`, and of those that the
+        other places are, hold, or are parts of. Other copies are dropped where this is the `first` command
+        that runs.
+        """
+        own, known = self.folder / ".git", self._backups
+        found = [own, *within, *(git for path in others for git in (path, path / ".git", path.parent))]
+        wanted = dict.fromkeys(found if first else [*known, *found])
+        for git in known.keys() - wanted:
+            known[git].drop()
+        self._backups = {}
+        for git in wanted:
+            copies = self.copies / f"{project_key(git)}-{os.getpid()}"
+            shown = one_line_path(short_path(str(git), str(self.folder)))
+            links = _MAX_LINKED if git == own else _MAX_LINKED // 10
+            self._backups[git] = known.get(git) or GitBackup(git, copies, shown, links)
+            self._backups[git].keep()
+
+    async def end(self) -> None:
+        """To be awaited when a walled command is over, or could not be started."""
+        try:
+            await self.check()
+        finally:
+            self._running -= 1
+
+    def end_after(self, over: asyncio.Future[None]) -> None:
+        """Have `end` awaited once a walled command is over."""
+
+        def begin_end(_: asyncio.Future[None]) -> None:
+            task = asyncio.ensure_future(self.end())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+        over.add_done_callback(begin_end)
+
+    async def settle(self) -> list[str]:
+        """The reports so far, with what is known once every command that is over was looked back at.
+
+        They are forgotten here.
+        """
+        await asyncio.sleep(0)  # so that the end of a command is noticed
+        await asyncio.gather(*self._ending, return_exceptions=True)
+        return self.take_reports()
+
+    async def check(self) -> None:
+        """Put back what walled commands changed; to be awaited before an open command starts."""
+        async with self._looking:
+            if self._running:
+                before = self._before.items()
+
+                def look() -> list[str]:
+                    there = [(place, state) for place, state in before if place.path.is_dir()]
+                    found = (self._look_at(place, state) for place, state in there)
+                    restored = (backup.restore() for backup in self._backups.values())
+                    return [*chain.from_iterable(restored), *chain.from_iterable(found)]
+
+                self.reports += await in_thread(FILE_TIMEOUT_S, lambda _: look())
+
+    def _look_at(self, place: _Place, before: GuardedState) -> list[str]:
+        if self.restores:
+            return _put_back(place, before, self._told, self.kept)
+        return _find_new(place, before, self._told)
+
+    async def look_at_links(self) -> list[str]:
+        """Lines about shared files that walled commands changed since the last look; up to 0.1 s."""
+        since, self._since = self._since, time.time() if self._running else None
+        if since is None:
+            return []
+        return await in_thread(
+            FILE_TIMEOUT_S, lambda _: tell_changed_links(self.folder, since, self._told_links)
+        )
+
+    async def close(self) -> None:
+        """To be awaited when all commands were ended: the copies of repositories go."""
+        await self.settle()
+
+        def drop() -> None:
+            for backup in self._backups.values():
+                backup.drop()
+
+        await in_thread(FILE_TIMEOUT_S, lambda _: drop())
+
+    def take_reports(self) -> list[str]:
+        """The reports so far, which are forgotten here."""
+        taken, self.reports = self.reports, []
+        return taken
+
+
+def project_guard(folder: Path, state: Path) -> ProjectGuard:
+    """The guard of a project; what it keeps is in folders of `state`, our own."""
+    return ProjectGuard(folder, state / "put_aside", state / "git_copies")
+
+
+def _repositories_in(state: GuardedState) -> Iterator[Path]:
+    """The git folders of submodules and of checkouts in a project."""
+    for path in state.entries:
+        git = Path(state.root, os.path.dirname(path))
+        if path.endswith("/config") and (git / "HEAD").exists() and (git / "objects").is_dir():
+            yield git
+
+
+def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:
+    """A line for each new place that was not told yet, and for what stands in place of what the wall could
+    not keep: a link, or what was in a folder that was moved away. Blocks.
+    """
+    now, replaced = place.state(before), set(_replaced_ways(place, before))
+    below = tuple(f"{way}/" for way in replaced)
+    found = {way for way in replaced if (place.path / way).is_symlink()}
+    for change in changes_since(before, now):
+        path, old = change.path, before.entries.get(change.path)
+        lost = path.startswith(below) or (old is not None and old.kind == "link")
+        if change.what == "new" or (change.what == "changed" and lost):
+            found.add(path)
+    new = (place.before_paths + path for path in sorted(found))
+    return _shortened(_tell_new(new, told))
+
+
+def _replaced_ways(place: _Place, before: GuardedState) -> Iterator[str]:
+    """The folders on the way to guarded files in whose place something else stands now."""
+    for way, identity in before.ways.items():
+        with suppress(OSError):
+            state = (place.path / way).lstat()
+            if (state.st_dev, state.st_ino) != identity or not stat.S_ISDIR(state.st_mode):
+                yield way
+
+
+def _tell_new(paths: Iterable[str], told: set[str]) -> list[str]:
+    """Lines for paths that are new, but for those in a folder that is new too."""
+    lines = []
+    for path in paths:
+        if path not in told and os.path.dirname(path) not in told:
+            lines.append(_new_line(path))
+        told.add(path)
+    return lines
+
+
+def _new_line(path: str) -> str:
+    return f"[look at {one_line_path(path)}: {BY_WHOM} made it; other programs act on it]"
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    more = len(lines) - _MAX_REPORTS
+    return lines if more <= 0 else [*lines[:_MAX_REPORTS], f"[and {more} more guarded files]"]
+
+
+def _put_back(place: _Place, before: GuardedState, told: set[str], kept: Path) -> list[str]:
+    """Undo what became of guarded files; what was done, a line each. Blocks."""
+    with closing(os.open(place.path, FOLDER_FLAGS)) as root:
+        lines = list(_mend_ways(root, place, before))
+        now = place.state(before)
+        undo = _Undo(root, place, before, now, kept)
+        whole: set[str] = set()  # folders that came or went: what is in them is not told apart
+        for change in changes_since(before, now):
+            path = change.path
+            if change.what == "new" and not change.within:
+                lines += _tell_new([place.before_paths + path], told)
+                continue
+            line = undo(change)
+            if os.path.dirname(path) not in whole:
+                lines.append(line)
+            if change.what != "changed" or before.entries[path].kind != now.entries[path].kind:
+                whole.add(path)
+    return _shortened(lines)
+
+
+def _mend_ways(root: int, place: _Place, before: GuardedState) -> Iterator[str]:
+    """Where a folder on the way to guarded files was replaced, put that aside and the folder back."""
+    for way, identity in sorted(before.ways.items()):
+        above, name = os.path.split(way)
+        with suppress(OSError), closing(safe_open(above or ".", FOLDER_FLAGS, base=root)) as here:
+            with suppress(OSError), closing(os.open(name, FOLDER_FLAGS, dir_fd=here)):
+                continue
+            with suppress(FileNotFoundError):
+                os.rename(name, f"{name}.replaced-{os.urandom(4).hex()}", src_dir_fd=here, dst_dir_fd=here)
+            where = "its folder is gone"
+            for other in _names(here):
+                state = os.stat(other, dir_fd=here, follow_symlinks=False)
+                if (state.st_dev, state.st_ino) == identity and stat.S_ISDIR(state.st_mode):
+                    os.rename(other, name, src_dir_fd=here, dst_dir_fd=here)
+                    where = "put back"
+            yield f"[{BY_WHOM} replaced {place.shown(way)}: {where}]"
+
+
+def _names(folder: int) -> list[str]:
+    with closing(os.open(".", LISTED_FOLDER, dir_fd=folder)) as listed:
+        return os.listdir(listed)  # noqa: PTH208 - a descriptor
+
+
+class _Undo(Struct, frozen=True):
+    """Undoes a change and tells it in a line."""
+
+    root: int
+    place: _Place
+    before: GuardedState
+    now: GuardedState
+    kept: Path
+
+    def __call__(self, change: GuardedChange) -> str:
+        name = self.place.shown(change.path)
+        old, new = self.before.entries.get(change.path), self.now.entries.get(change.path)
+        try:
+            kept = self._keep(change.path, new) if new is not None else ""
+            undone = self._at(change.path, lambda above, last: _write(above, last, old))
+        except OSError as error:
+            return f"[{BY_WHOM} {change.what} {name}, which could not be put back: {error.strerror}]"
+        done = "put back" if undone else "too large to be put back"
+        verb = "made" if change.what == "new" else change.what
+        return f"[{BY_WHOM} {verb} {name}: {'removed' if old is None else done}{kept}]"
+
+    def _at(self, path: str, act: Callable[[int, str], bool]) -> bool:
+        above, name = os.path.split(path)
+        with closing(safe_open(above or ".", FOLDER_FLAGS, base=self.root)) as here:
+            return act(here, name)
+
+    def _keep(self, path: str, new: EntryState) -> str:
+        """Keep what is put aside, if it is a file that was read; where, for the report."""
+        if new.kind != "file" or not new.data:
+            return ""
+        self.kept.mkdir(parents=True, mode=0o700, exist_ok=True)
+        place = self.kept / f"{os.urandom(4).hex()}-{os.path.basename(path)[:100]}"
+        place.write_bytes(new.data)
+        place.chmod(0o600)
+        return f", what it held is in {one_line_path(place)}"
+
+
+def _write(above: int, name: str, old: EntryState | None) -> bool:
+    """Make an entry of an open folder what it was, None for nothing; False where its content was not kept."""
+    if old is not None and old.data is None and old.kind != "folder":
+        return False
+    with suppress(FileNotFoundError):
+        is_folder = stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode)
+        if is_folder and (old is None or old.kind != "folder"):
+            shutil.rmtree(name, dir_fd=above)
+        elif not is_folder and (old is None or old.kind == "folder"):
+            os.unlink(name, dir_fd=above)
+    if old is None:
+        return True
+    if old.kind == "folder":
+        with suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=above)
+        with closing(os.open(name, LISTED_FOLDER, dir_fd=above)) as made:
+            _give_metadata(made, old)
+        return True
+    temporary = f".makeroom-{os.urandom(8).hex()}.tmp"
+    if old.kind == "link":
+        os.symlink(old.data or b"", os.fsencode(temporary), dir_fd=above)
+    else:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with closing(os.open(temporary, flags, 0o600, dir_fd=above)) as made:
+            with open(made, "wb", closefd=False) as file:
+                file.write(old.data or b"")
+            _give_metadata(made, old)
+    os.replace(temporary, name, src_dir_fd=above, dst_dir_fd=above)
+    return True
+
+
+def _give_metadata(descriptor: int, old: EntryState) -> None:
+    with suppress(PermissionError):  # only root gives files to others
+        os.fchown(descriptor, *old.owner)
+    os.fchmod(descriptor, old.mode)

@@ -1,0 +1,155 @@
+"""What walled commands of a session may touch, from what is in its project and its home."""
+
+# ruff: noqa: PTH118
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from tools.sandbox.guards.guarded_paths import (
+    git_folders,
+    guarded_elsewhere,
+    guarded_in_project,
+    linked_in,
+    secrets_of_home,
+)
+from transcripts.record_files import RECORD_FOLDERS
+
+from .profile import SandboxProfile
+
+_SYSTEM_SECRETS = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers.d")
+_CACHE_FOLDERS = [
+    ".cache",
+    ".npm",
+    ".cargo",
+    ".m2",
+    ".gradle",
+    "go",
+    ".yarn",
+    ".bun",
+    ".nuget",
+    ".ivy2",
+    ".sbt",
+    ".ccache",
+    ".pub-cache",
+    ".local/share/pnpm",
+]
+_TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # in which commands have a layer of their own
+# In /run where all programs of the system are found through it: NixOS, Guix.
+_SYSTEM_PROGRAMS = ("current-system", "booted-system", "opengl-driver", "wrappers")
+_FOLDERS_OF_HOMES = ("home", "homes", "Users", "users")
+_MAX_HOMES = 200  # of other people that are hidden; each costs 0.05 ms
+_MAX_SOCKETS = 200  # that are hidden
+
+
+def sandbox_profile(
+    folder: Path,
+    home: Path,
+    environ: Mapping[str, str],
+    outputs: Path | None = None,
+    written: Sequence[Path] = (),
+) -> SandboxProfile:
+    """The profile of a project in its real folder. `outputs` holds outputs of commands: one of our records.
+
+    `written` are the further places that may be written. What is there now is looked at: the profile is to be
+    made anew where that may have changed.
+    """
+    fixed, secret = guarded_in_project(str(folder))
+    for place in map(str, filter(Path.is_dir, written)):
+        others = guarded_elsewhere(place)
+        fixed += _not_named([*others[0], *linked_in(fixed, place)], written)
+        secret += _not_named(others[1], written)
+    own = _own_folders(home, environ)
+    hidden: list[str | Path] = [*secret, *secrets_of_home(str(home)), *_SYSTEM_SECRETS, *own]
+    hidden += [*_services(), *_other_homes(home, environ), *_sockets(folder)]
+    caches: list[str | Path] = [os.path.join(home, name) for name in _CACHE_FOLDERS]
+    named = (environ.get(name, "") for name in ("XDG_CACHE_HOME", "CARGO_HOME", "GOPATH"))
+    caches += [path for path in named if path and not Path(path).is_relative_to(folder)]
+    records = {folder / name for name in RECORD_FOLDERS} | ({outputs} if outputs else set())
+    layered = _real(caches)
+    return SandboxProfile(
+        folder=folder,
+        shown=_git_below(folder, (*_TEMPORARY, *layered), _real(hidden)),
+        writable=tuple(written),
+        read_only=tuple(map(Path, dict.fromkeys(fixed))),
+        hidden=_real(hidden),
+        records=tuple(sorted(path for path in records if path.is_dir())),
+        caches=layered,
+        cache_layers=own[1] / "cache_layers" / project_key(folder),
+    )
+
+
+def _git_below(folder: Path, layered: Iterable[Path], hidden: Sequence[Path]) -> tuple[Path, ...]:
+    """The git folders of a project's repository that lie where commands write to layers of their own.
+
+    What a file `.git` names does not show what is hidden.
+    """
+    found = {Path(path) for path in (git_folders(str(folder)) or ())[:2]}
+    return tuple(
+        path
+        for path in sorted(found)
+        if not path.is_relative_to(folder)
+        and any(path.is_relative_to(place) for place in layered)
+        and not any(path.is_relative_to(place) or place.is_relative_to(path) for place in hidden)
+    )
+
+
+def _not_named(guarded: Iterable[str], written: Sequence[Path]) -> list[str]:
+    """What is guarded, but for what the person let through by its name."""
+    return [path for path in guarded if not any(place.is_relative_to(path) for place in written)]
+
+
+def project_key(folder: Path) -> str:
+    """The name of a project's folder among those that we keep for projects."""
+    return hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+
+
+def _own_folders(home: Path, environ: Mapping[str, str]) -> tuple[Path, Path]:
+    """Where our settings are, and our journals."""
+    settings = environ.get("XDG_CONFIG_HOME") or home / ".config"
+    state = environ.get("XDG_STATE_HOME") or home / ".local" / "state"
+    return Path(settings, "makeroom"), Path(state, "makeroom")
+
+
+def _services() -> list[str]:
+    """Where the sockets of running services are."""
+    if not Path("/run/current-system").exists():
+        return ["/run"]
+    return [str(path) for path in Path("/run").iterdir() if path.name not in _SYSTEM_PROGRAMS]
+
+
+def _other_homes(home: Path, environ: Mapping[str, str]) -> list[str]:
+    """The homes of other people, but for those that hold programs of the search path."""
+    programs = environ.get("PATH", "").split(":")
+    tops = {"/home", "/Users", str(home.parent) if home.parent.name in _FOLDERS_OF_HOMES else "/home"}
+    found = ["/root"] if str(home) != "/root" else []
+    for top in tops:
+        with suppress(OSError), os.scandir(top) as entries:
+            found += [entry.path for entry in islice(entries, _MAX_HOMES) if entry.path != str(home)]
+    return [path for path in found if not any(program.startswith(path + "/") for program in programs)]
+
+
+def _sockets(folder: Path) -> list[str]:
+    """The sockets that somebody serves outside of the project: an agent's, a desktop's, a database's.
+
+    Those in folders for temporary files and in /run are out of reach anyway.
+    """
+    unreachable = (f"{folder}/", "/run/", "/tmp/", "/var/tmp/")
+    try:
+        lines = Path("/proc/net/unix").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return []
+    rows = (line.split(None, 7) for line in lines)
+    paths = {row[7] for row in rows if len(row) == 8 and row[7].startswith("/")}
+    return list(islice((path for path in paths if not path.startswith(unreachable)), _MAX_SOCKETS))
+
+
+def _real(paths: Iterable[str | Path]) -> tuple[Path, ...]:
+    """The real paths of those that exist, each once."""
+    found = {os.path.realpath(path) for path in paths if os.path.lexists(path)}
+    return tuple(Path(path) for path in sorted(found))

@@ -1,0 +1,181 @@
+"""Connect to an allowed host, directly or through the proxy that the person's environment names.
+
+A name is resolved once, and the address that was judged is the one that is connected to: a name that resolves
+to something else a moment later (DNS rebinding) gains nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ipaddress
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import h11
+from msgspec import Struct
+
+from tools.files import FileError, in_thread
+
+_RESOLVE_LIMIT_S = 10.0
+_CONNECT_LIMIT_S = 15.0  # for all addresses of a host, and for what a proxy answers
+_MAX_ADDRESSES = 8  # of a host that are tried
+_MAX_ANSWER_BYTES = 16_384  # of a proxy's answer
+# Answered by the host of this machine, though not private everywhere: Azure's WireServer, Oracle's metadata.
+_HOST_NETWORKS = tuple(map(ipaddress.ip_network, ("168.63.129.16/32", "192.0.0.0/24")))
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: an IPv4 address in its last 32 bits
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+Resolver = Callable[[str, int], Sequence[str]]
+
+
+class HostUnreachable(Exception):
+    """The host cannot be reached; the text says why."""
+
+
+class HostNotPublic(HostUnreachable):
+    """The name leads to this machine or to its own network, which is refused."""
+
+
+class HostConnection(Struct, frozen=True):
+    """A connection on which the host's own bytes come and go.
+
+    With `absolute` it ends at a proxy, which wants whole URLs and, where it is not empty, `authorization`.
+    """
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    absolute: bool = False
+    authorization: bytes = b""
+
+
+def is_public_address(text: str) -> bool:
+    """Whether an address belongs to the public network: not to this machine, its own network or its host."""
+    try:
+        address = _embedded(ipaddress.ip_address(text.partition("%")[0]))
+    except ValueError:
+        return False
+    local = address.is_multicast or address.is_unspecified or address.is_reserved or address.is_link_local
+    return address.is_global and not local and not any(address in network for network in _HOST_NETWORKS)
+
+
+def _embedded(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address leads to; other addresses as they are."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+    if inner is None and address in _NAT64:
+        inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return inner or address
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host, best first. Raises OSError. Blocks."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def proxy_for(host: str, port: int, environ: Mapping[str, str]) -> SplitResult | None:
+    """The URL of the proxy that the environment names for a host. Raises HostUnreachable for other kinds."""
+    scheme = "https" if port == 443 else "http"
+    lower = {name.lower(): value for name, value in environ.items() if value and name.lower() != name}
+    lower |= {name: value for name, value in environ.items() if name.lower() == name}
+    named = lower.get(f"{scheme}_proxy") or lower.get("all_proxy")
+    if not named or _goes_direct(host, port, lower.get("no_proxy", "")):
+        return None
+    url = urlsplit(named if "://" in named else f"http://{named}")
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise HostUnreachable(f"{scheme.upper()}_PROXY is no http:// or https:// URL")
+    return url
+
+
+def _goes_direct(host: str, port: int, no_proxy: str) -> bool:
+    """Whether NO_PROXY names the host, a domain above it, or all; an entry may have a port."""
+    for entry in no_proxy.lower().split(","):
+        name = entry.strip().removesuffix(f":{port}").removeprefix("*.").removeprefix(".")
+        if name == "*" or host == name or (name and host.endswith(f".{name}")):
+            return True
+    return False
+
+
+async def connect_to_host(
+    host: str,
+    port: int,
+    environ: Mapping[str, str],
+    *,
+    lookup: Resolver = resolve,
+    reachable: Callable[[str], bool] = is_public_address,
+) -> HostConnection:
+    """Connect to a host. Raises HostUnreachable, HostNotPublic where no address of it is `reachable`.
+
+    For port 443 what comes back is a tunnel to the host in any case. A proxy resolves names itself: one that
+    cannot be resolved here is left to it.
+    """
+    proxy = proxy_for(host, port, environ)
+    try:
+        addresses = await in_thread(_RESOLVE_LIMIT_S, lambda _: lookup(host, port))
+    except (OSError, FileError, UnicodeError) as error:
+        if proxy is None:
+            raise HostUnreachable(f"{host} cannot be resolved") from error
+        addresses = ()
+    public = [address for address in addresses[:_MAX_ADDRESSES] if reachable(address)]
+    if addresses and not public:
+        raise HostNotPublic(f"{host} leads to a private address ({addresses[0]})")
+    try:
+        async with asyncio.timeout(_CONNECT_LIMIT_S):
+            if proxy is not None:
+                return await _through_proxy(proxy, host, port)
+            return HostConnection(*await _first_that_answers(public, port))
+    except (OSError, TimeoutError) as error:
+        raise HostUnreachable(f"{host} cannot be reached: {error or 'no answer'}") from error
+
+
+async def _first_that_answers(
+    addresses: Sequence[str], port: int
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    for address in addresses[:-1]:
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(_CONNECT_LIMIT_S / 3):
+                return await asyncio.open_connection(address, port)
+    return await asyncio.open_connection(addresses[-1], port)
+
+
+async def _through_proxy(proxy: SplitResult, host: str, port: int) -> HostConnection:
+    secure = proxy.scheme == "https"
+    end = await asyncio.open_connection(
+        proxy.hostname, proxy.port or (443 if secure else 80), ssl=secure or None
+    )
+    authorization = b""
+    if proxy.username is not None:
+        words = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        authorization = b"Basic " + base64.b64encode(words.encode())
+    connection = HostConnection(*end, absolute=port != 443, authorization=authorization)
+    if not connection.absolute:
+        try:
+            await _open_tunnel(connection, f"{host}:{port}")
+        except BaseException:
+            connection.writer.close()
+            raise
+    return connection
+
+
+async def _open_tunnel(connection: HostConnection, target: str) -> None:
+    """Have the proxy open a tunnel. Raises HostUnreachable."""
+    headers = [(b"Host", target.encode())]
+    if connection.authorization:
+        headers.append((b"Proxy-Authorization", connection.authorization))
+    talk = h11.Connection(h11.CLIENT, _MAX_ANSWER_BYTES)
+    request = h11.Request(method="CONNECT", target=target, headers=headers)
+    connection.writer.write(talk.send(request) or b"")
+    try:
+        while (event := talk.next_event()) is h11.NEED_DATA:
+            # A byte at a time, as what follows the answer is the host's already.
+            talk.receive_data(await connection.reader.read(1))
+    except h11.RemoteProtocolError as error:
+        raise HostUnreachable("the proxy of this machine gave an answer that is no HTTP") from error
+    if not isinstance(event, h11.Response) or not 200 <= event.status_code < 300:
+        status = event.status_code if isinstance(event, h11.Response) else "the connection was closed"
+        raise HostUnreachable(f"the proxy of this machine refused {target}: {status}")

@@ -1,0 +1,264 @@
+"""The proxy through which walled commands reach the hosts that the person allowed, and nothing else.
+
+It is an HTTP proxy in the agent's process, on a Unix socket in a private folder. A tunnel (`CONNECT`) must
+begin as TLS that asks for the same host; a plain request must carry that host in its `Host` header, and a
+connection takes one request only. What an allowed host is sent is not looked at: it can receive any data.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import h11
+from msgspec import Struct
+
+from .host_connection import HostConnection, HostNotPublic, HostUnreachable, connect_to_host
+from .hosts import host_name, shown_host
+from .relaying import (
+    ClientEnd,
+    TunnelRefused,
+    check_hello,
+    close_writer,
+    exchange,
+    next_event,
+    outgoing_request,
+    pass_on,
+    send_last,
+)
+
+_MAX_REFUSALS = 1_000  # remembered
+_HTTP_PORT, _TLS_PORT = 80, 443
+
+Connect = Callable[[str, int], Awaitable[HostConnection]]
+
+
+class ProxyLimits(Struct, frozen=True):
+    """What clients of the proxy may take."""
+
+    connections: int = 128  # at once; more are answered 503
+    head_bytes: int = 32_768  # of a request's line and headers
+    head_s: float = 20.0  # for a request's head, and for a tunnel's first message
+    idle_s: float = 300.0  # without a byte in either direction
+
+
+class RequestRefused(Exception):
+    """A request is answered with `status`; the text says why. `host` is what it asked for, to be shown."""
+
+    def __init__(self, status: int, why: str, host: str = "") -> None:
+        super().__init__(why)
+        self.status, self.host = status, host
+
+
+class NetworkProxy:
+    """A running proxy, made by `start_proxy`. Belongs to one event loop; `path` is its socket."""
+
+    def __init__(self, path: Path, hosts: Iterable[str], connect: Connect, limits: ProxyLimits) -> None:
+        self.path = path
+        self._hosts = {host_name(host) for host in hosts}
+        self._connect, self._limits = connect, limits
+        self._refused: deque[tuple[float, str]] = deque(maxlen=_MAX_REFUSALS)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The hosts that are let through."""
+        return frozenset(self._hosts)
+
+    def allow(self, host: str) -> None:
+        """Let requests to the host through from now on. Raises ValueError where it is no host name."""
+        self._hosts.add(host_name(host))
+
+    def use_hosts(self, hosts: Iterable[str]) -> None:
+        """Let requests to these hosts through from now on, to no others; what is no name is left out."""
+        self._hosts = set()
+        for host in hosts:
+            with suppress(ValueError):
+                self.allow(host)
+
+    def refused_since(self, mark: float) -> tuple[str, ...]:
+        """The hosts that were refused since `mark`, a value of time.monotonic(); each once, oldest first.
+
+        They are as clients wrote them, without what a terminal would act on. An allowed one is among them
+        where its name led to a private address.
+        """
+        return tuple(dict.fromkeys(host for at, host in self._refused if at >= mark))
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_unix_server(self._accept, self.path)
+
+    async def close(self) -> None:
+        """End every connection and remove the socket. May be called again."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.path.unlink(missing_ok=True)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        full = len(self._tasks) >= self._limits.connections
+        task = asyncio.get_running_loop().create_task(self._serve(ClientEnd(reader, writer), full))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, client: ClientEnd, full: bool) -> None:
+        """Serve one connection. Whatever a client or a host does wrong ends with it."""
+        try:
+            if full:
+                raise RequestRefused(503, "too many connections at once")
+            await self._answer(client)
+        except RequestRefused as refusal:
+            self._remember(refusal.host)
+            with suppress(OSError, TimeoutError):
+                await send_last(client, _refusal_bytes(refusal))
+        except TunnelRefused as refusal:
+            self._remember(refusal.host)
+        except (OSError, TimeoutError):
+            pass  # the connection is lost, which the client notices
+        finally:
+            await close_writer(client.writer)
+
+    def _remember(self, host: str) -> None:
+        if host:
+            self._refused.append((time.monotonic(), host))
+
+    async def _answer(self, client: ClientEnd) -> None:
+        talk = h11.Connection(h11.SERVER, self._limits.head_bytes)
+        request = await self._request(talk, client)
+        if request.method == b"CONNECT":
+            host, port = _connect_target(request)
+            route = await self._route(host, port)
+        else:
+            host, path = _plain_target(request)
+            route = await self._route(host, _HTTP_PORT)
+        try:
+            if request.method == b"CONNECT":
+                client.early = talk.trailing_data[0]
+                client.writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await self._tunnel(client, route, host, port)
+            else:
+                outgoing = outgoing_request(request, host, path, route)
+                await exchange(talk, outgoing, client, route, self._limits.idle_s)
+        finally:
+            await close_writer(route.writer)
+
+    async def _request(self, talk: h11.Connection, client: ClientEnd) -> h11.Request:
+        """The head of the next request. Raises RequestRefused."""
+        try:
+            async with asyncio.timeout(self._limits.head_s):
+                event = await next_event(talk, client)
+        except h11.RemoteProtocolError as error:
+            raise RequestRefused(error.error_status_hint, "it is no proper HTTP request") from error
+        except TimeoutError:
+            raise RequestRefused(408, "the request did not come to its end") from None
+        if not isinstance(event, h11.Request):
+            raise ConnectionResetError("the client is gone")
+        return event
+
+    async def _route(self, host: str, port: int) -> HostConnection:
+        """A connection to the host, where it is allowed. Raises RequestRefused."""
+        if host not in self._hosts:
+            raise RequestRefused(403, f"{host} is not among the allowed hosts", host)
+        try:
+            return await self._connect(host, port)
+        except HostNotPublic as error:
+            raise RequestRefused(403, str(error), host) from error
+        except HostUnreachable as error:
+            raise RequestRefused(502, str(error)) from error
+
+    async def _tunnel(self, client: ClientEnd, route: HostConnection, host: str, port: int) -> None:
+        """Serve a tunnel: TLS for that host, or to port 80 one plain request for it. Raises TunnelRefused."""
+        async with asyncio.timeout(self._limits.head_s):
+            tls = await client.begins_as_tls()
+            if tls:
+                await check_hello(client, host)
+        if tls and not route.absolute:
+            return await pass_on(client, route, self._limits.idle_s)
+        if tls or port == _TLS_PORT:
+            raise TunnelRefused("only TLS to port 443, plain HTTP to port 80")
+        talk = h11.Connection(h11.SERVER, self._limits.head_bytes)
+        request = await self._request(talk, client)
+        named, path = _plain_target(request, host)
+        if named != host:
+            raise RequestRefused(403, "a tunnel is for one host", named)
+        outgoing = outgoing_request(request, host, path, route)
+        return await exchange(talk, outgoing, client, route, self._limits.idle_s)
+
+
+def _connect_target(request: h11.Request) -> tuple[str, int]:
+    """Host and port of a CONNECT request. Raises RequestRefused."""
+    target = request.target.decode("latin-1")
+    host, colon, port = target.rpartition(":")
+    named = _allowable(host if colon else target)
+    if port not in (str(_HTTP_PORT), str(_TLS_PORT)):
+        raise RequestRefused(403, "only the ports 80 and 443 can be reached", named)
+    return named, int(port)
+
+
+def _plain_target(request: h11.Request, within: str = "") -> tuple[str, str]:
+    """Host and path of a plain request; `within` a tunnel its path is enough. Raises RequestRefused."""
+    target = request.target.decode("latin-1")
+    if target.startswith("/") and within:
+        host, path = within, target
+    else:
+        scheme, _, rest = target.partition("://")
+        if scheme.lower() != "http":
+            raise RequestRefused(400, "this is a proxy: it takes CONNECT and http:// URLs")
+        end = next((at for at, char in enumerate(rest) if char in "/?#\\"), len(rest))
+        host, path = _without_port(rest[:end]), rest[end:].partition("#")[0]
+    if not path.startswith("/"):
+        path = f"/{path}"
+    for name, value in request.headers:
+        said = value.decode("latin-1")
+        if name == b"host" and _without_port(said) != host:
+            raise RequestRefused(403, "the Host header names another host", shown_host(said))
+    return host, path
+
+
+def _without_port(authority: str) -> str:
+    """The host of an authority whose port is 80. Raises RequestRefused."""
+    host, colon, port = authority.rpartition(":")
+    if colon and port not in ("", str(_HTTP_PORT)) and port.isdecimal():
+        raise RequestRefused(403, "only port 80 can be reached without TLS", shown_host(authority))
+    return _allowable(host if colon else authority)
+
+
+def _allowable(host: str) -> str:
+    try:
+        return host_name(host)
+    except ValueError as error:
+        raise RequestRefused(403, str(error), shown_host(host)) from error
+
+
+def _refusal_bytes(refusal: RequestRefused) -> bytes:
+    where = f"reach {refusal.host}: " if refusal.host else ""
+    text = f"walled off: {where}{refusal}\n".encode()
+    head = f"HTTP/1.1 {refusal.status} Refused by the wall\r\nContent-Type: text/plain\r\n"
+    return f"{head}Content-Length: {len(text)}\r\nConnection: close\r\n\r\n".encode() + text
+
+
+async def start_proxy(
+    path: Path,
+    hosts: Iterable[str] = (),
+    environ: Mapping[str, str] | None = None,
+    *,
+    connect: Connect | None = None,
+    limits: ProxyLimits | None = None,
+) -> NetworkProxy:
+    """Start a proxy for the allowed hosts on the socket `path`, in a folder that only the person can enter.
+
+    `environ` tells of a proxy that the person's own connections go through. Raises OSError where there can be
+    no socket, ValueError where one of the hosts is no host name.
+    """
+    to_host = connect or partial(connect_to_host, environ=os.environ if environ is None else environ)
+    proxy = NetworkProxy(path, hosts, to_host, limits or ProxyLimits())
+    await proxy.start()
+    return proxy

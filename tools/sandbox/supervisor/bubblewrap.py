@@ -1,0 +1,137 @@
+"""The wall of namespaces by the system's `bwrap`, for where it may make them and we may not.
+
+Some systems allow user namespaces to single programs (AppArmor of Ubuntu), or to one that is setuid. bwrap
+builds the tree and starts a spawner in it, which then only has to filter its system calls.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import socket
+import sys
+from typing import Any, NoReturn
+
+from . import boot
+from .cache_layers import private_caches
+from .mounts import (
+    KERNEL_SECRETS,
+    KERNEL_SETTINGS,
+    MAX_SHARED_BYTES,
+    MAX_TEMPORARY_BYTES,
+    inside,
+    kept_places,
+    shown_places,
+    usual_variables,
+    ways_to,
+)
+
+_PLACES = ("/usr/bin/bwrap", "/bin/bwrap")  # where only root installs programs
+_TEMPORARY_PLACES = {  # and how many bytes they may take
+    "/tmp": MAX_TEMPORARY_BYTES,
+    "/var/tmp": MAX_TEMPORARY_BYTES,
+    "/dev/shm": MAX_SHARED_BYTES,
+}
+_SECRET_FILE = "secret-file"  # in the private folder: empty, and nobody may read it
+_STDERR = 2
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+def exec_bwrap(profile: dict[str, Any], end: socket.socket, writer: int, hello: dict[str, str]) -> NoReturn:
+    """Become bwrap, and within it a spawner that serves `end` and tells through `writer` that it is set up.
+
+    What bwrap says where it fails goes to `writer` too. Raises OSError.
+    """
+    bwrap = next((path for path in _PLACES if os.access(path, os.X_OK)), None)
+    if bwrap is None:
+        raise OSError(errno.ENOENT, "bwrap is not installed")
+    secret = os.path.join(profile["private"], _SECRET_FILE)
+    if not os.path.exists(secret):
+        os.close(os.open(secret, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0))
+    environ = {**usual_variables(profile), **private_caches(profile["caches"], [])}
+    given = json.dumps({"hello": hello, "proxy": profile["proxy"], "environ": environ})
+    python = [
+        sys.executable,
+        "-P",
+        "-s",
+        "-S",
+        "-X",
+        f"utf8={sys.flags.utf8_mode}",
+        "-c",
+        boot("sandboxed_spawner", "serve_within"),
+    ]
+    python += [os.path.dirname(_PACKAGE), str(end.fileno()), str(writer), given]
+    for fd in (end.fileno(), writer):
+        os.set_inheritable(fd, True)
+    os.dup2(writer, _STDERR)
+    os.execv(bwrap, ["bwrap", *bwrap_arguments(profile, secret), "--", *python])
+
+
+def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
+    """The options for a profile. What does not exist is left out; `secret` is a file that nobody may read.
+
+    They are carried out in order: a later mount lies above an earlier one.
+    """
+    named = "--unshare-user-try --unshare-pid --unshare-net --unshare-ipc --as-pid-1 --die-with-parent"
+    arguments = [
+        *named.split(),
+        "--cap-drop",
+        "ALL",
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev",
+        "/dev",
+        "--proc",
+        "/proc",
+    ]
+    for place in (f"/proc/{name}" for name in KERNEL_SETTINGS):  # bwrap itself leaves them open to root
+        arguments += ["--ro-bind", place, place] if os.path.exists(place) else []
+    for place in (f"/proc/{name}" for name in KERNEL_SECRETS):
+        arguments += ["--ro-bind", secret, place] if os.path.exists(place) else []
+    for place, size in _TEMPORARY_PLACES.items():
+        if os.path.isdir(place) and not os.path.islink(place):
+            arguments += ["--perms", "1777", "--size", str(size), "--tmpfs", place]
+    project = "--bind" if profile["project_writable"] else "--ro-bind"
+    needed = (profile["private"], _PACKAGE)
+    shown = [word for place in needed for word in ("--ro-bind", place, place)]
+    places = sorted({profile["scratch"], profile["folder"], *profile["writable"]})
+    as_they_are = shown_places(profile)
+    for place in filter(os.path.exists, sorted({*places, *as_they_are})):
+        bind = "--ro-bind" if place in as_they_are else "--bind"
+        shown += [project if place == profile["folder"] else bind, place, place]
+    if profile["proxy"]:
+        shown += ["--ro-bind", profile["proxy"], profile["proxy"]]
+    hidden = [path for path in profile["hidden"] if os.path.exists(path)]
+    around = [path for path in hidden if any(inside(place, path) for place in (*places, *needed))]
+    arguments += _masks(around, "0755", secret) + shown
+    read_only = [path for path in profile["read_only"] if os.path.lexists(path)]
+    writable = [profile["folder"], *profile["writable"]]
+    for way in _real_in(writable, ways_to(read_only, writable)):
+        bind = project if inside(way, profile["folder"]) else "--bind"
+        arguments += [bind, way, way]  # a mount cannot be moved away with what is protected in it
+    for path in filter(os.path.exists, kept_places(profile)):  # elsewhere it is read-only as it is
+        arguments += ["--ro-bind", path, path]
+    arguments += _masks([path for path in hidden if path not in around], "0000", secret)
+    arguments += _masks([path for path in profile["records"] if os.path.isdir(path)], "0555", secret)
+    arguments += [word for path in around for word in ("--remount-ro", path)]
+    return [*arguments, "--chdir", "/"]
+
+
+def _real_in(places: list[str], paths: list[str]) -> list[str]:
+    """Where the paths lead to, if that is there and in the places: bwrap itself follows no absolute link."""
+    found = sorted({os.path.realpath(path) for path in paths if os.path.exists(path)})
+    return [path for path in found if any(inside(path, place) for place in places)]
+
+
+def _masks(paths: list[str], mode: str, secret: str) -> list[str]:
+    """Show an empty folder, or an unreadable file, in each place. One with places in it is closed at last."""
+    words = []
+    for path in sorted(paths):
+        if not os.path.isdir(path):
+            words += ["--ro-bind", secret, path]
+            continue
+        words += ["--perms", mode, "--tmpfs", path]
+        words += [] if mode == "0755" else ["--remount-ro", path]
+    return words

@@ -1,0 +1,195 @@
+"""Raise a wall: fork the spawner of walled commands, within the strongest wall that the system allows.
+
+With namespaces it is PID 1 of a PID namespace within the supervisor's, so that a walled command sees no other
+process, and all of them end when the supervisor does. Each kind is tried in a process of its own.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
+from typing import Any, NoReturn
+
+from . import CANNOT_ENCLOSE, landlock
+from .bubblewrap import exec_bwrap
+from .containment import join_memory_group
+from .mounts import build_tree
+from .relay import open_listener, proxy_environment, wait_for
+from .sandboxed_spawner import READY, WalledStart, WallRequest, close_all_but, fork_relay, serve_walled
+from .seatbelt import SANDBOX_EXEC, seatbelt_profile
+from .system_calls import NEW_IPC, NEW_MOUNTS, NEW_NETWORK, NEW_PIDS, PDEATHSIG, call, drop_capabilities
+
+SETUP_LIMIT_S = 5.0  # for a wall, which takes 0.01; a file system that hangs must not hang open commands
+_FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER (linux/capability.h)
+_REASON_CHARS = 150
+_MAX_LOOKED_AT = 200  # files of a project whose owner is looked at
+_SET_INTERFACE_FLAGS, _INTERFACE_UP = 0x8914, 1  # linux/sockios.h, linux/if.h
+# By what holds the supervisor: why the walls that are left are the weaker ones.
+_REASONS = {"plain": "namespaces are switched off", "refused": "the system gives no namespaces"}
+
+
+def raise_wall(end: socket.socket, profile: dict[str, Any], how: str) -> int:
+    """Fork a walled spawner that serves `end`; the pid of what holds it, 0 where no wall can be had.
+
+    `how` tells what holds the supervisor, see `contain`. The spawner's first message, or ours in its place,
+    tells the level, and why it is no stronger one: `{"hello": level, "why": reasons}`.
+    """
+    reasons = {"plain": ["namespaces are switched off"], "refused": ["the system gives no namespaces"]}.get(
+        how, []
+    )
+    for enter in _WAYS["sandbox-exec" if sys.platform == "darwin" else how]:
+        hello = {"hello": _LEVELS[enter], "why": "; ".join(reasons)}
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if not pid:
+            os.close(reader)
+            _become_spawner(enter, WallRequest(profile, end, hello, writer))
+        os.close(writer)
+        if not (why := _failure(reader, pid)):
+            return pid
+        reasons.append(why)
+    with suppress(OSError):
+        end.sendall(json.dumps({"hello": "none", "why": "; ".join(dict.fromkeys(reasons))}).encode() + b"\n")
+    return 0
+
+
+def _failure(reader: int, pid: int) -> str:
+    """Why a forked process could not be set up; "" where it could."""
+    text = b""
+    poller = select.poll()
+    poller.register(reader, select.POLLIN)
+    while poller.poll(SETUP_LIMIT_S * 1000):
+        piece = os.read(reader, 4096)
+        text += piece
+        if not piece or text.endswith(READY):
+            break
+    else:
+        text = b"it took too long to set up"
+        os.kill(pid, signal.SIGKILL)
+    os.close(reader)
+    if text.endswith(READY):
+        return ""
+    *_, last = ["its process ended", *text.decode("utf-8", "replace").strip().splitlines()]
+    return last[:_REASON_CHARS]
+
+
+def _become_spawner(enter: Callable[[WallRequest], WalledStart], request: WallRequest) -> None:
+    """In the forked process: set the wall up, tell how that went, serve. Does not return."""
+    status = CANNOT_ENCLOSE
+    try:
+        given = (*request.profile["namespaces"], request.profile["stage"])
+        close_all_but(request.end.fileno(), request.writer, *(fd for fd in given if fd >= 0))
+        join_memory_group(request.profile["group"])
+        if sys.platform == "linux":
+            call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        serve_walled(request, enter(request))
+        status = 0
+    except (OSError, ValueError) as error:
+        with suppress(OSError):
+            os.write(request.writer, str(error).encode())
+    finally:
+        os._exit(status)
+
+
+def _enter_namespaces(request: WallRequest) -> WalledStart:
+    """Become PID 1 of new namespaces, with the profile's file tree, without privileges.
+
+    Network and IPC are those of the session's first wall. What this process was waits outside of the new
+    mount and PID namespaces, and relays. Raises OSError.
+    """
+    profile = request.profile
+    capabilities = _needed_capabilities(profile["folder"])
+    if profile["namespaces"]:
+        for namespace, kind in zip(profile["namespaces"], (NEW_NETWORK, NEW_IPC), strict=True):
+            call("setns", namespace, kind)
+            os.close(namespace)
+        call("unshare", NEW_PIDS)
+    else:
+        call("unshare", NEW_PIDS | NEW_NETWORK | NEW_IPC)
+        _raise_loopback()
+    proxy = profile["proxy"]
+    listener = open_listener() if proxy else None
+    child = os.fork()
+    if child:
+        drop_capabilities()
+        close_all_but(*([listener.fileno()] if listener else []))
+        os._exit(os.waitstatus_to_exitcode(wait_for(child, listener, proxy)) & 0xFF)
+    call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    os.fchdir(
+        profile["stage"]
+    )  # the new namespace has a copy of it, to which the current folder then belongs
+    os.close(profile["stage"])
+    call("unshare", NEW_MOUNTS)
+    environ = build_tree(profile)
+    drop_capabilities(capabilities)
+    if listener:
+        environ |= proxy_environment(listener.getsockname()[1])
+        listener.close()
+    return WalledStart(environ)
+
+
+def _enter_bwrap(request: WallRequest) -> NoReturn:
+    """Become bwrap, which goes on with `serve_within`. Does not return, or raises OSError."""
+    exec_bwrap(request.profile, request.end, request.writer, request.hello)
+
+
+def _enter_landlock(request: WallRequest) -> WalledStart:
+    """Stay in everybody's namespaces. Raises OSError."""
+    landlock.confine(request.profile)
+    return WalledStart(landlock.private_places(request.profile))
+
+
+def _enter_sandbox_exec(request: WallRequest) -> WalledStart:
+    """Have every command started by sandbox-exec, this process being outside. Raises OSError, ValueError."""
+    profile, port = request.profile, None
+    if profile["proxy"]:
+        listener = open_listener()
+        port = listener.getsockname()[1]
+        fork_relay(listener, profile["proxy"])
+    places = {name: os.path.realpath(profile[name]) for name in ("private", "scratch")}
+    prefix = (SANDBOX_EXEC, "-p", seatbelt_profile({**profile, **places}, port))
+    tried = os.posix_spawn(SANDBOX_EXEC, [*prefix, "/usr/bin/true"], {})
+    if os.waitpid(tried, 0)[1]:
+        raise OSError(errno.EPERM, "sandbox-exec does not take the profile")
+    environ = landlock.private_places(profile) | (proxy_environment(port) if port else {})
+    return WalledStart(environ, prefix)
+
+
+_LEVELS: dict[Callable[[WallRequest], WalledStart], str] = {
+    _enter_namespaces: "namespaces",
+    _enter_bwrap: "namespaces",
+    _enter_landlock: "landlock",
+    _enter_sandbox_exec: "sandbox-exec",
+}
+# By what holds the supervisor, the strongest first; each is tried in a process of its own.
+_WAYS: dict[str, tuple[Callable[[WallRequest], WalledStart], ...]] = {
+    "enclose": (_enter_namespaces, _enter_landlock),
+    "refused": (_enter_bwrap, _enter_landlock),
+    "plain": (_enter_landlock,),
+    "sandbox-exec": (_enter_sandbox_exec,),
+}
+
+
+def _needed_capabilities(folder: str) -> int:
+    """As root, where files of the project have other owners: those to use them as usual; else none."""
+    if os.geteuid():
+        return 0
+    with os.scandir(folder) as entries:
+        owners = {entry.stat(follow_symlinks=False).st_uid for entry in islice(entries, _MAX_LOOKED_AT)}
+    return _FILE_CAPABILITIES if (owners | {os.stat(folder).st_uid}) - {0} else 0
+
+
+def _raise_loopback() -> None:
+    import fcntl
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SET_INTERFACE_FLAGS, struct.pack("16sh22x", b"lo", _INTERFACE_UP))

@@ -1,0 +1,53 @@
+"""The supervisor's main program: contain what is started, serve the agent, leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+
+from . import CANNOT_ENCLOSE
+from .containment import contain
+from .spawner import Spawner, serve_spawner
+from .stage import WallStage
+
+
+def main(fd: str, folder: str, how: str) -> None:
+    """Serve the socket `fd` until it closes; remove `folder` then. `how` is as in `contain`."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
+        signal.signal(number, signal.SIG_IGN)
+    os.set_inheritable(int(fd), False)
+    try:
+        enclosed = contain(how)
+    except OSError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.stderr.flush()
+        os._exit(CANNOT_ENCLOSE)
+    end = socket.socket(fileno=int(fd))
+    spawner = Spawner(end, enclosed)
+    stage = WallStage(how)
+    spawner.raise_wall = stage.add_wall
+    try:
+        plain = "subreaper" if sys.platform == "linux" else "group"
+        serve_spawner(spawner, {"hello": "namespace" if enclosed else plain})
+    finally:
+        stage.close()
+        _remove(folder)
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder and what is on its file system; what stays is removed by the agent.
+
+    Nothing in it can be open any more.
+    """
+    with suppress(OSError):
+        device = os.lstat(folder).st_dev
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.path)
+                elif entry.stat(follow_symlinks=False).st_dev == device:
+                    _remove(entry.path)
+        os.rmdir(folder)

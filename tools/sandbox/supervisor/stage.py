@@ -1,0 +1,144 @@
+"""What the walls of a session have in common: temporary files, layers over caches, a network, a stage.
+
+The supervisor makes it before the first wall and keeps it: what a command left in /tmp or serves on a port
+is there for the next one, whatever the wall lets through by then. The stage is a file system in memory, with
+what walls put over other places; it is mounted in the supervisor's namespace, where no path leads to it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from contextlib import suppress
+from typing import Any
+
+from .cache_layers import mount_overlay, reserve_layer
+from .containment import make_memory_group, remove_memory_group
+from .levels import raise_wall
+from .mounts import DEVICES, MAX_TEMPORARY_BYTES, TEMPORARY
+from .system_calls import BIND, NO_DEVICES, NO_EXEC, NO_SETUID, READ_ONLY, call, mount, set_mount
+
+_DEVICE_LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+    "ptmx": "pts/ptmx",
+}
+_DETACH = 2  # of umount2, linux/fs.h
+
+
+class WallStage:
+    """Belongs to a supervisor that is held by `how`: see `contain`."""
+
+    def __init__(self, how: str) -> None:
+        self.how = how
+        self.hidden: set[str] = set()  # records that open commands do not see
+        self.views: dict[str, str] = {}  # place -> folder of the stage that shows it, and keeps changes apart
+        self.folder = ""  # where the stage is mounted, if it is
+        self.stage = -1  # a descriptor of it
+        self.layer: str | None = None  # of the project, for its caches
+        self.group: str | None = None  # that bounds the memory
+        self.namespaces: list[int] = []  # descriptors of the network and IPC namespaces of the first wall
+        self.ready = False
+
+    def add_wall(self, profile: dict[str, Any], fd: int) -> int:
+        """Fork a spawner of walled commands, which serves the socket `fd`; its pid, 0 where there is no wall.
+
+        Our records are hidden from open commands as well.
+        """
+        if not self.ready and sys.platform == "linux":
+            self.ready, self.group = True, make_memory_group()
+        if self.how == "enclose":
+            for path in {*profile["records"]} - self.hidden:
+                with suppress(OSError):
+                    _hide_record(path)
+                    self.hidden.add(path)
+            with suppress(OSError):  # then there is no wall of namespaces either
+                self._prepare(profile)
+        common: dict[str, Any] = {"group": self.group, "views": self.views}
+        common |= {"namespaces": self.namespaces, "stage": self.stage}
+        with socket.socket(fileno=fd) as end:
+            holder = raise_wall(end, {**profile, **common}, self.how)
+        if holder and not self.namespaces:
+            self._keep_namespaces(holder)
+        return holder
+
+    def close(self) -> None:
+        """Let go of all that is kept, once nothing runs any more."""
+        for _ in range(2 if self.folder else 0):  # the stage, and what is over it
+            with suppress(OSError):
+                call("umount2", os.fsencode(self.folder), _DETACH)
+        remove_memory_group(self.group)
+
+    def _prepare(self, profile: dict[str, Any]) -> None:
+        """Have a stage, with views of the temporary folders and the caches that there are. Raises OSError."""
+        if not self.folder:
+            self.stage, self.folder = _make_stage(profile["stage"]), profile["stage"]
+            self.layer = reserve_layer(profile["cache_layers"])
+        os.fchdir(self.stage)
+        try:
+            for place in [place for place in TEMPORARY if place not in self.views]:
+                self._view_temporary(place)
+            for place in profile["caches"] if self.layer is not None else ():
+                if place not in self.views and os.path.isdir(place):
+                    with suppress(OSError):
+                        self._view(place, os.path.join(self.layer or "", place.strip("/").replace("/", "-")))
+        finally:
+            os.chdir("/")
+
+    def _view_temporary(self, place: str) -> None:
+        """Show what is in a folder for temporary files, and keep what is written there in memory.
+
+        A socket that somebody serves there cannot be reached through an overlay. Where there are no overlays,
+        an empty folder is shown.
+        """
+        if os.path.islink(place) or not os.path.isdir(place):
+            return
+        upper = "upper" + place.replace("/", "-")
+        os.makedirs(f"{upper}/content")
+        os.chmod(f"{upper}/content", 0o1777)
+        try:
+            self._view(place, upper)
+        except OSError:
+            self.views[place] = f"{upper}/content"
+
+    def _view(self, place: str, upper: str) -> None:
+        view = f"view-{len(self.views)}"
+        os.makedirs(view, exist_ok=True)
+        mount_overlay(place, upper, view)
+        self.views[place] = view
+
+    def _keep_namespaces(self, holder: int) -> None:
+        """Keep the network and IPC of a wall for the next ones, if it has its own."""
+        with suppress(OSError):
+            paths = [f"/proc/{holder}/ns/{kind}" for kind in ("net", "ipc")]
+            if all(os.readlink(path) != os.readlink(f"/proc/self/ns/{path[-3:]}") for path in paths):
+                self.namespaces = [os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in paths]
+
+
+def _hide_record(path: str) -> None:
+    """Show nothing in a folder of our records. Raises OSError."""
+    flags = NO_SETUID | NO_DEVICES | NO_EXEC | READ_ONLY
+    mount("tmpfs", path, "tmpfs", flags, "mode=0555,size=4k")
+
+
+def _make_stage(folder: str) -> int:
+    """Mount the stage on a folder and put on it what every wall needs; a descriptor of it. Raises OSError."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    size = min(memory // 4, MAX_TEMPORARY_BYTES)
+    mount("tmpfs", folder, "tmpfs", NO_SETUID | NO_DEVICES, f"mode=0700,size={size}")
+    for name, mode in {"secret": 0, "empty": 0o555}.items():
+        os.mkdir(f"{folder}/{name}")
+        os.chmod(f"{folder}/{name}", mode)
+    for name in ("pts", "shm", "mqueue"):
+        os.makedirs(f"{folder}/devices/{name}")
+    for name, target in _DEVICE_LINKS.items():
+        os.symlink(target, f"{folder}/devices/{name}")
+    for name, mode in {"secret-file": 0, **{f"devices/{name}": 0o666 for name in DEVICES}}.items():
+        os.close(os.open(f"{folder}/{name}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, mode))
+    stage = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    mount(f"{folder}/empty", folder, None, BIND)  # over it: open commands have no business in there
+    set_mount(folder, READ_ONLY, recursive=False)
+    return stage

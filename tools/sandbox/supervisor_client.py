@@ -1,0 +1,238 @@
+"""Start, watch and end commands with all that they start: the agent's side of the process supervisor.
+
+What the supervisor does and what a message means is told in supervisor/. How long a command may run,
+what becomes of its output and what the model is told are for tools/processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from msgspec import to_builtins
+from msgspec.structs import asdict
+
+from tools.sandbox.old_layers import use_layers
+
+from .command_socket import CommandHandle, CommandSocket, SupervisorLost
+from .profile import SandboxLevel, SandboxProfile
+from .supervisor import CANNOT_ENCLOSE, boot
+
+_START_LIMIT_S = 10.0  # for a supervisor's first message; it takes 0.05
+_CLOSE_LIMIT_S = 5.0  # for a supervisor to end everything; it takes 0.6 where TERM is ignored
+_LOOPBACK = ("127.0.0.1", "::1")  # a server that listens on "localhost" may have either
+_SCRATCH, _STAGE = "walled", "stage"  # in the private folder: for files of walled commands, to mount on
+
+
+class Supervisor:
+    """The supervisor of a session, made by `start_supervisor`. Belongs to one event loop.
+
+    `how` tells what holds the commands: "namespace", "subreaper" or "group"; `wall` what holds walled ones,
+    once `wall_ready` was awaited, and `why_no_wall` why nothing does.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], end: socket.socket, log: IO[bytes], private: Path
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.open = CommandSocket(end)
+        self.walled: CommandSocket | None = None
+        self._profile: SandboxProfile | None = None
+        self._retired: list[CommandSocket] = []
+        self._process, self._log, self._private = process, log, private
+
+    @property
+    def alive(self) -> bool:
+        return self.open.socket.open
+
+    @property
+    def how(self) -> str:
+        """What holds open commands; "": it ended before it said so."""
+        return str(self.open.hello.result().get("hello", ""))
+
+    @property
+    def wall(self) -> SandboxLevel:
+        """What holds walled commands; "none" until it is known."""
+        level: SandboxLevel = self._wall_hello().get("hello", "none")
+        return level
+
+    @property
+    def why_no_wall(self) -> str:
+        """Why there is none, or only a weaker one; "" where it is the strongest."""
+        hello = self._wall_hello()
+        return str(hello.get("why", "")) if "hello" in hello else "the wall's process ended"
+
+    def _wall_hello(self) -> dict[str, Any]:
+        if self.walled is None:
+            return {"hello": "none", "why": "no wall was asked for"}
+        return dict(self.walled.hello.result()) if self.walled.hello.done() else {}
+
+    async def wall_ready(self) -> None:
+        """Wait until it is known what holds walled commands. Raises SupervisorLost.
+
+        A wall that is lost is raised again: a weaker one does not keep its commands from ending its process.
+        """
+        if self.walled is not None and self._profile is not None:
+            if self.wall != "none" and not self.walled.socket.open:
+                self.raise_wall(self._profile)
+            await asyncio.wait({self.walled.hello}, timeout=_START_LIMIT_S)
+
+    async def use_profile(self, profile: SandboxProfile) -> None:
+        """Run walled commands within another wall from now on; those under way keep theirs."""
+        self.raise_wall(profile)
+        await self.wall_ready()
+
+    def raise_wall(self, profile: SandboxProfile) -> None:
+        """As `use_profile`, without waiting for it. Raises SupervisorLost."""
+        if not self.alive:
+            raise SupervisorLost("the process that runs commands is gone")
+        if self.walled is not None:
+            self.walled.retire()
+            self._retired = [each for each in (*self._retired, self.walled) if each.socket.open]
+        if self._profile is None and profile.cache_layers is not None:
+            use_layers(profile.cache_layers)
+        ours, theirs = socket.socketpair()
+        self._profile, self.walled = profile, CommandSocket(ours)
+        for name in (_SCRATCH, _STAGE):
+            (self._private / name).mkdir(exist_ok=True)
+        message = {"op": "wall", "profile": _profile_message(profile, self._private)}
+        self.open.socket.send(message, theirs.detach())
+
+    async def connect(self, port: int) -> socket.socket:
+        """A connection to a port that walled commands listen on. Raises OSError.
+
+        Walls of bwrap have a network each: that of a job may be an earlier one.
+        """
+        for spawner in (self.walled, *reversed(self._retired)):
+            for host in _LOOPBACK:
+                with suppress(OSError):
+                    if spawner is not None:
+                        return await spawner.connect(host, port)
+        raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+
+    def run(self, take: Callable[[bytes], object], walled: bool = False, **start: Any) -> CommandHandle:
+        """Start a command: see `CommandSocket.run`. A walled one without a wall: SupervisorLost."""
+        if not walled:
+            return self.open.run(take, **start)
+        if self.walled is None or self.wall == "none":
+            raise SupervisorLost(f"there is no wall to run the command in: {self.why_no_wall}")
+        return self.walled.run(take, **start)
+
+    @property
+    def private(self) -> Path:
+        """The folder of this session's own, which walled commands can read and not write."""
+        return self._private
+
+    @property
+    def scratch(self) -> Path:
+        """The folder in which walled commands may write as well; what is in it is not to be trusted."""
+        return self._private / _SCRATCH
+
+    @property
+    def refused(self) -> bool:
+        """Whether it ended because the system gives it no namespaces."""
+        return self._process.poll() == CANNOT_ENCLOSE
+
+    async def close(self) -> None:
+        """End everything and wait until it has ended. May be called at any time, and again."""
+        self._close_sockets()
+        limit = self.loop.time() + _CLOSE_LIMIT_S
+        while self._process.poll() is None and self.loop.time() < limit:
+            await asyncio.sleep(0.002)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """As `close`, at once and without a grace, for where nothing can be awaited."""
+        self._close_sockets()
+        if self._process.poll() is None:
+            self._process.kill()  # with a namespace, the kernel ends all that is in it
+            self._process.wait()
+        self._log.close()
+        if not self.refused:
+            shutil.rmtree(self._private, ignore_errors=True)  # where it was killed before it could
+
+    def _close_sockets(self) -> None:
+        for each in (self.open, self.walled, *self._retired):
+            if each is not None:
+                each.socket.close()
+
+    def why(self) -> str:
+        """What the supervisor wrote last, or how it ended."""
+        with suppress(OSError, ValueError):
+            self._log.seek(0)
+            lines = self._log.read()[-4000:].decode("utf-8", "replace").strip().splitlines()
+            if lines:
+                return lines[-1]
+        return f"exit status {self._process.poll()}"
+
+
+def _profile_message(profile: SandboxProfile, private: Path) -> dict[str, Any]:
+    """The profile as JSON can hold it, with the session's private folders."""
+    folders = {"private": private, "scratch": private / _SCRATCH, "stage": private / _STAGE}
+    message: dict[str, Any] = to_builtins({**asdict(profile), **folders}, enc_hook=str)
+    return message
+
+
+async def start_supervisor(
+    private: Path, *, enclose: bool = True, profile: SandboxProfile | None = None
+) -> Supervisor:
+    """Start a supervisor. It removes the folder `private` when it ends. Raises SupervisorLost.
+
+    With `enclose` a PID namespace is tried first (0.03 s more where that is denied). With a `profile`, a wall
+    is being raised when this returns.
+    """
+    for how in ("enclose", "refused") if enclose and sys.platform == "linux" else ("plain",):
+        supervisor = _spawn(private, how)
+        if profile is not None:
+            supervisor.raise_wall(profile)
+        try:
+            await asyncio.wait({supervisor.open.hello}, timeout=_START_LIMIT_S)
+        except asyncio.CancelledError:
+            supervisor.abandon()
+            raise
+        if supervisor.open.hello.done() and supervisor.how:
+            return supervisor
+        why = supervisor.why()
+        await supervisor.close()
+        if not supervisor.refused:
+            break
+    raise SupervisorLost(f"commands cannot be run: {why}")
+
+
+def _spawn(private: Path, how: str) -> Supervisor:
+    """The process, without a secret in its environment, a terminal or a folder. Raises SupervisorLost."""
+    ours, theirs = socket.socketpair()
+    log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the supervisor
+    utf8 = int(sys.getfilesystemencoding() == "utf-8")  # paths are encoded there as they are here
+    argv = [sys.executable, "-P", "-s", "-S", "-X", f"utf8={utf8}", "-c", boot("serve", "main")]
+    argv += [str(Path(__file__).parent), str(theirs.fileno()), str(private), how]
+    needed = ("LC_ALL", "LC_CTYPE", "LANG", "LD_LIBRARY_PATH", "PYTHONHOME")  # by the interpreter
+    environ = {name: os.environ[name] for name in needed if name in os.environ}
+    try:
+        process = subprocess.Popen(
+            argv,
+            env={"PATH": os.defpath, **environ},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+    except OSError as error:
+        ours.close()
+        log.close()
+        raise SupervisorLost(f"commands cannot be run: {error}") from error
+    finally:
+        theirs.close()
+    return Supervisor(process, ours, log, private)

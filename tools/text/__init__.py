@@ -1,0 +1,54 @@
+"""Decode text, make it safe to show, shorten it. Pure."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .display import as_drawn, count_invisible, escaped, escaped_bytes, is_plain, printable, without_tags
+    from .encoding import (
+        TextForm,
+        decode_text,
+        guess_codec,
+        has_surrogate,
+        mark_stray_bytes,
+        seems_binary,
+        unify_newlines,
+    )
+    from .shortening import NO_OUTPUT, cut_around, cut_at_lines, last_lines, shown_chars
+    from .words import pluralize, word_set
+
+__all__ = [
+    "NO_OUTPUT",
+    "TextForm",
+    "as_drawn",
+    "count_invisible",
+    "cut_around",
+    "cut_at_lines",
+    "decode_text",
+    "escaped",
+    "escaped_bytes",
+    "guess_codec",
+    "has_surrogate",
+    "is_plain",
+    "last_lines",
+    "mark_stray_bytes",
+    "pluralize",
+    "printable",
+    "seems_binary",
+    "shown_chars",
+    "unify_newlines",
+    "without_tags",
+    "word_set",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "display": "as_drawn count_invisible escaped escaped_bytes is_plain printable without_tags",
+        "encoding": (
+            "TextForm decode_text guess_codec has_surrogate mark_stray_bytes seems_binary unify_newlines"
+        ),
+        "shortening": "NO_OUTPUT cut_around cut_at_lines last_lines shown_chars",
+        "words": "pluralize word_set",
+    },
+)

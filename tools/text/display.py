@@ -1,0 +1,123 @@
+"""Shorten text, and make it safe to show: without control sequences for the model, escaped for the screen.
+
+Pure functions over text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
+from transcripts.render_text import INVISIBLE, JOINERS, is_harmless
+
+_ESCAPE_SEQUENCE = lazy_pattern(
+    r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; the end of its line closes an open one
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)?"  # DCS, SOS, PM, APC
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI
+    r"|\x1b[ -/]*[0-~]?"  # two characters
+)
+_ESCAPED_BYTE = lazy_bytes_pattern(rb"[^\t\n\x20-\x7e]")
+_ERASE_LINE = lazy_pattern(r"(?:\x1b\[|\x9b)[02]?K")
+_CONTROL_CHAR = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_TAG_CHAR = lazy_pattern("[\U000e0000-\U000e0fff]")
+_INVISIBLE_CHAR = lazy_pattern(f"[{INVISIBLE}]")
+_UNSAFE_CHAR = lazy_pattern(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{INVISIBLE}]")
+_UNSAFE_IN_NAME = lazy_pattern(f"(?![{JOINERS}]){_UNSAFE_CHAR.pattern}")
+
+
+def escaped_bytes(data: bytes) -> str:
+    """Every byte that is no printable ASCII as \\xNN; lines stay."""
+    shown = _ESCAPED_BYTE.sub(lambda found: f"\\x{found[0][0]:02x}".encode(), data)
+    return shown.decode("ascii").rstrip("\n")
+
+
+def printable(text: str) -> str:
+    """What a terminal would have shown, as plain text: for the model.
+
+    Control sequences are removed, and invisible characters that are not harmless; of a line that was drawn
+    over and over (a progress bar) the final state is kept. Newlines and tabs stay. `count_invisible` tells
+    how much was hidden.
+    """
+    text = as_drawn(text)
+    if not text.isascii():
+        text = _INVISIBLE_CHAR.sub(_if_harmless, text)
+    return _CONTROL_CHAR.sub("", text)
+
+
+def as_drawn(text: str) -> str:
+    """The text as a terminal draws it, without colours, links and other sequences; CRLF becomes LF.
+
+    Other control characters and invisible ones stay.
+    """
+    if "\r" in text:
+        text = "\n".join(map(_final_state, text.replace("\r\n", "\n").split("\n")))
+    if "\x08" in text:
+        text = _without_overstrikes(text)
+    return _ESCAPE_SEQUENCE.sub("", text) if "\x1b" in text or not text.isascii() else text
+
+
+def without_tags(text: str) -> str:
+    """The text without tag characters (U+E0000 on), in which whole sentences can be hidden from people.
+
+    Those of flags and the selectors of ideographs stay.
+    """
+    return text if text.isascii() else _TAG_CHAR.sub(_if_harmless, text)
+
+
+def count_invisible(text: str) -> int:
+    """How many characters of the text a model can read and a person cannot see.
+
+    Tags, bidirectional controls, zero-width characters, runs of joiners and of variation selectors; harmless
+    ones are not counted.
+    """
+    return 0 if text.isascii() else sum(not is_harmless(found) for found in _INVISIBLE_CHAR.finditer(text))
+
+
+def is_plain(text: str) -> bool:
+    """Whether people see every character of a name: none that a terminal would obey, hide or cannot show."""
+    return (text.isascii() and text.isprintable()) or _UNSAFE_IN_NAME.search(text) is None
+
+
+def escaped(text: str, keep: str = "\n\t") -> str:
+    """The text with everything spelled out that a terminal would obey or hide: ESC as ␛, U+202E by name.
+
+    `keep` holds the control characters that stay: none for what must be on one line, such as a path.
+    """
+
+    def spelled_out(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        if found[0] in keep or is_harmless(found):
+            return found[0]
+        return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else f"U+{code:04X}"
+
+    return _UNSAFE_CHAR.sub(spelled_out, text)
+
+
+def _if_harmless(found: re.Match[str]) -> str:
+    return found[0] if is_harmless(found) else ""
+
+
+def _final_state(line: str) -> str:
+    """What a line redrawn by carriage returns shows at last; a longer earlier state sticks out behind."""
+    if "\r" not in line:
+        return line
+    shown = ""
+    for piece in reversed(line.split("\r")):
+        erased = _ERASE_LINE.search(piece)
+        plain = _ESCAPE_SEQUENCE.sub("", piece)
+        if len(plain) > len(shown):
+            shown += plain[len(shown) :]
+        if erased:
+            break
+    return shown
+
+
+def _without_overstrikes(text: str) -> str:
+    """Each backspace removes the character before it: manual pages print bold that way."""
+    kept: list[str] = []
+    for char in text:
+        if char != "\x08":
+            kept.append(char)
+        elif kept and kept[-1] != "\n":
+            kept.pop()
+    return "".join(kept)

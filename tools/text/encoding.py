@@ -1,0 +1,295 @@
+"""What the bytes of a file mean as text, and back, without losing a byte on the way.
+
+`decode_text` finds the encoding; a `TextForm` says how a file is written: encoding, byte order mark, line
+ends. Bytes that are not text become lone surrogates (surrogateescape), and the same bytes again when encoded.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+
+from msgspec import Struct
+
+_BYTE_ORDER_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
+    (codecs.BOM_UTF8, "utf-8", "surrogateescape"),
+    (codecs.BOM_UTF32_LE, "utf-32-le", "surrogatepass"),
+    (codecs.BOM_UTF32_BE, "utf-32-be", "surrogatepass"),
+    (codecs.BOM_UTF16_LE, "utf-16-le", "surrogatepass"),
+    (codecs.BOM_UTF16_BE, "utf-16-be", "surrogatepass"),
+)
+_STRAY_BYTE = re.compile("[\udc80-\udcff]")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uff61-\uff9f\u3000-\u303f\uff01-\uff5e]")
+_KANA = re.compile("[\u3040-\u30ff]")
+_NEWLINE = re.compile("\r\n|\n|\r")
+_CONTROL_BYTE = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
+_BINARY_CHAR = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
+_BINARY_SAMPLE_CHARS = 8_000
+_ASCII_BYTES = bytes(range(128))
+_SAMPLE_CHARS = 64 * 1024  # enough to guess an encoding by
+_JOINING = frozenset("’‘–—·…\u00a0")  # signs that may stand between two letters
+_SIGNS = _JOINING | frozenset("“”„‚€£¢¥§°«»¿¡©®™±²³´µ¶ºª¼½¾×÷†•、。「」・ー，！？：；（）")
+_SIGN_IN_WORD = re.compile(rf"(?<=[^\W\d_])[{''.join(sorted(_SIGNS - _JOINING))}](?=[^\W\d_])")
+_HIGH_AFTER_HIGH = re.compile(rb"(?<=[\x80-\xff])[\x80-\xff]")
+_MAX_LATIN_SHARE = 0.4  # of the bytes beyond ASCII that follow one: accents rarely stand side by side
+_MAX_GUESSED_BYTES = 4_096  # of lines that are not ASCII
+_MIN_WORD_SHARE = 0.8  # of the characters beyond ASCII, which have to be letters or signs
+_MAX_MISFITS_SHARE = 0.03  # of the letters, such as those of names in another language
+_MIN_FIT = 0.4  # the part of a language's letters that occurs where it is recognised by them
+_MIN_LATIN_BYTES = 8  # beyond ASCII, from which on one of several possible encodings is sure
+_MIN_SCRIPT_BYTES = 14
+_MIN_FREQUENT_SHARE = 0.5
+# The letters beyond ASCII of languages, by the encodings that are likely for them, the likeliest first.
+_CENTRAL = "ąćęłńóśźż áčďéěíňóřšťúůýž áäčďéíľňóôšťúýž áéíóöőúüű ăâîşţ čćđšž"
+_LATIN_CODECS = {
+    "cp1252": "àâæçéèêëîïôœùûüÿ äöüß áéíñóúü àçéèíïóòúü áâãàçéêíóôõúü àèéìíòóùú äåéö æøåéó éëïóöü áéíóúýþæöð",
+    "cp1250": _CENTRAL,
+    "iso8859_2": _CENTRAL,
+    "cp1254": "çğıöşü",
+    "cp1257": "ąčęėįšųūž āčēģīķļņšūž äõöüšž",
+}
+_LETTER_CODECS = ("cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "cp1255", "cp1256", "cp874")
+_IDEOGRAM_CODECS = ("gb18030", "big5", "euc_kr", "euc_jp")
+# Of these are more than half of the letters of texts in Russian, Greek, Hebrew, Arabic, Thai and Korean.
+_FREQUENT_LETTERS = frozenset(
+    "оеаинтсрвлікпαοιετσνηυρκίάόέיוהלארמתבשاليمونترةبدانรากเอมง่ยลด้สวท"
+    "다이니을지수에습는를없로하시자가일스의정파용합서기음사할리트인한은어않션오터있문위대그드아제만으값보름상함실옵해치패입작부표력프데모식형전된"
+)
+_HAN_OR_KANA = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
+
+
+class TextForm(Struct, frozen=True):
+    """How a file's text is written. `newline` is the most frequent line end, "" where there is none."""
+
+    codec: str = "utf-8"
+    errors: str = "surrogateescape"
+    mark: bytes = b""
+    newline: str = ""
+    strays: int = 0  # bytes that are not valid in the encoding
+    guessed: bool = False  # the text is only shown in this encoding: another one is as likely
+
+    @property
+    def note(self) -> str:
+        """One line about the encoding for the reader; "" for valid UTF-8."""
+        if self.strays:
+            return f"[{self.strays:,} bytes are not valid UTF-8, shown as \ufffd; edits elsewhere keep them]"
+        if self.guessed:
+            return f"[the encoding is unknown; shown as {self.codec}, a guess; edits elsewhere keep it]"
+        return "" if self.codec == "utf-8" else f"[decoded as {self.codec}]"
+
+    @property
+    def told(self) -> str:
+        """What `decode_text` has to know to find the same form again; "" where the bytes alone tell it."""
+        if self.mark or not (self.strays or self.codec != "utf-8"):
+            return ""
+        return f"{self.codec}?" if self.guessed else self.codec
+
+    def encode(self, text: str) -> bytes:
+        """The text as bytes of this form, without the mark. Raises UnicodeEncodeError."""
+        return text.encode(self.codec, self.errors)
+
+    def decode(self, data: bytes) -> str:
+        return data.decode(self.codec, self.errors)
+
+    def body(self, data: bytes) -> bytes:
+        """What follows the mark, without an incomplete code unit at the end of UTF-16 or 32."""
+        size = len(data) - len(self.mark)
+        return data[len(self.mark) : len(self.mark) + size // self.unit * self.unit]
+
+    @property
+    def unit(self) -> int:
+        """Bytes of a code unit."""
+        return {"utf-16": 2, "utf-32": 4}.get(self.codec[:6], 1)
+
+
+def decode_text(data: bytes, told: str = "") -> tuple[str, TextForm] | None:
+    """The text without its byte order mark, and its form; None where the bytes are binary.
+
+    `told` is the TextForm.told of an earlier state of the file: it counts where the bytes allow it.
+    """
+    for mark, codec, errors in _BYTE_ORDER_MARKS:
+        if data.startswith(mark):
+            form = TextForm(codec, errors, mark)
+            try:
+                text = form.decode(form.body(data))
+            except UnicodeDecodeError:
+                return None
+            strays = len(_STRAY_BYTE.findall(text)) if codec == "utf-8" else 0
+            form = TextForm(codec, errors, mark, common_newline(text), strays)
+            return None if codec == "utf-8" and "\0" in text else (text, form)
+    if b"\0" in data:
+        return None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _not_utf8(data, told)
+    if text.isascii() and told not in ("", "utf-8") and not told.endswith("?"):
+        return text, TextForm(told, "strict", newline=common_newline(text))
+    return text, TextForm(newline=common_newline(text))
+
+
+def common_newline(text: str) -> str:
+    """The most frequent line end; of equally frequent ones the first in the text; "" where there is none."""
+    if "\r" not in text:
+        return "\n" if "\n" in text else ""
+    both = text.count("\r\n")
+    counts = {"\r\n": both, "\n": text.count("\n") - both, "\r": text.count("\r") - both}
+    most = max(counts.values())
+    best = {end for end, count in counts.items() if count == most}
+    return next(found[0] for found in _NEWLINE.finditer(text) if found[0] in best)
+
+
+def unify_newlines(text: str) -> str:
+    """The text with every line end as \\n. Form feeds, U+2028 and the like are not line ends."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def mark_stray_bytes(text: str) -> str:
+    """The text with U+FFFD for each byte that is not text: to be shown, never to be stored."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def has_surrogate(text: str) -> bool:
+    """Whether the text holds half of a surrogate pair, which neither a file nor a request can carry."""
+    return not text.isascii() and _LONE_SURROGATE.search(text) is not None
+
+
+def seems_binary(text: str) -> bool:
+    """Whether more than a tenth of the beginning is control characters, or bytes that are not UTF-8."""
+    sample = text[:_BINARY_SAMPLE_CHARS]
+    return len(_BINARY_CHAR.findall(sample)) > len(sample) / 10
+
+
+def _not_utf8(data: bytes, told: str) -> tuple[str, TextForm]:
+    """Text in a legacy encoding, the one that was told before others, or UTF-8 with bytes that are not."""
+    text = data.decode("utf-8", "surrogateescape")
+    strays = len(_STRAY_BYTE.findall(text))
+    is_legacy = len(data.translate(None, _ASCII_BYTES)) < 2 * strays  # less of it is valid UTF-8 than is not
+    for codec, sure in _likely_codecs(data, told, is_legacy):
+        with suppress(UnicodeError, LookupError):
+            legacy = data.decode(codec)
+            if legacy.encode(codec) == data:
+                return legacy, TextForm(codec, "strict", newline=common_newline(legacy), guessed=not sure)
+    guessed = told.endswith("?") if told.startswith("utf-8") else is_legacy
+    return text, TextForm(newline=common_newline(text), strays=strays, guessed=guessed)
+
+
+def _likely_codecs(data: bytes, told: str, is_legacy: bool) -> Iterator[tuple[str, bool]]:
+    """Legacy encodings, the likely ones first, and whether each is sure."""
+    if told.startswith("utf-8"):
+        return
+    if told:
+        yield told.removesuffix("?"), not told.endswith("?")
+    if is_legacy:
+        yield guess_codec(data)
+
+
+def guess_codec(data: bytes) -> tuple[str, bool]:
+    """The legacy encoding in which bytes that are not UTF-8 read as words, and whether it is sure.
+
+    The lines that are not ASCII tell it: how much code is between them does not count. "": none is likely.
+    """
+    sample = _foreign_lines(data)
+    high = sum(byte > 0x7F for byte in sample)
+    if not high or _CONTROL_BYTE.search(data):
+        return "", False
+    with suppress(UnicodeError):
+        text = data.decode("cp932")
+        if _reads_as_words(text) and _looks_japanese(text):
+            return "cp932", high >= _MIN_LATIN_BYTES
+    if len(_HIGH_AFTER_HIGH.findall(sample)) <= high * _MAX_LATIN_SHARE:
+        return _guess_latin(sample, high)
+    return _guess_script(sample, high)
+
+
+def _foreign_lines(data: bytes) -> bytes:
+    """The first lines that are not ASCII."""
+    sample, size = list[bytes](), 0
+    for line in data.split(b"\n"):
+        if not line.isascii() and size < _MAX_GUESSED_BYTES:
+            sample.append(line[:_MAX_GUESSED_BYTES])
+            size += len(line)
+    return b"\n".join(sample)
+
+
+def _guess_latin(sample: bytes, high: int) -> tuple[str, bool]:
+    """The encoding of a text in Latin letters: the one in which all those with accents are of one language.
+
+    Where two fit and read differently, the most frequent one is sure with enough letters that fit it best;
+    another one has to be recognised by most letters of a language.
+    """
+    fits = ((codec, _language_fit(sample, codec)) for codec in _LATIN_CODECS)
+    found = [(codec, *fit) for codec, fit in fits if fit is not None]
+    if not found:
+        with suppress(UnicodeError):
+            return ("cp1252", False) if _reads_as_words(sample.decode("cp1252")) else ("", False)
+        return "", False
+    (first, text, share), best = found[0], max(found, key=lambda each: each[2])
+    if first == "cp1252" and all(other == text for _, other, _ in found):
+        return first, True
+    if first == "cp1252" and share == best[2] and high >= _MIN_LATIN_BYTES:
+        return first, True
+    return (best[0], high >= _MIN_LATIN_BYTES) if best[2] >= _MIN_FIT else (first, False)
+
+
+def _language_fit(sample: bytes, codec: str) -> tuple[str, float] | None:
+    """The text in a codec, and the largest part of a language's letters that occurs; None: it fits none."""
+    try:
+        text = sample.decode(codec)
+    except UnicodeDecodeError:
+        return None
+    foreign = [char for char in text if char > "\x7f" and char not in _SIGNS]
+    letters = Counter("".join(foreign + _SIGN_IN_WORD.findall(text)).lower().replace("i\u0307", "ı"))
+    most = letters.total() * _MAX_MISFITS_SHARE
+    fits = [
+        len(letters.keys() & set(own)) / len(own)
+        for own in _LATIN_CODECS[codec].split()
+        if sum(count for char, count in letters.items() if char not in own) <= most
+    ]
+    return (text, max(fits)) if fits else None
+
+
+def _guess_script(sample: bytes, high: int) -> tuple[str, bool]:
+    """What charset-normalizer thinks of a text in other letters; sure where these are mostly frequent ones.
+
+    Where more of them would be frequent in another encoding of single bytes, that one is the better guess.
+    """
+    from charset_normalizer import from_bytes  # 30 ms, for the few files and outputs that need it
+
+    best = from_bytes(sample, cp_isolation=[*_LETTER_CODECS, *_IDEOGRAM_CODECS]).best()
+    thought = best.encoding if best is not None else ""
+    likely = max(_LETTER_CODECS, key=lambda codec: _frequent_share(sample, codec))
+    codec = thought if thought in _IDEOGRAM_CODECS else likely
+    share = _frequent_share(sample, codec)
+    sure = codec == thought and high >= _MIN_SCRIPT_BYTES and share >= _MIN_FREQUENT_SHARE
+    return (codec, sure) if share else ("", False)
+
+
+def _frequent_share(sample: bytes, codec: str) -> float:
+    """Which part of the letters beyond ASCII are frequent ones; 0 where the bytes read as no words."""
+    text = sample.decode(codec, "replace")
+    if "\ufffd" in text or not _reads_as_words(text):
+        return 0
+    letters = [char for char in text if char > "\x7f" and unicodedata.category(char)[0] in "LM"]
+    frequent = sum(char in _FREQUENT_LETTERS for char in letters)
+    frequent += len(_HAN_OR_KANA.findall(text)) if codec in _IDEOGRAM_CODECS and codec != "euc_kr" else 0
+    return frequent / max(1, len(letters))
+
+
+def _reads_as_words(text: str) -> bool:
+    foreign = [char for char in text[:_SAMPLE_CHARS] if char > "\x7f"]
+    read = sum(char in _SIGNS or unicodedata.category(char)[0] in "LM" for char in foreign)
+    return read >= len(foreign) * _MIN_WORD_SHARE
+
+
+def _looks_japanese(text: str) -> bool:
+    """Western bytes often decode as Shift-JIS too, but into characters with no kana among them."""
+    foreign = [char for char in text[:_SAMPLE_CHARS] if char > "\x7f"]
+    japanese = sum(1 for char in foreign if _JAPANESE.match(char))
+    kana = sum(1 for char in foreign if _KANA.match(char))
+    return bool(foreign) and japanese * 10 >= len(foreign) * 9 and kana * 5 >= len(foreign)

@@ -1,0 +1,50 @@
+"""Shorten text that is too long for the model or the screen. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+NO_OUTPUT = "[no output]"  # what the model is told of a command that printed nothing
+_UNCUT_CHARS = 30_000  # up to which an output is shown whole, as Claude Code does
+_UNCUT_VARIABLE = "BASH_MAX_OUTPUT_LENGTH"  # by which people of Claude Code set it
+_MOST_UNCUT_CHARS = 150_000
+_HEAD_SHARE, _TAIL_SHARE = 2 / 15, 5 / 6  # of a longer one: with the notes it stays below that many
+_MAX_FOUND_CHARS = 500  # of a line that is found; a longer one is cut around what was sought
+_FOUND_LEAD_CHARS = 100  # shown before that
+
+
+def shown_chars(environ: Mapping[str, str]) -> tuple[int, tuple[int, int]]:
+    """Up to how many characters an output is shown whole, and how many of both ends of a longer one."""
+    wanted = environ.get(_UNCUT_VARIABLE, "").strip()
+    uncut = min(int(wanted), _MOST_UNCUT_CHARS) if wanted.isascii() and wanted.isdigit() else _UNCUT_CHARS
+    return uncut, (int(uncut * _HEAD_SHARE), max(1, int(uncut * _TAIL_SHARE)))
+
+
+def cut_at_lines(head: str, tail: str) -> tuple[str, str]:
+    """The beginning and the end of a text, cut to whole lines where that costs at most a quarter of each."""
+    at = head.rfind("\n")
+    if at >= len(head) * 3 // 4:
+        head = head[:at]
+    at = tail.find("\n")
+    if 0 <= at <= len(tail) // 4:
+        tail = tail[at + 1 :]
+    return head, tail
+
+
+def cut_around(line: str, start: int) -> str:
+    """What is shown of a line in which something stands at `start`, and how much is left out."""
+    if len(line) <= _MAX_FOUND_CHARS:
+        return line
+    first = start - _FOUND_LEAD_CHARS if start > _MAX_FOUND_CHARS - _FOUND_LEAD_CHARS else 0
+    last = first + _MAX_FOUND_CHARS
+    after = f"…[+{len(line) - last:,} chars]" if last < len(line) else ""
+    return f"{f'[{first:,} chars]…' if first else ''}{line[first:last]}{after}"
+
+
+def last_lines(text: str, most: int) -> str:
+    """The whole lines within the last `most` characters; where there is none the end of one, behind `…`."""
+    if len(text) <= most:
+        return text
+    cut = text[-most:]
+    begin = cut.find("\n") + 1
+    return cut[begin:].lstrip("\n") if 0 < begin < len(cut) else f"…{cut}"
