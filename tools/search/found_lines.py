@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 from tools.text import cut_around
+from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 MAX_SEARCH_BYTES = 8 * 1024 * 1024  # of lines that a search keeps; what was found by then is shown
 MAX_FOUND_LINE_BYTES = 16 * 1024 * 1024  # of the JSON of one line up to the end of its first match
