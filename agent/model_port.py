@@ -193,7 +193,8 @@ class ModelCatalog(Struct, frozen=True):
         `listed` are those that the server has, where it tells them.
         """
         aliases = [alias for alias, id in self.aliases.items() if not listed or id in listed]
-        known, wanted = [*aliases, *(listed or (facts.id for facts in self.models))], name.strip().lower()
+        known = [*aliases, *(listed or (facts.id for facts in self.models))]
+        wanted = name.strip().lower()
         begun = (each for each in known if wanted and each.startswith(wanted))
         return next(iter((*begun, *difflib.get_close_matches(wanted, known, 1, 0.7))), "")
 

@@ -137,7 +137,8 @@ class HookAnswer(Struct, frozen=True):
 
         "ask" beats "allow". Two inputs that differ are a veto.
         """
-        decisions, veto = {self.decision, other.decision}, self.veto if self.veto is not None else other.veto
+        decisions = {self.decision, other.decision}
+        veto = self.veto if self.veto is not None else other.veto
         if self.updated_input is not None and other.updated_input not in (None, self.updated_input):
             veto = veto or TWO_REWRITES
         return HookAnswer(

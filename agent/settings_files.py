@@ -71,7 +71,8 @@ def write_setting(path: Path, name: str, value: str) -> None:
     wanted = {**(before := read_settings(path)), name: value}
     if before == wanted:
         return
-    real, entry = path.resolve(), f"{name} = {json.dumps(value, ensure_ascii=False)}"
+    real = path.resolve()
+    entry = f"{name} = {json.dumps(value, ensure_ascii=False)}"
     data = real.read_bytes().removeprefix(b"\xef\xbb\xbf") if real.exists() else b""
     mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
     text = data.decode("utf-8")

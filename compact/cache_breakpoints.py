@@ -34,7 +34,8 @@ def cache_breakpoints(folded: Folded) -> tuple[int, ...]:
 
     Of the ends of batches the older gives way to the end of the last request, where that is needed.
     """
-    batches, last = _batch_ends(folded), _far_end(folded)
+    batches = _batch_ends(folded)
+    last = _far_end(folded)
     if last is None or last in batches:
         return batches
     return tuple(sorted({last, *batches[-1:]}))
@@ -42,7 +43,8 @@ def cache_breakpoints(folded: Folded) -> tuple[int, ...]:
 
 def _far_end(folded: Folded) -> int | None:
     """Index of the last message of the last request, if too many blocks for the look-back follow it."""
-    asked, view = folded.last_request, folded.view
+    asked = folded.last_request
+    view = folded.view
     if asked is None:
         return None
     end = view.index_of(asked.seq) - 1
@@ -64,7 +66,8 @@ def _batch_ends(folded: Folded) -> tuple[int, ...]:
     newest = next(spans, None)
     if newest is None:
         return ()
-    view, older = folded.view, next(spans, None)
+    view = folded.view
+    older = next(spans, None)
     before = view.index_of(older[1]) if older is not None else view.index_of(newest[0]) - 1
     places = {view.index_of(newest[1]), before}
     return tuple(sorted(place for place in places if 0 <= place < len(view)))
@@ -112,7 +115,8 @@ def cache_used(folded: Folded) -> float:
     if not any(isinstance(fact, Opened | Instructed) for fact in newer):
         return asked.ts
     used: dict[str, float] = {}
-    model, thinks = "", False
+    model = ""
+    thinks = False
     for fact in folded.facts:
         match fact:
             case Opened():
@@ -138,14 +142,16 @@ def _entries(folded: Folded, view: View, first: int, since: float) -> Iterator[i
     compactions = {made.id: made for made in folded.compactions}
     used: float | None = None  # when the request after it read its entry, unless that held no more
     between = inf  # the first seq of what was changed between these two
-    same, place = first, view.index_of(first)
+    same = first
+    place = view.index_of(first)
     for fact in reversed(folded.facts):
         if isinstance(fact, RequestSent):
             if fact.instructions:
                 continue
             if (fact.ts if used is None or between < fact.seq else used) < since:
                 return
-            used, between = fact.ts, inf
+            used = fact.ts
+            between = inf
             if fact.seq <= same:
                 yield view.index_of(fact.seq) - 1
             yield from (mark for mark in fact.marks if mark < place)

@@ -51,7 +51,8 @@ class ClearCandidate(Struct, frozen=True):
 
 def clear_candidates(folded: Folded, first: int, last: int) -> Iterator[ClearCandidate]:
     """Results that the model has seen, and long inputs, in the messages first..last-1 of the view."""
-    view, seen = folded.view, folded.last_reply_seq
+    view = folded.view
+    seen = folded.last_reply_seq
     for index in range(first, last):
         for part in view[index].parts:
             if part.tokens < MIN_CLEARED_TOKENS + PLACEHOLDER_TOKENS:
@@ -139,7 +140,8 @@ def preview_edit(situation: Situation, part: Part, characters: int) -> tuple[Cle
     fact = fact_at(situation.folded, part.seq)
     if not isinstance(fact, Result):
         return None, ()
-    text, ident = joined_text(fact.content), recall_id(part)
+    text = joined_text(fact.content)
+    ident = recall_id(part)
     path = fact.stored.path if fact.stored else f"{situation.outputs}r{part.seq}.txt"
     kept = fact.stored is not None or is_paging(situation.folded, part)
     place = "" if kept and not fact.stored else f' path="{path}"'
@@ -239,7 +241,8 @@ def ends_and_directives(text: str, characters: int, ident: str) -> str:
     half = max(1, characters // 2)
     said = weighed_sentences(own_words(text))
     inside = [each for each in said if each.end > half and each.start < len(text) - half]
-    kept, room = list[Sentence](), half
+    kept = list[Sentence]()
+    room = half
     for each in sorted(inside, key=lambda one: -one.weight):
         if each.weight >= REQUEST and each.end - each.start < room:
             kept.append(each)
@@ -265,7 +268,9 @@ def with_sentences(text: str, ident: str, weight: int, head: int = 0, ends: int 
         spans += [(0, _to_word_end(text, half)), (max(0, len(text) - half), len(text))]
     else:
         spans.append((0, _to_word_end(text, head)))
-    pieces, end, omitted = list[str](), 0, 0
+    pieces = list[str]()
+    end = 0
+    omitted = 0
     for first, last in sorted(spans):
         if last <= end:
             continue

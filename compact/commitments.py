@@ -48,9 +48,12 @@ def commitments(text: str, acts: bool) -> Iterator[Commitment]:
     forbids, always holds or depends on a condition is a promise.
     """
     under: ShownKind | None = None  # what the heading says, of the list or the paragraph behind it
-    past, taken = 0, False
+    past = 0
+    taken = False
     for start, end, code in sentences(text):
-        sentence, gap, past = text[start:end], text[past:start], end
+        sentence = text[start:end]
+        gap = text[past:start]
+        past = end
         if code or (taken and not ITEM_START.match(sentence) and gap.count("\n") > 1):
             under = None
         if code or len(sentence) > MAX_SENTENCE_CHARS or sentence.endswith("?"):
@@ -58,7 +61,8 @@ def commitments(text: str, acts: bool) -> Iterator[Commitment]:
         kind, weight = _kind_and_weight(sentence, acts)
         lists = weight == LASTING and sentence.endswith(":")
         if weight == HEADING or sentence.startswith("#") or sentence.endswith(":"):
-            under, taken = (kind if lists or weight == HEADING else None), False
+            under = kind if lists or weight == HEADING else None
+            taken = False
         else:
             taken = True
         if (shown := kind or under) and weight != HEADING and (lists or not sentence.endswith(":")):

@@ -16,7 +16,11 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-LASTING, REQUEST, WISH, FACT, REST = 5, 4, 3, 2, 1  # weights of sentences, the heaviest first
+LASTING = 5
+REQUEST = 4
+WISH = 3
+FACT = 2
+REST = 1  # weights of sentences, the heaviest first
 MAX_SENTENCE_CHARS = 600  # a longer one is data, not speech, and weighs least
 MAX_ABBREVIATION_CHARS = 12  # before a full stop that may be one's
 MIN_WRAP_CHARS = 40  # of a line, behind which a line with a capital may go on
@@ -49,7 +53,8 @@ def pattern(name: str) -> re.Pattern[str]:
 
 def has(name: str, sentence: str) -> bool:
     """Whether a pattern, or any of the phrases of a class, stands in a sentence."""
-    tables, other = _tables(), f"{name}_elsewhere"
+    tables = _tables()
+    other = f"{name}_elsewhere"
     # Phrases stand in lower case: to search without regard to case takes twice as long.
     text = sentence if name in tables["patterns"] else sentence.lower()
     found = pattern(name).search(text) is not None
@@ -247,10 +252,12 @@ def _stretches(text: str) -> Iterator[tuple[int, int, bool]]:
     A line that goes on in the next one, as text does that was wrapped, is one stretch with it.
     """
     lines = text.splitlines(keepends=True)
-    begun, at = -1, 0
+    begun = -1
+    at = 0
     around = ["", "", *(line.rstrip() for line in lines), ""]
     for number, (line, code) in enumerate(zip(lines, _code_lines(lines), strict=True)):
-        first, at = at, at + len(line)
+        first = at
+        at = at + len(line)
         if begun >= 0 and (code or not _wraps(*around[number : number + 4])):
             yield begun, first, False
             begun = -1
@@ -264,7 +271,9 @@ def _stretches(text: str) -> Iterator[tuple[int, int, bool]]:
 
 def _code_lines(lines: Sequence[str]) -> list[bool]:
     """Which lines of a text are code: fenced, of a diff, shaped like code, or comments beside such lines."""
-    fence, diff, code = "", False, list[bool]()
+    fence = ""
+    diff = False
+    code = list[bool]()
     for line in lines:
         marker = found[1] if (found := pattern("fence").match(line)) is not None else ""
         fenced = bool(fence or marker)

@@ -64,7 +64,8 @@ def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
     older ones no more than `tail_max_tokens`. The cut does not depend on the summary, so that a preview can
     show it.
     """
-    most, limit = _most_of_tail(situation, limits), record_limit(situation)
+    most = _most_of_tail(situation, limits)
+    limit = record_limit(situation)
     at = _cut(situation, min(most, limit // 2))
     if at == 0:
         return None
@@ -87,10 +88,12 @@ def _most_of_tail(situation: Situation, limits: FoldLimits) -> int:
 
 def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     """The fold over the first `at` entries."""
-    entries, tail = situation.folded.entries[:at], tuple(situation.folded.entries[at:])
+    entries = situation.folded.entries[:at]
+    tail = tuple(situation.folded.entries[at:])
     last = max(entry.last for entry in entries)
     files, restored, size = _restored(situation, at) if limits.restoring else ("", [], 0)
-    view, behind = situation.view, tail[0].seq if tail else situation.folded.last_seq + 1
+    view = situation.view
+    behind = tail[0].seq if tail else situation.folded.last_seq + 1
     shown = (part for message in view[view.index_of(behind) :] for part in message.parts)
     beside = "\n".join((files, *block_texts(part.block for part in shown if part.seq >= behind)))
     record = record_text(situation, limits, at, record_limit(situation), beside)
@@ -103,7 +106,8 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
 
 def _restored(situation: Situation, at: int) -> tuple[str, list[int], int]:
     """The text of the files shown again where the first `at` entries are folded, seqs, and its tokens."""
-    known, key = situation.worked_out.attempts, (id(situation.folded), at)
+    known = situation.worked_out.attempts
+    key = (id(situation.folded), at)
     if key not in known:
         entries = situation.folded.entries
         last = max(entry.last for entry in entries[:at])
@@ -118,7 +122,8 @@ def _restore_files(situation: Situation, last: int, tail: Sequence[Entry]) -> tu
 
     Without the files that the tail names; "" where there are none or none fits the limits.
     """
-    settings, counter = situation.settings, situation.counter
+    settings = situation.settings
+    counter = situation.counter
     room = min(settings.restore_max_tokens, int(settings.restore_max_share * situation.window.size))
     left = situation.unscaled(room)
     if settings.policy != "classic":
@@ -157,7 +162,8 @@ def _recent_reads(folded: Folded, last: int) -> Iterator[tuple[str, Result]]:
         if not isinstance(entry, Exchange):
             continue
         for index, use in reversed(entry.uses.items()):
-            path, result = file_path_of(use), entry.results.get(index)
+            path = file_path_of(use)
+            result = entry.results.get(index)
             if not path or result is None or path in done:
                 continue
             kind = folded.kind_of(use.name)
@@ -183,7 +189,8 @@ def _cut(situation: Situation, tokens: int) -> int:
 
 def _first_recent(situation: Situation) -> int:
     """Index of the first of the entries that are the newest `keep_recent_messages` messages."""
-    entries, left = situation.folded.entries, situation.settings.keep_recent_messages
+    entries = situation.folded.entries
+    left = situation.settings.keep_recent_messages
     at = len(entries)
     while at > 0 and left > 0:
         at -= 1
@@ -236,9 +243,11 @@ def shrink_to(
     situation: Situation, first: int, target: int, how: Shrink
 ) -> tuple[tuple[Clear, ...], tuple[File, ...]]:
     """As `shrink_blocks`, until the whole prompt has `target` tokens of the model's."""
-    view, over = situation.view, situation.tokens - target
+    view = situation.view
+    over = situation.tokens - target
     room = view.tokens - view.tokens_before(view.index_of(first))
-    edits, files = tuple[Clear, ...](), tuple[File, ...]()
+    edits = tuple[Clear, ...]()
+    files = tuple[File, ...]()
     for _ in range(SHRINK_TRIES):
         room -= situation.unscaled(over)
         edits, files = shrink_blocks(situation, first, max(0, room), how)
@@ -306,7 +315,8 @@ def shrink_blocks(
 
 def _shrink_texts(state: _Shrinking, parts: Sequence[Part], least: int) -> None:
     """Show of the user's longest texts as much as there is room for, but at least so many characters each."""
-    situation, left = state.situation, state.room_of(parts)
+    situation = state.situation
+    left = state.room_of(parts)
     for at, part in enumerate(parts):
         if state.total <= state.room:
             break
@@ -323,7 +333,8 @@ def _shrink_texts(state: _Shrinking, parts: Sequence[Part], least: int) -> None:
 def _shrunk(
     situation: Situation, part: Part, characters: int, how: Shrink
 ) -> tuple[Clear | None, tuple[File, ...]]:
-    folded, counter = situation.folded, situation.counter
+    folded = situation.folded
+    counter = situation.counter
     if part.use is not None and part.seq <= folded.last_reply_seq:
         return None if is_replaced(part) else placeholder_edit(folded, part, "content", counter), ()
     if part.use is not None and how > Shrink.SEEN:

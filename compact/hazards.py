@@ -102,7 +102,9 @@ def hazard_curves(read: float, interval: int) -> HazardCurves:
     """
     horizon = max(1, round(interval * cheapness(read)))
     ages = range(OLDEST_AGE + 1)
-    following, references, mean = [], [], []
+    following = []
+    references = []
+    mean = []
     for cell in Cell:
         both = [_rate(cell, age, EDIT_WEIGHT) for age in range(OLDEST_AGE + horizon + 2)]
         following.append(tuple(both[age + 1] for age in ages))
@@ -178,7 +180,9 @@ class BlockTracker(Struct):
         edits = folded.edits
         version = (len(edits.origins), max(edits.origins, default=0), len(edits.undone))
         if version != self._version:
-            self._shown, self._looked_at, self._version = [], 0, version
+            self._shown = []
+            self._looked_at = 0
+            self._version = version
         for block in islice(self.blocks, self._looked_at, None):
             if edits.shows(block.seq, block.index, block.field):
                 self._shown.append(block)
@@ -191,16 +195,22 @@ class BlockTracker(Struct):
 
     def settle(self, folded: Folded, prices: Prices, prompt: int, curves: HazardCurves) -> None:
         """Add to each block's `hold` what the calls since the last time have cost; `prompt` in our tokens."""
-        steps, self._settled = self.calls - self._settled, self.calls
+        steps = self.calls - self._settled
+        self._settled = self.calls
         if steps <= 0:
             return
-        scale, calls = self.scale, self.calls
-        read, write, base = prices.read * steps, prices.write, loss_base(prompt, prices)
+        scale = self.scale
+        calls = self.calls
+        read = prices.read * steps
+        write = prices.write
+        base = loss_base(prompt, prices)
         share = steps * scale / cheapness(prices.read)
         following = self.by_cell(curves.following)
-        references, expected = self.by_cell(curves.references), 0.0
+        references = self.by_cell(curves.references)
+        expected = 0.0
         for block in self.shown(folded):
-            age, size = calls - block.touched, block.tokens
+            age = calls - block.touched
+            size = block.tokens
             age = OLDEST_AGE if age > OLDEST_AGE else age
             rate = following[block.cell][age]
             hold = block.hold + size * (read - rate * share * (base + size * write))
@@ -231,7 +241,8 @@ class BlockTracker(Struct):
             newest.touched = self.calls
             newest.named += 1
         for index, use in exchange.uses.items():
-            result, path = exchange.results.get(index), file_path_of(use)
+            result = exchange.results.get(index)
+            path = file_path_of(use)
             kind = folded.kind_of(use.name)
             self._judge_reads(folded, use, result)
             for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
@@ -241,7 +252,9 @@ class BlockTracker(Struct):
         self.blocks += _service_results(exchange, self.calls)
 
     def _add_result(self, result: Result, cell: Cell, use: ToolUseBlock) -> None:
-        tokens, text, path = sum(result.tokens), joined_text(result.content), file_path_of(use)
+        tokens = sum(result.tokens)
+        text = joined_text(result.content)
+        path = file_path_of(use)
         stays = sum(len(words) for pair in result.said for words in pair)  # characters of a person's words
         gain = tokens - PLACEHOLDER_TOKENS - (tokens * stays // max(1, len(text)) if stays else 0)
         put_back = _note_put_back(self.put_back, result.content, result.seq, "content")
@@ -263,7 +276,8 @@ class BlockTracker(Struct):
 
     def _judge_reads(self, folded: Folded, use: ToolUseBlock, result: Result | None) -> None:
         """A call was about this file: what earlier reads show of it may be out of date, or shown again."""
-        kind, path = folded.kind_of(use.name), file_path_of(use)
+        kind = folded.kind_of(use.name)
+        path = file_path_of(use)
         is_done = result is not None and not result.error
         if kind == "writes" and is_done:
             self.edited = True
@@ -273,7 +287,9 @@ class BlockTracker(Struct):
         for block in self._by_file.get(base_name(path), ()):  # others of that name, too: no dearer in replays
             block.touched = self.calls
             if block.seq in still_needed:  # as good as read again
-                block.cell, block.named, block.hold = Cell.READ, 0, 0.0
+                block.cell = Cell.READ
+                block.named = 0
+                block.hold = 0.0
                 block.needed_by = read.seq if read is not None else 0
             elif block.cell in _SUPERSEDED_CELLS and result is not None:
                 block.cell = _cell_after(block, kind if is_done else "other", lines)
@@ -336,11 +352,13 @@ def _files_put_back(content: Sequence[Block]) -> set[str]:
 
 def lines_shown(use: ToolUseBlock, result: Result) -> tuple[int, int]:
     """The first and last line of its file that a read shows, as it tells them or by its offset."""
-    first, last = result.about.get("first"), result.about.get("last")
+    first = result.about.get("first")
+    last = result.about.get("last")
     if isinstance(first, int) and isinstance(last, int):
         return first, last
     text = joined_text(result.content)
-    told, begin = _FIRST_NUMBER.match(text), use.input.get("offset")
+    told = _FIRST_NUMBER.match(text)
+    begin = use.input.get("offset")
     first = int(told[1]) if told else begin if isinstance(begin, int) and begin > 0 else 1
     return first, first + text.count("\n")
 
@@ -351,7 +369,8 @@ def _cell_after(block: TrackedBlock, kind: ToolKind, lines: tuple[int, int]) -> 
         return Cell.READ_EDITED
     if kind != "reads":
         return Cell.READ_NAMED if block.cell is Cell.READ and block.named >= 2 else block.cell
-    (first, last), (begin, end) = block.lines, lines
+    (first, last) = block.lines
+    (begin, end) = lines
     shared = min(last, end) - max(first, begin) + 1
     if block.cell in (Cell.READ_EDITED, Cell.PUT_BACK) or not last or 2 * shared >= last - first + 1:
         return Cell.READ_AGAIN

@@ -38,7 +38,8 @@ MIN_UNDOTTED_CHARS = 6  # without dots and slashes
 _CASE_CHANGE_OR_UNDERSCORE = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
 _HEX_ID = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,40}")
 _LETTER = re.compile(r"[A-Za-z]")
-KEPT_RUNS, MAX_KEPT_RUN_CHARS = 4_096, 200  # whose names are remembered: about 1 MB
+KEPT_RUNS = 4_096
+MAX_KEPT_RUN_CHARS = 200  # whose names are remembered: about 1 MB
 
 
 def names(text: str) -> set[str]:
@@ -52,9 +53,11 @@ def whole_name_counts(text: str) -> dict[str, int]:
     Their parts count where they stand alone.
     """
     counts = Counter(_NAME_RUN.findall(text))
-    found, compounds = dict[str, int](), dict[str, int]()
+    found = dict[str, int]()
+    compounds = dict[str, int]()
     for run in _runs(counts):
-        (names_in, compound), times = _run(run), counts[run]
+        (names_in, compound) = _run(run)
+        times = counts[run]
         for name in names_in:
             found[name] = found.get(name, 0) + times
         if compound:

@@ -50,7 +50,8 @@ def dropped_by_undo(
     `until` is the seq of a wider compaction that hides the target: what came after it was not produced
     under the target alone.
     """
-    newest, opened = newest_reply(folded), open_turn(folded)
+    newest = newest_reply(folded)
+    opened = open_turn(folded)
     if binds:
         return _drop_between(folded, target.seq, min(newest, until) if until is not None else newest)
     if until is None and any(isinstance(edit, Fold) and edit.last > opened for edit in target.edits):
@@ -129,7 +130,9 @@ def newest_reply(folded: Folded) -> int:
 def problems(messages: Iterable[Message]) -> list[str]:
     """What the API would refuse about the messages of a request; empty where nothing."""
     found: list[str] = []
-    role, calls, used = "assistant", list[str](), Counter[str]()
+    role = "assistant"
+    calls = list[str]()
+    used = Counter[str]()
     for index, message in enumerate(messages):
         blocks = [part.block for part in message.parts]
         faults = list(_faults(message.role, blocks))

@@ -28,7 +28,8 @@ from .identifiers import file_path_of, joined_text, strings, whole_name_counts
 from .tokens import TokenCounter
 
 HALF_LIFE_CALLS = 60.0  # after which one use of a name counts half
-SAID_WEIGHT, SEEN_WEIGHT = 0.5, 0.15  # of a name in a text of the model, in a result; in a tool input it is 1
+SAID_WEIGHT = 0.5
+SEEN_WEIGHT = 0.15  # of a name in a text of the model, in a result; in a tool input it is 1
 MAX_SEARCHED_RESULT_CHARS = 60_000  # of a result, in which names are looked for
 MAX_CONSTRAINT_CHARS = 300
 MAX_ERROR_CHARS = 160
@@ -99,7 +100,9 @@ def build_ledger(folded: Folded, entries: Iterable[Entry]) -> Ledger:
     What each entry says is worked out once, as it costs far more than to sum it up: further cuts, what comes
     after a preview and later compactions use it again.
     """
-    ledger, kind_of, calls = Ledger(), cache(folded.kind_of), 0
+    ledger = Ledger()
+    kind_of = cache(folded.kind_of)
+    calls = 0
     known: dict[int, EntryAccount] = folded.derived.setdefault(_ACCOUNTS, {})
     for entry in entries:
         made_of = _made_of(entry, kind_of)
@@ -146,7 +149,8 @@ def _account(entry: Entry, made_of: tuple[int, tuple[ToolKind, ...]]) -> EntryAc
 
 
 def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: Result | None) -> None:
-    path, at = file_path_of(use), account.calls
+    path = file_path_of(use)
+    at = account.calls
     failed = result is not None and result.error
     if path and kind != "searches" and not failed:
         account.uses.append(("changed" if kind == "writes" else "read", at, {path: 1.0}))
@@ -244,7 +248,8 @@ def ledger_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "
     the limit, because a line of names is worth more to the work that follows than one more command.
     """
     sections: list[str] = []
-    left, gone = limit, {f"{path} ({GONE})": score for path, score in ledger.gone.items()}
+    left = limit
+    gone = {f"{path} ({GONE})": score for path, score in ledger.gone.items()}
     for title, rows, share in (
         ("Files changed", _ranked({**ledger.changed, **gone}), 0.12),
         ("Files read", _files_read(ledger), 0.12),
@@ -322,7 +327,8 @@ def coverage(ledger: Ledger, summary: str, kept: str) -> dict[str, list[int]]:
 
 def _most_used(ledger: Ledger) -> dict[str, list[str]]:
     """The paths, identifiers and numbers in most and latest use, which a summary should name."""
-    paths, others = {**ledger.names, **ledger.read, **ledger.changed}, ledger.names.items()
+    paths = {**ledger.names, **ledger.read, **ledger.changed}
+    others = ledger.names.items()
     return {
         "paths": _ranked({name: score for name, score in paths.items() if _is_path(name)})[:CHECKED_NAMES],
         "identifiers": _ranked({name: score for name, score in others if not _is_path(name)})[:CHECKED_NAMES],

@@ -67,7 +67,9 @@ def plan(
 
 def _automatic(situation: Situation, layers: tuple[Layer, ...]) -> Flow:
     """Ask the layers in order; each plans on what the layers before it have left."""
-    now, total, made = situation, CompactionPlan(), list[tuple[Layer, Proposal]]()
+    now = situation
+    total = CompactionPlan()
+    made = list[tuple[Layer, Proposal]]()
     for layer, least in _active(layers, situation.settings, situation.window):
         if not now.reaches(least, layer.messages_only):
             continue
@@ -120,7 +122,9 @@ def _reactive_ladder(situation: Situation, rung: int) -> Flow:
 
 
 def _clear_all(situation: Situation) -> Proposal | None:
-    folded, target, counter = situation.folded, target_tokens(situation), situation.counter
+    folded = situation.folded
+    target = target_tokens(situation)
+    counter = situation.counter
     found = clear_candidates(folded, 0, len(situation.view))
     made = (placeholder_edit(folded, each.part, each.field, counter) for each in found)
     edits = tuple(edit for edit in made if edit is not None)
@@ -137,7 +141,8 @@ def _clear_all(situation: Situation) -> Proposal | None:
 
 def _shrink_newest(situation: Situation) -> Proposal | None:
     """Shrink them to previews, or where that does not make the request fit, to placeholders."""
-    view, kept = situation.view, max(1, situation.settings.keep_recent_messages)
+    view = situation.view
+    kept = max(1, situation.settings.keep_recent_messages)
     for how in (Shrink.PREVIEWS, Shrink.PLACEHOLDERS) if view else ():
         edits, files = shrink_blocks(situation, view[max(0, len(view) - kept)].first, 0, how)
         proposal = propose(situation, "reactive", "reactive", edits, files, why="rung 3", rung=3)
@@ -153,10 +158,12 @@ def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Compacti
     """
     answer = SummaryReply(f"<summary>{dummy_summary(situation)}</summary>", stop="end_turn")
     planned = finish_plan(plan(situation, trigger, focus), lambda request: answer)
-    goes, then = [line for proposal in planned.proposals for line in _preview(situation, proposal)], situation
+    goes = [line for proposal in planned.proposals for line in _preview(situation, proposal)]
+    then = situation
     for proposal in planned.proposals:
         then = then.with_edits(proposal.edits)
-    slope, count = situation.slope, PREVIEWED_BLOCKS
+    slope = situation.slope
+    count = PREVIEWED_BLOCKS
     stays = largest_blocks(then.view, slope, count) if planned.proposals else []
     return replace(planned, goes=tuple(goes), stays=tuple(f"  {line}" for line in stays))
 
@@ -176,13 +183,15 @@ def _preview(situation: Situation, proposal: Proposal) -> Iterator[str]:
     if report.get("restored"):
         yield f"  files shown again: {', '.join(f'r{seq}' for seq in report['restored'])}"
     if report["rewritten"] and report["cold_cost_usd"] >= MIN_SHOWN_COST_USD:
-        warm, cold = report["predicted_cost_usd"], report["cold_cost_usd"]
+        warm = report["predicted_cost_usd"]
+        cold = report["cold_cost_usd"]
         yield f"  the next request writes ${warm:.2f} anew; ${cold:.2f} once the cache is cold"
 
 
 def _fold_preview(situation: Situation, fold: Fold) -> str:
     view = situation.view
-    first, last = view.index_of(fold.first), view.index_of(fold.last)
+    first = view.index_of(fold.first)
+    last = view.index_of(fold.last)
     tokens = view.tokens_before(min(len(view), last + 1)) - view.tokens_before(first)
     sizes = [len(block.text) for block in fold.blocks if isinstance(block, TextBlock)]
     record, *files = (situation.slope * fold.tokens * size / sum(sizes) for size in sizes)

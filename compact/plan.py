@@ -155,7 +155,8 @@ def record_limit(situation: Situation) -> int:
 
     In a small window thrifty keeps less, so that the next compaction is not due after a call or two.
     """
-    settings, overhead = situation.settings, situation.scaled(situation.overhead)
+    settings = situation.settings
+    overhead = situation.scaled(situation.overhead)
     limit = min(settings.max_record_tokens, int(settings.max_record_share * situation.window.size))
     if settings.policy == "thrifty":
         trigger = situation.trigger_tokens

@@ -54,7 +54,8 @@ class _Outlook(Struct, frozen=True):
         """The blocks that the model has seen, that nothing new refers it to, and that the user did not bring
         back, oldest first.
         """
-        seen, is_exempt = self.situation.folded.last_reply_seq, bool(self.exempt)
+        seen = self.situation.folded.last_reply_seq
+        is_exempt = bool(self.exempt)
         for block in self.tracker.shown(self.situation.folded):
             held = is_exempt and self.exempt.holds(block.seq, block.index, block.field)
             if block.seq <= seen and block.needed_by <= seen and not held:
@@ -85,11 +86,14 @@ def choose_batch(situation: Situation) -> Batch | None:
     blocks = _clearable(outlook)
     least = max(1, situation.unscaled(min_batch_tokens(situation.settings, situation.window)))
     if forced:
-        chosen, why = _with_likelier(outlook, blocks), "window"
+        chosen = _with_likelier(outlook, blocks)
+        why = "window"
     elif situation.cache_is_cold:
-        chosen, why = blocks, "cold cache"
+        chosen = blocks
+        why = "cold cache"
     else:
-        chosen, why = _worth_rewriting(situation, blocks, least), "price"
+        chosen = _worth_rewriting(situation, blocks, least)
+        why = "price"
     if sum(block.tokens for block in chosen) < least:
         return None
     edits = tuple(filter(None, (_placeholder(situation, block) for block in chosen)))
@@ -98,7 +102,8 @@ def choose_batch(situation: Situation) -> Batch | None:
 
 def _settled_before(outlook: _Outlook, clearable: Sequence[TrackedBlock]) -> int:
     """The seq before which earlier batches have left nothing that is likely to be needed; 0 for none."""
-    folded, view = outlook.situation.folded, outlook.situation.view
+    folded = outlook.situation.folded
+    view = outlook.situation.view
     behind = first_unedited(folded)
     if not 0 < behind < len(view):
         return 0
@@ -119,7 +124,8 @@ def _looks_now(situation: Situation, tracker: BlockTracker) -> bool:
 
 def _outlook(situation: Situation, tracker: BlockTracker) -> _Outlook:
     """The tracker with what carrying has cost settled."""
-    folded, prices = situation.folded, situation.prices
+    folded = situation.folded
+    prices = situation.prices
     prompt = situation.unscaled(situation.tokens)
     curves = hazard_curves(prices.read, situation.settings.batch_interval_calls)
     tracker.settle(folded, prices, prompt, curves)
@@ -129,8 +135,10 @@ def _outlook(situation: Situation, tracker: BlockTracker) -> _Outlook:
 
 def _clearable(outlook: _Outlook) -> list[TrackedBlock]:
     """The blocks that are dearer to carry than to lose, oldest first."""
-    prices, rate = outlook.situation.prices, outlook.rate
-    base, write = loss_base(outlook.prompt, prices), prices.write
+    prices = outlook.situation.prices
+    rate = outlook.rate
+    base = loss_base(outlook.prompt, prices)
+    write = prices.write
     limit = cheapness(prices.read) * prices.read / max(1e-9, outlook.tracker.scale)
     return [block for block in outlook.open_blocks() if rate(block) * (base + block.tokens * write) < limit]
 
@@ -142,10 +150,15 @@ def _worth_rewriting(
 
     A batch is worth what carrying its blocks has cost so far, less what it writes to the cache anew.
     """
-    folded, view, prices = situation.folded, situation.view, situation.prices
+    folded = situation.folded
+    view = situation.view
+    prices = situation.prices
     extra = REWRITE_WEIGHT * (prices.write - prices.read)
     best: Sequence[TrackedBlock] = ()
-    most, at, freed, hold = 0.0, len(blocks), 0, 0.0
+    most = 0.0
+    at = len(blocks)
+    freed = 0
+    hold = 0.0
     starts = {0, first_unedited(folded), *(place + 1 for place in cache_breakpoints(folded))}
     for start in sorted((start for start in starts if start < len(view)), reverse=True):
         while at > 0 and blocks[at - 1].seq >= view[start].first:
@@ -156,7 +169,8 @@ def _worth_rewriting(
             behind = view.tokens - view.tokens_before(start) - freed
             worth = hold - extra * max(0, behind - _dropped_thinking(situation, blocks[at].seq))
             if worth >= most:
-                best, most = blocks[at:], worth
+                best = blocks[at:]
+                most = worth
     return best
 
 

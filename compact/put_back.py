@@ -91,7 +91,8 @@ def cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> list
         return []
     if not edits.clears and not edits.folds:
         return []
-    tracker, found = tracker_of(folded), []
+    tracker = tracker_of(folded)
+    found = []
     is_failed_edit = touch.use is not None and touch.error and folded.kind_of(touch.use.name) == "writes"
     for file, names_said in _files_touched(touch, tracker).items():
         paths = [touch.real(name) or name for name in names_said]
@@ -120,8 +121,10 @@ def put_back(
     if not texts:
         return ()
     folder = folded.opened.folder if folded.opened else ""
-    room, blocks = rules.settings.put_back_max_tokens, list[TextBlock]()
-    shown, clues = _lines_in_view(folded, touch), _Clues.of(touch)
+    room = rules.settings.put_back_max_tokens
+    blocks = list[TextBlock]()
+    shown = _lines_in_view(folded, touch)
+    clues = _Clues.of(touch)
     for text in texts:
         span = _span(text, clues, min(room, rules.settings.put_back_max_tokens), rules.count)
         if span is None or _is_shown(span.lines, shown):
@@ -144,7 +147,8 @@ def _files_touched(touch: FileTouch, tracker: BlockTracker) -> dict[str, list[st
     """The files that a call or prompt is about, or an error names, of which a text may be known: the paths as
     they were written, by the files' names.
     """
-    use, said = touch.use, joined_text(touch.content) if touch.error or touch.use is None else ""
+    use = touch.use
+    said = joined_text(touch.content) if touch.error or touch.use is None else ""
     if use is not None:
         said += "\n" + (file_path_of(use) if _is_edit(use) else "\n".join(strings(use.input)))
     found = dict[str, list[str]]()
@@ -164,7 +168,8 @@ def _is_edit(use: ToolUseBlock) -> bool:
 
 def _pays(block: TrackedBlock, tracker: BlockTracker, prompt: int, rules: PutBackRules) -> bool:
     """Whether losing the block until it would be cleared again costs more than carrying it."""
-    prices, curves = rules.prices, hazard_curves(rules.prices.read, rules.settings.batch_interval_calls)
+    prices = rules.prices
+    curves = hazard_curves(rules.prices.read, rules.settings.batch_interval_calls)
     calls = round(CARRIED_CALLS * cheapness(prices.read))
     needed = sum(tracker.by_cell(curves.following)[block.cell][:calls]) * tracker.scale
     return needed * (loss_base(prompt, prices) + block.tokens * prices.write) > (
@@ -208,7 +213,8 @@ def _result_of(folded: Folded, block: TrackedBlock) -> Result | None:
 
 def _lines_in_view(folded: Folded, touch: FileTouch) -> set[str]:
     """The lines, stripped, that the view shows of the files of a call, and of its own result."""
-    tracker, edits = tracker_of(folded), folded.edits
+    tracker = tracker_of(folded)
+    edits = folded.edits
     texts = list(block_texts(touch.content if touch.use is None else (touch.use, *touch.content)))
     if last := folded.conversation.last_exchange:
         for result in last.results.values():

@@ -62,7 +62,9 @@ def propose(
 ) -> Proposal:
     """A proposal of these edits and of the thinking that they drop; `more` is added to its report."""
     edits = with_dropped_thinking(situation.folded, edits, situation.binds)
-    view, before, prices = situation.view, situation.tokens, situation.prices
+    view = situation.view
+    before = situation.tokens
+    prices = situation.prices
     folded = situation.folded.with_edits(edits)
     made = Compacted(folded.last_seq, situation.now, layer, trigger, edits)
     folded.compactions = [*folded.compactions, made]
@@ -95,8 +97,10 @@ def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: in
 
     What is not counted in our tokens (the server's own words about tools) stands before the messages.
     """
-    view, asked = situation.view, situation.folded.last_request
-    changed, freed = _first_changed(view, edits), situation.tokens - after
+    view = situation.view
+    asked = situation.folded.last_request
+    changed = _first_changed(view, edits)
+    freed = situation.tokens - after
     if changed is None or (asked is not None and view[changed].first > asked.seq):
         return RewriteBill(after, 0, freed)  # nothing that changes was ever sent
     since = situation.now - situation.settings.cache_ttl_s
@@ -127,7 +131,8 @@ def _first_changed(view: View, edits: tuple[Edit, ...]) -> int | None:
     places = [view.index_of(span[0])] if span is not None else []
     for edit in edits:
         if isinstance(edit, Unthink):
-            start, end = view.index_of(edit.first), places[0] if places else len(view)
+            start = view.index_of(edit.first)
+            end = places[0] if places else len(view)
             places.extend(at for at in range(start, end) if view.between(PartKind.THINKING, at, at + 1))
     return min((place for place in places if place < len(view)), default=None)
 
@@ -210,7 +215,8 @@ def is_told(made: Sequence[Proposal | Compacted], policy: str) -> bool:
     """
     if any(each.trigger != "auto" or each.layer in LAYERS_TOLD for each in made):
         return True
-    before, after = made[0].report["before"], made[-1].report["after"]
+    before = made[0].report["before"]
+    after = made[-1].report["after"]
     return bool(policy != "classic" and before - after >= max(MIN_TOLD_TOKENS, MIN_SHARE_TOLD * before))
 
 
@@ -222,7 +228,8 @@ def compaction_notice(proposals: Sequence[Proposal | Compacted], trigger: str = 
     if not proposals:
         return ""
     name = trigger or proposals[0].trigger
-    before, after = proposals[0].report["before"], proposals[-1].report["after"]
+    before = proposals[0].report["before"]
+    after = proposals[-1].report["after"]
     share = round(100 * (before - after) / before) if before else 0
     sizes = f"{_thousands(before)} -> {_thousands(after)}"
     if _thousands(before) == _thousands(after):
@@ -237,7 +244,8 @@ def compaction_notice(proposals: Sequence[Proposal | Compacted], trigger: str = 
 
 def _done_by(made: Proposal | Compacted) -> str:
     """What one compaction did, in plain words; `report` names what a person dropped."""
-    report, edits = made.report, made.report.get("edits", {})
+    report = made.report
+    edits = made.report.get("edits", {})
     if made.layer in ("reactive", "ledger") and "folds" not in edits:
         done = [words for what, words in _SHORTENED.items() if what in edits]
         return " and ".join(done) or _DONE_BY_LAYER[made.layer]
@@ -270,9 +278,11 @@ def predicted_and_real_cost(folded: Folded, made: Compacted, known: PriceList) -
     report = made.report
     if "predicted_cost_usd" not in report or "rewritten" not in report:
         return ""
-    cost, written = report["predicted_cost_usd"], report["rewritten"]
+    cost = report["predicted_cost_usd"]
+    written = report["rewritten"]
     if report.get("cold"):
-        cost, written = report["cold_cost_usd"], report["after"]
+        cost = report["cold_cost_usd"]
+        written = report["after"]
     predicted = f"predicted ${cost:.3f} ({written:,} tokens written)"
     if not written:
         return f"{predicted}: nothing that it changed had been sent before"

@@ -8,7 +8,10 @@ from typing import Any, Literal, get_args
 from msgspec import Struct
 
 Policy = Literal["thrifty", "classic", "off"]
-WARNING_PERCENT, CRITICAL_PERCENT, BLOCKING_PERCENT, EXHAUSTED_PERCENT = 80, 95, 98, 100  # of the window
+WARNING_PERCENT = 80
+CRITICAL_PERCENT = 95
+BLOCKING_PERCENT = 98
+EXHAUSTED_PERCENT = 100  # of the window
 MIN_COMPACT_SHARE = 0.25  # of the window, below which no summary is made where min_compact_size is more
 HOUR_TTL_S = 3_600  # of a cache entry that is written for an hour
 POLICY_NAMES: tuple[Policy, ...] = get_args(Policy)

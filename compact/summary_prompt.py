@@ -60,7 +60,8 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
 
     Raises SummaryFailed.
     """
-    settings, window = situation.settings, situation.window.size
+    settings = situation.settings
+    window = situation.window.size
     output = min(settings.summary_max_output_tokens, situation.window.max_output)
     instructions = INSTRUCTIONS + (FOCUS.format(focus=focus) if focus else "") + REMINDER
     over = situation.tokens + INSTRUCTION_TOKENS + output - window
@@ -81,7 +82,8 @@ def _oldest_exchanges(situation: Situation, tokens: int) -> int:
     """How many of the oldest exchanges in view hold at least so many of the model's tokens."""
     if tokens <= 0:
         return 0
-    view, count = situation.view, 0
+    view = situation.view
+    count = 0
     needed = situation.unscaled(tokens)
     for index, message in enumerate(view):
         if message.role == "assistant":

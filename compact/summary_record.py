@@ -39,7 +39,8 @@ RECORD_HEADER = (
 SUMMARY_HEADING = "## Summary\n"
 STATE_HEADING = "## State as of this record"
 # Headings of news about what a record holds from its live values, so that it repeats none of them.
-PINS_HEADING, COMMANDS_HEADING = "# Pins", "# Background commands"
+PINS_HEADING = "# Pins"
+COMMANDS_HEADING = "# Background commands"
 _FROM_FACT = re.compile(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
 LEDGER_HEADING = "## Ledger (newest and most used first)"
 WORDS_HEADING = "## All user messages, verbatim (the newest is last)"
@@ -55,7 +56,8 @@ OMITTED_MESSAGES = "({count} older messages are left out here: recall shows {ids
 OMITTED_TALK = "({count} short messages between {ids} are left out here: recall shows them)"
 OMITTED_BUT_SENTENCES = "({count} older messages are left out but for these sentences: recall shows {ids})"
 KEPT_NEWEST = 12  # blocks of the user, which are no small talk to the work in hand
-HEAD_TOKENS, SHORT_HEAD_TOKENS = 44, 16  # of a message of the user that is not shown whole
+HEAD_TOKENS = 44
+SHORT_HEAD_TOKENS = 16  # of a message of the user that is not shown whole
 CAPPED = 0  # tokens of a form: as many as user_block_max_tokens allows, from both ends
 TYPED_TOKENS = 200  # of a message that may have been typed; a longer one holds what was pasted
 # How a block of the user is shown, mildest first: (tokens of it, weight from which sentences stay besides,
@@ -104,7 +106,8 @@ def ledger_before(situation: Situation, at: int) -> Ledger:
 
 def record_tokens(situation: Situation, limits: FoldLimits, at: int, room: int) -> int:
     """Tokens of our count of the record of the first `at` entries without a summary."""
-    key, known = (limits.trigger, at, room), situation.worked_out.record_tokens
+    key = (limits.trigger, at, room)
+    known = situation.worked_out.record_tokens
     if key not in known:
         known[key] = situation.counter.text(record_text(situation, replace(limits, summary=""), at, room))
     return known[key]
@@ -115,7 +118,9 @@ def record_text(situation: Situation, limits: FoldLimits, at: int, room: int, be
 
     `beside` is the text that is shown with the record anyway: its names need no room in the ledger.
     """
-    folded, counter, summary = situation.folded, situation.counter, limits.summary
+    folded = situation.folded
+    counter = situation.counter
+    summary = limits.summary
     entries = folded.entries[:at]
     ledger_room = min(situation.settings.ledger_max_tokens, room // 3)
     ledger = ledger_before(situation, at)
@@ -289,12 +294,16 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
     last = {_alike(line): at for _, at, line in said}
     tokens = {line: situation.counter.text(line) + LINE_FRAME_TOKENS for _, _, line in said}
     parts = [sum(tokens[line] for weight, line in block.said() if weight >= FACT) for block in blocks]
-    wanted, left, first = sum(parts), room - CUT_NOTE_TOKENS, len(blocks)
+    wanted = sum(parts)
+    left = room - CUT_NOTE_TOKENS
+    first = len(blocks)
     while first:
         size = _form(situation, blocks[first - 1], SHORTEST_FORM)[1]
         if size + min(wanted - parts[first - 1], room * 3 // 4) > left:
             break
-        wanted, left, first = wanted - parts[first - 1], left - size, first - 1
+        wanted = wanted - parts[first - 1]
+        left = left - size
+        first = first - 1
     kept = set[tuple[int, str]]()
     for _, at, line in sorted(said, key=lambda one: one[:2], reverse=True):
         if at < first and last[_alike(line)] == at and tokens[line] <= left:
@@ -316,7 +325,8 @@ def _form(situation: Situation, block: UserBlock, form: tuple[int, ...]) -> tupl
     """How a block is shown in a form, and the tokens that this takes."""
     if form not in block.forms:
         most, weight, *whole = form
-        text, cap = block.text, situation.settings.user_block_max_tokens
+        text = block.text
+        cap = situation.settings.user_block_max_tokens
         if own_words(text) != text:
             cap = min(cap, MAX_OWN_COMMAND_TOKENS)
         if block.tokens > min(cap, max([most + CUT_NOTE_TOKENS, *whole]) if most else cap):

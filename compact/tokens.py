@@ -49,19 +49,26 @@ ARGUMENT_FRAME_TOKENS = 2  # of each argument of a call, beside its name and its
 
 INITIAL_SLOPE = 1.0  # before the first reply; on recordings of current models it is 1.2 to 1.5
 MIN_SPREAD = 1.3  # largest count over smallest, from which on a slope can be told from an offset
-MIN_SLOPE, MAX_SLOPE = 0.3, 4.0  # no tokenizer is beyond these
+MIN_SLOPE = 0.3
+MAX_SLOPE = 4.0  # no tokenizer is beyond these
 MAX_USUAL_SLOPE = 1.5  # what is more, of few requests, is what the API adds unseen by us
 MAX_FITTED_REQUESTS = 100  # the newest, that the rates are fitted to
 MIN_FITTED_TOKENS = 50  # of growth: smaller ones weigh no more
 # How firmly the rates are held near what is usual, as if so much had been measured. Texts come to be known
 # with the first few hundred tokens; what the ids of calls take is hard to tell from the texts of the calls.
-TEXT_HOLD, IDS_HOLD, MADE_HOLD_TOKENS = 500.0, 2.0, 3_000
+TEXT_HOLD = 500.0
+IDS_HOLD = 2.0
+MADE_HOLD_TOKENS = 3_000
 USUAL_ID_TOKENS = 8.0  # of an id, before it is known; our count holds it to be CALL_ID_TOKENS
 MIN_EXCERPT_TOKENS = 100  # of what is more than a placeholder's line, and shows some of a text
-USUAL_MADE_SHARE, MIN_MADE_SHARE, MAX_MADE_SHARE = 0.95, 0.6, 1.4  # of a record's or placeholder's tokens
+USUAL_MADE_SHARE = 0.95
+MIN_MADE_SHARE = 0.6
+MAX_MADE_SHARE = 1.4  # of a record's or placeholder's tokens
 # (share of our count, tokens besides) that system prompt and tools come to at least and at most
 OVERHEAD_BOUNDS = ((0.5, 0), (2.0, 2_000))
-_RATES, _MADE, _LEARNT = "token rates", "tokens made by edits", "request learnt from"  # names in `derived`
+_RATES = "token rates"
+_MADE = "tokens made by edits"
+_LEARNT = "request learnt from"  # names in `derived`
 
 
 class TokenCounter:
@@ -95,7 +102,8 @@ class TokenCounter:
         if encoding is None:
             self._load_when_worthwhile(len(text))
             return _tokens_by_characters(text)
-        step, size = ENCODED_AT_ONCE_CHARS, len(text)
+        step = ENCODED_AT_ONCE_CHARS
+        size = len(text)
         if size <= step:
             return len(encoding.encode_ordinary(text))
         if size <= MAX_COUNTED_CHARS:
@@ -106,7 +114,8 @@ class TokenCounter:
 
     def _load_when_worthwhile(self, chars: int) -> None:
         """Begin to load the table where this text makes so much text that a better count is worth it."""
-        before, self._counted_chars = self._counted_chars, self._counted_chars + chars
+        before = self._counted_chars
+        self._counted_chars = self._counted_chars + chars
         if before < LOADING_CHARS <= self._counted_chars and self._table is not None:
             Thread(target=self.warm, daemon=True).start()
 
@@ -167,7 +176,8 @@ def _encoding(table: Path) -> Any:
 
     Raises OSError or EOFError where it cannot be read, ValueError where it is not the genuine one.
     """
-    digest, ranks = hashlib.sha256(), dict[bytes, int]()
+    digest = hashlib.sha256()
+    ranks = dict[bytes, int]()
     with gzip.open(table, "rb") as file:
         for line in file:
             digest.update(line)
@@ -199,7 +209,8 @@ def calibrate(measures: tuple[tuple[int, int], ...]) -> Calibration:
     points = sorted((raw, actual) for raw, actual in measures if raw > 0 and actual > 0)
     if not points:
         return Calibration()
-    low, high = points[0][0], points[-1][0]
+    low = points[0][0]
+    high = points[-1][0]
     if high < low * MIN_SPREAD:
         return Calibration(0.0, _bounded(median(actual / raw for raw, actual in points)))
     apart = (high - low) / 4  # pairs nearer to each other tell little; there is always one
@@ -264,36 +275,50 @@ def context_tokens(folded: Folded, overhead: int, calibration: Calibration) -> i
     edits came into force since, what was measured is taken of all that is shown as it was then: an estimate
     of what is gone could be wrong by more than all that is left.
     """
-    sizes, view = folded.sizes.requests, folded.view
+    sizes = folded.sizes.requests
+    view = folded.view
     if not sizes:
         return calibration.tokens(overhead + view.tokens)
-    rates, last = _rates(folded, sizes, calibration), sizes[-1]
+    rates = _rates(folded, sizes, calibration)
+    last = sizes[-1]
     if folded.sizes.edited:
         return max(0, round(_edited_tokens(folded, sizes, overhead, rates)))
-    behind, ids = view.tokens + overhead - last.raw, view.ids_before(len(view))
+    behind = view.tokens + overhead - last.raw
+    ids = view.ids_before(len(view))
     ids -= view.ids_before(view.index_of(last.seq))
-    tokens, reply = last.tokens, folded.last_reply
+    tokens = last.tokens
+    reply = folded.last_reply
     if reply is not None and reply.asked == last.seq and reply.usage.prompt:
         calls = sum(isinstance(block, ToolUseBlock) for block in reply.blocks)
         behind -= sum(reply.tokens) + MESSAGE_TOKENS + calls * CALL_ID_TOKENS
-        tokens, ids = reply.usage.total, ids - calls
+        tokens = reply.usage.total
+        ids = ids - calls
     return max(0, tokens + round(rates.of(behind - ids * CALL_ID_TOKENS, ids)))
 
 
 def _rates(folded: Folded, sizes: Sequence[RequestSize], calibration: Calibration) -> _Rates:
     """The rates by which requests have grown so far, by least squares; held near what is usual at first."""
-    key, known = (len(sizes), sizes[-1:], calibration.slope), folded.derived.get(_RATES)
+    key = (len(sizes), sizes[-1:], calibration.slope)
+    known = folded.derived.get(_RATES)
     if known is None or known[0] != key:
         usual = min(MAX_USUAL_SLOPE, max(INITIAL_SLOPE, calibration.slope))
-        tt, ti, ii = TEXT_HOLD, 0.0, IDS_HOLD
-        ty, iy = TEXT_HOLD * usual, IDS_HOLD * USUAL_ID_TOKENS * usual
+        tt = TEXT_HOLD
+        ti = 0.0
+        ii = IDS_HOLD
+        ty = TEXT_HOLD * usual
+        iy = IDS_HOLD * USUAL_ID_TOKENS * usual
         for before, size in pairwise(sizes[-MAX_FITTED_REQUESTS:]):
-            raw, grown = size.raw - before.raw, size.tokens - before.tokens
+            raw = size.raw - before.raw
+            grown = size.tokens - before.tokens
             if size.grown and MIN_SLOPE * raw <= grown <= MAX_SLOPE * raw:
-                ids, weight = size.ids, 1 / max(MIN_FITTED_TOKENS, raw)
+                ids = size.ids
+                weight = 1 / max(MIN_FITTED_TOKENS, raw)
                 text = raw - ids * CALL_ID_TOKENS
-                tt, ti, ii = tt + weight * text * text, ti + weight * text * ids, ii + weight * ids * ids
-                ty, iy = ty + weight * text * grown, iy + weight * ids * grown
+                tt = tt + weight * text * text
+                ti = ti + weight * text * ids
+                ii = ii + weight * ids * ids
+                ty = ty + weight * text * grown
+                iy = iy + weight * ids * grown
         spread = tt * ii - ti * ti
         made = _Rates(_bounded((ty * ii - iy * ti) / spread), max(0.0, (tt * iy - ti * ty) / spread))
         folded.derived[_RATES] = known = key, made
@@ -326,8 +351,11 @@ def _made_of(folded: Folded) -> _Made:
 
 def tokens_behind(folded: Folded, at: int, calibration: Calibration) -> int:
     """The model's tokens of the messages from index `at` on."""
-    view, sizes, end = folded.view, folded.sizes.requests, len(folded.view)
-    raw, ids = view.tokens - view.tokens_before(at), view.ids_before(end) - view.ids_before(at)
+    view = folded.view
+    sizes = folded.sizes.requests
+    end = len(folded.view)
+    raw = view.tokens - view.tokens_before(at)
+    ids = view.ids_before(end) - view.ids_before(at)
     less = (1 - _made_of(folded).share) * view.between(PartKind.PLACEHOLDER, at, end)
     return max(0, round(_rates(folded, sizes, calibration).of(raw - less - ids * CALL_ID_TOKENS, ids)))
 
@@ -344,7 +372,8 @@ def _explained(
 
 def overhead_tokens(folded: Folded, overhead: int) -> float:
     """The model's tokens of system prompt and tools, of which `overhead` is our count."""
-    sizes, calibration = folded.sizes.requests, calibrate(folded.sizes.pairs)
+    sizes = folded.sizes.requests
+    calibration = calibrate(folded.sizes.pairs)
     if not sizes:
         return calibration.tokens(overhead)
     return _explained(_Shown(0, 0, 0, 0), sizes, overhead, _rates(folded, sizes, calibration), 0.0)
@@ -352,10 +381,13 @@ def overhead_tokens(folded: Folded, overhead: int) -> float:
 
 def _learn_made(folded: Folded, sizes: Sequence[RequestSize], overhead: int, rates: _Rates) -> None:
     """Learn from the newest request what the texts that edits have made come to."""
-    view, last = folded.view, sizes[-1]
+    view = folded.view
+    last = sizes[-1]
     if not (folded.edits.folds or folded.edits.clears) or folded.derived.get(_LEARNT) == last:
         return
-    folded.derived[_LEARNT], end, behind = last, view.index_of(last.seq), _folded_to(folded)
+    folded.derived[_LEARNT] = last
+    end = view.index_of(last.seq)
+    behind = _folded_to(folded)
     shown = _shown(folded, sizes, end)
     new = view.tokens_before(end) - view.tokens_before(view.index_of(sizes[-2].seq)) if len(sizes) > 1 else 0
     if not last.grown and new > shown.raw / 2:
@@ -363,7 +395,8 @@ def _learn_made(folded: Folded, sizes: Sequence[RequestSize], overhead: int, rat
         folded.derived[_MADE] = _Made(newest=_bounded((last.tokens - other) / new), behind=behind)
         return
     without = last.tokens - _explained(shown, sizes, overhead, rates, 0.0)
-    hold, tokens = MADE_HOLD_TOKENS, rates.text * shown.made
+    hold = MADE_HOLD_TOKENS
+    tokens = rates.text * shown.made
     share = min(MAX_MADE_SHARE, max(MIN_MADE_SHARE, (without + hold * USUAL_MADE_SHARE) / (tokens + hold)))
     folded.derived[_MADE] = _Made(share, without - share * tokens, shown.raw, behind=behind)
 
@@ -373,21 +406,28 @@ def _shown(folded: Folded, sizes: Sequence[RequestSize], end: int, newest: float
 
     `newest` is what is known of what was new in the newest, see `_Made`.
     """
-    view, known, behind = folded.view, 0.0, _folded_to(folded)
-    lasts, tokens = [message.last for message in view[:end]], view.tokens_before
-    stretches, excerpts = [(bisect_left(lasts, sizes[-1].seq), end)], 0
+    view = folded.view
+    known = 0.0
+    behind = _folded_to(folded)
+    lasts = [message.last for message in view[:end]]
+    tokens = view.tokens_before
+    stretches = [(bisect_left(lasts, sizes[-1].seq), end)]
+    excerpts = 0
     end = stretches[0][0]
     for before, size in zip(sizes[-2::-1], sizes[:0:-1], strict=True):
         if before.seq <= behind:
             break
         start = bisect_left(lasts, before.seq, 0, end)
-        grown, counted = size.raw - before.raw, size.tokens - before.tokens
+        grown = size.raw - before.raw
+        counted = size.tokens - before.tokens
         if size.grown and tokens(end) - tokens(start) == grown:
-            known, end = known + counted, start
+            known = known + counted
+            end = start
             continue
         share = counted / grown if size.grown and grown > 0 else newest if size is sizes[-1] else 0
         if share and (left := _excerpts(view[start:end])):  # which are of the same text
-            known, excerpts = known + _bounded(share) * left, excerpts + left
+            known = known + _bounded(share) * left
+            excerpts = excerpts + left
         stretches.append((start, end))
         end = start
     stretches.append((0, end))

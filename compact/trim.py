@@ -58,7 +58,9 @@ def trim_page(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], pat
 
 def _pages_in_view(folded: Folded, call: ToolUseBlock, path: str) -> Iterator[_Page]:
     """The newest pages of the file of a call that the view shows whole."""
-    edits, file, left = folded.edits, file_path_of(call), MAX_PAGES
+    edits = folded.edits
+    file = file_path_of(call)
+    left = MAX_PAGES
     known = (block.seq for block in reversed(tracker_of(folded).of_file(base_name(file))))
     for seq in dict.fromkeys((*_above_in_its_reply(folded, call), *known)):
         fact = fact_at(folded, seq)
@@ -116,10 +118,13 @@ def _runs(old: _Page, page: _Page) -> Iterator[tuple[int, int, int]]:
     In time that grows with the lines, however often they repeat: of the places where a run stands, the one
     with the same line number counts, else the next behind the run before, else the first.
     """
-    found, of_number = dict[tuple[str, ...], list[int]](), {n: at for at, n in enumerate(old.numbers)}
+    found = dict[tuple[str, ...], list[int]]()
+    of_number = {n: at for at, n in enumerate(old.numbers)}
     for at, lines in enumerate(_stretches(old)):
         found.setdefault(lines, []).append(at)
-    here, there, wanted = 0, 0, list(_stretches(page))
+    here = 0
+    there = 0
+    wanted = list(_stretches(page))
     while here < len(wanted):
         if not (places := found.get(wanted[here])):
             here += 1
@@ -131,7 +136,8 @@ def _runs(old: _Page, page: _Page) -> Iterator[tuple[int, int, int]]:
         while page.lines[here + size : here + size + 1] == old.lines[there + size : there + size + 1] != ():
             size += 1
         yield there, here, size
-        here, there = here + size, there + size
+        here = here + size
+        there = there + size
 
 
 def _stretches(page: _Page) -> Iterator[tuple[str, ...]]:
@@ -141,7 +147,8 @@ def _stretches(page: _Page) -> Iterator[tuple[str, ...]]:
 
 def _trimmed(rows: Sequence[str], page: _Page, places: Mapping[int, tuple[str, int]]) -> Iterator[str]:
     """The rows, each run of lines that are shown elsewhere as one line that tells where."""
-    at, run = 0, list[str]()
+    at = 0
+    run = list[str]()
     for row in rows:
         is_line = _NUMBERED_LINE.fullmatch(row) is not None
         is_known = is_line and at in places
@@ -167,6 +174,7 @@ def _told(
     if len(run) < MIN_RUN_LINES:
         yield from run
         return
-    (ident, there), here = places[start], page.numbers[start]
+    (ident, there) = places[start]
+    here = page.numbers[start]
     where = ident if there == here else f"lines {there}-{there + len(run) - 1} of {ident}"
     yield SHOWN_IN.format(first=here, last=here + len(run) - 1, where=where)

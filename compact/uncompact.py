@@ -58,7 +58,8 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotUndo:
     if target is None:
         listed = ", ".join(made.id for made in known[-NAMED_COMPACTIONS:]) or "none"
         return CannotUndo(f"there is no compaction {id} in force; there are: {listed}")
-    before, wider = situation.tokens, _wider(folded, target)
+    before = situation.tokens
+    wider = _wider(folded, target)
     edits = dropped_by_undo(folded, target, situation.binds, wider.seq if wider is not None else None)
     then = folded.with_edits(edits, without=target.seq)
     after = context_tokens(then, situation.overhead, situation.calibration)

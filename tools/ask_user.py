@@ -15,7 +15,8 @@ from .person_answer import ANSWERS, NOBODY_THERE
 
 MAX_QUESTIONS = 4
 MAX_QUESTION_HEADER_CHARS = 12  # told to the model; what is longer is cut on the screen
-MIN_OPTIONS, MAX_OPTIONS = 2, 4
+MIN_OPTIONS = 2
+MAX_OPTIONS = 4
 NOBODY_TO_ASK = """\
 There is nobody to ask.
 Decide yourself, say in your answer what you assumed, or end your turn with the questions."""

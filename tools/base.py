@@ -332,7 +332,8 @@ def _schema_problems(tool: Tool, schema: Mapping[str, Any], given: dict[str, Any
         problem = f"{tool.name} declares parameters that cannot be checked: {reason}"
         raise UncheckableSchema(problem) from error
     for problem in problems:
-        path, value = tuple(problem.absolute_path), problem.instance
+        path = tuple(problem.absolute_path)
+        value = problem.instance
         if problem.validator == "required":
             absent = (name for name in problem.validator_value if name not in value)
             yield from (WrongValue((*path, name), "missing") for name in absent)

@@ -87,7 +87,8 @@ async def run_bash(
     arguments: BashArguments, call: ToolCall, limits: CommandLimits = _DEFAULT_LIMITS
 ) -> ToolResult:
     """`limits` are changed by BASH_DEFAULT_TIMEOUT_MS and BASH_MAX_TIMEOUT_MS, and by the call's timeout."""
-    context, runner = call.context, command_runner(call.context)
+    context = call.context
+    runner = command_runner(call.context)
     if arguments.job is not None:
         return await _ask_about_job(runner, arguments, call, limits)
     if arguments.restart:
@@ -152,7 +153,9 @@ def _seconds_from(context: ToolContext, variable: str) -> float | None:
 async def _start_job(
     runner: CommandRunner, request: CommandRequest, call: ToolCall, limits: CommandLimits
 ) -> ToolResult:
-    folder, cwd, spool = runner.context.folder, request.cwd or runner.context.cwd, spool_of(call, limits)
+    folder = runner.context.folder
+    cwd = request.cwd or runner.context.cwd
+    spool = spool_of(call, limits)
     with telling_why_not(call.context, spool):
         command, _ = await runner.start(request.line, cwd, spool.feed, walled=request.walled)
     job = runner.add(request, command, spool)
@@ -178,7 +181,8 @@ async def _ask_about_job(
         raise ToolError(f"There is no job {arguments.job}.\nJobs of this session: {known}.")
     if arguments.kill:
         await runner.stop(job)
-    ports, inbox = await job.ports(), call.context.inbox
+    ports = await job.ports()
+    inbox = call.context.inbox
     if job.ended is not None and job.inbox.reader is inbox:  # another session's model is told by its own
         inbox.count_as_told(job.id, call.reply_seq + 1)
     return job_result(job, ports, runner.context, asyncio.get_running_loop().time(), limits)
@@ -210,7 +214,8 @@ def _follow(context: ToolContext, folder: str | None) -> str | None:
 
 async def run_guarded(arguments: BashArguments, call: ToolCall) -> ToolResult:
     """As `run_bash`; where commands see our records, what they do to them is undone."""
-    runner, guard = command_runner(call.context), None
+    runner = command_runner(call.context)
+    guard = None
     with suppress(SupervisorLost):  # which `run_bash` puts into words
         guard = await guard_of_records(runner) if arguments.job is None else None
     if guard is None:

@@ -69,8 +69,11 @@ async def run_attempts(
 
 
 async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimits) -> CommandAttempt:
-    context, runner, spool = call.context, command_runner(call.context), spool_of(call, limits)
-    began, profile = asyncio.get_running_loop().time(), runner.profile
+    context = call.context
+    runner = command_runner(call.context)
+    spool = spool_of(call, limits)
+    began = asyncio.get_running_loop().time()
+    profile = runner.profile
     with telling_why_not(context, spool):
         try:
             end = await run_foreground(runner, request, spool, limits, ProgressThrottle(call.progress))

@@ -110,7 +110,8 @@ def _output_text(spool: Spool, context: CommandContext, line: str, growing: bool
     Where it shows all, no file stays, unless a command in the background goes on writing (`growing`).
     """
     folder, uncut, (first_chars, last_chars) = context.folder, *shown_chars(context.environ)
-    head, tail = spool.head(), spool.tail()
+    head = spool.head()
+    tail = spool.tail()
     codec = _codec_of(spool)
     if codec == "" and seems_binary(decoded_output(head)):
         spool.keep()
@@ -178,7 +179,8 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
                 "run_in_background]"
             )
         case "moved" | "late" if end.job is not None:
-            id, limit = end.job.id, f"not over after {end.limit_s:g} s, its time limit: it"
+            id = end.job.id
+            limit = f"not over after {end.limit_s:g} s, its time limit: it"
             why = limit if end.why == "late" else "the person moved this command, which"
             yield f"[{why} goes on in the background as job {id}. {JOB_ADVICE.format(id=id)}]"
         case "output":

@@ -56,7 +56,8 @@ class EditArguments(FileArguments):
 
 def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> PlannedChange:
     """Work out the new bytes. Raises ToolError with the reason why not, OSError."""
-    old, new = unify_newlines(arguments.old_string), unify_newlines(arguments.new_string)
+    old = unify_newlines(arguments.old_string)
+    new = unify_newlines(arguments.new_string)
     check_text(arguments.old_string, "old_string")
     check_text(arguments.new_string, "new_string")
     if old == new:

@@ -81,7 +81,8 @@ def changing_tool(
         return _human(change, path, context)
 
     async def run(given: A, call: ToolCall) -> ToolResult:
-        context, path = call.context, given.real_path(call.context)
+        context = call.context
+        path = given.real_path(call.context)
         change, note = await _apply(given, path, call, lambda: plan(given, path, context))
         sha256 = hashlib.sha256(change.data).hexdigest()
         told = change.form.told
@@ -92,7 +93,8 @@ def changing_tool(
         human = _human(change, path, context)
         return text_result(f"{text}\n{note}" if note else text, human=human, about=about)
 
-    title, access = arguments.title, arguments.access
+    title = arguments.title
+    access = arguments.access
     return Tool(name, description, arguments, "writes", title, access, run, preview=preview)
 
 

@@ -149,7 +149,8 @@ def _result(
     context: ToolContext,
     output: SearchOutput,
 ) -> ToolResult:
-    by_name, mode = output.lines or output.counts, arguments.output_mode
+    by_name = output.lines or output.counts
+    mode = arguments.output_mode
     prefix = request.folder.rstrip("/")
     paths = {name: shown_path(f"{prefix}/{name}", context) for name in by_name}
     counts = output.counts or {
@@ -167,7 +168,8 @@ def _result(
     if output.stopped:
         said.append(f"[the search was stopped: {output.stopped}; give a narrower pattern, path or glob]")
     said += [*odd_names_note([*by_name]), *notes]
-    note, about = pluralize(len(by_name), "file"), {"files": len(by_name)}
+    note = pluralize(len(by_name), "file")
+    about = {"files": len(by_name)}
     if mode != "files_with_matches":
         about["matches"] = sum(counts.values())
         note = f"{pluralize(about['matches'], 'match', 'matches')} in {note}"

@@ -74,7 +74,8 @@ def _original(record: Originals, id: str, first: int, most: int) -> ToolResult:
 
 async def _search(record: Originals, arguments: RecallArguments, own: str) -> ToolResult:
     """What fits, but for what is in view: the prompt that is answered, the reply `own` with this call."""
-    words, offset = (arguments.query or "").strip(), arguments.offset
+    words = (arguments.query or "").strip()
+    offset = arguments.offset
     wanted = min(offset + _MAX_HITS, _MAX_FOUND)
     found = await asyncio.to_thread(record.find, words, arguments.scope, wanted + 3)
     in_view = (own, prompt_in_view(record.folded))
@@ -83,7 +84,8 @@ async def _search(record: Originals, arguments: RecallArguments, own: str) -> To
         elsewhere = "" if arguments.scope == "project" else '; scope "project" searches earlier sessions too'
         text = f"Nothing in this {arguments.scope} fits: {words}{elsewhere}"
         return text_result(text, human={"note": "nothing found"})
-    shown, note = hits[offset:wanted], ""
+    shown = hits[offset:wanted]
+    note = ""
     lines = [line for hit in shown for line in hit.lines(time.time())]
     if len(hits) > wanted:
         note = ", there are more"

@@ -44,7 +44,8 @@ def join_tools(sources: Iterable[tuple[str, Sequence[Tool]]]) -> dict[str, Tool]
         for tool in tools:
             if tool.name in joined:
                 raise ValueError(f"the tool {tool.name} comes twice: from {origins[tool.name]} and {source}")
-            joined[tool.name], origins[tool.name] = tool, source
+            joined[tool.name] = tool
+            origins[tool.name] = source
     return joined
 
 

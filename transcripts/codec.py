@@ -105,9 +105,11 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
     Raises BadLine where there is no number, time, session id or kind.
     """
     try:
-        version, seq = int(raw["v"]), int(raw["seq"])
+        version = int(raw["v"])
+        seq = int(raw["seq"])
         ts = datetime.fromisoformat(raw["ts"]).timestamp()
-        sid, kind = str(raw["sid"]), str(raw["kind"])
+        sid = str(raw["sid"])
+        kind = str(raw["kind"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BadLine(f"no record: {error!r}") from error
     if seq < 1:

@@ -75,7 +75,8 @@ def diff_rows(lines: Sequence[str]) -> list[DiffRow]:
             old += 1
         else:
             rows.append(DiffRow(new, "+" if line[0] == "+" else " ", line[1:]))
-            old, new = old + (line[0] != "+"), new + 1
+            old = old + (line[0] != "+")
+            new = new + 1
     return rows
 
 
@@ -84,7 +85,8 @@ def with_marks(rows: Sequence[DiffRow]) -> list[DiffRow]:
     runs = [(sign, [*run]) for sign, run in groupby(rows, lambda row: row.sign)]
     compared = 0
     for at in range(len(runs) - 1):
-        (sign, removed), (next_sign, added) = runs[at], runs[at + 1]
+        (sign, removed) = runs[at]
+        (next_sign, added) = runs[at + 1]
         if (sign, next_sign) != ("-", "+") or compared > MAX_MARKED_LINES:
             continue
         for old, new, marks in _pairs(removed, added):

@@ -119,7 +119,9 @@ class ActiveEdits(Struct):
             self._open_gap = None
 
     def _rebuild(self) -> None:
-        self.clears, self.folds, self._unthinks = {}, [], []
+        self.clears = {}
+        self.folds = []
+        self._unthinks = []
         self._put_in_force(edit for origin in sorted(self.origins) for edit in self.origins[origin])
 
     def _put_in_force(self, edits: Iterable[Edit]) -> None:

@@ -166,8 +166,10 @@ class Sizes(Struct):
         self.pairs = (*self.pairs[1 - MAX_MEASUREMENTS :], (ours, actual))
         if ours <= 0 or actual <= 0:
             return
-        model, last = folded.opened.model if folded.opened else "", None
-        grown, ids = not self.edited, 0
+        model = folded.opened.model if folded.opened else ""
+        last = None
+        grown = not self.edited
+        ids = 0
         if self.requests:
             last = self.requests[-1]
             share = (actual / ours) / (last.tokens / last.raw)
@@ -304,7 +306,8 @@ class Folded(Struct):
                 self.opened = replace(opened, system=fact.system, tools=fact.tools)
             case Compacted():
                 self.compactions.append(fact)
-                changed, self.sizes.edited = self.edits.apply(fact), True
+                changed = self.edits.apply(fact)
+                self.sizes.edited = True
             case Undone():
                 self.sizes.edited = True
                 changed = self.edits.apply(fact)
@@ -314,7 +317,8 @@ class Folded(Struct):
             case Metadata():
                 self.metadata.append(fact)
                 if isinstance(usage := fact.about.get("usage"), Mapping):
-                    model, dollars = str(fact.about.get("model", "")), fact.about.get("dollars")
+                    model = str(fact.about.get("model", ""))
+                    dollars = fact.about.get("dollars")
                     self.charges.append(Charge(model, usage_from_json(usage), dollars))
         self._show_again(changed)
 
@@ -346,7 +350,8 @@ def fold(facts: Iterable[Fact]) -> Folded:
 def replace_facts(folded: Folded, facts: Mapping[int, Fact]) -> Folded:
     """The same session folded anew with other facts in the place of those with these seqs."""
     fresh = _refold((facts.get(fact.seq, fact) for fact in folded.facts), dict(folded.gaps))
-    fresh.last_seq, fresh.charges = folded.last_seq, folded.charges
+    fresh.last_seq = folded.last_seq
+    fresh.charges = folded.charges
     return fresh
 
 

@@ -160,9 +160,11 @@ class Journal:
             if size > self.whole_size:
                 self.disk.truncate(fd, self.whole_size)
             line = lines[0] if self.ends_with_newline else b"\n" + lines[0]
-            self.whole_size, self.write_failed = min(size, self.whole_size), True
+            self.whole_size = min(size, self.whole_size)
+            self.write_failed = True
             self.whole_size = append_whole(self.disk, fd, line, self.whole_size)
-            self.ends_with_newline, self.write_failed = True, False
+            self.ends_with_newline = True
+            self.write_failed = False
             self.unsynced.append(line)
             if self._spare is not None and not self._spare.add(self.disk, fd, line):
                 self._spare = None
@@ -197,7 +199,8 @@ class Journal:
 
     def _is_whole(self, fd: int) -> bool:
         """Whether the path still names the file that is written to, unchanged as far as a copy can tell."""
-        in_place, spare = _is_in_place(self.path, self.disk, fd), self._spare
+        in_place = _is_in_place(self.path, self.disk, fd)
+        spare = self._spare
         return in_place and (spare is None or not self._is_damaged(spare, fd))
 
     def _is_damaged(self, spare: SpareRecord, fd: int) -> bool:

@@ -24,13 +24,15 @@ from .render_text import agent_label, agent_task, name_of
 from .session_lock import RECORDS_FOLDER
 
 MAX_END_BYTES = 1 << 16  # read of the end of a large file
-MAX_HEAD_LINES, MAX_HEAD_BYTES = 12, 1 << 21  # read of the beginning, to find the first prompt
+MAX_HEAD_LINES = 12
+MAX_HEAD_BYTES = 1 << 21  # read of the beginning, to find the first prompt
 MAX_LISTING_BYTES = 64 << 20  # read whole in one listing
 MAX_START_BYTES = 4 << 20  # of the newest file, read whole at every start: 10 ms
 MAX_CLOCK_SKEW_S = 300.0  # by which the clocks of machines that share a folder may differ
 FORK_TOPIC = "fork"  # of metadata: {"of": the session that was copied, "at": the last fact of it; else all}
 _KIND_BYTES = 200  # the kind of a line stands within its first bytes
-_USER_KIND, _METADATA_KIND = b'"kind":"user"', b'"kind":"noted"'
+_USER_KIND = b'"kind":"user"'
+_METADATA_KIND = b'"kind":"noted"'
 
 
 class SessionSummary(Struct, frozen=True):
@@ -62,7 +64,8 @@ class SessionSummary(Struct, frozen=True):
 
 def record_files(project: Path) -> list[tuple[Path, os.stat_result]]:
     """The records of a project, the last written to first. Raises StoreError if the folder cannot be read."""
-    folder, found = project / RECORDS_FOLDER, list[tuple[Path, os.stat_result]]()
+    folder = project / RECORDS_FOLDER
+    found = list[tuple[Path, os.stat_result]]()
     try:
         paths = list(folder.iterdir())
     except FileNotFoundError:
@@ -88,7 +91,8 @@ def recorded_sessions(project: Path) -> list[SessionSummary]:
     Raises StoreError as `record_files` does.
     """
     files = record_files(project)
-    left, listed = MAX_LISTING_BYTES, []
+    left = MAX_LISTING_BYTES
+    listed = []
     for path, found in files:
         is_whole = found.st_size <= left
         left -= found.st_size if is_whole else 0

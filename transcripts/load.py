@@ -137,7 +137,8 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedRecord:
     for number, offset, line in _lines(file):
         loaded.size = offset + len(line)
         if line.isspace() and line.endswith(b"\n"):
-            loaded.whole_size, loaded.ends_with_newline = loaded.size, True
+            loaded.whole_size = loaded.size
+            loaded.ends_with_newline = True
             continue
         try:
             if (lazy := parse_without_content(line) if defer else None) is not None:
@@ -154,7 +155,8 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedRecord:
         if isinstance(fact, UnknownFact):
             version = fact.raw.get("v")
             loaded.version = max(loaded.version, version if isinstance(version, int) else 0)
-        loaded.whole_size, loaded.ends_with_newline = loaded.size, line.endswith(b"\n")
+        loaded.whole_size = loaded.size
+        loaded.ends_with_newline = line.endswith(b"\n")
     damaged += _put_in_order(loaded, places)
     damaged.sort(key=lambda each: each.line)
     loaded.damaged = tuple(each for each in damaged if each.offset < loaded.whole_size)
@@ -165,7 +167,8 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedRecord:
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
     """(number, offset, line) of each line; one that is too long comes in pieces, none of them a record."""
-    number, offset = 1, 0
+    number = 1
+    offset = 0
     while line := file.readline(MAX_LINE_BYTES):
         yield number, offset, line
         offset += len(line)

@@ -18,7 +18,8 @@ from msgspec import Struct, field
 INJECTED_OPENING_TAG = "<surroundings>"
 INJECTED_CLOSING_TAG = "</surroundings>"
 ATTACHED_LINE = "(attached by makeroom: the prompt mentions it)"  # with which an attached file begins
-SKILL_OPENING_TAG, SKILL_CLOSING_TAG = "<skill-instructions>", "</skill-instructions>"
+SKILL_OPENING_TAG = "<skill-instructions>"
+SKILL_CLOSING_TAG = "</skill-instructions>"
 HOOK_OPENING_TAG = "<hook>"
 OWN_COMMAND_OPENING_TAG = "<command-of-the-user>"  # what the person ran with `!`, and what it wrote
 ADDED_TAGS = frozenset(
@@ -312,7 +313,8 @@ def check_shape(value: Any) -> None:
 
     Also for NaN and infinite numbers, which Python reads, and which no request can hold.
     """
-    level, seen = [value], 0
+    level = [value]
+    seen = 0
     for _ in range(MAX_INPUT_DEPTH):
         if any(isinstance(part, float) and not math.isfinite(part) for part in level):
             raise ValueError("it has a number that JSON cannot hold")

@@ -143,7 +143,8 @@ class Originals(Struct, frozen=True):
         if isinstance(fact, Compacted):
             return self._left_out(fact.seq)
         if isinstance(fact, Result) and fact.stored is not None:
-            size, path = fact.stored.size, fact.stored.path
+            size = fact.stored.size
+            path = fact.stored.path
             lost = f"[the whole output, {size:,} bytes, is not in {path} any more, or has changed]"
             return self._stored_output(fact) or f"{fact_text(fact)}\n\n{lost}"
         if isinstance(fact, Result):
@@ -162,7 +163,8 @@ class Originals(Struct, frozen=True):
         return None
 
     def _stretch(self, facts: Iterable[Fact]) -> str:
-        pieces, size = [], 0
+        pieces = []
+        size = 0
         for fact in facts:
             if not (speaker := speaker_of(fact)):
                 continue
@@ -193,7 +195,8 @@ class Originals(Struct, frozen=True):
 
 def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
     """The facts of a stretch of which a rewind has left none, from the record's file."""
-    facts, home = record.folded.facts, record.home
+    facts = record.folded.facts
+    home = record.home
     at = bisect_left(facts, first, key=lambda fact: fact.seq)
     if home is None or last >= record.folded.last_seq or (at < len(facts) and facts[at].seq <= last):
         return []
@@ -205,7 +208,8 @@ def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
 def prompt_in_view(folded: Folded) -> str:
     """The id of what the person said last, "" where the context does not show all of it."""
     prompts = (fact for fact in reversed(folded.facts) if isinstance(fact, User))
-    said, edits = next((fact for fact in prompts if fact.source == "user"), None), folded.edits
+    said = next((fact for fact in prompts if fact.source == "user"), None)
+    edits = folded.edits
     if said is None or edits.covering(said.seq) is not None:
         return ""
     return "" if any(edits.clears.get((said.seq, at)) for at in range(len(said.blocks))) else f"r{said.seq}"

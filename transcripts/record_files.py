@@ -46,7 +46,8 @@ class RecordFiles(Struct):
         """Whether a folder is as it was last; how it is now is kept."""
         with suppress(FileNotFoundError):
             now = stamp_of(os.lstat(f"{self.home}/{base}"))
-            before, self._settled[base] = self._settled.get(base), now
+            before = self._settled.get(base)
+            self._settled[base] = now
             return before == now
         return False
 

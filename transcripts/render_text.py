@@ -210,10 +210,12 @@ def format_age(at: float, now: float) -> str:
     that no calendar has.
     """
     try:
-        then, today = datetime.fromtimestamp(at), datetime.fromtimestamp(now)
+        then = datetime.fromtimestamp(at)
+        today = datetime.fromtimestamp(now)
     except (OverflowError, OSError, ValueError):
         return NO_DATE
-    spent, days = now - at, (today.date() - then.date()).days
+    spent = now - at
+    days = (today.date() - then.date()).days
     if 0 <= spent < 60:
         return "just now"
     if 0 <= spent < 3600:

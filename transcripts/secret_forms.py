@@ -26,7 +26,8 @@ MAX_WORD_CHARS = 19  # of a plain word
 MIN_ADDRESS_KEY_CHARS = 16  # of a key in the place of a user's name: https://KEY@host
 
 # Patterns are texts: `re` compiles them when they are first needed, which at the start is not yet so (5 ms).
-_BEGIN, _END = r"(?<![A-Za-z])", r"(?![A-Za-z])"  # of a word of a name: `_`, digits and the like are between
+_BEGIN = r"(?<![A-Za-z])"
+_END = r"(?![A-Za-z])"  # of a word of a name: `_`, digits and the like are between
 _SURE_NAME = (
     r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL"
     r"|(?:ACCESS|ACCOUNT|ADMIN|API|APP|AUTH|CLIENT|CONSUMER|DEPLOY|ENCRYPTION|HMAC|LICENSE|MASTER|PRIVATE|SECRET"
@@ -178,7 +179,8 @@ def _parts(name: str, value: str) -> Iterator[str]:
             for match in re.finditer(form.pattern, value):
                 yield match[0] if form.kind != "authorization" else match[0].rpartition(" ")[2]
     if "://" in value and (address := re.fullmatch(_ADDRESS, value.strip())) is not None:
-        user, password = address[1], address[2] or ""
+        user = address[1]
+        password = address[2] or ""
         if password and password != user and not _is_placeholder(password):
             yield from (password, unquote(password))
         elif len(user) >= MIN_ADDRESS_KEY_CHARS and _looks_random(user):

@@ -85,7 +85,8 @@ class SpareCopy:
 
     def adopt(self, live: Collection[str] = ()) -> None:
         """Bring the copy up to date; `live` are the records that this process writes to."""
-        scanned, new = self._records.scan(self.index), list[tuple[str, Stamp]]()
+        scanned = self._records.scan(self.index)
+        new = list[tuple[str, Stamp]]()
         for base, found in scanned.items():
             kept = self.index.setdefault(base, {})
             for name in [name for name in kept if name not in found or name in live]:
@@ -122,7 +123,8 @@ class SpareCopy:
 
     def restore(self, live: Collection[str] = ()) -> Restored:
         """Put back what is not as it was; a file that only grew is left as it is."""
-        back, lost = list[str](), list[str]()
+        back = list[str]()
+        lost = list[str]()
         for base, found in self._records.scan(self.index).items():
             for name, spare in list(self.index.get(base, {}).items()):
                 if name in live or found.get(name) == spare.stamp:
@@ -211,7 +213,8 @@ def told_of(restored: Restored) -> list[str]:
 
 def _named(names: tuple[str, ...]) -> str:
     """Some of the names, how many more, and "was" or "were"."""
-    some, more = ", ".join(names[:MAX_NAMED_FILES]), len(names) - MAX_NAMED_FILES
+    some = ", ".join(names[:MAX_NAMED_FILES])
+    more = len(names) - MAX_NAMED_FILES
     return f"{some}{f' and {more} more' if more > 0 else ''} {'was' if len(names) == 1 else 'were'}"
 
 

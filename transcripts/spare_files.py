@@ -71,7 +71,9 @@ class SpareFiles(Struct, frozen=True):
         """Copy what a file has more than its copy, or all of it. Raises OSError."""
         target = self.path_of(name)
         with opened_unread(self.home / name) as source:
-            now, start, checksum = os.fstat(source), 0, 0
+            now = os.fstat(source)
+            start = 0
+            checksum = 0
             if known is None or known.checksum is None:
                 target.unlink(missing_ok=True)
             with opened_fd(target, os.O_RDWR | os.O_APPEND | os.O_CREAT) as copy:
@@ -80,7 +82,8 @@ class SpareFiles(Struct, frozen=True):
                     start, checksum = (known.size, known.checksum) if is_grown else (0, 0)
                 os.ftruncate(copy, start)
                 for piece in read_pieces(DISK, source, start, now.st_size):
-                    checksum, start = zlib.crc32(piece, checksum), append_whole(DISK, copy, piece, start)
+                    checksum = zlib.crc32(piece, checksum)
+                    start = append_whole(DISK, copy, piece, start)
         return SpareFile(stamp_of(now), now.st_size, checksum, linked)
 
     def without_copy(self, name: str, linked: bool) -> SpareFile:

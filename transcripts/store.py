@@ -58,7 +58,8 @@ def resume_store(path: Path, warn: Warn, disk: Disk = DISK) -> tuple[Store, Load
     except BaseException:
         journal.release()
         raise
-    store.sid, store.is_begun = loaded.sid, loaded.size > 0
+    store.sid = loaded.sid
+    store.is_begun = loaded.size > 0
     journal.whole_size = journal.synced_size = loaded.whole_size
     journal.read_size = loaded.size
     journal.ends_with_newline = loaded.ends_with_newline
@@ -85,7 +86,8 @@ class Store:
     def __init__(self, journal: Journal, sid: str, warn: Warn) -> None:
         self.journal = journal
         self.sid = sid
-        self._masks, self._hidden = SecretMasks(), tuple[bytes, ...]()
+        self._masks = SecretMasks()
+        self._hidden = tuple[bytes, ...]()
         self.pending: list[bytes] = []
         self.is_begun = False
         self._warn = warn
@@ -102,7 +104,8 @@ class Store:
 
     def hide(self, masks: SecretMasks) -> None:
         """Let no line from now on hold the values of `masks`; the facts themselves stay as they are."""
-        self._masks, self._hidden = masks, masks.encoded()
+        self._masks = masks
+        self._hidden = masks.encoded()
 
     def append(self, fact: Fact, durable: bool = False) -> None:
         """Add one record; with `durable` it is on the disk when this returns, or the user was told."""
@@ -180,7 +183,8 @@ class Store:
         """Tell the user that the disk fails, once until it works again."""
         if self.failure:
             return
-        folder, why = self.path.parent, getattr(error, "strerror", None) or str(error)
+        folder = self.path.parent
+        why = getattr(error, "strerror", None) or str(error)
         self.failure = why
         advice = f"Make room, or see what is wrong with {folder}"
         if getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS):

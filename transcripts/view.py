@@ -65,7 +65,8 @@ class Message(Struct, frozen=True, eq=False):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message):
             return NotImplemented
-        shown, others = (self.role, self.parts), (other.role, other.parts)
+        shown = (self.role, self.parts)
+        others = (other.role, other.parts)
         return shown == others and self.first == other.first and self.last == other.last
 
     def __hash__(self) -> int:
@@ -148,7 +149,8 @@ class View(list[Message]):
             last = self[-1]
             self.cut(len(self) - 1)
             message = Message(last.role, last.parts + message.parts, last.first, message.last)
-        counts, ids = list(self.tally), self._ids[-1] if self._ids else 0
+        counts = list(self.tally)
+        ids = self._ids[-1] if self._ids else 0
         for part in message.parts:
             counts[part.kind] += part.tokens
             ids += isinstance(part.block, ToolUseBlock | ToolResultBlock)  # as `ids_in`, in one pass
@@ -162,7 +164,9 @@ class View(list[Message]):
         """An independent view of the same messages."""
         made = View()
         made.extend(self)
-        made._tallies, made.starts, made._ids = list(self._tallies), list(self.starts), list(self._ids)
+        made._tallies = list(self._tallies)
+        made.starts = list(self.starts)
+        made._ids = list(self._ids)
         made._tokens = list(self._tokens)
         return made
 

@@ -72,7 +72,8 @@ def render_view(view: View, entries: list[Entry], edits: ActiveEdits, first_chan
 def _messages(entries: list[Entry], index: int, edits: ActiveEdits, is_first: bool) -> Iterator[Message]:
     """The messages that show one entry, some perhaps without parts."""
     entry = entries[index]
-    seq, clears = entry.fact.seq, edits.clears
+    seq = entry.fact.seq
+    clears = edits.clears
     fold = edits.covering(seq) if edits.folds else None
     if fold is not None:
         if index == 0 or entries[index - 1].seq < fold.first:
@@ -112,13 +113,16 @@ def _prompt_parts(fact: User) -> list[Part]:
 
 def _reply_parts(exchange: Exchange, with_thinking: bool) -> list[Part]:
     """The usable blocks of a reply; none if nothing but thinking is left."""
-    fact, parts, says_something = exchange.fact, list[Part](), False
+    fact = exchange.fact
+    parts = list[Part]()
+    says_something = False
     for index, block in enumerate(fact.blocks if not exchange.superseded else ()):
         kind = PartKind.ASSISTANT
         if isinstance(block, ToolUseBlock):
             if index not in exchange.uses:
                 continue
-            block, kind = exchange.uses[index], PartKind.INPUT
+            block = exchange.uses[index]
+            kind = PartKind.INPUT
         elif is_thinking(block):
             unusable = isinstance(block, ThinkingBlock) and not (block.signature or UNSIGNED in block.extra)
             if unusable or not with_thinking:

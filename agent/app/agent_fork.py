@@ -39,7 +39,9 @@ def fork_pays(tokens: int, prefix: int, prices: Prices) -> bool:
 
 def works_as_fork(call: NestedCall) -> bool:
     """Whether an agent works in a copy of the conversation: because that was asked for, or costs less."""
-    parent, context, definition = call.parent, call.context, call.definition
+    parent = call.parent
+    context = call.context
+    definition = call.definition
     if definition is None or parent.folded.opened is None:
         return False
     if definition is FORK:  # in the background also behind what the session has done since
@@ -50,7 +52,8 @@ def works_as_fork(call: NestedCall) -> bool:
         or context.settings.cache is None
     ):
         return False
-    last, state = parent.folded.last_reply, context.compaction
+    last = parent.folded.last_reply
+    state = context.compaction
     is_warm = last is not None and context.clock.now() - last.ts < state.settings.cache_ttl_s
     tokens = prompt_tokens(parent, context)
     return is_warm and tokens <= MAX_FORK_TOKENS and fork_pays(tokens, state.overhead, state.prices)

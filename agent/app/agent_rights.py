@@ -28,8 +28,10 @@ class NarrowedPermissions(PermissionStore):
     """
 
     def __init__(self, origin: PermissionStore, mode: Mode | None) -> None:
-        self._origin, self._mode = origin, mode
-        self.path, self.denied = origin.path, origin.denied
+        self._origin = origin
+        self._mode = mode
+        self.path = origin.path
+        self.denied = origin.denied
 
     @property
     def rules(self) -> PermissionRules:
@@ -73,7 +75,8 @@ class AgentApprover(Struct, frozen=True):
         """See ports.Approver."""
         if self.refused() & _places(question.access):
             return Deny(REFUSED_BEFORE, unattended=True)
-        agent, pool = self.agent, self.pool
+        agent = self.agent
+        pool = self.pool
         agent.asks = True
         agent.answered.clear()
         self.changed()
@@ -104,7 +107,8 @@ def refused_to_agents(session: Session, context: TurnContext) -> set[Place]:
     since = next((each.seq for each in prompts if each.fact.source == "user"), 0)
     pool = context.agents
     if pool is not None and pool.refused_since != since:
-        pool.refused, pool.refused_since = set(), since
+        pool.refused = set()
+        pool.refused_since = since
     return _refused_to(session, context, since) | (pool.refused if pool is not None else set())
 
 

@@ -37,7 +37,8 @@ def give_agents(services: Services, session: Session, context: TurnContext) -> N
     pool = context.agents = AgentPool(session, context.max_cost, run)
     pool.tell = lambda agent: services.emit(AgentProgress(agent.status))
     pool.notify = lambda text: services.emit(Notice(text))
-    pool.inbox, pool.attending = tools.inbox, not services.setup.options.headless
+    pool.inbox = tools.inbox
+    pool.attending = not services.setup.options.headless
     tools.spawn = _spawning(services, pool)
     notes = (note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC)
     if any(about.get("background") for about in notes):
@@ -51,7 +52,8 @@ def _spawning(services: Services, pool: AgentPool) -> Callable[[SpawnRequest], A
     """How the tools start an agent; see tools.base.ToolContext."""
 
     async def spawn(request: SpawnRequest) -> SpawnResult:
-        definition, options = find_agent(services.agents, request.agent), services.setup.options
+        definition = find_agent(services.agents, request.agent)
+        options = services.setup.options
         if request.agent and definition is None:
             known = ", ".join(services.agents)
             raise ToolError(f"There is no agent {request.agent!r}.\nThe agents are: {known}.")

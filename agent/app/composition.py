@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 def anthropic_model(setup: RunSetup) -> Model:
     """The official service, or a compatible server; a local one asks for no key, but the SDK does."""
-    config, options = setup.config, setup.options
+    config = setup.config
+    options = setup.options
     headers = {**config.custom_headers, **beta_header(config.custom_headers, options.betas)}
     passes = options.partial_messages
     cloud = cloud_of(setup.environ)
@@ -141,7 +142,9 @@ class Services(Struct):
 
     async def read_approved(self) -> None:
         """Know what of the project's files may act, in sessions that are made from now on."""
-        folder, environ, sources = self.setup.folder, self.setup.environ, self.setup.options.setting_sources
+        folder = self.setup.folder
+        environ = self.setup.environ
+        sources = self.setup.options.setting_sources
         self.approved = await asyncio.to_thread(approved_settings, self.approvals, folder, environ, sources)
         places = AgentPlaces(
             folder=folder,
@@ -192,13 +195,15 @@ class Services(Struct):
     @property
     def window(self) -> int:
         """The window in tokens: as set by flag or settings, else the model's; no more than an error told."""
-        facts, learned = self.selection.facts, self.selection.learned
+        facts = self.selection.facts
+        learned = self.selection.learned
         window = self.setup.given_window or facts.window
         return min(window, learned.get(facts.id, window))
 
     def warn_of_window(self) -> None:
         """Tell of a window that is set larger than the server has told that it is."""
-        facts, given = self.selection.facts, self.setup.given_window
+        facts = self.selection.facts
+        given = self.setup.given_window
         if given and facts.window_source and self.window == given > facts.window:
             self.warn(
                 f"the window is set to {given:,} tokens, but the server told {facts.window:,} "
@@ -251,7 +256,8 @@ class Services(Struct):
 def mcp_servers(services: Services) -> McpServers | None:
     """The MCP servers of the run that are not within a client; None where none are configured."""
     setup = services.setup
-    options, config = setup.options, setup.config
+    options = setup.options
+    config = setup.config
     reads = mcp.FILE_SCOPES if options.setting_sources is None else options.setting_sources
     files = mcp.ServerFiles(
         folder=setup.folder,
@@ -325,5 +331,6 @@ def make_services(
         services.mcp = servers
         services.sources = (*sources, servers)
         services.emit = partial(_emit_and_begin, servers, emit)
-    services.structured, services.chooser = structured, chooser
+    services.structured = structured
+    services.chooser = chooser
     return services

@@ -61,7 +61,8 @@ MAX_QUIET_MEMORY_SHARE = 0.05  # of the window, above which the size of the memo
 
 def build_context(services: Services, session: Session) -> TurnContext:
     """Everything that the turns of a session need. Raises ConfigError for settings that make no sense."""
-    setup, facts = services.setup, services.selection.facts
+    setup = services.setup
+    facts = services.selection.facts
     permissions = permission_store(setup)
     settings = request_settings(services, session.folded.opened, permissions.rules)
     budget = setup.options.max_budget_usd
@@ -107,7 +108,8 @@ def renew_tools(services: Services, session: Session, context: TurnContext) -> N
 
     Then the prefix is new anyway, and the thinking before it is gone.
     """
-    opened, mcp = session.folded.opened, services.mcp
+    opened = session.folded.opened
+    mcp = services.mcp
     if opened is None or mcp is None:
         return
     later = takewhile(lambda fact: fact.seq > opened.seq, reversed(session.folded.facts))
@@ -144,7 +146,8 @@ def session_hooks(services: Services, session: Session, wall: SessionWall) -> Ho
 
 def tool_context_of(services: Services, session: Session) -> ToolContext:
     """Where the tools of a session work; writes that a crash cut short are undone first."""
-    setup, outputs = services.setup, services.repository.outputs
+    setup = services.setup
+    outputs = services.repository.outputs
     context = ToolContext(
         folder=setup.folder,
         added=setup.added,
@@ -173,7 +176,9 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
 
 def request_settings(services: Services, opened: Opened | None, rules: PermissionRules) -> RequestSettings:
     """What every request has in common: the system prompt as the session began, the rest as it is now."""
-    setup, facts, tools = services.setup, services.selection.facts, services.tools
+    setup = services.setup
+    facts = services.selection.facts
+    tools = services.tools
     max_output = output_room(services.window)
     thinking, effort = how_to_think(setup, facts)
     return RequestSettings(
@@ -191,7 +196,8 @@ def request_settings(services: Services, opened: Opened | None, rules: Permissio
 
 def how_to_think(setup: RunSetup, facts: ModelFacts) -> tuple[bool, str | None]:
     """Whether the model thinks first, and how hard; None leaves that to the model."""
-    effort, thinks = setup.options.effort or setup.config.effort, setup.options.thinking
+    effort = setup.options.effort or setup.config.effort
+    thinks = setup.options.thinking
     if thinks is None or setup.options.effort == NO_EFFORT:
         thinks = setup.config.thinks and effort != NO_EFFORT
     return facts.thinking and thinks, effort if facts.effort and effort != NO_EFFORT else None
@@ -199,7 +205,8 @@ def how_to_think(setup: RunSetup, facts: ModelFacts) -> tuple[bool, str | None]:
 
 def _new_system_prompt(services: Services) -> tuple[str, ...]:
     setup = services.setup
-    user_dir, options = setup.config.user_dir, setup.options
+    user_dir = setup.config.user_dir
+    options = setup.options
     paths = memory_paths(setup.folder, user_dir)
     if options.setting_sources is not None:
         paths = [path for path in paths if _source_of(path, user_dir) in options.setting_sources]
@@ -239,7 +246,8 @@ def _source_of(path: Path, user_dir: Path) -> str:
 
 def summary_model(services: Services) -> str:
     """The model that was named for summaries, "" for the session's own; the variable is Anthropic's alone."""
-    config, offline = services.setup.config, services.setup.options.offline
+    config = services.setup.config
+    offline = services.setup.options.offline
     named = "" if offline or config.provider != "anthropic" else config.summary_model
     return services.selection.model.catalog.resolve(named) if named else ""
 
@@ -261,8 +269,10 @@ def window_source(setup: RunSetup, selection: ModelSelection) -> str:
 
 def compaction_state(services: Services, settings: RequestSettings) -> CompactionState:
     """What the pipeline needs to know. Raises ConfigError for settings that make no sense."""
-    setup, facts = services.setup, services.selection.facts
-    limits, prices = setup.compact_settings(), PriceList(setup.config.prices).planning(facts.id)
+    setup = services.setup
+    facts = services.selection.facts
+    limits = setup.compact_settings()
+    prices = PriceList(setup.config.prices).planning(facts.id)
     if settings.cache == "1h":
         limits = replace(limits, cache_ttl_s=max(HOUR_TTL_S, limits.cache_ttl_s))
         prices = replace(prices, write=prices.write_hour)

@@ -98,13 +98,17 @@ class Controller:
         chooser: Chooser | None = None,
         opening: Opening | None = None,
     ) -> None:
-        self.setup, self.chooser, self.command_table = setup, chooser, command_table
+        self.setup = setup
+        self.chooser = chooser
+        self.command_table = command_table
         self.opening = opening or Opening(make_services(setup, emit, approver, chooser))
         self.services = self.opening.services
         self.factory = SessionFactory(self.services)
         self.session: Session | None = None
         self.context: TurnContext | None = None
-        self.ended, self.own_commands, self.first_mode = False, 0, setup.mode
+        self.ended = False
+        self.own_commands = 0
+        self.first_mode = setup.mode
         self.after_prompt: list[str] = []
         self.emit = self.services.emit
         self._ready: asyncio.Task[None] | None = None
@@ -155,7 +159,8 @@ class Controller:
         Returns a line for the user where there is no wall though nobody switched it off. Raises ConfigError
         where there has to be one.
         """
-        self.session, self.context = session, context
+        self.session = session
+        self.context = context
         missing = await raise_wall(session, context)
         self._start_hooks = asyncio.ensure_future(ask_start_hooks(context, source))
         return missing
@@ -304,7 +309,8 @@ async def take_in(
         del controller.after_prompt[: len(earlier)]
         emit(refused)
         return refused
-    found, given = NO_ADDITIONS, (TextBlock(text),) if content is None else content
+    found = NO_ADDITIONS
+    given = (TextBlock(text),) if content is None else content
     headless = controller.setup.options.headless
     if "@" in (words := text if typed is None else typed) or words.startswith("/"):
         found = await _additions(controller.in_use, (text, words), headless, emit)
@@ -313,7 +319,8 @@ async def take_in(
     tell = emit if found.blocks or len(text) >= LARGE_PROMPT_CHARS else None
     blocks = await prompt_blocks(session, context, earlier, (*found.blocks, *given, *found.behind), tell)
     del controller.after_prompt[: len(earlier)]
-    window, folder = context.compaction.window.size, str(controller.setup.folder)
+    window = context.compaction.window.size
+    folder = str(controller.setup.folder)
     record_opening(session, context.settings, window, folder, emit)
     user = session.user(blocks, joined=joins)
     if context.tool_context.inbox.changed:
@@ -364,7 +371,8 @@ async def prompt_blocks(
     named = await text_named(session, context.compaction, content) if session.folded.compactions else []
     if tell is not None:
         await tell_prompt_cost(session, context, (*map(TextBlock, named), *content), tell)
-    opened, tools = session.folded.opened, context.tool_context
+    opened = session.folded.opened
+    tools = context.tool_context
     before: list[str] = []
     if opened is None or opened.folder != str(tools.folder) or not session.folded.entries:
         before.append(environment_context(tools.folder, context.clock.now()))

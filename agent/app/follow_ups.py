@@ -28,7 +28,10 @@ async def run_with_follow_ups(
     """Run a turn, and go on for as long as something has it go on. Emits one TurnFinished, last."""
     if answer is not None:
         answer.value = None
-    limit, turns, vetoes, reminders = context.max_turns, 0, 0, 0
+    limit = context.max_turns
+    turns = 0
+    vetoes = 0
+    reminders = 0
     finished = TurnFinished("interrupted", 0, "interrupted", 130)
 
     def without_end(event: Event) -> None:
@@ -91,7 +94,9 @@ async def stop_veto(
 
 async def run_agent_turns(session: Session, context: TurnContext, emit: Emit) -> TurnFinished:
     """Run an agent until it is done and no hook has it go on, or until it may send no more requests."""
-    turns, vetoes, most = 0, 0, context.max_turns or 0
+    turns = 0
+    vetoes = 0
+    most = context.max_turns or 0
     while True:
         ended = await run_turn(session, context, emit)
         turns += ended.turns

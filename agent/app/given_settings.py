@@ -79,7 +79,8 @@ def added_folders(texts: Iterable[str], folder: Path) -> tuple[Path, ...]:
 
 def with_prompt_files(options: Options, folder: Path) -> Options:
     """The options with the system prompts that stand in files. Raises UsageError."""
-    replaced, added = options.system_prompt_file, options.append_system_prompt_file
+    replaced = options.system_prompt_file
+    added = options.append_system_prompt_file
     if replaced is not None:
         options = options._replace(system_prompt=_text_of(folder / replaced))
     if added is not None:
@@ -98,7 +99,8 @@ def _text_of(path: Path) -> str:
 def _object(text: str, folder: Path) -> dict[str, Any]:
     """The object that a text is, or that is in the file that it names."""
     if text.startswith("{"):
-        where, data = "--settings", text.encode("utf-8", "replace")
+        where = "--settings"
+        data = text.encode("utf-8", "replace")
     else:
         path = folder / Path(text).expanduser()
         where = f"--settings {path}"

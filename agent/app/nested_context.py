@@ -66,7 +66,9 @@ async def nested_context(call: NestedCall, session: Session, changed: Callable[[
 
     Raises ToolError where a tool or a model is asked for that there is not.
     """
-    context, agent, definition = call.context, call.agent, call.definition
+    context = call.context
+    agent = call.agent
+    definition = call.definition
     tools = _tools(call)
     settings, state = await model_of_agent(call.services, context, definition)
     if not call.forked:  # else the prefix stays as it is, whatever the agent may use of it
@@ -109,7 +111,8 @@ async def nested_context(call: NestedCall, session: Session, changed: Callable[[
 
 async def preloaded_skills(call: NestedCall, context: TurnContext) -> list[Block]:
     """The instructions of the skills that the definition names."""
-    blocks, tools = list[Block](), context.tool_context
+    blocks = list[Block]()
+    tools = context.tool_context
     names = call.definition.skills if call.definition is not None else ()
     skills = tools.skills() if names and tools.skills is not None else None
     for name in names:
@@ -129,7 +132,8 @@ def _most_requests(call: NestedCall) -> int:
 
 def _system(call: NestedCall, tools: Mapping[str, Tool]) -> tuple[str, ...]:
     """The system prompt: that of the definition, with what the session's says of commands and the project."""
-    system, definition = call.context.settings.system, call.definition
+    system = call.context.settings.system
+    definition = call.definition
     if definition is None:
         return (*system, *filter(None, [call.request.system]))
     first = "\n\n".join((definition.prompt, REPORT_RULES, tool_contracts(tools), SAFETY_RULES))
@@ -143,7 +147,8 @@ def _system(call: NestedCall, tools: Mapping[str, Tool]) -> tuple[str, ...]:
 def _tools(call: NestedCall) -> dict[str, Tool]:
     """The tools that the agent is offered, in the session's order."""
     tools = {name: tool for name, tool in call.context.tools.items() if tool.for_agents}
-    wanted, definition = call.request.tools, call.definition
+    wanted = call.request.tools
+    definition = call.definition
     if unknown := [name for name in wanted or () if name not in tools]:
         known = ", ".join(tools)
         raise ToolError(f"There is no tool named {unknown[0]!r} to offer. The tools are: {known}.")
@@ -178,7 +183,8 @@ async def model_of_agent(
 
     The system prompt and the tools are still the session's. Raises ToolError where there is no such model.
     """
-    settings, state = context.settings, context.compaction
+    settings = context.settings
+    state = context.compaction
     selection = services.selection
     if definition is not None and definition.model:
         resolved = selection.model.catalog.resolve(definition.model)

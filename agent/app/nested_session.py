@@ -78,7 +78,8 @@ async def run_agent(
     try:
         session = copy_for_agent(records, parent, call.about) if call.forked else records.new()
     except StoreError:  # the record was changed since it was read
-        call, session = replace(call, forked=False), records.new()
+        call = replace(call, forked=False)
+        session = records.new()
     session.use_prices(parent.prices)
     run = NestedRun(call, session, await nested_context(call, session, partial(tell_status, call)))
     run.begin(await preloaded_skills(call, run.context))
@@ -110,8 +111,11 @@ class NestedRun(Struct):
 
     def begin(self, skills: Sequence[Block]) -> None:
         """Put the prompt into the record, which is linked with the parent's, and note that it has begun."""
-        call, agent, session = self.call, self.call.agent, self.session
-        agent.sid, self.since = session.sid, session.folded.last_seq
+        call = self.call
+        agent = self.call.agent
+        session = self.session
+        agent.sid = session.sid
+        self.since = session.folded.last_seq
         self.charged = dict(session.spending)
         if call.forked:
             begin_fork(call, session, list(self.context.tools))
@@ -126,7 +130,9 @@ class NestedRun(Struct):
 
     def _open(self, skills: Sequence[Block]) -> None:
         """Open a new record with the prompt, behind the texts of skills."""
-        call, settings, folder = self.call, self.context.settings, self.context.tool_context.folder
+        call = self.call
+        settings = self.context.settings
+        folder = self.context.tool_context.folder
         self.session.open(
             settings.system,
             settings.tools,
@@ -141,7 +147,8 @@ class NestedRun(Struct):
 
     async def work(self) -> SpawnResult:
         """Run it until it has reported, or until a limit ends it."""
-        context, most = self.context, self.context.max_turns or 0
+        context = self.context
+        most = self.context.max_turns or 0
         keeps_last = most >= MIN_REQUESTS_WITH_LAST_WORD
         context.max_turns = most - keeps_last
         ended = await run_agent_turns(self.session, self.context, self.emit)
@@ -215,7 +222,8 @@ class NestedRun(Struct):
         return error
 
     def _result(self, turns: int, error: str) -> SpawnResult:
-        agent, (seq, whole) = self.call.agent, _last_text(self.session.folded.facts, self.since)
+        agent = self.call.agent
+        (seq, whole) = _last_text(self.session.folded.facts, self.since)
         shown = shortened_report(whole, self.call.services.counter)
         left = ", ".join(
             f"{job.id} ({' '.join(job.line.split())[:MAX_LEFT_LINE_CHARS]})" for job in self.commands
@@ -262,7 +270,8 @@ def undelivered_reports(
         except StoreError as error:
             reports[seq] = late_report(label, str(about.get("task")), f"(none: {error})")
             continue
-        since, how = int(about.get("since") or 0), "it ended with an earlier run of the program"
+        since = int(about.get("since") or 0)
+        how = "it ended with an earlier run of the program"
         text = shortened_report(_last_text(facts, since)[1], counter)
         if not _has_reported(facts, since):
             how = "it was cut off there, with an earlier run of the program"

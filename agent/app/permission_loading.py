@@ -26,7 +26,8 @@ from .setup import RunSetup
 
 def permission_store(setup: RunSetup) -> PermissionStore:
     """The permission mode and rules to begin with; what was allowed for good is read as it is now."""
-    options, config = setup.options, setup.config
+    options = setup.options
+    config = setup.config
     path = permissions_path(config.user_dir, setup.folder)
     configured = [rule for rule in config.allow if rule.origin != str(path)]
     sources = options.setting_sources
@@ -36,7 +37,8 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     deny = (*config.deny, *_from_flag("--disallowedTools", options.disallowed_tools))
     environ = filter_environment(setup.environ, config.pass_env)
     reading = ProjectEnvironment(str(setup.folder), environ)
-    folder, home = str(setup.folder), str(home_of(setup.environ))
+    folder = str(setup.folder)
+    home = str(home_of(setup.environ))
     rules = PermissionRules(
         setup.mode, allow, deny, folder, home, reading=reading, asks_sandboxed=options.asks_client
     )

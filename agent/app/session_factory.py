@@ -109,7 +109,8 @@ class SessionFactory:
         context.settings = settings.without(*context.settings.rejected)
         context.compaction = compaction_state(services, context.settings)
         if opened is not None:
-            window, folder = context.compaction.window.size, str(services.setup.folder)
+            window = context.compaction.window.size
+            folder = str(services.setup.folder)
             record_opening(session, context.settings, window, folder, services.emit)
 
     async def restore_choices(self, session: Session, context: TurnContext) -> None:
@@ -117,10 +118,13 @@ class SessionFactory:
 
         Only with a model that this service is known to have.
         """
-        opened, facts = session.folded.opened, reversed(session.folded.facts)
+        opened = session.folded.opened
+        facts = reversed(session.folded.facts)
         asked = (fact for fact in facts if isinstance(fact, RequestSent) and not fact.instructions)
-        setup, selection = self.services.setup, self.services.selection
-        name, fallback = opened.model if opened is not None else "", setup.options.fallback_model
+        setup = self.services.setup
+        selection = self.services.selection
+        name = opened.model if opened is not None else ""
+        fallback = setup.options.fallback_model
         if name not in (context.settings.model, fallback) and not setup.names_model and selection.knows(name):
             await self.change_model(session, context, name)
             self.services.emit(Notice(f"the model is {name}, as before in this session; /model changes it"))
@@ -133,7 +137,8 @@ class SessionFactory:
 
         Effort is no part of the prefix that thinking is bound to.
         """
-        services, rejected = self.services, context.settings.rejected
+        services = self.services
+        rejected = context.settings.rejected
         options = services.setup.options._replace(effort=effort)
         services.setup = structs.replace(services.setup, options=options)
         thinking, effort_taken = how_to_think(services.setup, services.selection.facts)
@@ -145,8 +150,10 @@ class SessionFactory:
 
         Raises ConfigError for limits that make no sense; then nothing is changed.
         """
-        services, before = self.services, self.services.setup
-        services.setup, is_other = setup, setup.given_window != before.given_window
+        services = self.services
+        before = self.services.setup
+        services.setup = setup
+        is_other = setup.given_window != before.given_window
         if is_other:  # the person knows better, until an error tells again
             services.selection.learned.clear()
         try:

@@ -87,7 +87,10 @@ class StatusCommand:
         told: Callable[[Status], dict[str, Any]],
         on_change: Callable[[], None],
     ) -> None:
-        self._line, self._run, self._told, self._on_change = line, run, told, on_change
+        self._line = line
+        self._run = run
+        self._told = told
+        self._on_change = on_change
         self._wanted: Status | None = None
         self._shown = self._trouble = ""
         self._working: asyncio.Task[None] | None = None
@@ -135,8 +138,10 @@ class StatusCommand:
 
 def status_input(status: Status, session: Session, context: TurnContext) -> dict[str, Any]:
     """What the command of a status line is told, in the words of Claude Code."""
-    tools, usage = context.tool_context, session.folded.usage
-    tokens, window = status.tokens or 0, status.window
+    tools = context.tool_context
+    usage = session.folded.usage
+    tokens = status.tokens or 0
+    window = status.window
     used = round(100 * tokens / window) if window else 0
     sizes = {"total_input_tokens": usage.prompt, "total_output_tokens": usage.output}
     opened = session.folded.opened

@@ -56,7 +56,8 @@ class RunSetup(Struct, frozen=True):
     @property
     def names_model(self) -> bool:
         """Whether a flag or a variable told this run which model to use; settings are for all runs."""
-        config, is_openai = self.config, self.config.provider == "openai"
+        config = self.config
+        is_openai = self.config.provider == "openai"
         variables = ("MAKEROOM_MODEL",) if is_openai else ("MAKEROOM_MODEL", "ANTHROPIC_MODEL")
         by_variable = config.origins.get("model") in variables or (is_openai and bool(config.openai_model))
         return self.options.model is not None or by_variable

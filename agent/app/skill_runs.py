@@ -149,7 +149,8 @@ class _Use:
         return await mentioned_files(skills.context, self._said, True, skills.services.emit)
 
     def _variables(self) -> dict[str, str]:
-        skills, skill = self.skills, self.skill
+        skills = self.skills
+        skill = self.skill
         if self._opened.counts_from_one and self.arguments and skill.name not in skills._told:
             skills._told.add(skill.name)
             skills.services.emit(Notice(f"/{skill.name} has no $0: $1 is taken for its first argument"))
@@ -171,7 +172,8 @@ class _Use:
 
     def _grant(self) -> None:
         """Allow what the file names until the turn ends; never the wall, nor what is protected or outside."""
-        store, skill = self.skills.context.permissions, self.skill
+        store = self.skills.context.permissions
+        skill = self.skill
         origin = f"the {skill.kind} {skill.name}"
         if skill.kind == "skill":  # whose further files are read when they are needed, in any turn
             files = Rule("read", f"{escape(str(skill.folder.resolve()))}/*")
@@ -188,8 +190,11 @@ class _Use:
 
     def change_effort(self) -> None:
         """Think as hard as the file says until the turn ends, where the model can."""
-        skills, context, effort = self.skills, self.skills.context, self.skill.effort
-        before, supported = context.settings.effort, skills.services.selection.facts.effort
+        skills = self.skills
+        context = self.skills.context
+        effort = self.skill.effort
+        before = context.settings.effort
+        supported = skills.services.selection.facts.effort
         if not effort or not supported or skills.use_model is None:
             return
         if effort != before and "effort" not in context.settings.rejected:
@@ -203,7 +208,9 @@ class _Use:
 
     async def change_model(self) -> None:
         """Use the model that the file names for this turn; one that cannot be used is told."""
-        skills, context, wanted = self.skills, self.skills.context, self.skill.model
+        skills = self.skills
+        context = self.skills.context
+        wanted = self.skill.model
         if not wanted or not self.approved or skills.use_model is None:
             return
         selection = skills.services.selection
@@ -230,12 +237,14 @@ class _Use:
 
         Raises ToolError where that cannot be, StoppedByPerson where the person stopped it.
         """
-        skill, skills = self.skill, self.skills
+        skill = self.skill
+        skills = self.skills
         spawn = skills.context.tool_context.spawn
         if spawn is None:
             raise ToolError("A skill that runs in a session of its own cannot be used by an agent.")
         agent = ISOLATED_AGENTS.get(skill.agent.lower(), skill.agent or DEFAULT_AGENT)
-        task, ident = f"/{skill.name} {self.arguments}".strip(), skills.next_ident()
+        task = f"/{skill.name} {self.arguments}".strip()
+        ident = skills.next_ident()
         ended = await spawn(SpawnRequest(text, agent=agent, task=task, call=ident))
         if ended.stops:
             raise StoppedByPerson

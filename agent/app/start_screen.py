@@ -46,7 +46,9 @@ async def open_run(services: Services) -> bool:
     False where it is not, or is for nobody at a screen, or its model has no name before the server was asked.
     """
     await services.settle()
-    config, folder, options = services.setup.config, services.setup.folder, services.setup.options
+    config = services.setup.config
+    folder = services.setup.folder
+    options = services.setup.options
     for warning in (*config.warnings, *unread_memory(folder, config.user_dir)):
         services.warn(warning)
     model = services.selection.facts.id
@@ -58,7 +60,8 @@ async def open_run(services: Services) -> bool:
 
 def starting_status(services: Services) -> Status:
     """What the status line says before there is a session."""
-    setup, model = services.setup, services.selection.facts.id
+    setup = services.setup
+    model = services.selection.facts.id
     return Status(model, None, 0, "NORMAL", 0.0, setup.mode, "", str(setup.folder), note="starting")
 
 

@@ -134,7 +134,8 @@ class OtherLogs:
     """What other sessions of the project record from now on. Blocks on the disk and raises no OSError."""
 
     def __init__(self, own: ChangeLog) -> None:
-        self._folder, self._own = checkpoints_folder(own.root), f"{own.sid}.jsonl"
+        self._folder = checkpoints_folder(own.root)
+        self._own = f"{own.sid}.jsonl"
         self._known = self._sizes()
 
     def left(self) -> dict[str, list[PathState | None]]:

@@ -49,7 +49,8 @@ def differences(checkpoints: Checkpoints) -> list[FileDifference]:
 
 def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[FileDifference]:
     """What the session changed at a path, and apart from it what others did, as far as that can be told."""
-    path, before = changes[0].path, changes[0].before
+    path = changes[0].path
+    before = changes[0].before
     kind, now = _read_now(checkpoints, path)
     kinds = (before.kind, kind)
     if "dir" in kinds and not {*kinds} & {"file", "link", "other"}:
@@ -92,7 +93,9 @@ def _pieces(
 
     Where contents were not kept that cannot be told, and what is between counts as the session's.
     """
-    own, theirs, start = list[_Piece](), list[_Piece](), old
+    own = list[_Piece]()
+    theirs = list[_Piece]()
+    start = old
     for change, following in zip(changes, [*changes[1:], None], strict=True):
         left = None if change.after is None else _read_before(checkpoints, change.after)
         if following is not None and change.after == following.before:

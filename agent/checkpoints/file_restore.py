@@ -106,9 +106,11 @@ def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: boo
 
 def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
     """(lines added, lines removed) between two contents."""
-    before, after = old.splitlines(), new.splitlines()
+    before = old.splitlines()
+    after = new.splitlines()
     if len(before) + len(after) > _MAX_DIFFED_LINES:
-        had, has = Counter(before), Counter(after)
+        had = Counter(before)
+        has = Counter(after)
         return (has - had).total(), (had - has).total()
     added = removed = 0
     for tag, i, j, m, n in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -120,7 +122,8 @@ def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
 
 def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> RestoreStep | None:
     """The step from what stands at a path now to `target`; None where nothing differs."""
-    now, get = checkpoints.scanner.state(last.path), checkpoints.scanner.store.get
+    now = checkpoints.scanner.state(last.path)
+    get = checkpoints.scanner.store.get
     if not checkpoints.scanner.differ(last.path, target, now):
         return None
     # Also where it is unknown how it was left, because the run ended within the change.

@@ -236,11 +236,13 @@ class Checkpoints(Struct):
         if shared.before is None or not self.root.is_dir():  # moved away: nothing in it is gone
             return None
         seq, before = shared.before
-        crashed, shared.crashed = shared.crashed, False
+        crashed = shared.crashed
+        shared.crashed = False
         after = self.recording.scan()
         theirs = shared.left_by_others()
         for name in sorted((before.states.keys() | after.states.keys()) - shared.announced):
-            old, new = before.at(name), after.at(name)
+            old = before.at(name)
+            new = after.at(name)
             if new == UNSEEN:
                 new = self.scanner.state(name, self.limits.max_file_bytes)
             if old not in (new, UNSEEN) and self.scanner.differ(name, old, new):

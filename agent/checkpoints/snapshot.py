@@ -63,7 +63,8 @@ class PathState(Struct, frozen=True):
 
 
 Stamps = dict[str, tuple[tuple[int, ...], PathState]]  # by path: what os.stat said, and the state then
-NOTHING, UNSEEN = PathState("none"), PathState("unseen")
+NOTHING = PathState("none")
+UNSEEN = PathState("unseen")
 THEIRS = PathState("unseen", value="theirs")  # how another session left what changed during a command of ours
 
 
@@ -103,7 +104,8 @@ class ProjectScanner(Struct):
 
         `reading_share` of the time for contents is used.
         """
-        began_ns, end = int(self.wall() * 1e9), self.clock() + self.limits.max_seconds
+        began_ns = int(self.wall() * 1e9)
+        end = self.clock() + self.limits.max_seconds
         snapshot = ProjectSnapshot()
         stamps: Stamps = {}
         new: list[tuple[str, str, os.stat_result]] = []
@@ -117,7 +119,8 @@ class ProjectScanner(Struct):
                 if stat.S_ISDIR(found.st_mode):
                     snapshot.states[name] = _folder_state(stat.S_IMODE(found.st_mode))
                 elif (known := self._unchanged(name, found, stored)) is not None:
-                    stamps[name], snapshot.states[name] = known, known[1]
+                    stamps[name] = known
+                    snapshot.states[name] = known[1]
                 elif stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_file_bytes:
                     new.append((name, entry.path, found))
                     snapshot.states[name] = NOTHING  # keeps the order

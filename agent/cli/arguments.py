@@ -81,7 +81,8 @@ def parser() -> OneLineParser:
     )
     add("--sandbox", choices=SANDBOX_MODES, help="wall commands in (default: auto)")
     for name, verb in (("allowed", "allow"), ("disallowed", "deny")):
-        flags, told = (f"--{name}Tools", f"--{name}-tools"), f"{verb}: edit, bash(git *)"
+        flags = (f"--{name}Tools", f"--{name}-tools")
+        told = f"{verb}: edit, bash(git *)"
         add(*flags, dest=f"{name}_tools", nargs="+", action="extend", default=[], metavar="RULE", help=told)
     add_client_flags(made)
     return made

@@ -117,7 +117,8 @@ def settle_client_flags(made: argparse.ArgumentParser, values: dict[str, Any]) -
 
 
 def _settle_thinking(values: dict[str, Any]) -> None:
-    budget, thinking = values.pop("max_thinking_tokens"), values["thinking"]
+    budget = values.pop("max_thinking_tokens")
+    thinking = values["thinking"]
     if thinking is not None:
         values["thinking"] = thinking != "disabled"
     elif budget is not None:

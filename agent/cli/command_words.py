@@ -111,7 +111,9 @@ def find_subcommand(
     at = _first_positional(made, argv)
     if at is None or any(word.partition("=")[0] in HEADLESS_FLAGS for word in argv[:at]):
         return None
-    name, before, after = argv[at], list(argv[:at]), list(argv[at + 1 :])
+    name = argv[at]
+    before = list(argv[:at])
+    after = list(argv[at + 1 :])
     if name not in names:
         _refuse_foreign(made, argv[at:], names)
         return None
@@ -151,7 +153,8 @@ def _first_positional(made: argparse.ArgumentParser, argv: Sequence[str]) -> int
 
 def _take_folder(words: list[str]) -> str:
     """The value of the last -C among the words, which are then without it; "" for none."""
-    folder, at = "", 0
+    folder = ""
+    at = 0
     while at < len(words) and words[at] != "--":
         name, given, value = words[at].partition("=")
         if name in CD_FLAGS and (given or at + 1 < len(words)):
@@ -164,7 +167,8 @@ def _take_folder(words: list[str]) -> str:
 
 def _refuse_foreign(made: argparse.ArgumentParser, words: Sequence[str], names: Collection[str]) -> None:
     """Exit with code 2 for what looks like a command, and is none here."""
-    first, second = words[0], words[1] if len(words) > 1 else ""
+    first = words[0]
+    second = words[1] if len(words) > 1 else ""
     alone = not second or second.startswith("-")
     if not (alone or second in COMMAND_VERBS) or first in OWN_WORDS or any(map(str.isspace, first)):
         return

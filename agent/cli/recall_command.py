@@ -119,7 +119,8 @@ def _bring_up_to_date(scope: RecallScope) -> None:
 
 
 def _answer(scope: RecallScope, query: str, as_json: bool) -> int:
-    hits, now = scope.hits(query), time.time()
+    hits = scope.hits(query)
+    now = time.time()
     if as_json:
         print_text(json.dumps({"query": query, "hits": [hit.to_json(now) for hit in hits]}), raw=True)
     elif hits:
@@ -146,7 +147,8 @@ def _answer_all(scope: RecallScope, file: str) -> int:
     for about in _queries(text):
         began = time.perf_counter()
         hits = scope.hits(about["query"])
-        spent, now = 1000 * (time.perf_counter() - began), time.time()
+        spent = 1000 * (time.perf_counter() - began)
+        now = time.time()
         shown = {**about, "ms": round(spent, 1), "hits": [hit.to_json(now) for hit in hits]}
         print_text(json.dumps(shown), raw=True)
         any_found = any_found or bool(hits)

@@ -12,7 +12,8 @@ from transcripts.disk import append_line
 
 SAMPLE_FOLDER = "makeroom-sample"
 SAMPLE_WINDOW_TOKENS = 40_000  # of the demo in it: room is made within a minute
-LOG_LINES, LOG_FILES = 400, 8
+LOG_LINES = 400
+LOG_FILES = 8
 SAMPLE_FILES = {
     "README.md": """\
 # temperature

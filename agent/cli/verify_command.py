@@ -117,7 +117,9 @@ def verify_record(home: Path, sid: str) -> Verified:
 
 def _verify_requests(facts: Sequence[Fact], verified: Verified) -> None:
     """Fold fact by fact; make each request again on the way, and look at the prefixes in between."""
-    folded, sent, step = Folded(), set[int](), -(-len(facts) // MAX_CHECKED_PREFIXES)
+    folded = Folded()
+    sent = set[int]()
+    step = -(-len(facts) // MAX_CHECKED_PREFIXES)
     for number, fact in enumerate(facts):
         if isinstance(fact, RequestSent):
             _verify_request(folded, fact, verified)
@@ -164,7 +166,8 @@ def _request_of(folded: Folded, sent: RequestSent) -> ModelRequest:
     settings = RequestSettings(system=opened.system, tools=opened.tools, **known)
     if sent.instructions:
         asked = SummaryRequest(sent.instructions, sent.leave_out, 0, sent.edits)
-        view, compacts = summary_messages(folded, asked)[0], bool(sent.settings.get("compacts"))
+        view = summary_messages(folded, asked)[0]
+        compacts = bool(sent.settings.get("compacts"))
         return ModelRequest(settings, view, tuple(sent.marks), sent.instructions, compacts)
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
     return ModelRequest(settings, folded.view if paused else sendable(folded.view), tuple(sent.marks))

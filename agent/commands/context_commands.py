@@ -65,8 +65,10 @@ PART_LABELS = {
 async def show_context(controller: Controller, argument: str) -> Event | None:
     """/context."""
     session, context = controller.in_use
-    compaction, view = context.compaction, session.folded.view
-    total, slope = prompt_tokens(session, context), slope_of(session.folded)
+    compaction = context.compaction
+    view = session.folded.view
+    total = prompt_tokens(session, context)
+    slope = slope_of(session.folded)
     ours = overheads(context.settings, compaction.counter)
     parts = {PART_LABELS[kind]: view.tally[kind] for kind in PartKind}
     frame = min(total, overhead_tokens(session.folded, compaction.overhead)) if view.tokens else total
@@ -97,7 +99,8 @@ def _largest_blocks(view: View, slope: float) -> list[str]:
 
 def _compactions(session: Session, name: str, newest: int | None) -> list[str]:
     """The policy by its name, and at most `newest` compactions (None: all), the newest first."""
-    folded, policy = session.folded, f"(policy {name})"
+    folded = session.folded
+    policy = f"(policy {name})"
     if not folded.compactions:
         return [f"No compaction so far {policy}."]
     lines = [f"Compactions {policy}"]
@@ -160,7 +163,8 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
         return Notice("there is nothing to compact yet")
     words = argument.split()
     if DRY_RUN not in words:  # which has thinking left out that another model's server would refuse
-        window, folder = context.compaction.window.size, str(controller.setup.folder)
+        window = context.compaction.window.size
+        folder = str(controller.setup.folder)
         record_opening(session, context.settings, window, folder, controller.emit)
     situation = situation_of(session, context)
     share = whole_percent(situation.tokens, situation.window.size)
@@ -227,7 +231,8 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
     dropped = f"{recall_id(part)} ({part_label(part)})"
     proposal = propose(situation, "drop", "manual", edits, dropped=dropped)
     made = session.compacted(proposal.layer, "manual", proposal.edits, proposal.report)
-    freed, kinds = int(proposal.report["freed"]), proposal.report["kinds"]
+    freed = int(proposal.report["freed"])
+    kinds = proposal.report["kinds"]
     told = f"{dropped} is left out as {made.id}: {freed:,} tokens less"
     if "placeholder" in kinds:
         told += f" (its placeholder takes {-kinds['placeholder']:,})"

@@ -48,7 +48,8 @@ async def examine(controller: Controller, argument: str) -> Event | None:
 
 async def write_report(controller: Controller, argument: str) -> Event | None:
     """/bug."""
-    setup, (session, context) = controller.setup, controller.in_use
+    setup = controller.setup
+    (session, context) = controller.in_use
     failures = [fact for fact in session.folded.facts if isinstance(fact, Failed)][-MAX_REPORTED_FAILURES:]
     parts = {
         "What went wrong": argument or "(what you did, what you expected, and what came instead)",
@@ -82,7 +83,8 @@ async def _examined(controller: Controller) -> str:
 
 
 def _findings(controller: Controller) -> Iterator[Finding]:
-    setup, (_, context) = controller.setup, controller.in_use
+    setup = controller.setup
+    (_, context) = controller.in_use
     system = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
     yield "", "makeroom", f"{__version__} in {short_path(str(setup.folder))}; {system}"
     yield from _terminal(setup.environ)
@@ -110,7 +112,8 @@ def _findings(controller: Controller) -> Iterator[Finding]:
 
 def _terminal(environ: Mapping[str, str]) -> Iterator[Finding]:
     """What the terminal can show."""
-    name, colours = environ.get("TERM", ""), "16 colours"
+    name = environ.get("TERM", "")
+    colours = "16 colours"
     if environ.get("COLORTERM") in ("truecolor", "24bit"):
         colours = "any colour"
     elif "256" in name:
@@ -125,7 +128,8 @@ def _terminal(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def probe_server(address: str, environ: Mapping[str, str]) -> Finding:
     """Whether somebody takes connections where requests go to."""
-    parts, shown = urlsplit(address), mask(address)
+    parts = urlsplit(address)
+    shown = mask(address)
     name = f"{parts.scheme}_proxy"
     if proxy := environ.get(name) or environ.get(name.upper()):
         return "", "server", f"{shown}; a proxy is set, {mask(proxy)}: not tried"
@@ -145,7 +149,8 @@ def probe_server(address: str, environ: Mapping[str, str]) -> Finding:
 def _disk(folder: Path) -> Finding:
     """Whether there is room, and a way to write."""
     place = next((path for path in (folder, *folder.parents) if path.is_dir()), Path("/"))
-    free, about = shutil.disk_usage(place).free, f"disk at {short_path(str(folder))}"
+    free = shutil.disk_usage(place).free
+    about = f"disk at {short_path(str(folder))}"
     if not os.access(place, os.W_OK):
         return f"make {place} writable: nothing is kept there", about, "cannot be written"
     return (

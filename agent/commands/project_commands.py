@@ -46,7 +46,8 @@ IMPROVE_PROMPT = (
 OWN_EDITOR_ADVICE = "run it in a terminal of its own; {editor} opens your editor for the prompt"
 NO_REPLY = 0  # of which a command of the person is a call, for the screen
 MAX_COMMAND_CHARS = 60  # shown of a background command
-MAX_FILE_DIFF_LINES, MAX_DIFF_LINES = 60, 600  # shown by /diff of one file among several, and in all
+MAX_FILE_DIFF_LINES = 60
+MAX_DIFF_LINES = 600  # shown by /diff of one file among several, and in all
 
 
 async def init_project(controller: Controller, argument: str) -> None:
@@ -61,7 +62,8 @@ async def init_project(controller: Controller, argument: str) -> None:
 async def show_memory(controller: Controller, argument: str) -> Event | None:
     """/memory."""
     session, context = controller.in_use
-    folder, user_dir = controller.setup.folder, controller.setup.config.user_dir
+    folder = controller.setup.folder
+    user_dir = controller.setup.config.user_dir
     used = memory_of(context.settings.system)
     now = memory_of(system_prompt(read_memory(memory_paths(folder, user_dir), user_dir), ()))
     lines = []
@@ -79,7 +81,8 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
         instead = f"{user_dir / MEMORY_NAMES[0]} is" if own else "@ and its path imports it"
         lines.append(f"     not read  {other}  (a file of Claude Code; {instead})")
     if not lines:
-        names, places = " or ".join(MEMORY_NAMES), f"{folder} or {user_dir}"
+        names = " or ".join(MEMORY_NAMES)
+        places = f"{folder} or {user_dir}"
         return Notice(f"no memory file: put {names} in {places}, or let /init write one")
     controller.emit(CommandOutput("\n".join(lines)))
     return Notice("memory files are read when a session begins: /clear begins one with what they say now")
@@ -87,7 +90,8 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
 
 async def show_diff(controller: Controller, argument: str) -> Event | None:
     """/diff."""
-    checkpoints, why = checkpoints_of(controller), why_no_files(controller)
+    checkpoints = checkpoints_of(controller)
+    why = why_no_files(controller)
     if checkpoints is None or why:
         return Notice(why, "warning")
     await asyncio.to_thread(checkpoints.end_crashed)
@@ -107,11 +111,13 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
         if lines[:allowed]:
             controller.emit(CommandOutput("\n".join(lines[:allowed]) + "\n", "diff"))
         if hidden := lines[allowed:]:
-            more, name = pluralize(len(hidden), "more line"), one_line_path(one.path)
+            more = pluralize(len(hidden), "more line")
+            name = one_line_path(one.path)
             controller.emit(Notice(f"{more}; /diff {name} shows all"))
         left -= len(lines[:allowed])
     own = [one for one in shown if one.how != "theirs"]
-    added, removed = sum(one.added for one in own), sum(one.removed for one in own)
+    added = sum(one.added for one in own)
+    removed = sum(one.removed for one in own)
     if shown:
         controller.emit(Notice(f"{pluralize(len(own), 'file')}, +{added} -{removed}"))
     for gap in gaps:
@@ -208,7 +214,8 @@ async def show_tasks(controller: Controller, argument: str) -> Event | None:
         return Notice("/tasks shows the background commands, /tasks kill ID ends one", "warning")
     if not runner.jobs:
         return Notice("no command has run in the background so far")
-    folder, now = context.tool_context.folder, asyncio.get_running_loop().time()
+    folder = context.tool_context.folder
+    now = asyncio.get_running_loop().time()
     lines = [_job_lines(job, await job.ports(), folder, now) for job in runner.jobs.values()]
     return CommandOutput("\n".join(lines))
 

@@ -100,7 +100,8 @@ def why_no_files(controller: Controller) -> str:
 
 def gaps_of(controller: Controller) -> list[str]:
     """What /diff and /rewind do not know of in this session, one line each."""
-    checkpoints, (session, context) = checkpoints_of(controller), controller.in_use
+    checkpoints = checkpoints_of(controller)
+    (session, context) = controller.in_use
     if checkpoints is None:
         return []
     gaps = checkpoints.uncovered()
@@ -189,7 +190,8 @@ async def _restore_files(controller: Controller, plan: list[RestoreStep], with_c
 
 def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
     """The points to choose from, the newest first; values are their numbers."""
-    checkpoints, now = checkpoints_of(controller), controller.in_use[1].clock.now()
+    checkpoints = checkpoints_of(controller)
+    now = controller.in_use[1].clock.now()
     changes = checkpoints.log.changes if checkpoints else []
     counts = changed_files_since(changes, (point.seq for point in points))
     seen = SO_FAR_SEEN if checkpoints and checkpoints.uncovered() else ""
@@ -207,7 +209,8 @@ def _scope_menu(point: RewindPoint, plan: list[RestoreStep]) -> Menu:
     unchanged = "" if plan else " (no file is known to have changed)"
     answers = {"conversation": f"The conversation{unchanged}; the prompt comes back to be edited"}
     if plan:
-        added, removed = sum(step.added for step in plan), sum(step.removed for step in plan)
+        added = sum(step.added for step in plan)
+        removed = sum(step.removed for step in plan)
         files = f"{count_steps(plan)}, +{added} -{removed}"
         answers |= {"files": f"The files: {files}", "both": f"Both: the conversation, and {files}"}
     return question_menu(f"Back to before: {point.title}", **answers, cancel="Cancel")

@@ -57,7 +57,8 @@ MAX_SUMMARY_CHARS = 75  # shown of a command or skill in a list
 
 async def show_help(controller: Controller, argument: str) -> Event | None:
     """/help."""
-    library, name = controller.services.skills, argument.removeprefix("/").lower()
+    library = controller.services.skills
+    name = argument.removeprefix("/").lower()
     if (command := find_command(name)) is not None:
         return CommandOutput(f"/{command.name}: {command.help}")
     if name in HELP_SECTIONS:

@@ -48,7 +48,8 @@ async def new_session(controller: Controller, argument: str) -> Event | None:
 
 async def list_sessions(controller: Controller, argument: str) -> Event:
     """/sessions."""
-    masks, listed = controller.setup.masks, controller.services.repository.listed
+    masks = controller.setup.masks
+    listed = controller.services.repository.listed
     lines = [session_line(one, masks) for one in await asyncio.to_thread(listed)]
     older = len(lines) - MAX_LISTED_SESSIONS
     more = [f"and {older} older ones: makeroom sessions"] if older > 0 else []
@@ -77,7 +78,8 @@ async def _named_session(controller: Controller, wanted: str) -> str:
 
     Raises UsageError where it names none, and its words fit none, or several of which nobody chooses one.
     """
-    records, chooser = controller.services.repository, controller.chooser
+    records = controller.services.repository
+    chooser = controller.chooser
     try:
         return wanted if records.is_recording(wanted) else records.named(wanted).stem
     except UsageError:
@@ -111,7 +113,8 @@ async def resume_session(controller: Controller, argument: str) -> Event | None:
             raise
         row = await chooser.choose(in_use_menu(error, "Stay in this session"))
         if row is not None and row.value == "view":
-            folder, masks = controller.setup.folder, controller.setup.masks
+            folder = controller.setup.folder
+            masks = controller.setup.masks
             text = await asyncio.to_thread(conversation_text, error.sid, folder, masks)
             return CommandOutput(text)
         if row is None or row.value != "fork":
@@ -130,7 +133,8 @@ async def fork_session(controller: Controller, argument: str) -> Event | None:
 
 async def rename_session(controller: Controller, argument: str) -> Event | None:
     """/rename."""
-    (session, _), argument = controller.in_use, " ".join(argument.split())
+    (session, _) = controller.in_use
+    argument = " ".join(argument.split())
     opened = next((fact for fact in session.folded.facts if isinstance(fact, Opened)), None)
     if opened is not None and opened.parent is not None:
         told = f"this is an agent's session, which has no name: it is resumed by {session.sid}"
@@ -150,7 +154,8 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     path = controller.setup.folder / Path(unquoted(argument) or f"{session.sid}.md").expanduser()
     path = Path(os.path.normpath(path))
     try:
-        masks, suffix = controller.setup.masks, path.suffix or ".md"
+        masks = controller.setup.masks
+        suffix = path.suffix or ".md"
         text = export_text(session.folded, session.sid, suffix, session.deferred, masks)
         write_private(path, text)
     except ValueError as error:

@@ -74,7 +74,8 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
     if context.wall is not None:
         with suppress(ConfigError):  # its line says why there is none
             await context.wall.warm()
-    window, source = context.compaction.window, context.compaction.window_source
+    window = context.compaction.window
+    source = context.compaction.window_source
     source = f"from {source}" if source else "a guess: nobody told; --context-window sets it"
     lines = [
         f"model       {context.settings.model}",
@@ -92,10 +93,13 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
 
 async def set_model(controller: Controller, argument: str) -> Event | None:
     """/model."""
-    selection, words = controller.services.selection, argument.split()
+    selection = controller.services.selection
+    words = argument.split()
     if controller.setup.options.offline:
         return Notice("--offline has only the demo; start without it to choose a model")
-    facts, catalog, keeps = selection.facts, selection.model.catalog, SAVE in words
+    facts = selection.facts
+    catalog = selection.model.catalog
+    keeps = SAVE in words
     argument = " ".join(word for word in words if word != SAVE)
     if not argument and controller.chooser is not None:
         row = await controller.chooser.choose(model_menu(catalog, facts))
@@ -115,7 +119,8 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
 
 async def _change_model(controller: Controller, name: str) -> None:
     """Change to a model, and tell of it. Raises UsageError."""
-    (session, context), selection = controller.in_use, controller.services.selection
+    (session, context) = controller.in_use
+    selection = controller.services.selection
     if context.asking.locked():
         controller.emit(Notice(f"the model changes to {name} when the request that runs is answered"))
     await controller.factory.change_model(session, context, name)
@@ -140,7 +145,8 @@ def _keep_model(controller: Controller, name: str) -> Notice:
 async def set_effort(controller: Controller, argument: str) -> Event | None:
     """/effort."""
     session, context = controller.in_use
-    takes, facts = (NO_EFFORT, *EFFORTS), controller.services.selection.facts
+    takes = (NO_EFFORT, *EFFORTS)
+    facts = controller.services.selection.facts
     if argument and argument not in takes:
         return Notice(f"the efforts are {', '.join(takes)}", "warning")
     able, needs = (facts.thinking, "thinking") if argument == NO_EFFORT else (facts.effort, "effort")
@@ -222,7 +228,8 @@ def _origin(store: PermissionStore, rule: Rule) -> str:
 
 
 def _permission_lines(store: PermissionStore) -> list[str]:
-    rules, denied = store.rules, store.denied[-MAX_DENIED_CALLS:]
+    rules = store.rules
+    denied = store.denied[-MAX_DENIED_CALLS:]
     return [
         f"mode   {rules.mode}: {mode_words(rules.mode, rules.sandboxed)}",
         *(f"{kind:<5}  {rule}  ({origin})" for kind, rule, origin in _rule_rows(store)),
@@ -344,7 +351,8 @@ CHANGED_BY: Mapping[str, Callable[[Controller, str], Awaitable[Event | None]]] =
 
 
 def _settings(controller: Controller) -> Iterator[SettingRow]:
-    setup, (_, context) = controller.setup, controller.in_use
+    setup = controller.setup
+    (_, context) = controller.in_use
     model = controller.services.selection.model.catalog.resolve(setup.model_name)
     modes = with_keys("{mode} or /permissions", setup.key_names, " or ")
     changeable = {  # what a command may have changed: the value now, the one at the start, the command
@@ -354,19 +362,23 @@ def _settings(controller: Controller) -> Iterator[SettingRow]:
         "sandbox": (context.permissions.sandbox.summary, setup.sandbox.summary, "/sandbox"),
     }
     for name in (*FLAG_SETTINGS, *PLAIN_SETTINGS, *SECRET_SETTINGS, *OTHER_SETTINGS):
-        value, origin = getattr(setup.config, name), setup.config.origins.get(name, "default")
+        value = getattr(setup.config, name)
+        origin = setup.config.origins.get(name, "default")
         if name in FLAG_SETTINGS and (given := getattr(setup.options, name)) is not None:
             flag = f"--{name.replace('_', '-')}"
-            value, origin = given, setup.options.window_flag if name == "context_window" else flag
+            value = given
+            origin = setup.options.window_flag if name == "context_window" else flag
         if name == "model":
-            value, origin = model, "--offline" if setup.options.offline else origin
+            value = model
+            origin = "--offline" if setup.options.offline else origin
         now, then, command = changeable.get(name, (None, None, ""))
         yield (name, value, origin) if now == then else (name, now, command)
 
 
 def _compaction_settings(controller: Controller, whole: bool = False) -> Iterator[SettingRow]:
     """The entries of [compact]: those that differ from the defaults, and always the policy."""
-    setup, origins = controller.setup, controller.setup.config.origins
+    setup = controller.setup
+    origins = controller.setup.config.origins
     settings = controller.in_use[1].compaction.settings
     for name, default in DEFAULTS.items():
         value = getattr(settings, name)

@@ -116,7 +116,9 @@ def _forget(wall: SessionWall, text: str) -> str:
 
 
 def _sandbox_lines(wall: SessionWall) -> Iterator[str]:
-    sandbox, profile, folder = wall.permissions.sandbox, wall.profile(), str(wall.tools.folder)
+    sandbox = wall.permissions.sandbox
+    profile = wall.profile()
+    folder = str(wall.tools.folder)
     yield f"wall     {wall.line}"
     yield f"setting  {sandbox.mode}"
     if wall.level == "none":
@@ -147,7 +149,8 @@ def _named(places: tuple[Path, ...], folder: str) -> str:
 async def publish_port(controller: Controller, argument: str) -> Event | None:
     """/publish."""
     context = controller.in_use[1]
-    runner, words = command_runner(context.tool_context), argument.split()
+    runner = command_runner(context.tool_context)
+    words = argument.split()
     if context.wall is None:
         return Notice("this session has no commands", "warning")
     await context.wall.warm()
@@ -194,7 +197,8 @@ async def _withdraw(runner: CommandRunner, port: int) -> Event:
 
 async def _port_lines(runner: CommandRunner) -> list[str]:
     published = runner.published.ports if runner.published is not None else {}
-    served, lines = await listeners(runner), list[str]()
+    served = await listeners(runner)
+    lines = list[str]()
     for port in sorted({*published, *served}):
         where = f"http://localhost:{published[port]}" if port in published else "not published"
         job = served.get(port)

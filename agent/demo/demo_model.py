@@ -18,7 +18,8 @@ from transcripts.view import Message, to_json_bytes
 from .answers import name_calls
 from .dialogue import answer
 
-NAME, ENCODING = "makeroom-offline", "demo"
+NAME = "makeroom-offline"
+ENCODING = "demo"
 WINDOW_TOKENS = 200_000
 MAX_OUTPUT_TOKENS = 64_000
 DEMO_CHARS_PER_TOKEN = 4
@@ -65,7 +66,8 @@ class DemoModel(Struct):
         if usage.prompt > self.window:
             text = f"prompt is too long: {usage.prompt} tokens > {self.window} maximum"
             raise PromptTooLong(text, usage.prompt, self.window)
-        reply.model, reply.usage = request.settings.model, usage
+        reply.model = request.settings.model
+        reply.usage = usage
         for index, (pending, text, block) in enumerate(_blocks(request)):
             reply.pending[index] = pending
             for start in range(0, len(text), PIECE_CHARS):
@@ -84,7 +86,8 @@ class DemoModel(Struct):
 
     def _prompt_usage(self, request: ModelRequest) -> Usage:
         """The size of a prompt by the counts in its view; what the last one had too was read from a cache."""
-        settings, messages = request.settings, list(request.messages)
+        settings = request.settings
+        messages = list(request.messages)
         head = (settings.system, settings.tools, settings.thinking, settings.effort)
         sizes = [sum(len(str(part)) for part in (*settings.system, *settings.tools)) // DEMO_CHARS_PER_TOKEN]
         sizes += [message.tokens for message in messages]

@@ -53,7 +53,8 @@ class ReadingRun(Struct, frozen=True):
 
     def page(self, start: int) -> str:
         """The command that prints the paths from number `start` on, and at last how many there are in all."""
-        where, pattern = shlex.quote(self.where), shlex.quote(self.pattern)
+        where = shlex.quote(self.where)
+        pattern = shlex.quote(self.pattern)
         pages = f"{start},{start + PAGE_FILES - 1}p;$="
         return (
             f"find {where} -type f -name {pattern} -not -path '*/.[!.]*' | LC_ALL=C sort | sed -n '{pages}'"
@@ -90,7 +91,8 @@ def find_run(text: str) -> ReadingRun | None:
     match = re.search(_READ_ALL, text) or re.search(_KEEP_READING, text)
     if match is None:
         return None
-    what, where = match.groupdict().get("what", "").lower(), (match["where"] or ".").strip("`'\"")
+    what = match.groupdict().get("what", "").lower()
+    where = (match["where"] or ".").strip("`'\"")
     where = where if where in (".", "..") else where.rstrip(".").rstrip("/") or "/"
     pattern = _KINDS.get(what) or (what if "*" in what else f"*.{what.lstrip('.')}")
     until = re.search(_UNTIL_COMPACTED, text) is not None
@@ -99,10 +101,14 @@ def find_run(text: str) -> ReadingRun | None:
 
 def find_progress(run: ReadingRun, past: Sequence[Step]) -> ReadingProgress:
     """Where the run stands by the notes, listings and calls in view."""
-    found, text, calls = ReadingProgress(), own_text(past), calls_in(past)
+    found = ReadingProgress()
+    text = own_text(past)
+    calls = calls_in(past)
     for number, total, path in _POSITION.findall(text):
         if run.owns(path := path.strip("` ")) and int(number) >= found.done:
-            found.done, found.total, found.noted = int(number), int(total), True
+            found.done = int(number)
+            found.total = int(total)
+            found.noted = True
             found.paths[found.done] = path
     for start, listed in _UP_NEXT.findall(text):
         paths = [line.removeprefix("-").strip("` ") for line in listed.strip().split("\n")]
@@ -128,12 +134,14 @@ def find_progress(run: ReadingRun, past: Sequence[Step]) -> ReadingProgress:
 
 def read_next(run: ReadingRun, past: Sequence[Step]) -> Answer:
     """List, read the next file, or tell the end. `past` follows the request or begins with its record."""
-    found, notes = find_progress(run, past), own_text(past)
+    found = find_progress(run, past)
+    notes = own_text(past)
     if run.until_compacted and any(
         step.kind == "record" or step.text.startswith("[cleared:") for step in past
     ):
         return Answer(COMPACTED)
-    latest, lines = past[-1] if past else Step("reply"), []
+    latest = past[-1] if past else Step("reply")
+    lines = []
     if latest.tool == "read" and latest.failed and not latest.interrupted:
         lines = [f"Could not read `{latest.path}`: {latest.text.strip().partition(chr(10))[0][:200]}"]
     if found.total and found.done >= found.total:

@@ -76,9 +76,11 @@ def plan_steps(text: str) -> tuple[list[Calls], list[str]]:
 
 def plain_request(text: str) -> str:
     """A request without politeness around it and without the punctuation at its end."""
-    piece, before = text.strip(), ""
+    piece = text.strip()
+    before = ""
     while piece != before:
-        before, piece = piece, _POLITE.sub("", piece).strip()
+        before = piece
+        piece = _POLITE.sub("", piece).strip()
     piece = re.sub(r"[\s,]*\bplease\b[.!?]*$", "", piece, flags=re.I)
     return piece if piece.endswith(("`", "'", '"')) else piece.rstrip("?!").removesuffix(".").strip()
 
@@ -101,7 +103,8 @@ def _shell_steps(command: str, given: dict[str, str], before: Sequence[Calls]) -
     """Run the command with its gaps filled; {written} runs the file that the steps before write last."""
     files = [str(call.input["file_path"]) for calls in before for call in calls if call.name == "write"]
     written = f"{'sh' if files[-1].endswith('.sh') else 'python'} {shlex.quote(files[-1])}" if files else ""
-    what, where = shlex.quote(given.get("what", "")), shlex.quote(given.get("where", "."))
+    what = shlex.quote(given.get("what", ""))
+    where = shlex.quote(given.get("where", "."))
     command = command.format(command=given.get("command", ""), written=written, what=what, where=where)
     behind = {"run_in_background": True} if "run_in_background" in given else {}
     return [(tool_call("bash", command=command, **behind),)] if command else []

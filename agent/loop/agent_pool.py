@@ -205,7 +205,8 @@ class AgentPool(Struct, eq=False):
             agent.error = str(error).partition("\n")[0]
             raise
         except asyncio.CancelledError as error:
-            agent.error, agent.stopped = "interrupted", True
+            agent.error = "interrupted"
+            agent.stopped = True
             if not agent.sid:
                 raise
             told = f"[{agent.label} was interrupted after {pluralize(agent.requests, 'request')}"

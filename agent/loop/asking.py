@@ -15,7 +15,8 @@ async def ask_person(waiting: Leaving) -> PersonAnswer:
     What they change of the permissions with a yes is changed when this returns. The time that it takes, and
     that they want the turn to end, is noted in `waiting`.
     """
-    context, call = waiting.context, waiting.call
+    context = waiting.context
+    call = waiting.call
     shown = preview_of(context, call)
     question = PermissionQuestion(
         call.tool.name, call.title, (), "", None, shown, call=call.use.id, input=call.use.input

@@ -105,7 +105,8 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
 
 async def _as_covered(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Verdict:
     """The verdict where the checkpoint that stands in for a question is not to be had: it is asked again."""
-    rules, checkpoints = context.permissions.rules, context.checkpoints
+    rules = context.permissions.rules
+    checkpoints = context.checkpoints
     if checkpoints is None or rules.asks_sandboxed or rules.mode != "manual":
         return verdict
     covered = await asyncio.to_thread(checkpoints.recording.coverage)

@@ -48,7 +48,8 @@ from .model_call import call_summarizer, prompt_tokens
 
 TOO_LARGE = "the server refused a prompt of that size"
 COUNTED = "the service counts more than fits its window"
-MIN_ASKED_SHARE, MIN_NEW_SHARE = 0.7, 0.1  # of the window: a prompt, and what is new in it, to be counted
+MIN_ASKED_SHARE = 0.7
+MIN_NEW_SHARE = 0.1  # of the window: a prompt, and what is new in it, to be counted
 MAX_LIVE_CHARS = 120  # of a command line in the record
 NOT_COMPACTED = "The conversation was not compacted as you asked: {}. Go on with the work as it is."
 
@@ -79,13 +80,15 @@ class CompactionOutcome(Struct, frozen=True):
 async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> None:
     """Make room before a request: what the compact tool asked for, or what the pipeline finds due."""
     state = context.compaction
-    focus, state.requested_focus = state.requested_focus, None
+    focus = state.requested_focus
+    state.requested_focus = None
     if focus is not None:
         outcome = await compact_context(session, context, emit, CompactionRequest("tool", focus))
         if outcome.ids:
             return
         session.user((TextBlock(injected(NOT_COMPACTED.format(outcome.line or "it failed"))),), "harness")
-    folded, calibration = session.folded, calibrate(session.folded.sizes.pairs)
+    folded = session.folded
+    calibration = calibrate(session.folded.sizes.pairs)
     messages = (folded.view.tokens + 1) * calibration.slope
     prompt = max(messages, context_tokens(folded, state.overhead, calibration))
     if prompt >= state.quiet_below[0] or messages >= state.quiet_below[1]:
@@ -126,10 +129,14 @@ async def _fit_what_is_counted(session: Session, context: TurnContext, emit: Emi
 
 async def _counted_tokens(session: Session, context: TurnContext) -> int:
     """The size of the next prompt, where the service counts what is new in it; 0 where it need not."""
-    folded, window = session.folded, context.compaction.window.size
-    view, seen, slope = folded.view, folded.last_reply_seq, slope_of(folded)
+    folded = session.folded
+    window = context.compaction.window.size
+    view = folded.view
+    seen = folded.last_reply_seq
+    slope = slope_of(folded)
     new = [part for each in view[view.index_of(seen + 1) :] for part in each.parts if part.seq > seen]
-    estimate, ours = prompt_tokens(session, context), slope * sum(part.tokens for part in new)
+    estimate = prompt_tokens(session, context)
+    ours = slope * sum(part.tokens for part in new)
     if estimate < MIN_ASKED_SHARE * window or ours < MIN_NEW_SHARE * window:
         return 0
     blocks = [
@@ -146,7 +153,8 @@ async def compact_context(
 ) -> CompactionOutcome:
     """Plan and apply one compaction; an outcome without ids when there was nothing to do."""
     async with context.asking:
-        planned, trigger = await _plan(session, context, emit, request), request.trigger
+        planned = await _plan(session, context, emit, request)
+        trigger = request.trigger
         for what, reason in planned.failures:
             session.failed(what, reason)
             if what != HookEvent.PRE_COMPACT and not (trigger == "manual" and reason in planned.note):
@@ -175,12 +183,10 @@ def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: Compac
 async def _plan(
     session: Session, context: TurnContext, emit: Emit, request: CompactionRequest
 ) -> CompactionPlan:
-    situation, answer, trigger, focus = (
-        situation_of(session, context, request.worked_out),
-        HookAnswer(),
-        request.trigger,
-        request.focus,
-    )
+    situation = situation_of(session, context, request.worked_out)
+    answer = HookAnswer()
+    trigger = request.trigger
+    focus = request.focus
     if trigger != "auto":
         words = (await _ask_hook(session, context, request)).words
         focus = "\n".join(filter(None, (focus, words)))
@@ -213,7 +219,9 @@ async def _plan(
 
 def situation_of(session: Session, context: TurnContext, worked_out: WorkedOut | None = None) -> Situation:
     """The session as the pipeline sees it now; `worked_out` is what was found out about the same facts."""
-    state, tools, folded = context.compaction, context.tool_context, session.folded
+    state = context.compaction
+    tools = context.tool_context
+    folded = session.folded
     inside = tools.outputs.is_relative_to(tools.folder)
     outputs = tools.outputs.relative_to(tools.folder) if inside else tools.outputs
     return Situation(
@@ -276,7 +284,9 @@ async def _ask_hook(session: Session, context: TurnContext, request: CompactionR
 async def _apply(
     session: Session, context: TurnContext, emit: Emit, request: CompactionRequest, planned: CompactionPlan
 ) -> CompactionOutcome:
-    ids, applied, trigger = [], [], request.trigger
+    ids = []
+    applied = []
+    trigger = request.trigger
     for proposal in planned.proposals:
         if request.because:
             proposal = replace(proposal, report={**proposal.report, "because": request.because})
@@ -288,11 +298,13 @@ async def _apply(
         applied.append(proposal)
     if not applied:
         return CompactionOutcome()
-    line, final = compaction_notice(applied), applied[-1].report
+    line = compaction_notice(applied)
+    final = applied[-1].report
     if is_told(applied, context.compaction.settings.policy):
         emit(ContextCompacted(line, trigger, tuple(ids), final))
     _tell_hidden_skills(session, context)
-    before, after = applied[0].report["before"], final["after"]
+    before = applied[0].report["before"]
+    after = final["after"]
     figures = {"before": before, "after": after, "reclaimed": before - after}
     told = {**final, "trigger": trigger, **figures, "summary": _summary(applied)}
     if context.hooks is not None and (trigger != "auto" or any(p.layer in LAYERS_TOLD for p in applied)):

@@ -32,7 +32,9 @@ def show_resumed(session: Session, context: TurnContext, emit: Emit, cold: Token
 
 def why_cold(session: Session, context: TurnContext) -> str:
     """Why the next request finds little in the cache; "" where it finds what the last one left there."""
-    asked, opened, settings = session.folded.last_request, session.folded.opened, context.settings
+    asked = session.folded.last_request
+    opened = session.folded.opened
+    settings = context.settings
     if asked is None or context.clock.now() - asked.ts > context.compaction.settings.cache_ttl_s:
         return "the cache has expired"
     if opened is not None and opened.model != settings.model:
@@ -59,7 +61,8 @@ def tell_cold_cost(
     if not session.folded.entries or asked is None:
         return
     context.compaction.billed = asked.seq
-    cached, prices = _cached_tokens(session, context), context.compaction.prices
+    cached = _cached_tokens(session, context)
+    prices = context.compaction.prices
     tokens = prompt_tokens(session, context) if cached else cold(session, context)
     anew = max(0, tokens - cached)
     dollars = _dollars(anew, tokens - anew, prices, cached=bool(context.settings.cache))
@@ -87,9 +90,11 @@ def _cached_tokens(session: Session, context: TurnContext) -> int:
 
     They are those of the last request to it that has not expired, unless what it held was changed since.
     """
-    now, ttl = context.clock.now(), context.compaction.settings.cache_ttl_s
+    now = context.clock.now()
+    ttl = context.compaction.settings.cache_ttl_s
     sent: dict[str, int] = {}
-    opened, thinks = None, False
+    opened = None
+    thinks = False
     for fact in session.folded.facts:
         match fact:
             case Opened():
@@ -101,7 +106,8 @@ def _cached_tokens(session: Session, context: TurnContext) -> int:
                 thinks = thinks or any(isinstance(block, ThinkingBlock) for block in fact.blocks)
                 if opened is not None and now - fact.ts <= ttl:
                     sent[opened.model] = fact.usage.prompt
-    settings, known = context.settings, session.folded.opened
+    settings = context.settings
+    known = session.folded.opened
     same = known is not None and same_tools(known.tools, settings.tools) and known.system == settings.system
     if known is None or not same or (thinks and known.model != settings.model):
         return 0

@@ -54,7 +54,8 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
 
 async def _run(context: TurnContext, emit: Emit, call: ParsedCall, running: ToolCall) -> ToolResult:
     """Run it where the session's commands run; the folder that the next one begins in stays what it is."""
-    tools, here = context.tool_context, context.tool_context.cwd
+    tools = context.tool_context
+    here = context.tool_context.cwd
     try:
         if context.checkpoints is None or context.permissions.rules.only_reads(call.access[0]):
             return await call.tool.run(call.arguments, running)

@@ -92,7 +92,8 @@ class Leaving(Struct):
         return UnblockDecision("no", words)
 
     def _question(self, refusal: BlockedAccess) -> tuple[PermissionQuestion, Passage | None]:
-        call, wall = self.call, self.context.wall
+        call = self.call
+        wall = self.context.wall
         passage = passage_for(refusal, wall.profile(), wall.home) if wall is not None else None
         if passage is not None and passage.action == "reach" and wall is not None and not wall.has_network:
             passage = None  # no rule opens a network where the wall has none

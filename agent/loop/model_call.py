@@ -88,9 +88,11 @@ async def call_model(session: Session, context: TurnContext, emit: Emit) -> Repl
     """
     if context.max_cost is not None and session.cost >= context.max_cost:
         raise BudgetExceeded("the budget of this run is spent (--max-budget-usd)")
-    repairs, attempt = Repairs(), 1
+    repairs = Repairs()
+    attempt = 1
     while True:
-        reply, failed = IncomingReply(), None
+        reply = IncomingReply()
+        failed = None
         async with context.asking:
             request = _request(session, context, repairs)
             sent = _record_request(session, context, emit, attempt, request)
@@ -155,7 +157,8 @@ def _record_request(
 
 def _request(session: Session, context: TurnContext, repairs: Repairs) -> ModelRequest:
     """The request. It ends with the model's own words only where a pause asks for just that."""
-    folded, settings = session.folded, context.settings
+    folded = session.folded
+    settings = context.settings
     if repairs.max_tokens is not None:
         settings = replace(settings, max_tokens=min(settings.max_tokens, repairs.max_tokens))
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
@@ -182,7 +185,8 @@ async def _wait_for_retry(
     if seconds is None:
         if not error.overloaded or context.fall_back is None:
             raise error
-        fall_back, context.fall_back = context.fall_back, None
+        fall_back = context.fall_back
+        context.fall_back = None
         emit(Notice(f"{error}: {await fall_back()} goes on instead", "warning"))
         return 1
     emit(Retrying(str(error), seconds, attempt + 1, tries, error.status))

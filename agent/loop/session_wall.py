@@ -92,7 +92,8 @@ class SessionWall(Struct):
 
     def profile(self) -> SandboxProfile:
         """What commands may touch now: the project's profile, with what the person lets through."""
-        base, sandbox = self._base or self._look(), self.permissions.sandbox
+        base = self._base or self._look()
+        sandbox = self.permissions.sandbox
         read = {self._place(text) for text in sandbox.read}
         planning = self.permissions.planning
         return replace(
@@ -112,7 +113,8 @@ class SessionWall(Struct):
 
     def _look(self) -> SandboxProfile:
         """The project's profile, by what is there now. Blocks for some milliseconds."""
-        tools, places = self.tools, map(self._place, self.permissions.sandbox.write)
+        tools = self.tools
+        places = map(self._place, self.permissions.sandbox.write)
         written = [place for place in places if place.exists()]
         return sandbox_profile(tools.folder, self.home, tools.environ, tools.outputs, written)
 
@@ -146,7 +148,8 @@ class SessionWall(Struct):
         try:
             wanted, held, files = await in_thread(FILE_TIMEOUT_S, lambda _: self._look_around())
             self._hold(held)
-            moved, self._files = files != self._files, files
+            moved = files != self._files
+            self._files = files
             if runner.profile is None:
                 runner.profile = wanted
             elif moved or runner.profile != wanted:
@@ -156,9 +159,12 @@ class SessionWall(Struct):
             hides_records = (await runner.supervisor()).how == "namespace"
         except (SupervisorLost, FileError) as error:
             why = str(error).partition("\n")[0]
-            self.level, self.why, hides_records = "none", why, False
+            self.level = "none"
+            self.why = why
+            hides_records = False
         if store.sandbox.mode == "off":
-            self.level, self.why = "none", NOT_WANTED
+            self.level = "none"
+            self.why = NOT_WANTED
         required = store.sandbox.mode == "require"
         store.rules = replace(
             store.rules,

@@ -92,7 +92,8 @@ async def run_tool_calls(session: Session, context: TurnContext, emit: Emit, rep
     Raises TurnStopped after the user refused with Esc, CancelledError when the turn is interrupted,
     ModelError where the model repeats itself without end.
     """
-    batch, waiting = CallBatch(session, context, emit, reply.seq), calls_of(reply)
+    batch = CallBatch(session, context, emit, reply.seq)
+    waiting = calls_of(reply)
     unfinished = waiting[-1:] if reply.stop == "max_tokens" else []
     try:
         while waiting:
@@ -135,7 +136,8 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
     if INVALID_JSON in use.input:
         given = str(use.input[INVALID_JSON])[:MAX_INVALID_INPUT_CHARS]
         return _refused(index, use, tool, f"The input was no valid JSON object: {given}")
-    title, asked = "", (use, tool)
+    title = ""
+    asked = (use, tool)
     try:
         if tool.resolve is not None and (found := await tool.resolve(use.name, use.input)) is not None:
             tool = found[0]
@@ -154,7 +156,8 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
 
 def _refused(index: int, use: ToolUseBlock, tool: Tool | None, text: str, title: str = "") -> PreparedCall:
     """A call that is answered with an error instead of being run."""
-    name, shown = tool.name if tool else use.name, title or _first_string(use)
+    name = tool.name if tool else use.name
+    shown = title or _first_string(use)
     return PreparedCall(index, use, name, shown, tool, result=text_result(text, error=True))
 
 
@@ -200,7 +203,9 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
     else:
         batch.session.started(batch.reply, call.index)
     human = {"text": "", "note": "interrupted"}
-    result, stop, needed = text_result(INTERRUPTED, error=True, human=human), None, None
+    result = text_result(INTERRUPTED, error=True, human=human)
+    stop = None
+    needed = None
     leaving = Leaving(batch.context, batch.emit, call.parsed)
     try:
         result = await _call_tool(batch, call, call.parsed, leaving)
@@ -278,7 +283,9 @@ async def _with_words_of_hooks(
     batch: CallBatch, call: PreparedCall, result: ToolResult, seconds: float
 ) -> tuple[ToolResult, str | None]:
     """The result with what is to be told to the model beside it, and why the turn is to end, if it is."""
-    words, stop, hooks = list(call.notes), None, batch.context.hooks
+    words = list(call.notes)
+    stop = None
+    hooks = batch.context.hooks
     if hooks is not None:
         about = {"tool": call.name, "input": dict(_ran(call).input), "id": call.use.id, "seconds": seconds}
         about |= {"output": text_of(result.content), "error": result.error}

@@ -66,7 +66,8 @@ async def needed_text(
     session: Session, context: TurnContext, use: ToolUseBlock, result: ToolResult
 ) -> NeededText | None:
     """What a call with this result needs again; None where that is nothing, or no file could be read."""
-    state, real = context.compaction, partial(_real_path, context.tool_context)
+    state = context.compaction
+    real = partial(_real_path, context.tool_context)
     prompt = state.overhead + session.folded.view.tokens
     return await _needed(session, state, FileTouch(use, result.content, result.error, prompt, real))
 
@@ -128,7 +129,8 @@ async def tell_memory_below(
     the view shows are not told again. One that this session changed counts from the next session on: nobody
     but the model may have said what it says.
     """
-    tools, system = context.tool_context, memory_of(context.settings.system)
+    tools = context.tool_context
+    system = memory_of(context.settings.system)
     paths = [Path(path) for about in files if isinstance(path := about.get("path"), str)]
     if not context.follows_memory or not paths:
         return

@@ -27,7 +27,8 @@ CONTINUE_AFTER_COMPACTION = (
     "Your reply was cut off because the context was full. Older parts were compacted; go on."
 )
 CUT_OFF = "the reply was cut off where the context was full"
-GO_ON_ADVICE, REFUSED_ADVICE = "say 'continue' to go on", "/rewind takes the prompt back"
+GO_ON_ADVICE = "say 'continue' to go on"
+REFUSED_ADVICE = "/rewind takes the prompt back"
 REPLY_WAS_EMPTY = "Your reply was empty. Please go on."
 MAX_CONTINUATIONS = 3  # times in a row that a cut or empty reply is continued without asking the person
 MAX_PAUSES = 10  # times in a row that a reply which paused for tools of the server is sent back

@@ -138,13 +138,15 @@ class EventStream(Struct):
                 self._held = 0
                 if self._data or self._name:
                     yield self._name, "\n".join(self._data)
-                    self._name, self._data = "", []
+                    self._name = ""
+                    self._data = []
         if self._held > MAX_EVENT_BYTES:
             raise RequestRejected(_too_much("an event of it", MAX_EVENT_BYTES))
 
     def _take_line(self, line: bytes) -> None:
         if not self._begun:
-            line, self._begun = line.removeprefix(BOM_UTF8), True  # some proxies put it before any text
+            line = line.removeprefix(BOM_UTF8)
+            self._begun = True  # some proxies put it before any text
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" ").decode("utf-8"))
@@ -166,7 +168,8 @@ async def bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 async def whole_json(stream: EventStream) -> AsyncIterator[tuple[str, str]]:
     """One event ("", data) of an answer that is one JSON text. Raises like `EventStream.events`."""
-    pieces, size = [], 0
+    pieces = []
+    size = 0
     async for piece in stream.pieces:
         pieces.append(piece)
         size += len(piece)

@@ -114,7 +114,8 @@ class ModelSelection:
             return await asyncio.wait_for(self.model.describe(model), DESCRIBE_TIMEOUT_S)
         except ModelNotFound as error:
             catalog = self.model.catalog
-            near, aliases = catalog.suggest(model, error.listed), ", ".join(catalog.aliases)
+            near = catalog.suggest(model, error.listed)
+            aliases = ", ".join(catalog.aliases)
             if not near and (error.listed or not aliases):
                 raise UsageError(str(error)) from error  # which lists the models that there are
             hint = f"did you mean {near}?" if near else f"give a whole id, or {aliases}"

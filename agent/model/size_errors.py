@@ -110,13 +110,15 @@ def find_size_error(line: str, words: str, body: str) -> OutputTooLong | PromptT
     if (cap := _OUTPUT_CAP.search(words)) and is_believable(most := _tokens(cap[1] or cap[2])):
         return OutputTooLong(line, most)
     if found := _EXCEEDED_LIMIT.search(words) or _first(_OUTPUT_BESIDE_PROMPT, words):
-        window, prompt = _tokens(found["window"]), _tokens(found["prompt"])
+        window = _tokens(found["window"])
+        prompt = _tokens(found["prompt"])
         left = window - prompt - OUTPUT_MARGIN_TOKENS
         if left >= MIN_OUTPUT_TOKENS:
             return OutputTooLong(line, left, window)
         return PromptTooLong(line, prompt, _believed(window))
     if _OVERFLOW.search(words):
-        size, limit = _first(_SIZES, words) or _first(_SIZES, body), _first(_LIMITS, words)
+        size = _first(_SIZES, words) or _first(_SIZES, body)
+        limit = _first(_LIMITS, words)
         limit = limit or _first(_LIMITS, body)
         told = _tokens(limit[1]) if limit else None
         return PromptTooLong(line, _tokens(size[1]) if size else None, _believed(told))

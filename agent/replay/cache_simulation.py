@@ -51,7 +51,8 @@ class PromptLayout(Struct):
         return same
 
     def _append(self, message: Message) -> None:
-        start, (positions, offset) = len(self._keys), _positions_of(message)
+        start = len(self._keys)
+        (positions, offset) = _positions_of(message)
         self._rows.append((message, start, None if offset is None else start + offset))
         for key, tokens in positions:
             self._keys.append(hash((self._keys[-1], key)))
@@ -118,17 +119,20 @@ def _positions_of(message: Message) -> tuple[list[tuple[int, int]], int | None]:
     """
     positions: list[tuple[int, int]] = []
     ends: list[int] = []  # the position of each part
-    before, framing = "", MESSAGE_TOKENS
+    before = ""
+    framing = MESSAGE_TOKENS
     for part in message.parts:
         raw = block_to_json(part.block)
-        kind, key = str(raw.get("type")), hash((message.role, to_json_bytes(raw)))
+        kind = str(raw.get("type"))
+        key = hash((message.role, to_json_bytes(raw)))
         size = part.tokens + (CALL_ID_TOKENS if kind in _JOINED_TYPES else 0)
         if kind in _JOINED_TYPES and kind == before:
             joined, tokens = positions.pop()
             positions.append((hash((joined, key)), tokens + size))
         else:
             positions.append((key, size + framing))
-        before, framing = kind, 0
+        before = kind
+        framing = 0
         ends.append(len(positions) - 1)
     place = markable_part(message)
     return positions, None if place is None else ends[place]

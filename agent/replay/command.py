@@ -76,7 +76,8 @@ def main(argv: Sequence[str]) -> int:
 def parse_options(argv: Sequence[str]) -> ReplayOptions:
     """The options of a command line. Raises ReplayUsageError; `--help` prints and raises SystemExit."""
     parser = _Parser(prog="makeroom replay", description=(__doc__ or "").partition("\n")[0])
-    add, names = parser.add_argument, ", ".join(REPLAY_POLICIES)
+    add = parser.add_argument
+    names = ", ".join(REPLAY_POLICIES)
     add("files", nargs="*", metavar="FILE", help="a recorded session, or a folder of them")
     add("--policy", nargs="+", action="extend", metavar="P", help=f"of {names} (default: all)")
     tiers = (*PRICE_TIERS, ALL_TIERS)
@@ -85,7 +86,8 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
     add("--json", action="store_true", help="print the figures as JSON")
     add("--html", type=Path, metavar="FILE", help="write one page with the table and charts")
     add("--dump", type=Path, metavar="DIR", help="write every request body, a JSON a line, into DIR")
-    default, own = DEFAULT_TERMS, f"{OWN_OVERHEAD_TOKENS:,}"
+    default = DEFAULT_TERMS
+    own = f"{OWN_OVERHEAD_TOKENS:,}"
     add("--window", type=int, default=default.window, metavar="TOKENS", help="of the model")
     add("--max-output", type=int, default=default.max_output, metavar="TOKENS", help="longest reply")
     about = f"system and tools; ours take {own}"
@@ -195,7 +197,8 @@ def _write_output(options: ReplayOptions, recordings: Sequence[Recording], count
         by_tier = {tier: replay_all(options, recordings, tier, counter) for tier in PRICE_TIERS}
         sys.stdout.write(as_markdown(by_tier, _groups(options, recordings)))
         return
-    runs, window = replay_all(options, recordings, options.prices, counter), options.terms.window
+    runs = replay_all(options, recordings, options.prices, counter)
+    window = options.terms.window
     if options.html is not None:
         options.html.write_text(html_page(runs, options.prices, window), encoding="utf-8")
     if options.json:

@@ -153,7 +153,8 @@ def figures_by_policy(runs: Iterable[Run]) -> dict[str, ReplayFigures]:
 
 
 def _over_sessions(runs: Sequence[Run]) -> ReplayFigures:
-    total, every = Totals(), [run.figures for run in runs]
+    total = Totals()
+    every = [run.figures for run in runs]
     for run in runs:
         total.add(run.totals)
     return replace(

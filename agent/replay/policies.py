@@ -42,7 +42,8 @@ SUMMARY_SECTIONS = (
     "Current Work",
     "Next Step",
 )
-USER_SECTION, INPUT_SECTIONS = 5, (0, 2, 3, 4, 7)  # of SUMMARY_SECTIONS: where they are filled in
+USER_SECTION = 5
+INPUT_SECTIONS = (0, 2, 3, 4, 7)  # of SUMMARY_SECTIONS: where they are filled in
 
 Planner = Callable[[Situation, Trigger, str, int], Flow]
 

@@ -99,9 +99,11 @@ def replacements_in(messages: Sequence[Message]) -> Replacements:
     """The placeholders and records of a view."""
     parts = (part for message in messages for part in message.parts)
     text = "\n".join(block_texts(part.block for part in parts if part.kind is PartKind.PLACEHOLDER))
-    facts, compactions = list[tuple[int, int]](), set[int]()
+    facts = list[tuple[int, int]]()
+    compactions = set[int]()
     for hit in _SHOWN_ID.finditer(text):
-        first, last = int(hit["first"]), int(hit["last"] or hit["first"])
+        first = int(hit["first"])
+        last = int(hit["last"] or hit["first"])
         if hit["kind"] == "c":
             compactions.add(first)
         else:
@@ -240,5 +242,7 @@ def _lines_shown(seq: int, folded: Folded) -> set[str]:
 
 
 def _is_shown(source: Source, numbers: Mapping[int, int], folded: Folded, trimmed: Collection[int]) -> bool:
-    seq, block, field = numbers[source[0]], source[1], source[2]
+    seq = numbers[source[0]]
+    block = source[1]
+    field = source[2]
     return seq not in trimmed and folded.edits.shows(seq, block, field)

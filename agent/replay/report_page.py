@@ -12,7 +12,8 @@ from string import Template
 
 from .figures import FIGURE_ROWS, ReplayFigures, Run, figures_by_policy
 
-CHART_WIDTH, CHART_HEIGHT = 640, 160  # of the chart, in its own units
+CHART_WIDTH = 640
+CHART_HEIGHT = 160  # of the chart, in its own units
 LINE_COLOURS = ("--one", "--two", "--three", "--four")
 
 
@@ -49,7 +50,8 @@ def _chart(runs: Sequence[Run], window: int) -> str:
     """Context size over the calls, a line for each policy, and the window."""
     calls = max((len(run.requests) for run in runs), default=0)
     top = max([window, *(run.totals.peak for run in runs)]) * 1.05
-    lines, names = [], []
+    lines = []
+    names = []
     for run, colour in zip(runs, cycle(LINE_COLOURS), strict=False):
         points = " ".join(
             f"{CHART_WIDTH * at / max(1, calls - 1):.1f},{CHART_HEIGHT * (1 - request.view_tokens / top):.1f}"

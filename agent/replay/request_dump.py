@@ -57,7 +57,8 @@ def dump_to(file: BinaryIO, frame: RequestSettings) -> Sink:
 
 def dump_path(folder: Path, name: str, policy: str, taken: set[Path]) -> Path:
     """Where the requests of one file under one policy go; files of the same name get a number."""
-    stem, number = Path(name).stem, 1
+    stem = Path(name).stem
+    number = 1
     path = folder / f"{stem}.{policy}.jsonl"
     while path in taken:
         number += 1

@@ -78,7 +78,8 @@ def recording(name: str, facts: Iterable[Fact], pauses: str = "recorded") -> Rec
 
 
 def _with_pauses(facts: Iterable[Fact], before_prompts: bool) -> Iterator[Fact]:
-    now, replied = 0.0, False
+    now = 0.0
+    replied = False
     for fact in facts:
         if before_prompts and replied and isinstance(fact, User):
             now += PAUSE_S
@@ -88,7 +89,9 @@ def _with_pauses(facts: Iterable[Fact], before_prompts: bool) -> Iterator[Fact]:
 
 def baseline(recorded: Recording, setup: ReplaySetup) -> float:
     """What the session costs if it is only appended to, in input tokens."""
-    folded, layout, cost = Folded(), PromptLayout(setup.overhead), 0.0
+    folded = Folded()
+    layout = PromptLayout(setup.overhead)
+    cost = 0.0
     cache = SimulatedCache(setup.settings.cache_ttl_s)
     for fact in recorded.facts:
         if isinstance(fact, Reply) and (view := sendable(folded.view)):
@@ -132,7 +135,8 @@ def replay(
         else:
             state.take(fact)
     known = costs or Baselines(baseline(recorded, setup), 0.0)
-    state.totals.baseline, state.totals.off = known.appended, known.off
+    state.totals.baseline = known.appended
+    state.totals.off = known.off
     return Run(policy, recorded.name, tuple(state.requests), state.totals, tuple(state.problems))
 
 
@@ -189,11 +193,13 @@ class _Replay(Struct):
         if edits:
             self.shown = replacements_in(view)
         self._judge(reply)
-        number, freed = len(self.requests), tuple(edits)
+        number = len(self.requests)
+        freed = tuple(edits)
         self.requests.append(
             ReplayedRequest(number, served.prompt, served.cache_read, served.cache_written, freed)
         )
-        seq, raw = self.folded.last_seq + 1, self.setup.overhead + self.folded.view.tokens
+        seq = self.folded.last_seq + 1
+        raw = self.setup.overhead + self.folded.view.tokens
         self.folded.apply(RequestSent(seq, _now(self.folded), "turn", served.prompt, raw))
         self.take(replace(reply, usage=replace(served, output=sum(reply.tokens)), asked=seq))
 
@@ -239,7 +245,9 @@ class _Replay(Struct):
 
     def _compact(self, trigger: Trigger, rung: int = 0) -> list[tuple[str, int]]:
         """Plan and apply. Returns (layer, tokens freed) of every compaction."""
-        setup, now, freed = self.setup, _now(self.folded), []
+        setup = self.setup
+        now = _now(self.folded)
+        freed = []
         situation = Situation(
             folded=self.folded,
             settings=setup.settings,
@@ -256,7 +264,8 @@ class _Replay(Struct):
             self.folded.apply(Failed(self.folded.last_seq + 1, now, what, reason))
         for proposal in planned.proposals:
             _charge_unseen(self, proposal.edits)
-            before, seq = self.folded.view.tokens, self.folded.last_seq + 1
+            before = self.folded.view.tokens
+            seq = self.folded.last_seq + 1
             fact = Compacted(seq, now, proposal.layer, trigger, proposal.edits, report=proposal.report)
             self.folded.apply(fact)
             freed.append((proposal.layer, before - self.folded.view.tokens))
@@ -265,8 +274,10 @@ class _Replay(Struct):
     def _summarize(self, request: SummaryRequest) -> SummaryReply:
         """The canned answer to a summary request, which is charged like any other."""
         view, inner = summary_messages(self.folded, request)
-        count, limit = self.setup.counter.text, self.setup.window.size
-        block, seq = TextBlock(request.instructions), self.folded.last_seq + 1
+        count = self.setup.counter.text
+        limit = self.setup.window.size
+        block = TextBlock(request.instructions)
+        seq = self.folded.last_seq + 1
         asked = Part(block, seq, 0, PartKind.USER, count(block.text))
         self.layout.update([*view, Message("user", (asked,), seq, seq)])
         places = _with_last(inner, view)
@@ -286,7 +297,8 @@ class _Replay(Struct):
 
 def _charge_reread(state: _Replay, source: int) -> None:
     """Charge a call that shows again what the recorded fact `source` said."""
-    fact, seq = state.recorded.facts[source - 1], state.numbers[source]
+    fact = state.recorded.facts[source - 1]
+    seq = state.numbers[source]
     if state.cut.get(seq):
         state.cut[seq] = False  # it was asked for again when it was cut
     else:

@@ -18,7 +18,8 @@ BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.,-=+*#"  # where the terminal cannot show the blocks
 MAX_CHART_CELLS = 60
 MAX_CHARTS = 3  # files with a chart of their own; of more, only the longest has one
-PIPE_COLUMNS, MIN_COLUMNS = 100, 40
+PIPE_COLUMNS = 100
+MIN_COLUMNS = 40
 MIN_NAME_CELLS = 16  # of a file in the table of the sessions; with less room they stand below each other
 BORDER_CELLS = 3  # that a column takes besides its text, in a table that takes one more
 LEGEND = (
@@ -29,7 +30,8 @@ LEGEND = (
 
 def draw_table(runs: Sequence[Run], tier: str, window: int, out: TextIO) -> str:
     """The table and the charts of a replay as text for `out`, in colour only where that is a terminal."""
-    text, colour = io.StringIO(), out.isatty()
+    text = io.StringIO()
+    colour = out.isatty()
     columns = shutil.get_terminal_size((PIPE_COLUMNS, 24)).columns if colour else PIPE_COLUMNS
     console = Console(
         file=text,

@@ -52,7 +52,8 @@ END_OF_PLAN_TEXT = """\
 Plan mode is over: you may change files again, as far as the person allows it."""
 PLAN_KEY = "plan mode"  # of news about it
 TYPED_LINE = "/compact "  # how news begins that the person typed
-_COMMAND_TEXTS, _PLAN_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT), (PLAN_TEXT, END_OF_PLAN_TEXT)
+_COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
+_PLAN_TEXTS = (PLAN_TEXT, END_OF_PLAN_TEXT)
 RECORDING_LAYERS = ("summary", "ledger")  # whose folds hold the pins as they are then
 _TELLS_OF_COMMANDS = tuple(
     f"{tag}{head}" for tag in ("", f"{INJECTED_OPENING_TAG}\n") for head in ("[Background", COMMANDS_HEADING)
@@ -158,7 +159,8 @@ def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
     started them, and where the first was started; None where it knows of none. For a session that is gone on
     with.
     """
-    running, begun = dict[str, str](), dict[str, int]()  # id -> command line, seq of what began it
+    running = dict[str, str]()
+    begun = dict[str, int]()  # id -> command line, seq of what began it
     for entry in folded.entries:
         if isinstance(entry, Prompt):
             _forget_ended(running, entry.fact.blocks)
@@ -192,7 +194,8 @@ def surroundings_told(entry: Entry) -> list[str]:
     results = () if isinstance(entry, Prompt) else entry.results.values()
     blocks = entry.fact.blocks if isinstance(entry, Prompt) else [b for one in results for b in one.content]
     texts = (block.text for block in blocks if isinstance(block, TextBlock) and is_injected(block))
-    opening, closing = INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG
+    opening = INJECTED_OPENING_TAG
+    closing = INJECTED_CLOSING_TAG
     return [text.removeprefix(opening).removesuffix(closing).strip("\n") for text in texts]
 
 

@@ -183,7 +183,8 @@ def _located(written: str, context: ToolContext) -> str | None:
 
 async def _attached(mention: Mention, path: str, context: ToolContext, limits: AttachLimits) -> Attachment:
     """Raises ToolError where the file cannot be read."""
-    access, name = file_access(path, "read", context), one_line_path(path, context.folder)
+    access = file_access(path, "read", context)
+    name = one_line_path(path, context.folder)
     if why := limits.refusal(access):
         return Attachment(_not_attached(name, why), trouble=True)
     with os_errors_explained(path, context.folder):
@@ -195,7 +196,8 @@ async def _attached(mention: Mention, path: str, context: ToolContext, limits: A
 
 def _folder(name: str, names: list[str], count: int) -> Attachment:
     more = f"\n[{count - len(names):,} more]" if count > len(names) else ""
-    name, size = f"{name.rstrip('/')}/", pluralize(count, "entry", "entries")
+    name = f"{name.rstrip('/')}/"
+    size = pluralize(count, "entry", "entries")
     listed = "\n".join(names)
     text = injected(f"{ATTACHED_LINE}\nFolder: {name} ({size})\n{listed}{more}")
     return Attachment(f"listed {name} ({size})", (TextBlock(text),))
@@ -212,10 +214,12 @@ async def _file(
     while True:
         wanted = (first, count) if mention.lines or count < MAX_WINDOW_LINES else None
         page = await in_thread(FILE_TIMEOUT_S, _reader(path, wanted, shown))
-        text, note = content_text(page.content), str(page.human.get("note", ""))
+        text = content_text(page.content)
+        note = str(page.human.get("note", ""))
         if isinstance(page.content[0], ImageBlock):
             return Attachment(f"read {name} ({note})", _image_blocks(name, page.content), page.about)
-        tokens, lines = limits.count(text), page.about.get("last", 0) - first + 1
+        tokens = limits.count(text)
+        lines = page.about.get("last", 0) - first + 1
         if tokens <= most or lines <= 1:
             break
         count = max(1, min(lines - 1, int(lines * most / tokens * 0.97)))

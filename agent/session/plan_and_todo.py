@@ -76,7 +76,8 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
     """
     shown: tuple[int, str] | None = None
     said: tuple[int, str] | None = None
-    planning, shows = False, False
+    planning = False
+    shows = False
     for entry in folded.entries:
         if isinstance(entry, Prompt):
             if entry.fact.source == "user":

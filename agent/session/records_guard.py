@@ -86,7 +86,8 @@ class RecordsGuard(Struct):
 
     def take_notes(self) -> tuple[str, ...]:
         """What the model is to be told of the commands so far, a line each."""
-        notes, self._notes = tuple(self._notes), []
+        notes = tuple(self._notes)
+        self._notes = []
         return notes
 
     def close(self) -> None:

@@ -225,7 +225,8 @@ def _charged(session: Session, charges: Sequence[Charge]) -> Session:
 
 def unused_sid(repository: SessionRepository) -> str:
     """The id that was asked for, once, then random ones. Raises UsageError where there is such a session."""
-    wanted, repository.first_sid = repository.first_sid, None
+    wanted = repository.first_sid
+    repository.first_sid = None
     if wanted is not None and path_of(repository.home, wanted).exists():
         raise UsageError(f"there is a session {wanted} already; --resume {wanted} goes on with it")
     return wanted or new_sid()

@@ -98,7 +98,8 @@ class Session:
     @property
     def spending(self) -> Mapping[str, Spending]:
         """What was spent so far, by the model that was asked; of this session and its nested ones."""
-        charges, total = self.folded.charges, self._spending
+        charges = self.folded.charges
+        total = self._spending
         for each in charges[self._charges_counted :]:
             if each.dollars is not None:
                 total[each.model] += Spending(each.usage, each.dollars)
@@ -124,12 +125,14 @@ class Session:
 
     def use_prices(self, prices: PriceList) -> None:
         """Count by these prices, also what was spent before."""
-        self.prices, self._charges_counted = prices, 0
+        self.prices = prices
+        self._charges_counted = 0
         self._spending.clear()
 
     def open(self, system: tuple[str, ...], tools: Sequence[Mapping[str, Any]], **more: Any) -> Opened:
         """The session begins, or goes on with another system prompt, tools, model or folder."""
-        opened, now = self._add(Opened(*self._next(), **more), durable=True), self.folded.opened
+        opened = self._add(Opened(*self._next(), **more), durable=True)
+        now = self.folded.opened
         if now is None or (now.system, now.tools) != (system, tuple(tools)):
             self._add(Instructed(*self._next(), system, tuple(tools)), durable=True)
         return opened
@@ -231,7 +234,8 @@ def record_opening(session: Session, settings: RequestSettings, window: int, fol
 
     Whatever changed (tools, model, folder, a gap in the record) makes the thinking so far unusable.
     """
-    before, gaps = session.folded.opened, list(session.folded.gaps)
+    before = session.folded.opened
+    gaps = list(session.folded.gaps)
     if before is not None:
         same = before.model == settings.model and same_tools(before.tools, settings.tools)
         if same and before.folder == folder and list(before.about.get("holes", ())) == gaps:

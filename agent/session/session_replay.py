@@ -134,7 +134,8 @@ def _compactions_told(session: Session, since: int, policy: str) -> Iterator[tup
         together = [each for _, each in group]  # one behind the other: planned and told as one
         if is_told(together, policy):
             ids = tuple(each.id for each in together)
-            line, trigger = compaction_notice(together), together[0].trigger
+            line = compaction_notice(together)
+            trigger = together[0].trigger
             yield together[0].seq, ContextCompacted(line, trigger, ids, together[-1].report)
 
 
@@ -155,7 +156,8 @@ def _cut_prompt(text: str, seq: int) -> str:
     lines = text.strip("\n").split("\n")
     if len(lines) <= MAX_PROMPT_LINES:
         return _cut(text, seq)
-    head, left = "\n".join(lines[:SHOWN_PROMPT_LINES]), len(lines) - SHOWN_PROMPT_LINES
+    head = "\n".join(lines[:SHOWN_PROMPT_LINES])
+    left = len(lines) - SHOWN_PROMPT_LINES
     return f"{_cut(head, seq)}\n… {left:,} more lines: /recall r{seq} shows them"
 
 

@@ -127,7 +127,8 @@ def _candidates_in(places: Iterable[Path], folder: Path, user_dir: Path | None) 
     for place in places:
         for path in (place / name for name in MEMORY_NAMES):
             try:
-                found, link = path.stat(), path.lstat()
+                found = path.stat()
+                link = path.lstat()
             except OSError:
                 continue
             if not stat.S_ISREG(found.st_mode):
@@ -238,7 +239,8 @@ def _with_imports(
 def _imports(path: Path, names: Sequence[str], own: bool, seen: set[Path]) -> Iterator[tuple[Path, str, str]]:
     """What a memory file imports, and what that does, as `_with_imports`; `own`: it is the user's own."""
     top = path.parent if own else repository_folders(path.parent)[-1]
-    room, waiting = MAX_MEMORY_CHARS, [(path, name, 1) for name in reversed(names)]
+    room = MAX_MEMORY_CHARS
+    waiting = [(path, name, 1) for name in reversed(names)]
     for _ in range(MAX_IMPORTS):
         if not waiting:
             return
@@ -247,7 +249,8 @@ def _imports(path: Path, names: Sequence[str], own: bool, seen: set[Path]) -> It
         if target is None or target in seen:
             continue
         seen.add(target)
-        why, text = _why_not_imported(target, top, own, depth), ""
+        why = _why_not_imported(target, top, own, depth)
+        text = ""
         if not why:
             text, further, why = _read_memory_file(target)
             if len(text) > room:
@@ -308,7 +311,9 @@ def _read_memory_file(path: Path) -> tuple[str, list[str], str]:
 
 def _text_and_imports(text: str) -> tuple[str, list[str]]:
     """A text without its HTML comments, and the names behind `@`; code stays whole and imports nothing."""
-    kept, prose, at = list[str](), list[str](), 0
+    kept = list[str]()
+    prose = list[str]()
+    at = 0
     while mark := _CODE_OR_COMMENT.search(text, at):
         start, inner = mark.span()
         is_comment = not mark["fence"] and not mark["span"]

@@ -131,7 +131,8 @@ def read_lines(descriptor: int) -> Iterator[bytes]:
         *ended, rest = data.split(b"\n")
         for line in ended:
             yield b"".join((*pieces, line))
-            pieces, size = [], 0
+            pieces = []
+            size = 0
         if rest and size <= MAX_INPUT_LINE_BYTES:
             pieces.append(rest)
             size += len(rest)

@@ -115,7 +115,8 @@ def _user_message(raw: Mapping[str, Any], line: bytes | str) -> UserMessage:
 
 
 def _control_request(raw: Mapping[str, Any]) -> ControlRequest:
-    ident, body = str(raw.get("request_id") or ""), raw.get("request")
+    ident = str(raw.get("request_id") or "")
+    body = raw.get("request")
     if not isinstance(body, dict) or not isinstance(body.get("subtype"), str):
         raise BadFrame("a control request without a subtype", ident)
     return ControlRequest(ident, body["subtype"], body)
@@ -124,7 +125,8 @@ def _control_request(raw: Mapping[str, Any]) -> ControlRequest:
 def _control_response(response: Any) -> ControlResponse | None:
     if not isinstance(response, dict):
         return None
-    ident, body = str(response.get("request_id") or ""), response.get("response")
+    ident = str(response.get("request_id") or "")
+    body = response.get("response")
     if response.get("subtype") == "error":
         return ControlResponse(ident, error=str(response.get("error") or "no reason given"))
     return ControlResponse(ident, body if isinstance(body, dict) else {})

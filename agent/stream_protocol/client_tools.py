@@ -40,7 +40,8 @@ class ClientTools(Struct):
 
 def server_status(server: McpServer) -> dict[str, Any]:
     """What a client is told of a server when it asks; no values of variables or headers."""
-    entry, offer = server.entry, server.offer
+    entry = server.entry
+    offer = server.offer
     config: dict[str, Any] = {"type": entry.kind, "name": entry.name}
     if entry.kind == "stdio":
         config |= {

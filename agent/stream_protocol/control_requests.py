@@ -52,7 +52,8 @@ class ControlRequests:
     """The requests of a client under way, and the turn that they may be about."""
 
     def __init__(self, controller: Controller, client: StreamInput) -> None:
-        self.controller, self.client = controller, client
+        self.controller = controller
+        self.client = client
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn: asyncio.Task[int] | None = None
         self._model: str | None = None  # to be used from the next turn on
@@ -60,7 +61,8 @@ class ControlRequests:
 
     def begin(self) -> None:
         """Take the requests of the client from now on, and those that came before."""
-        self.client.fulfil, self.client.withdraw = self._start, self._withdraw
+        self.client.fulfil = self._start
+        self.client.withdraw = self._withdraw
         for request in self.client.requests:
             self._answer(request)
 
@@ -178,7 +180,8 @@ async def set_permission_mode(run: ControlRequests, body: Body) -> Answer:
 
 async def set_max_thinking_tokens(run: ControlRequests, body: Body) -> Answer:
     controller = await run.ready()
-    context, facts = controller.in_use[1], controller.services.selection.facts
+    context = controller.in_use[1]
+    facts = controller.services.selection.facts
     thinking = facts.thinking and body.get("max_thinking_tokens") != 0
     setup = controller.services.setup
     effort = None if thinking and setup.options.effort == NO_EFFORT else setup.options.effort
@@ -234,8 +237,10 @@ async def stop_task(run: ControlRequests, body: Body) -> Answer:
 async def get_context_usage(run: ControlRequests, body: Body) -> Answer:
     controller = await run.ready()
     session, context = controller.in_use
-    compaction, view = context.compaction, session.folded.view
-    total, window = prompt_tokens(session, context), compaction.window
+    compaction = context.compaction
+    view = session.folded.view
+    total = prompt_tokens(session, context)
+    window = compaction.window
     frame = overheads(context.settings, compaction.counter)
     raw = sum(view.tally) + sum(frame.values())
     scale = total / raw if raw else 1.0
@@ -272,7 +277,8 @@ async def rewind_files(run: ControlRequests, body: Body) -> Answer:
     """Restore the files as they were before a prompt; files that somebody else changed since stay."""
     session, context = (await run.ready()).in_use
     run.keep_uuid()  # the client may have read the result before the turn has ended here
-    wanted, checkpoints = str(body.get("user_message_id")), context.checkpoints
+    wanted = str(body.get("user_message_id"))
+    checkpoints = context.checkpoints
     found = [note.about for note in session.folded.metadata if note.topic == UUID_TOPIC]
     seq = next((about["seq"] for about in reversed(found) if about.get("uuid") == wanted), None)
     if seq is None or checkpoints is None:

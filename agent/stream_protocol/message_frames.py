@@ -259,7 +259,8 @@ class StreamJsonFormat(OutputFormat):
         """Tell the permission mode where it has changed, as an approved plan changes it."""
         mode = self.run.status().mode
         if mode != self._told_mode:
-            self._told_mode, told = mode, {"status": None, "permissionMode": client_mode(mode)}
+            self._told_mode = mode
+            told = {"status": None, "permissionMode": client_mode(mode)}
             self.write({"type": "system", "subtype": "status", **told})
 
     def _tell_reply(self, reply: Reply) -> None:

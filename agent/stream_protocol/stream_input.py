@@ -72,7 +72,8 @@ class StreamInput:
         self.output = output
         tells_state = any(setup.environ.get(name) for name in STATE_VARIABLES)
         self.channel = ClientChannel(output.out, tells_state)
-        self.begun, self.changed = asyncio.Event(), asyncio.Event()
+        self.begun = asyncio.Event()
+        self.changed = asyncio.Event()
         self.prompts: deque[UserMessage] = deque()
         self.servers: tuple[McpServer, ...] = ()
         self.hook_entries: tuple[HookEntry, ...] = ()

@@ -23,7 +23,8 @@ def run_stream(setup: RunSetup, make_controller: MakeController) -> int:
 
 async def _run(setup: RunSetup, make_controller: MakeController) -> int:
     """The exit code; the first signal of a kind ends the session, the second has its usual effect."""
-    loop, signalled = asyncio.get_running_loop(), list[int]()
+    loop = asyncio.get_running_loop()
+    signalled = list[int]()
     output = RunOutput("stream-json", setup.masks.text, setup.options.partial_messages)
     client = StreamInput(setup, output)
     start_reading(sys.stdin.fileno(), client.take)

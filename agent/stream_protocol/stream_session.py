@@ -78,7 +78,9 @@ class StreamSession:
 
     def __init__(self, client: StreamInput, setup: RunSetup, controller: Controller) -> None:
         self.requests = ControlRequests(controller, client)
-        self._client, self._setup, self._controller = client, setup, controller
+        self._client = client
+        self._setup = setup
+        self._controller = controller
         self._code = 0
 
     async def run(self, signalled: list[int]) -> int:
@@ -123,7 +125,8 @@ class StreamSession:
         return self._client.output.finish(code, error)
 
     async def _work(self, message: UserMessage) -> tuple[int, str]:
-        controller, channel = self._controller, self._client.channel
+        controller = self._controller
+        channel = self._client.channel
         content = await asyncio.to_thread(usable_content, message.content)
         self.requests.expect_prompt(message.uuid)
         try:
@@ -142,12 +145,14 @@ class StreamSession:
         return ended.code, ended.error
 
     def _begin(self) -> None:
-        channel, output = self._client.channel, self._client.output
+        channel = self._client.channel
+        output = self._client.output
         servers = [{"name": server.entry.name, "status": server.state} for server in self.requests.servers]
         details = {**session_details(self._controller), "mcp_servers": servers}
         details["slash_commands"] = [*LOCAL_COMMANDS, *details["slash_commands"]]
         tools = self._controller.services.told_tools(self._controller.in_use[1].tools)
-        is_first, channel.session = not channel.session, self._controller.status().session
+        is_first = not channel.session
+        channel.session = self._controller.status().session
         channel.tell_state("running")
         if is_first:
             output.begin(self._controller.status, tools, **details)

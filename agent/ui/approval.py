@@ -218,7 +218,8 @@ def _leaving_answers(question: PermissionQuestion) -> Iterator[Answer]:
 
 def question_head(question: PermissionQuestion) -> str:
     """The question itself, in a few words."""
-    tool, asker = one_line(question.tool), f"[{one_line(question.asker)}] " if question.asker else ""
+    tool = one_line(question.tool)
+    asker = f"[{one_line(question.asker)}] " if question.asker else ""
     if question.preview.get("plan"):
         return f"{asker}Carry out this plan?"
     if questions := question.preview.get("questions"):
@@ -325,10 +326,8 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
         told = ""  # it stands in the body
     why = [ctx.clipped("dim", f"  {one_line(told)}")] if told else []
     if panel.reasoning:
-        long, short = (
-            "Why not? Enter sends it (may be empty), Esc goes back",
-            "Why not? Enter sends, Esc: back",
-        )
+        long = "Why not? Enter sends it (may be empty), Esc goes back"
+        short = "Why not? Enter sends, Esc: back"
         return [*why, long if len(long) <= ctx.columns else clip(short, ctx.columns)]
     room = max(ctx.columns - 7, 4)
     texts = [wrap(f"{choice.digit} {choice.text}", room) for choice in panel.choices]

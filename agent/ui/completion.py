@@ -187,7 +187,8 @@ class CompletionSource(Completer):
 
     def _paths(self, before: str) -> list[Completion]:
         """Tab on a word: the paths that begin so. Without a word only after `!`."""
-        word, shell = word_before_cursor(before), before.lstrip().startswith("!")
+        word = word_before_cursor(before)
+        shell = before.lstrip().startswith("!")
         if not word and not shell:
             return []
         found = []

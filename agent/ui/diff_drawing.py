@@ -45,7 +45,8 @@ def _lines(row: DiffRow, code: Text, digits: int, ctx: RenderContext) -> list[st
         code.stylize(words, begin, end)
     margin = f"{row.number or '':>{digits}} {row.sign} "
     margin = margin if ctx.columns - len(margin) >= MIN_CODE_COLUMNS else ""
-    is_filled, lines = base.bgcolor is not None, []
+    is_filled = base.bgcolor is not None
+    lines = []
     for at, (begin, end) in enumerate(wrapped_spans(code.plain, ctx.columns - len(margin))):
         line = Text(style=base)
         line.append(" " * len(margin) if at else margin, Style(dim=not is_filled))

@@ -22,8 +22,10 @@ from .frame_update import Frame, frame_update
 from .standard_streams import encode_for_terminal
 from .terminal_text import painted_width, wrap_painted, write_fully
 
-SAVE_CURSOR, RESTORE_CURSOR = "\x1b7", "\x1b8"
-BEGIN_UPDATE, END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
+SAVE_CURSOR = "\x1b7"
+RESTORE_CURSOR = "\x1b8"
+BEGIN_UPDATE = "\x1b[?2026h"
+END_UPDATE = "\x1b[?2026l"
 
 
 class FrameOutput(Vt100_Output):

@@ -49,7 +49,8 @@ class _Pen:
 
     def go(self, row: int, column: int = 0) -> None:
         """Move to a row that there is on the screen already."""
-        down, self.row = row - self.row, row
+        down = row - self.row
+        self.row = row
         if 0 <= down <= MAX_LINE_FEEDS and not column:
             self.write("\r" + "\n" * down)
             return
@@ -72,7 +73,8 @@ def frame_update(old: Frame, new: Frame, printed: Sequence[str], height: int) ->
     `height` is the screen's. "" where nothing has changed. The cursor is where `old` has it, and ends where
     `new` has it.
     """
-    target, shown = [*printed, *new.rows], list(old.rows)
+    target = [*printed, *new.rows]
+    shown = list(old.rows)
     at = (new.cursor[0] + len(printed), new.cursor[1])
     if target == shown and at == old.cursor:
         return ""
@@ -83,7 +85,8 @@ def frame_update(old: Frame, new: Frame, printed: Sequence[str], height: int) ->
         several = max(height - end, 1)
         step = [*target[: kept + several], *target[len(target) - end :]]
         _change_rows(pen, shown, step, kept)
-        shown, kept = step, kept + several
+        shown = step
+        kept = kept + several
     _change_rows(pen, shown, target, kept)
     pen.go(*at)
     return "".join(pen.written)
@@ -115,7 +118,9 @@ def _change_rows(pen: _Pen, old: list[str], target: list[str], kept: int) -> Non
 def _steps(old: list[str], target: list[str], kept: int) -> list[tuple[str, int, int]]:
     """("delete", first, last) in rows of the old frame and ("insert", first, last) in rows of the new one."""
     end = _alike_ends(old[kept:], target[kept:])
-    low, old_high, new_high = kept, len(old) - end, len(target) - end
+    low = kept
+    old_high = len(old) - end
+    new_high = len(target) - end
     if min(old_high, new_high) - low < MIN_MOVED_ROWS:
         codes = [("replace", 0, old_high - low, 0, new_high - low)]
     else:
@@ -163,7 +168,8 @@ def row_change(old: str, new: str) -> tuple[int, str]:
     begin = _outside_codes(new, _alike(old, new))
     held = _held_codes(new[:begin])
     end = _kept_end(old, new, begin)
-    changed, was = new[begin : len(new) - end], old[begin : len(old) - end]
+    changed = new[begin : len(new) - end]
+    was = old[begin : len(old) - end]
     text = held + changed + (RESET if _held_codes(held + changed) else "")
     if not end and painted_width(changed) < painted_width(was):
         text += ERASE_TO_END

@@ -85,7 +85,8 @@ async def _run(setup: RunSetup, make_controller: MakeController, prompt: str) ->
 async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str, signalled: list[int]) -> int:
     output = RunOutput(setup.options.output_format, setup.masks.text, setup.options.partial_messages)
     controller = make_controller(output.show, DenyAll())
-    code, error = 1, "the run was cut short"
+    code = 1
+    error = "the run was cut short"
 
     async def work() -> tuple[int, str]:
         if controller.command_table.use_without_screen(prompt) == "refuse":

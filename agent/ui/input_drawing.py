@@ -33,7 +33,8 @@ class InputDrawing:
 
     def draw(self, ctx: RenderContext, max_rows: int) -> tuple[list[str], tuple[int, int]]:
         """At most so many rows, and where in them the cursor is: (row, column)."""
-        margin, room = len(INPUT_PROMPT), _input_room(ctx.columns)
+        margin = len(INPUT_PROMPT)
+        room = _input_room(ctx.columns)
         content = self._control.create_content(room, max_rows, preview_search=True)
         rows: list[str] = []
         cursor = (0, 0)
@@ -56,7 +57,8 @@ def move_by_row(control: BufferControl, columns: int, by: Literal[-1, 1]) -> boo
 
     False at the first and the last row. What the cursor keeps to are cells, not characters.
     """
-    room, buffer = _input_room(columns), control.buffer
+    room = _input_room(columns)
+    buffer = control.buffer
     content = control.create_content(room, 1)
     at = content.cursor_position.y
     line, spans = _rows_of(content, at, room)
@@ -121,13 +123,18 @@ def row_spans(line: str, room: int) -> list[tuple[int, int]]:
     """(begin, end) of each row of a line that is broken wherever a row is full."""
     if line.isascii():
         return [(at, min(at + room, len(line))) for at in range(0, max(len(line), 1), room)]
-    spans, begin, at, left = [], 0, 0, room
+    spans = []
+    begin = 0
+    at = 0
+    left = room
     for piece in iter_graphemes(line):
         wide = cell_width(piece)
         if wide > left and at > begin:
             spans.append((begin, at))
-            begin, left = at, room
-        at, left = at + len(piece), left - wide
+            begin = at
+            left = room
+        at = at + len(piece)
+        left = left - wide
     return [*spans, (begin, at)]
 
 
@@ -139,7 +146,8 @@ def place_in_rows(line: str, spans: list[tuple[int, int]], at: int) -> tuple[int
 
 def _painted(fragments: StyleAndTextTuples, begin: int, end: int, ctx: RenderContext) -> str:
     """A stretch of a line of the buffer, each part in its role."""
-    painted, at = "", 0
+    painted = ""
+    at = 0
     for style, text, *_ in fragments:
         cut = text[max(begin - at, 0) : max(end - at, 0)]
         at += len(text)

@@ -130,7 +130,8 @@ class InputEditor:
 
     def remember(self, raw: str) -> None:
         """Put a text (with chips) into the history, unless it is the newest there."""
-        text, strings = self.paste_chips.expand(raw), self._history.get_strings()
+        text = self.paste_chips.expand(raw)
+        strings = self._history.get_strings()
         if text.strip() and (not strings or strings[-1] != text):
             if pastes := self.paste_chips.pastes(raw):
                 self._history.pastes[text] = pastes
@@ -151,7 +152,8 @@ class InputEditor:
 
     def stash(self) -> bool:
         """Put the draft away, in exchange for the one put away before. False when there is neither."""
-        away, self.stashed = self.stashed, self.buffer.text
+        away = self.stashed
+        self.stashed = self.buffer.text
         self._replace(away)
         return bool(away or self.stashed)
 
@@ -222,7 +224,8 @@ class InputEditor:
         self.buffer.start_completion(insert_common_part=True, complete_event=event)
 
     def _text_changed(self) -> None:
-        text, typed = self.buffer.text, not self.buffer.is_placing
+        text = self.buffer.text
+        typed = not self.buffer.is_placing
         if typed and text.startswith("/") and self.buffer.complete_state is None and " " not in text:
             self.buffer.start_completion(complete_event=CompleteEvent(text_inserted=True))
         self._on_change()

@@ -107,7 +107,8 @@ def _add_row_keys(bindings: KeyBindings, state: ReplState, writing: Filter) -> N
 
 def _add_grapheme_keys(bindings: KeyBindings, state: ReplState) -> None:
     """Keys that move and delete by what people see as one character, wherever text is written."""
-    buffer, approval = state.editor.buffer, state.approval
+    buffer = state.editor.buffer
+    approval = state.approval
     reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
     writing = Condition(lambda: get_app().current_buffer is buffer)
     asked = Condition(lambda: approval.form.state is not None and approval.panel is None)
@@ -175,7 +176,8 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
     listening = Condition(lambda: approval.listening)
     reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
     waiting = Condition(lambda: approval.panel is not None)
-    choosing, unread = waiting & ~reasoning, waiting & ~listening & ~reasoning
+    choosing = waiting & ~reasoning
+    unread = waiting & ~listening & ~reasoning
 
     def drop(event: KeyPressEvent) -> None:
         approval.note_typing()
@@ -216,7 +218,8 @@ async def _take_images(state: ReplState, pasted: str | None) -> None:
 
     A paste that names anything else is one like any other.
     """
-    editor, images = state.editor, []
+    editor = state.editor
+    images = []
     try:
         images = await find_images(state.setup, pasted)
     except ValueError as error:
@@ -248,8 +251,10 @@ def _enter(state: ReplState) -> None:
     expanded = editor.text
     if not expanded.strip():
         return
-    chips, written = editor.paste_chips, editor.buffer.text
-    shown, typed = chips.labelled(written), chips.typed(written)
+    chips = editor.paste_chips
+    written = editor.buffer.text
+    shown = chips.labelled(written)
+    typed = chips.typed(written)
     text = editor.take()
     state.status_hint.clear()  # on what was before
     state.terminal.begin_writing()
@@ -367,7 +372,8 @@ def _back(state: ReplState) -> None:
 
     A queued command stays where something is written: among its lines it would be words of a prompt.
     """
-    buffer, queued = state.editor.buffer, state.queue.queued
+    buffer = state.editor.buffer
+    queued = state.queue.queued
     if queued and buffer.complete_state is None and not (buffer.text and queued[-1].is_command):
         state.editor.put_back(queued.pop().text)
         state.refresh()

@@ -34,10 +34,12 @@ _ANSWER = re.compile(rf"{_ANSWER_HEAD}(?:\x07|\x1b\\)", re.ASCII)
 _BEGUN_ANSWER = re.compile(rf"\x1b(?:\]\d*|P[>!01]?|_)?|{_ANSWER_HEAD}\x1b?", re.ASCII)
 _HEX = "([0-9a-fA-F]+)"
 _GROUND = re.compile(f"\x1b]11;rgba?:{_HEX}/{_HEX}/{_HEX}(?:/{_HEX})?(?:\x07|\x1b\\\\)")
-PASTE_START, PASTE_END = "\x1b[200~", "\x1b[201~"
+PASTE_START = "\x1b[200~"
+PASTE_END = "\x1b[201~"
 ESCAPE_KEY = "\x1b[27u"  # unlike ESC alone, it makes no other key of what follows
 # What the terminal says of its focus comes as keys that no keyboard has.
-FOCUS_IN, FOCUS_OUT = Keys.ControlF23, Keys.ControlF24
+FOCUS_IN = Keys.ControlF23
+FOCUS_OUT = Keys.ControlF24
 # Keys that prompt_toolkit does not know, and a stray end of a paste.
 _MORE_KEYS: dict[str, Keys] = {
     ESCAPE_KEY: Keys.Escape,
@@ -116,7 +118,9 @@ def _as_sent(found: re.Match[str]) -> str:
     if coded := _CODED_KEY.fullmatch(found[0]):
         *codes, modifiers, event = coded.groups()
     elif other := _OTHER_KEY.fullmatch(found[0]):
-        codes, modifiers, event = [other[2], "", ""], other[1], ""
+        codes = [other[2], "", ""]
+        modifiers = other[1]
+        event = ""
     else:
         return found[0]
     code, shifted, base = (_number(given) for given in codes)
@@ -163,14 +167,16 @@ class PasteParser:
         self.held = begun[0] if begun else ""
         self._inner.feed(_SEQUENCE.sub(self._known, before.removesuffix(self.held)))
         if mark:
-            self._pieces, self._pasting = [""], True
+            self._pieces = [""]
+            self._pasting = True
             return self._collect(rest)
         return ""
 
     def flush(self) -> None:
         """Called when no byte came for some time: a pending escape is a key. A paste waits longer."""
         if not self._pasting:
-            held, self.held = self.held, ""
+            held = self.held
+            self.held = ""
             self._inner.feed(held)
             self._inner.flush()
         elif self._timer is None:
@@ -201,7 +207,9 @@ class PasteParser:
             self._deliver(self._take_paste())
 
     def _take_paste(self) -> KeyPress:
-        text, self._pieces, self._pasting = "".join(self._pieces), [], False
+        text = "".join(self._pieces)
+        self._pieces = []
+        self._pasting = False
         return KeyPress(Keys.BracketedPaste, text)
 
 
@@ -231,8 +239,10 @@ class GroundParser:
 
     def feed(self, data: str) -> None:
         if not self._begun:
-            self._begun, data = True, _with_enter(data)
-        text, self._held = self._held + data, ""
+            self._begun = True
+            data = _with_enter(data)
+        text = self._held + data
+        self._held = ""
         while text:
             text = self._feed_first(text)
         begun = len(self._held or self._inner.held) > 1
@@ -259,7 +269,8 @@ class GroundParser:
             self._note_ground(299 * red + 587 * green + 114 * blue > 128_000)
 
     def flush(self) -> None:
-        held, self._held = self._held, ""
+        held = self._held
+        self._held = ""
         if held:
             self._inner.feed(held)
         self._inner.flush()
@@ -337,7 +348,8 @@ class PasteChips:
     def chipped(self, text: str, pastes: Pastes) -> str:
         """A text with chips for its pastes: the reverse of `expand`."""
         chips = {pasted: chip for chip, pasted in self._texts.items() if chip not in self._images}
-        shown, at = "", 0
+        shown = ""
+        at = 0
         for begin, end in pastes:
             if at <= begin < end <= len(text):
                 pasted = text[begin:end]

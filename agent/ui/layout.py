@@ -69,7 +69,8 @@ def draw_completions(buffer: Buffer, ctx: RenderContext, room: int) -> list[str]
     state = buffer.complete_state
     if state is None or not state.completions:
         return _shortcut_rows(ctx, room) if buffer.text == "?" else []
-    at, count = state.complete_index, len(state.completions)
+    at = state.complete_index
+    count = len(state.completions)
     first = max(0, min((at or 0) - MAX_COMPLETION_ROWS + 2, count - MAX_COMPLETION_ROWS))
     shown = state.completions[first : first + MAX_COMPLETION_ROWS]
     names = [clip(one_line(entry.display_text), max(ctx.columns - 4, 1)) for entry in shown]
@@ -196,7 +197,8 @@ class ScreenLayout:
         state = self._state
         rows = state.terminal.size().rows
         ctx = state.terminal.render_context()
-        panel, picking = state.approval.panel, _chooses(state)
+        panel = state.approval.panel
+        picking = _chooses(state)
         if state.has_view:
             state.view.live_view.pause_clocks(panel is not None or picking, time.monotonic())
         self._focus()
@@ -254,7 +256,8 @@ class ScreenLayout:
         if _chooses(self._state) and self._state.approval.panel is None:
             wanted = self._picker_window
             if (form := self._state.approval.form.state) is not None:
-                wanted, self._words.buffer = self._words_window, form.own
+                wanted = self._words_window
+                self._words.buffer = form.own
         layout = self.layout
         if layout.current_window is wanted or (layout.is_searching and wanted is self._input_window):
             return
@@ -272,7 +275,8 @@ class ScreenLayout:
             vi.input_mode = InputMode.NAVIGATION  # which ends a command that has begun
             vi.input_mode = InputMode.INSERT
         elif not dialog and self._vi_mode is not None:
-            vi.input_mode, self._vi_mode = self._vi_mode, None
+            vi.input_mode = self._vi_mode
+            self._vi_mode = None
 
     def _status_line(self, status: Status | None, ctx: RenderContext) -> str:
         state = self._state

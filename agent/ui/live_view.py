@@ -67,7 +67,8 @@ class LiveView(Struct):
 
     def start(self, now: float) -> None:
         """A turn or a command begins."""
-        self.started_at, self.label = now, "Working"
+        self.started_at = now
+        self.label = "Working"
         self.answered = self.interrupting = False
 
     def pause_clocks(self, asking: bool, now: float) -> None:
@@ -75,7 +76,8 @@ class LiveView(Struct):
         if asking and self.question_since is None:
             self.question_since = now
         elif not asking and self.question_since is not None:
-            taken, self.question_since = now - self.question_since, None
+            taken = now - self.question_since
+            self.question_since = None
             for call in self.calls.values():
                 call.started_at += taken
             if self.started_at is not None:
@@ -97,7 +99,8 @@ class LiveView(Struct):
         """Note an event."""
         match event:
             case events.TextDelta():
-                self.label, self.answered = "Answering", True
+                self.label = "Answering"
+                self.answered = True
             case events.ThinkingDelta(text):
                 self.label = "Thinking"
                 self.thought = (self.thought + text)[-MAX_THOUGHT_CHARS:]
@@ -107,13 +110,15 @@ class LiveView(Struct):
                 self.label = "Making room" if trigger == "summary" else "Working"
                 self.retry_at = None
             case events.ToolCallDelta(name, size):
-                self.label, self.answered = f"Writing {one_line(name)} ({format_count(size)})", True
+                self.label = f"Writing {one_line(name)} ({format_count(size)})"
+                self.answered = True
             case events.Retrying(reason, seconds, attempt, tries, _):
                 self.label = f"{one_line(reason)}; try {attempt} of {tries}"
                 self.retry_at = now + seconds
             case events.ToolCallStarted(of, block, name, title):
                 self.calls[of, block] = RunningCall(name, title, now)
-                self.label, self.answered = "Working", True
+                self.label = "Working"
+                self.answered = True
             case events.ToolCallProgress(of, block, text):
                 if (of, block) in self.calls:
                     call = self.calls[of, block]
@@ -204,12 +209,14 @@ def _spinner(live_view: LiveView, ctx: RenderContext, now: float, timed: bool) -
     if live_view.interrupting:
         return [ctx.clipped("warning", "Interrupting…")]
     frame = SPINNER_FRAMES[int(now / REDRAW_INTERVAL_S) % len(SPINNER_FRAMES)]
-    label, role = live_view.label, "accent"
+    label = live_view.label
+    role = "accent"
     rest = "" if timed else f"… {_whole_seconds(now - live_view.started_at)}"
     if live_view.retry_at is not None:
         wait = round(live_view.retry_at - now)
         label, _, tries = label.rpartition("; ")
-        rest, role = f"; {tries} {f'in {wait} s' if wait > 0 else 'now'}", "warning"
+        rest = f"; {tries} {f'in {wait} s' if wait > 0 else 'now'}"
+        role = "warning"
     room = ctx.columns - 2 - len(rest)  # when it goes on is seen at any width
     wanted = min(cell_width(label), ctx.columns // 2 - 1)
     key = ctx.keys["interrupt"] or "Esc"

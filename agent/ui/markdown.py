@@ -122,7 +122,8 @@ class _HeldGraphemes:
     def restore(self, line: str) -> str:
         """The next line with the graphemes; one that rich broke stands where it began."""
         for grapheme, char in self._held.items():
-            before, width = self._seen[char], cell_width(grapheme)
+            before = self._seen[char]
+            width = cell_width(grapheme)
             *pieces, end = line.split(char)
             self._seen[char] += len(pieces)
             starts = (grapheme if at % width == 0 else "" for at in count(before))
@@ -150,7 +151,8 @@ def _parsed(text: str, links: bool) -> list[Token]:
 
 def _deepest_indent(tokens: list[Token]) -> int:
     """The most cells that quotes and lists take before a line of text, rather too many than too few."""
-    deepest, indents = 0, [0]
+    deepest = 0
+    indents = [0]
     for token in tokens:
         if token.nesting == 1:
             numbers = len(str(token.attrs.get("start", ""))) + 2 if token.type == "ordered_list_open" else 0
@@ -163,7 +165,10 @@ def _deepest_indent(tokens: list[Token]) -> int:
 
 def _keep_whole_rows(state: StateCore) -> None:
     """Put what a table's row has more than columns back into its last cell: `a || b` there is split too."""
-    lines, last, columns, cells = state.src.split("\n"), None, 0, 0
+    lines = state.src.split("\n")
+    last = None
+    columns = 0
+    cells = 0
     for token in state.tokens:
         if token.type == "tr_open":
             cells = 0
@@ -188,7 +193,8 @@ def _shown_inline(tokens: list[Token], links: bool) -> Iterator[Token]:
     words: list[Token] = []
     for token in tokens:
         if token.type == "link_open":
-            opened, words = token, []
+            opened = token
+            words = []
         elif token.type == "link_close" and opened is not None:
             yield from _shown_link(opened, words, token, links)
             opened = None

@@ -76,7 +76,8 @@ class SpentInRun:
 
     def __init__(self) -> None:
         self.by_model: dict[str, Spending] = {}
-        self._session, self._counted = "", dict[str, Spending]()
+        self._session = ""
+        self._counted = dict[str, Spending]()
 
     @property
     def dollars(self) -> float:
@@ -84,7 +85,8 @@ class SpentInRun:
 
     def leave_out(self, status: Status) -> None:
         """What the session has spent up to now was spent before the run."""
-        self._session, self._counted = status.session, dict(status.spending)
+        self._session = status.session
+        self._counted = dict(status.spending)
 
     def count(self, status: Status) -> None:
         """Add what was spent since the last time; a session that is new has spent all of it since."""
@@ -114,7 +116,8 @@ class RunOutput:
 
     def __init__(self, form: str, mask: Callable[[str], str] = str, partial: bool = False) -> None:
         self.partial = partial
-        self.out, self.err = PipeWriter(sys.stdout, mask), PipeWriter(sys.stderr, mask)
+        self.out = PipeWriter(sys.stdout, mask)
+        self.err = PipeWriter(sys.stderr, mask)
         self.form = form
         self._format: OutputFormat | None = None
         self._early: list[events.Event] = []  # from before `begin`
@@ -122,7 +125,9 @@ class RunOutput:
         self._reset()
 
     def _reset(self) -> None:
-        self.answer, self.told_error, self.answers_command = "", "", False
+        self.answer = ""
+        self.told_error = ""
+        self.answers_command = False
         self.structured: Any = None
         self._began_at = time.monotonic()
         self._requested_at: float | None = None
@@ -146,7 +151,9 @@ class RunOutput:
         """Another turn begins in the run; there is a result for each."""
         assert self._format is not None
         self._reset()
-        self.started, self.tools, self.details = self.status(), tools, details
+        self.started = self.status()
+        self.tools = tools
+        self.details = details
         self._format.begin_turn()
 
     def show(self, event: events.Event) -> None:

@@ -51,7 +51,8 @@ class Palette(Struct, frozen=True):
 
 
 # Yellow is hardly seen on white, whatever yellow it is.
-_DARK_YELLOW, _ORANGE = "38;5;94", "38;5;130"
+_DARK_YELLOW = "38;5;94"
+_ORANGE = "38;5;130"
 _LIGHT_ROLES = {"warning": ("", _DARK_YELLOW), "shell": ("1", _DARK_YELLOW), "chart2": ("", _DARK_YELLOW)}
 _BLIND_ROLES = {"good": ("", "34"), "bad": ("", "33"), "error": ("1", "33"), "warning": ("", "35")}
 _OWN_ROLES: Mapping[str, Mapping[str, tuple[str, str]]] = {

@@ -108,10 +108,13 @@ def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicke
         foot = []
     if rows < len(head) + 1:
         kept = head[-1:] if state.menu.filters else head[:1]
-        head, cursor = kept if rows > 1 else [], (0, cursor[1] if rows > 1 else 0)
+        head = kept if rows > 1 else []
+        cursor = (0, cursor[1] if rows > 1 else 0)
     body, page = _body(state, ctx, max(rows - len(head) - len(foot), 1))
     if foot and _lines_of_all(state, ctx, rows) + len(head) + len(foot) + AIR_LINES <= rows:
-        head, foot, cursor = ["", *head, ""], ["", *foot], (cursor[0] + 1, cursor[1])
+        head = ["", *head, ""]
+        foot = ["", *foot]
+        cursor = (cursor[0] + 1, cursor[1])
     return DrawnPicker([clip_painted(line, ctx.columns) for line in (*head, *body, *foot)], cursor, page)
 
 
@@ -150,15 +153,20 @@ def _body(state: PickerState, ctx: RenderContext, room: int) -> tuple[list[str],
             more = _row(state, at, ctx, facts) if 0 <= at < len(state.found) else []
             if more and len(lines) + len(more) <= room:
                 lines = [*lines, *more] if at > high else [*more, *lines]
-                low, high, grows = min(low, at), max(high, at), True
+                low = min(low, at)
+                high = max(high, at)
+                grows = True
     return lines, high - low + 1
 
 
 def _row(state: PickerState, at: int, ctx: RenderContext, facts: bool) -> list[str]:
     """The lines of one of the rows found. The marked one shows all of its facts, others those that fit."""
-    place, marked = state.found[at], at == state.at
-    row, room = state.menu.rows[place], max(ctx.columns - len(MARKER), 1)
-    title, blank = (prose_line if state.menu.filters else one_line)(row.title), " " * len(MARKER)
+    place = state.found[at]
+    marked = at == state.at
+    row = state.menu.rows[place]
+    room = max(ctx.columns - len(MARKER), 1)
+    title = (prose_line if state.menu.filters else one_line)(row.title)
+    blank = " " * len(MARKER)
     if state.menu.filters:
         known = f"#{one_line(row.key)}  " if row.key else ""
         titles = [clip(known + (title or "(no words)"), room)]
@@ -208,12 +216,14 @@ class Picker:
         """Show the menu and wait; cancelling takes it off the screen."""
         async with self._one_at_a_time:
             self._answer = asyncio.get_running_loop().create_future()
-            self.state, self._opened_at = move_mark(search_menu(menu), menu.at), time.monotonic()
+            self.state = move_mark(search_menu(menu), menu.at)
+            self._opened_at = time.monotonic()
             self.on_change()
             try:
                 return await self._answer
             finally:
-                self.state, self._answer = None, None
+                self.state = None
+                self._answer = None
                 self.on_change()
 
     def compose(self, ctx: RenderContext, rows: int) -> None:

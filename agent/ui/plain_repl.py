@@ -51,7 +51,8 @@ class LineReader:
 
     def _read(self) -> None:
         """Reads a stream of its own: the lock of sys.stdin would still be held when the interpreter ends."""
-        schedule, put = self._loop.call_soon_threadsafe, self._queue.put_nowait
+        schedule = self._loop.call_soon_threadsafe
+        put = self._queue.put_nowait
         with suppress(RuntimeError):  # the loop is closed: the session is over
             with suppress(OSError), open(sys.stdin.fileno(), "rb", closefd=False) as stdin:
                 for line in stdin_lines(stdin):  # until the end, or until the terminal is gone

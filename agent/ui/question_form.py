@@ -120,12 +120,14 @@ class QuestionForm:
         self._answer = asyncio.get_running_loop().create_future()
         words = [Buffer(multiline=False) for _ in questions]
         self.state = FormState(questions, [set() for _ in questions], words, asker)
-        self._listens_at, self._sure_until = self._monotonic() + LISTEN_DELAY_S, 0.0
+        self._listens_at = self._monotonic() + LISTEN_DELAY_S
+        self._sure_until = 0.0
         self.on_change()
         try:
             return await self._answer
         finally:
-            self.state, self._answer = None, None
+            self.state = None
+            self._answer = None
             self.on_change()
 
     def hears(self) -> bool:
@@ -247,7 +249,8 @@ def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str
     own, column = _own_words(state, ctx)
     for described in (range(len(state.options)), (state.marked,), ()):  # as much as fits
         answers = [_option(state, at, at in described, ctx) for at in range(len(state.options))]
-        head, body = ["", *asked, ""], [*(row for answer in answers for row in answer), own]
+        head = ["", *asked, ""]
+        body = [*(row for answer in answers for row in answer), own]
         if len(head) + len(body) + 1 + len(foot) <= rows:
             lines = [*head, *body, "", *foot]
             return [clip_painted(line, ctx.columns) for line in lines], (len(head) + len(body) - 1, column)
@@ -297,7 +300,8 @@ def _keys(state: FormState, ctx: RenderContext) -> str:
 
 
 def _option(state: FormState, at: int, described: bool, ctx: RenderContext) -> list[str]:
-    option, marked = state.options[at], at == state.marked
+    option = state.options[at]
+    marked = at == state.marked
     box = f"[{'x' if at in state.chosen[state.at] else ' '}] " if state.several else ""
     margin = MARKER if marked else " " * len(MARKER)
     room = max(ctx.columns - len(MARKER) - 2, 1)

@@ -279,7 +279,8 @@ def _text_for_people(result: Result, whole: bool = False) -> str:
 
 def _shortened(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
     """The last lines of an output, each on one row unless outputs are shown in full."""
-    result, text = event.result, _text_for_people(event.result, ctx.full)
+    result = event.result
+    text = _text_for_people(event.result, ctx.full)
     lines = escape_output(text).strip("\n").split("\n") if text.strip() else []
     if lines and result.error and not ctx.full and (len(lines) == 1 or tool_kind(event.name) != "runs"):
         return _reason(result, lines, ctx)
@@ -299,13 +300,15 @@ def _reason(result: Result, lines: list[str], ctx: RenderContext) -> list[str]:
 
 def _closed_up(line: str, columns: int) -> str:
     """A line with less of its widest gap where that brings its end into view: `..          [100%]`."""
-    over, gap = cell_width(line) - columns, max(_GAPS.findall(line), key=len, default="")
+    over = cell_width(line) - columns
+    gap = max(_GAPS.findall(line), key=len, default="")
     return line.replace(gap, gap[over:], 1) if 0 < over <= len(gap) - 2 else line
 
 
 def _left_out(result: Result, lines: int, hidden: int, ctx: RenderContext, at: str = "above") -> list[str]:
     """What is told of an output of which so many lines are hidden, and others may not have been kept."""
-    above, file = hidden + result.human.get("above", 0), result.human.get("file", "")
+    above = hidden + result.human.get("above", 0)
+    file = result.human.get("file", "")
     if hidden and result.stored is not None:
         file = result.stored.path
     told = [f"{pluralize(above, 'line')} {at}"] if above else []

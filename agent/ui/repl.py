@@ -60,7 +60,8 @@ async def _run_screen(make_driver: Factory, setup: RunSetup) -> int:
 
 def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
     """A question came, went, or wants a reason."""
-    panel, form = state.approval.panel, state.approval.form.state
+    panel = state.approval.panel
+    form = state.approval.form.state
     if form is not None:
         state.notifications.question_waits(str(form.questions[0]["question"]))
     elif panel is None:
@@ -146,7 +147,8 @@ def _emit(state: ReplState, event: events.Event) -> None:
 
 async def _close(state: ReplState, code: int) -> None:
     """Close the driver, print what is left. What ran has ended, and the terminal is restored already."""
-    driver, terminal = state.driver, state.terminal
+    driver = state.driver
+    terminal = state.terminal
     session = driver.status().session if driver else ""
     try:
         if driver is not None:

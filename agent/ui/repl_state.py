@@ -133,7 +133,9 @@ class StatusHint:
     def show(self, name: str, text: str, seconds: float) -> None:
         """Show the text for so long; `name` is for `shows`. Called by keys, after which all is drawn."""
         loop = asyncio.get_running_loop()
-        self._name, self._text, self._until = name, text, loop.time() + seconds
+        self._name = name
+        self._text = text
+        self._until = loop.time() + seconds
         loop.call_later(seconds + 0.01, self._on_change)
 
     def clear(self, name: str = "") -> None:
@@ -157,7 +159,8 @@ class ReplState:
     """
 
     def __init__(self, setup: RunSetup) -> None:
-        state_dir, mask = setup.config.state_dir, setup.masks.text
+        state_dir = setup.config.state_dir
+        mask = setup.masks.text
         self.setup = setup
         self.goes_on = setup.options.resume is not None  # with a session that there was
         self.driver: Driver | None = None

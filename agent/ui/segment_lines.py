@@ -48,7 +48,8 @@ def segment_line(segments: Iterable[Segment], theme: Theme) -> str:
 
 
 def _painted_runs(runs: list[tuple[str, str]]) -> str:
-    line, held = "", ""
+    line = ""
+    held = ""
     for codes, text in runs:
         line += _change(held, codes) + text
         held = codes

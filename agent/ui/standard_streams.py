@@ -134,7 +134,8 @@ def stdin_lines(stdin: BufferedReader) -> Iterator[str]:
 
     What is typed at a terminal has the charset of its locale, where the bytes allow it.
     """
-    typed, charset = stdin.isatty(), locale_charset(os.environ)
+    typed = stdin.isatty()
+    charset = locale_charset(os.environ)
     if not typed and stdin.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         yield from TextIOWrapper(stdin, "utf-16", "replace", newline="\n")
         return

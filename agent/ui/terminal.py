@@ -118,7 +118,8 @@ class LiveScreen:
             self._resized = None
         if "TMUX" in os.environ:
             self._renderer.waits = True
-            loop, size = asyncio.get_running_loop(), self._output.get_size()
+            loop = asyncio.get_running_loop()
+            size = self._output.get_size()
             self._resized = loop.call_later(SIZE_SETTLE_S, lambda: self._draw_settled(size))
         else:
             self._draw_resized()
@@ -174,17 +175,20 @@ class Terminal(LiveScreen):
             reverse_vi_search_direction=True,  # / goes back in the history, as in shells
             terminal_size_polling_interval=None,
         )
-        app.ttimeoutlen, app.timeoutlen = ESCAPE_TIMEOUT_S, SEQUENCE_TIMEOUT_S
+        app.ttimeoutlen = ESCAPE_TIMEOUT_S
+        app.timeoutlen = SEQUENCE_TIMEOUT_S
         app._on_resize = self.resize  # type: ignore[method-assign]
         super().__init__(app, output)
 
     def tell_of_screen(self, on_shown: Callable[[], None], on_hidden: Callable[[], None]) -> None:
         """Have somebody told when the screen becomes ours, and when it is somebody else's."""
-        self._renderer.on_shown, self._renderer.on_hidden = on_shown, on_hidden
+        self._renderer.on_shown = on_shown
+        self._renderer.on_hidden = on_hidden
 
     def show(self, layout: Layout, keys: KeyBindings, compose: Callable[[], Frame]) -> None:
         """Set the keys, the windows that take them, and what makes each frame."""
-        self.app.layout, self.app.key_bindings = layout, keys
+        self.app.layout = layout
+        self.app.key_bindings = keys
         self._renderer.compose = compose
 
     async def run(
@@ -222,7 +226,8 @@ class Terminal(LiveScreen):
         try:
             columns, rows = os.get_terminal_size(sys.stdout.fileno())
         except OSError:
-            columns, rows = 0, 0
+            columns = 0
+            rows = 0
         return Size(rows=rows or 24, columns=columns or 80)
 
     def render_context(self) -> RenderContext:

@@ -154,7 +154,8 @@ def clip_painted(line: str, room: int) -> str:
     """A line with SGR codes if it fits into `room` cells, else its start and `…`, the codes closed."""
     if painted_width(line) <= room:
         return line
-    kept, left = "", room - 1
+    kept = ""
+    left = room - 1
     for piece in _PAINT_CODES.split(line):
         if piece.startswith("\x1b"):
             kept += piece
@@ -162,7 +163,8 @@ def clip_painted(line: str, room: int) -> str:
             end = "\x1b[m" + (_LINK_END if "\x1b]8;" in kept else "")
             return f"{kept}{_longest_start(piece, left)}…{end}" if room > 0 else ""
         else:
-            kept, left = kept + piece, left - cell_width(piece)
+            kept = kept + piece
+            left = left - cell_width(piece)
     return kept
 
 
@@ -202,7 +204,8 @@ def wrap_painted(line: str, room: int) -> list[str]:
         elif piece:
             pieces.append((at, at + len(piece), codes))
             at += len(piece)
-    text, rows = plain[len(blank) :], []
+    text = plain[len(blank) :]
+    rows = []
     for begin, end in wrapped_spans(text, room - len(blank)):
         cuts = (
             (held, text[max(begin, first, 0) : min(end, last)]) for first, last, held in pieces if last > 0
@@ -229,7 +232,8 @@ def file_link(title: str, folder: str) -> str:
 
 def with_file_links(drawn: str, folder: str) -> str:
     """A drawn text in which the files of `folder` that it names are links; "" for none. Asks the disk."""
-    pieces, within = list[str](), not folder
+    pieces = list[str]()
+    within = not folder
     for piece in _PAINT_CODES.split(drawn):
         if piece.startswith("\x1b]8;"):
             within = piece != _LINK_END
@@ -306,7 +310,8 @@ def wrap_short(line: str, room: int, most: int) -> list[str]:
 
 
 def _wrap_line(line: str, room: int) -> Iterator[str]:
-    at, size = 0, max(MIN_ROW_CHARS, 4 * room)
+    at = 0
+    size = max(MIN_ROW_CHARS, 4 * room)
     while True:
         rest = line[at : at + size]  # what one row can hold at most; characters that draw nothing are cut too
         head = _longest_start(rest, room)

@@ -92,7 +92,9 @@ class MarkdownStream:
         if any(self._pieces):
             self._end_line()
         self._finish()
-        self.fence, self._joined, self._total = None, False, 0
+        self.fence = None
+        self._joined = False
+        self._total = 0
         return self._collect()
 
     def _feed(self, text: str) -> None:
@@ -122,7 +124,8 @@ class MarkdownStream:
         head = () if self.fence else table_head(self._lines)
         if head and [*head] != self._lines:
             self._finish(joined_next=True)
-            self._lines, self._reopened = [*head], "\n".join(head)
+            self._lines = [*head]
+            self._reopened = "\n".join(head)
             return
         if any(self._pieces):
             self._end_line()
@@ -132,7 +135,8 @@ class MarkdownStream:
         self._lines += [opener.string] if opener else []
 
     def _collect(self) -> list[MarkdownChunk]:
-        done, self._done = self._done, []
+        done = self._done
+        self._done = []
         return done
 
     def _take(self, line: str) -> None:
@@ -176,8 +180,10 @@ class MarkdownStream:
         if text.strip() and text != self._reopened:
             self._done.append(MarkdownChunk(text, self._joined))
         self._joined = joined_next
-        self._lines, self._after_blank = [], False
-        self._size, self._reopened = 0, ""
+        self._lines = []
+        self._after_blank = False
+        self._size = 0
+        self._reopened = ""
 
 
 class _TailDrawing:
@@ -195,7 +201,8 @@ class _TailDrawing:
     ) -> list[str]:
         if self._lines is None or len(self._lines) > room or self._size != size:
             fence = stream.fence.string if stream.fence else ""
-            self._lines, self._size = draw_unfinished(stream.unfinished, fence, room, ctx), size
+            self._lines = draw_unfinished(stream.unfinished, fence, room, ctx)
+            self._size = size
         return self._lines
 
 
@@ -220,12 +227,14 @@ class TranscriptView:
         self._ticking: asyncio.Task[None] | None = None
         self.turn_ended = False  # whether a TurnFinished came since `begin`
         self._echoed: str | None = ""  # TurnStarted echoes another text that a command begins a turn with
-        self._after_notice, self._tail = False, _TailDrawing()
+        self._after_notice = False
+        self._tail = _TailDrawing()
 
     def begin(self, text: str, echo_turns: bool) -> None:
         """A prompt or a command begins, in the running event loop; `text` is its echo."""
         self.live_view.start(time.monotonic())
-        self.turn_ended, self._echoed = False, text if echo_turns else None
+        self.turn_ended = False
+        self._echoed = text if echo_turns else None
         self.print_prompt(text)
         self._ticking = asyncio.ensure_future(self._tick())
 
@@ -260,7 +269,8 @@ class TranscriptView:
 
     def flush_deltas(self) -> None:
         """Look at the deltas that came since the last time."""
-        deltas, self._deltas = self._deltas, []
+        deltas = self._deltas
+        self._deltas = []
         for kind, pieces in groupby(deltas, type):
             event = kind("".join(piece.text for piece in pieces))
             self._tail.forget()
@@ -325,8 +335,10 @@ class TranscriptView:
     def _end_thought(self) -> None:
         live_view = self.live_view
         if live_view.thinking_since is not None:
-            seconds, text = time.monotonic() - live_view.thinking_since, live_view.thought
-            live_view.thinking_since, live_view.thought = None, ""
+            seconds = time.monotonic() - live_view.thinking_since
+            text = live_view.thought
+            live_view.thinking_since = None
+            live_view.thought = ""
             if self._looks:
                 return  # between two of them it would only part what belongs together
             self._print(render_thought(text, seconds, self._terminal.render_context()))
@@ -337,7 +349,8 @@ class TranscriptView:
 
     def _print_looks(self) -> None:
         """Print what was held back of calls that only looked."""
-        looks, self._looks = self._looks, []
+        looks = self._looks
+        self._looks = []
         if looks:
             self._print(render_looks(looks, self._terminal.render_context()))
 
@@ -360,7 +373,8 @@ def _more_in_full(
     results: Iterable[events.ToolCallFinished | events.EarlierMessages], ctx: RenderContext
 ) -> Iterator[str]:
     """What was left out, and what each result is in full where that is more than was shown of it."""
-    short, full = replace(ctx, full=False), replace(ctx, full=True)
+    short = replace(ctx, full=False)
+    full = replace(ctx, full=True)
     for event in results:
         if isinstance(event, events.EarlierMessages):
             yield from (render_event(each, full) for each in event.events)

@@ -28,12 +28,14 @@ def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int:
 
 
 def _plan(situation: Situation) -> tuple[Proposal, ...]:
-    settings, view = situation.settings, situation.view
+    settings = situation.settings
+    view = situation.view
     results = [part for part in (view[-1].parts if view else ()) if part.use is not None]
     if not results:
         return ()
     sizes = {part.seq: sum(map(len, block_texts([part.block]))) for part in results}
-    characters, tokens = sum(sizes.values()), sum(part.tokens for part in results)
+    characters = sum(sizes.values())
+    tokens = sum(part.tokens for part in results)
     max_tokens = situation.unscaled(int(settings.budget_max_share * situation.window.size))
     results.sort(key=lambda part: -sizes[part.seq])
     exempt = [part for part in results if _is_exempt(situation, part)]

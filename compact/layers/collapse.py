@@ -34,7 +34,8 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
     if situation.tokens < start:
         return ()
     stop = STOP_SHARE * start
-    now, made = situation, list[Proposal]()
+    now = situation
+    made = list[Proposal]()
     for segment in _segments(situation):
         if now.tokens <= stop:
             break
@@ -48,14 +49,17 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
 
 def _segments(situation: Situation) -> Iterator[list[Entry]]:
     """The old entries that no fold covers, in segments of the set size; without the protected tail."""
-    folded, exempt = situation.folded, exemptions(situation)
+    folded = situation.folded
+    exempt = exemptions(situation)
     least = situation.settings.collapse_segment_tokens
-    segment, tokens = list[Entry](), 0
+    segment = list[Entry]()
+    tokens = 0
     for entry in folded.entries[: _protected_from(situation)]:
         foldable = folded.edits.covering(entry.seq) is None and not exempt.within(entry.seq, entry.last)
         if segment and (not foldable or tokens >= least):
             yield segment
-            segment, tokens = [], 0
+            segment = []
+            tokens = 0
         if foldable:
             segment.append(entry)
             tokens += entry_tokens(folded, entry)
@@ -75,7 +79,8 @@ def _protected_from(situation: Situation) -> int:
 
 
 def _digest(situation: Situation, segment: list[Entry]) -> Fold:
-    first, last = segment[0].seq, max(entry.last for entry in segment)
+    first = segment[0].seq
+    last = max(entry.last for entry in segment)
     head = f"a digest of r{first}-r{last}, not a request; /uncompact expands it, recall shows any of it"
     pieces = [f"[folded: {head}]"]
     words = user_messages(situation, segment, DIGEST_USER_TOKENS)

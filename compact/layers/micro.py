@@ -28,12 +28,14 @@ def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int:
 
 def _plan(situation: Situation) -> tuple[Proposal, ...]:
     if situation.settings.policy == "classic":
-        edits, why = _all_but_newest(situation), "count"
+        edits = _all_but_newest(situation)
+        why = "count"
     elif (batch := choose_batch(situation)) is not None:
         if (fold := _fold_of_settled(situation, batch)) is not None:
             rest = tuple(edit for edit in batch.edits if edit.seq > fold.last)
             return (propose(situation, "ledger", "auto", (fold, *rest), why=batch.why),)
-        edits, why = batch.edits, batch.why
+        edits = batch.edits
+        why = batch.why
     else:
         return ()
     return (propose(situation, "micro", "auto", edits, why=why),) if edits else ()
@@ -45,7 +47,9 @@ def _fold_of_settled(situation: Situation, batch: Batch) -> Fold | None:
     Placeholders, short results and old texts pile up there. What stands behind is written anew for the batch
     in any case, so that the fold costs no more than its own record.
     """
-    folded, view, prices = situation.folded, situation.view, situation.prices
+    folded = situation.folded
+    view = situation.view
+    prices = situation.prices
     at = bisect_left(folded.entries, batch.settled, key=lambda entry: entry.seq)
     least = situation.unscaled(min(MIN_FOLD_TOKENS, int(MIN_BATCH_SHARE * situation.window.size)))
     zone = view.tokens_before(view.index_of(batch.settled)) if 0 < at < len(folded.entries) else 0
@@ -63,12 +67,15 @@ def _fold_of_settled(situation: Situation, batch: Batch) -> Fold | None:
 
 def _all_but_newest(situation: Situation) -> tuple[Clear, ...]:
     """Clears of whatever shows more than a line; a preview counts as the result that it shows."""
-    folded, settings, exempt = situation.folded, situation.settings, exemptions(situation)
+    folded = situation.folded
+    settings = situation.settings
+    exempt = exemptions(situation)
     parts = (part for message in situation.view for part in message.parts)
     seen = [part for part in parts if part.use is not None and part.seq <= folded.last_reply_seq]
     edits: list[Clear | None] = []
     for part in seen[: max(0, len(seen) - settings.micro_keep_results)]:
-        text, least = shown_text(part.block), settings.micro_min_chars
+        text = shown_text(part.block)
+        least = settings.micro_min_chars
         is_long = len(text) > least or part.tokens > least
         if part.use is not None and folded.kind_of(part.use.name) == "instructs":
             continue

@@ -38,7 +38,8 @@ def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
 
 
 def _plan(situation: Situation) -> tuple[Proposal, ...]:
-    settings, folded = situation.settings, situation.folded
+    settings = situation.settings
+    folded = situation.folded
     if 2 * len(folded.entries) <= settings.snip_max_messages:  # an entry is two messages at most
         return ()
     spans = list(_spans(folded))
@@ -46,11 +47,13 @@ def _plan(situation: Situation) -> tuple[Proposal, ...]:
     if shown <= settings.snip_max_messages:
         return ()
     ends = list(accumulate(span.messages for span in spans))  # messages up to the end of each span
-    head, end = settings.snip_head_messages, ends[-1] - settings.snip_tail_messages
+    head = settings.snip_head_messages
+    end = ends[-1] - settings.snip_tail_messages
     inside = [s for s, last in zip(spans, ends, strict=True) if last - s.messages >= head and last <= end]
     if not inside or all(span.snipped for span in inside):
         return ()
-    first, last = inside[0].first, inside[-1].last
+    first = inside[0].first
+    last = inside[-1].last
     if exemptions(situation).within(first, last):
         return ()
     messages = sum(span.messages for span in inside)

@@ -61,7 +61,8 @@ def _due_after_clearing(settings: CompactSettings, due: int) -> float:
 
 def _plan(situation: Situation) -> Flow:
     """Planned without the clearing of this pass; the ledger is tried before the model is asked."""
-    settings, uncleared = situation.settings, situation.uncleared or situation
+    settings = situation.settings
+    uncleared = situation.uncleared or situation
     due = max(situation.trigger_tokens, min_compact_tokens(settings, situation.window))
     if uncleared.tokens < due or situation.tokens < _due_after_clearing(settings, due):
         return CompactionPlan()
@@ -99,7 +100,8 @@ def _thrashing(folded: Folded, settings: CompactSettings) -> bool:
     summaries = [made.seq for made in folded.compactions if made.layer == "summary"]
     if len(summaries) < settings.thrash_summaries:
         return False
-    first, last = summaries[-settings.thrash_summaries], summaries[-1]
+    first = summaries[-settings.thrash_summaries]
+    last = summaries[-1]
     calls = 0
     for fact in reversed(folded.facts):
         if isinstance(fact, User) and fact.source == "user" and fact.seq > last:
@@ -143,7 +145,8 @@ def _does_not_pay(situation: Situation) -> str:
     proposal = _fold_with(situation, "tool", dummy_summary(situation))
     if proposal is None:
         return ""
-    calls, freed = proposal.report["pays_back_calls"], proposal.report["freed"]
+    calls = proposal.report["pays_back_calls"]
+    freed = proposal.report["freed"]
     if calls <= situation.settings.batch_interval_calls * cheapness(situation.prices.read):
         return ""
     frees = f"a summary would free about {freed:,} of {situation.tokens:,} tokens"
@@ -223,7 +226,8 @@ def dummy_summary(situation: Situation) -> str:
 
 def _attempt(situation: Situation, limits: FoldLimits, trigger: Trigger, summary: str) -> Proposal | None:
     """The fold that an attempt makes with this summary; the same one is made once in a moment."""
-    known, key = situation.worked_out.attempts, (id(situation.folded), limits, trigger, summary)
+    known = situation.worked_out.attempts
+    key = (id(situation.folded), limits, trigger, summary)
     if key not in known:
         known[key] = situation.folded, _make_attempt(situation, limits, trigger, summary)
     made: Proposal | None = known[key][1]
@@ -264,7 +268,8 @@ def fallback_summary(situation: Situation, trigger: Trigger, why: str) -> Propos
 
 def fold_everything(situation: Situation, trigger: Trigger, why: str) -> Proposal | None:
     """The fold over the whole conversation, unseen results included, where calls alone fill the window."""
-    entries, limits = situation.folded.entries, FoldLimits(trigger, earlier_summary(situation), 0, False)
+    entries = situation.folded.entries
+    limits = FoldLimits(trigger, earlier_summary(situation), 0, False)
     if not entries:
         return None
     fold = fold_before(situation, limits, len(entries)).fold
@@ -285,7 +290,8 @@ def ledger_first(situation: Situation, cleared: Situation) -> Proposal | None:
     if not 0 < at < len(entries):
         return None
     folding = fold_before(situation, FoldLimits("auto", earlier_summary(situation)), at)
-    edits, why = (folding.fold,), "ledger first"
+    edits = (folding.fold,)
+    why = "ledger first"
     proposal = propose(situation, "ledger", "auto", edits, why=why, restored=folding.restored)
     most = situation.settings.ledger_first_max_share * situation.trigger_tokens
     return proposal if is_acceptable(situation, proposal) and proposal.report["after"] <= most else None
@@ -300,7 +306,8 @@ def target_tokens(situation: Situation) -> int:
 
 def is_acceptable(situation: Situation, proposal: Proposal) -> bool:
     """Whether a proposal leaves a sendable request, and frees enough where that was not the point."""
-    report, least = proposal.report, situation.settings.min_gain_share * situation.tokens
+    report = proposal.report
+    least = situation.settings.min_gain_share * situation.tokens
     return report["after"] <= situation.window.size and (report["freed"] >= least or not fits(situation))
 
 
@@ -310,7 +317,8 @@ def _attempt_without_model(
     folding = fold_history(situation, limits)
     edits: tuple[Edit, ...] = () if folding is None else (folding.fold,)
     files: tuple[File, ...] = ()
-    now, target = situation.with_edits(edits), target_tokens(situation)
+    now = situation.with_edits(edits)
+    target = target_tokens(situation)
     if now.tokens > target:
         first = folding.tail[0].seq if folding is not None and folding.tail else 0
         shrunk, files = shrink_to(now, first, target, how)
@@ -328,7 +336,8 @@ def earlier_summary(situation: Situation) -> str:
     for fold in reversed(situation.folded.edits.folds):
         for block in fold.blocks:
             if isinstance(block, TextBlock) and (text := summary_in(block.text)):
-                size, room = situation.counter.text(text), record_limit(situation) // 3
+                size = situation.counter.text(text)
+                room = record_limit(situation) // 3
                 if size <= room:
                     return text
                 return head_and_tail(text, len(text) * room // size, f"r{fold.first}-r{fold.last}")

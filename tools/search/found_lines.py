@@ -105,7 +105,8 @@ class FoundReader:
                 del self._line[_KEPT_HEAD_BYTES:-_KEPT_TAIL_BYTES]
 
     def _end_line(self) -> None:
-        raw, oversized = bytes(self._line), self._oversized
+        raw = bytes(self._line)
+        oversized = self._oversized
         self._line.clear()
         self._known = self._oversized = False
         counted, mark, count = raw.partition(b"\0")  # as ripgrep counts lines
@@ -146,7 +147,8 @@ class FoundReader:
 
     def _keep_oversized(self, raw: bytes) -> None:
         head = raw[:_KEPT_HEAD_BYTES].decode("utf-8", "replace")
-        about, number = _KIND_AND_PATH.match(head), _NUMBER_FIELD.search(raw)
+        about = _KIND_AND_PATH.match(head)
+        number = _NUMBER_FIELD.search(raw)
         if about is not None and number is not None:
             name = _name(json.JSONDecoder().raw_decode(head, about.end())[0])
             text = f"[too long to be shown: more than {MAX_FOUND_LINE_BYTES:,} bytes]"

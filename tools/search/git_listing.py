@@ -150,7 +150,8 @@ def _environment(context: ToolContext, folder: Path, own: Path) -> dict[str, str
     if top is None:
         settings += "\texcludesFile = /dev/null\n"
     else:
-        git, shared = git_folder(top), shared_git_folder(top)
+        git = git_folder(top)
+        shared = shared_git_folder(top)
         if (git / "CONFIG").exists():  # as git itself looks for file systems that ignore letter case
             settings += "\tignoreCase = true\n\tprecomposeUnicode = true\n"
         patterns = small_text(shared / "info" / "exclude") or ""

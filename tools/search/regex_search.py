@@ -105,7 +105,8 @@ def _matches_across(regex: re.Pattern[str], text: str) -> Iterator[tuple[int, in
         if line > told:
             yield line, start - line_start
         yield from ((at, 0) for at in range(max(told, line) + 1, last + 1))
-        seen, told = start, last
+        seen = start
+        told = last
 
 
 def _around(at: int, before: int, after: int, count: int) -> range:

@@ -209,7 +209,8 @@ def guess_codec(data: bytes) -> tuple[str, bool]:
 
 def _foreign_lines(data: bytes) -> bytes:
     """The first lines that are not ASCII."""
-    sample, size = list[bytes](), 0
+    sample = list[bytes]()
+    size = 0
     for line in data.split(b"\n"):
         if not line.isascii() and size < _MAX_GUESSED_BYTES:
             sample.append(line[:_MAX_GUESSED_BYTES])
@@ -229,7 +230,8 @@ def _guess_latin(sample: bytes, high: int) -> tuple[str, bool]:
         with suppress(UnicodeError):
             return ("cp1252", False) if _reads_as_words(sample.decode("cp1252")) else ("", False)
         return "", False
-    (first, text, share), best = found[0], max(found, key=lambda each: each[2])
+    (first, text, share) = found[0]
+    best = max(found, key=lambda each: each[2])
     if first == "cp1252" and all(other == text for _, other, _ in found):
         return first, True
     if first == "cp1252" and share == best[2] and high >= _MIN_LATIN_BYTES:

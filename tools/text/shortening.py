@@ -8,7 +8,8 @@ NO_OUTPUT = "[no output]"  # what the model is told of a command that printed no
 _UNCUT_CHARS = 30_000  # up to which an output is shown whole, as Claude Code does
 _UNCUT_VARIABLE = "BASH_MAX_OUTPUT_LENGTH"  # by which people of Claude Code set it
 _MOST_UNCUT_CHARS = 150_000
-_HEAD_SHARE, _TAIL_SHARE = 2 / 15, 5 / 6  # of a longer one: with the notes it stays below that many
+_HEAD_SHARE = 2 / 15
+_TAIL_SHARE = 5 / 6  # of a longer one: with the notes it stays below that many
 _MAX_FOUND_CHARS = 500  # of a line that is found; a longer one is cut around what was sought
 _FOUND_LEAD_CHARS = 100  # shown before that
 

@@ -223,7 +223,8 @@ def _marked(row: DiffRow, words: Words) -> str:
     """The text of a row as HTML: its words by their kinds, those that changed marked instead."""
     if "".join(text for _, text in words) != row.text:  # the lexer has changed it
         words = [("", row.text)]
-    pieces, at = [], 0
+    pieces = []
+    at = 0
     for kind, text in words:
         cuts = sorted(
             {at, at + len(text), *(cut for mark in row.marks for cut in mark if at < cut < at + len(text))}

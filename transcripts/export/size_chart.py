@@ -9,10 +9,14 @@ from transcripts.facts import Compacted, Reply
 from transcripts.fold import Folded
 from transcripts.render_text import fact_text
 
-WIDTH, HEIGHT = 900, 252  # in the chart's own units
-LEFT, TOP, BOTTOM = 52, 66, 230  # where the plot begins, its upper and its lower edge
+WIDTH = 900
+HEIGHT = 252  # in the chart's own units
+LEFT = 52
+TOP = 66
+BOTTOM = 230  # where the plot begins, its upper and its lower edge
 MAX_SCALE_LINES = 5
-WORD_ROWS, WORD_ROW_HEIGHT = 3, 16  # above the plot
+WORD_ROWS = 3
+WORD_ROW_HEIGHT = 16  # above the plot
 WORDS_WIDTH = 270  # that the words at a mark take at most
 WORDS_BY_LAYER = {
     "budget": "large results went to files",
@@ -29,7 +33,8 @@ WORDS_BY_LAYER = {
 def compaction_words(fact: Compacted) -> str:
     """What a compaction did, in words, and how large the context was before and after it."""
     words = WORDS_BY_LAYER.get(fact.layer, fact.label)
-    before, after = fact.report.get("before"), fact.report.get("after")
+    before = fact.report.get("before")
+    after = fact.report.get("after")
     if not isinstance(before, int) or not isinstance(after, int):
         return words
     return f"{words}, {_short(before)} → {_short(after)} tokens"
@@ -40,7 +45,8 @@ def size_chart(folded: Folded) -> str:
     sizes, estimated = _context_sizes(folded)
     if len(sizes) < 2:
         return ""
-    first, last = sizes[0][0], sizes[-1][0]
+    first = sizes[0][0]
+    last = sizes[-1][0]
     most = max(1, *(tokens for _, tokens in sizes))
     step = scale_step(most)
     top = -(-most // step) * step

@@ -47,12 +47,14 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
         if not _holds_message(raw) or any(map(raw.get, _LEFT_OUT)) or ident in known:
             continue  # a resumed session repeats lines
         known.add(ident)
-        message, ts = raw["message"], parse_time(raw.get("timestamp"))
+        message = raw["message"]
+        ts = parse_time(raw.get("timestamp"))
         blocks = content_blocks(message.get("content"))
         if blocks is None:
             session.damaged += 1
         elif blocks:
-            ident, told = str(message.get("id") or ""), raw.get("toolUseResult")
+            ident = str(message.get("id") or "")
+            told = raw.get("toolUseResult")
             _add(_Message(str(raw["type"]), blocks, ts, raw.get("parentUuid"), ident, told), messages)
     for each in messages:
         session.add_message(each.role, each.blocks, each.ts, each.told)

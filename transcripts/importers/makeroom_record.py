@@ -20,14 +20,16 @@ def recognizes(file: ParsedFile) -> bool:
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:
     """Add prompts, complete replies, their results and the metadata (pins), numbered anew."""
-    folded, damaged = Folded(), 0
+    folded = Folded()
+    damaged = 0
     for line in filter(str.strip, file.text.split("\n")):
         try:
             folded.apply(decode_line(line.encode())[0])
         except BadLine:
             damaged += 1
     session.damaged = damaged + folded.conversation.orphans
-    facts, count = session.facts, session.count
+    facts = session.facts
+    count = session.count
     numbers: dict[int, int] = {}
     for fact in folded.facts:
         seq = numbers[fact.seq] = len(facts) + 1

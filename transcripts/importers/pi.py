@@ -49,7 +49,8 @@ def _branch(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _add_message(message: Mapping[str, Any], ts: float | None, session: ImportedSession) -> None:
-    role, blocks = message.get("role"), _blocks(message.get("content"))
+    role = message.get("role")
+    blocks = _blocks(message.get("content"))
     if role not in _PI_ROLES or (role == "bashExecution" and message.get("excludeFromContext")):
         return
     if role == "bashExecution":  # a command that the user ran

@@ -22,10 +22,13 @@ from transcripts.messages import (
 
 _MAX_SECONDS = 1e11  # a larger time is in milliseconds: this is the year 5138
 # What Claude Code puts around a person's words in a result.
-_REFUSAL_START, _REASON_START = "The user doesn't want to ", "To tell you how to proceed, the user said:"
-_REFUSAL_NOTE, _ERROR_START = "User rejected tool use", "Error: "
+_REFUSAL_START = "The user doesn't want to "
+_REASON_START = "To tell you how to proceed, the user said:"
+_REFUSAL_NOTE = "User rejected tool use"
+_ERROR_START = "Error: "
 _SERVER_TOOL_START = "mcp__"
-_ASKING_TOOL, _ANSWERS_END = "AskUserQuestion", " You can now continue"
+_ASKING_TOOL = "AskUserQuestion"
+_ANSWERS_END = " You can now continue"
 _UNUSABLE_TYPES = (None, "text", "tool_use", "tool_result")
 
 Count = Callable[[tuple[Block, ...]], tuple[int, ...]]

@@ -66,7 +66,9 @@ def _reply(
     step: Mapping[str, Any], ident: str, content: tuple[Block, ...]
 ) -> tuple[tuple[Block, ...], list[ToolUseBlock]]:
     """The text of a step, its thought if there is one, and its calls; a written action is called `ident`."""
-    thought, action, calls = step.get("thought"), step.get("action"), step.get("tool_calls")
+    thought = step.get("thought")
+    action = step.get("action")
+    calls = step.get("tool_calls")
     if isinstance(thought, str) and action is not None:
         content = (TextBlock(thought),) if thought.strip() else ()
     if isinstance(calls, list) and calls:
@@ -81,7 +83,8 @@ def _call(call: Mapping[str, Any]) -> Block | None:
     function = call.get("function")
     if not isinstance(function, Mapping) or not call.get("id"):
         return None
-    arguments, name = function.get("arguments"), function.get("name") or "unnamed"
+    arguments = function.get("arguments")
+    name = function.get("name") or "unnamed"
     if isinstance(arguments, str):
         with suppress(ValueError):
             arguments = json.loads(arguments or "{}")

@@ -180,7 +180,8 @@ def _check_block(raw: Mapping[str, Any]) -> None:
 
 
 def _finished(block: _OpenBlock, marks_unsigned: bool) -> Block:
-    raw, text = block.raw, "".join(block.pieces)
+    raw = block.raw
+    text = "".join(block.pieces)
     raw.pop(UNSIGNED, None)  # a mark of our own, which no server sets
     match raw["type"]:
         case "text":

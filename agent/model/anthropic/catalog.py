@@ -66,7 +66,8 @@ def facts_from_endpoint(facts: ModelFacts, answer: Mapping[str, Any], official: 
 
     What it is silent on stays, and so does what it tells beyond reason.
     """
-    window, max_output = answer.get("max_input_tokens"), answer.get("max_tokens")
+    window = answer.get("max_input_tokens")
+    max_output = answer.get("max_tokens")
     if is_believable(window):
         facts = replace(facts, window=window, window_source="/v1/models: max_input_tokens", known=True)
     if is_believable(max_output):

@@ -124,7 +124,8 @@ class AnthropicModel(Struct):
         import httpx2  # 150 ms, and the SDK takes twice that: not before the prompt stands
 
         anthropic = import_sdk(whole=self.cloud is not None)
-        self.sdk, self.http = anthropic, httpx2
+        self.sdk = anthropic
+        self.http = httpx2
         local = "api.anthropic.com" not in self.server and self.cloud is None
         self.silence = max(self.silence, self.stall or 0.0)
         self.stall = self.stall or (LOCAL_STALL_TIMEOUT_S if local else STALL_TIMEOUT_S)
@@ -159,7 +160,8 @@ class AnthropicModel(Struct):
         except ModelNotFound:
             if self.official and not known.known:
                 raise
-            answer, known = {}, await checked_by_list(known, self._look)
+            answer = {}
+            known = await checked_by_list(known, self._look)
         if not isinstance(answer, dict):
             raise TransientError(f"no facts about {model}: the answer is no JSON object")
         facts = facts_from_endpoint(known, answer, self.official)
@@ -240,7 +242,9 @@ def _make_client(model: AnthropicModel, anthropic: Any) -> Any:
     if model.token and not model.key:
         credentials["auth_token"] = model.token
     if model.cloud is not None:
-        made, place, credentials = getattr(anthropic, model.cloud.client), model.cloud.arguments, {}
+        made = getattr(anthropic, model.cloud.client)
+        place = model.cloud.arguments
+        credentials = {}
     timeout = model.http.Timeout(model.stall, connect=CONNECT_TIMEOUT_S)
     hooks = {"response": [partial(refuse_failures, model.http.HTTPError)]}
     try:
@@ -267,7 +271,8 @@ async def _count(model: AnthropicModel, name: str, blocks: Sequence[Block]) -> i
     if model.client is None or model.cloud is not None:
         return None
     message = {"role": "user", "content": [block_to_json(block) for block in blocks]}
-    path, body = "/v1/messages/count_tokens", {"model": name, "messages": [message]}
+    path = "/v1/messages/count_tokens"
+    body = {"model": name, "messages": [message]}
     try:
         with _errors_mapped(model):
             async with asyncio.timeout(COUNT_TIMEOUT_S):
@@ -300,7 +305,8 @@ def _body_of(error: Any) -> str:
 
 def _server_tool_notice(block: UnknownBlock) -> Notice | None:
     """What a person is told of a tool that the service runs: each search and page, and what failed."""
-    kind, content = str(block.raw.get("type")), block.raw.get("content")
+    kind = str(block.raw.get("type"))
+    content = block.raw.get("content")
     if kind == "server_tool_use":
         given = block.raw.get("input")
         found = (given.get(name) for name in ("query", "url")) if isinstance(given, Mapping) else ()
@@ -329,7 +335,9 @@ def _lacks_credentials(error: Exception) -> bool:
 
 def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
     """What an exception of the model's client means."""
-    sdk, http, client = model.sdk, model.http, model.client
+    sdk = model.sdk
+    http = model.http
+    client = model.client
     server = mask(str(client.base_url)).rstrip("/")
     match error:
         case sdk.APIConnectionError() if isinstance(refused := error.__cause__, AnswerRefused):

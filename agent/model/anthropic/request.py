@@ -45,7 +45,8 @@ def encode_request(request: ModelRequest) -> bytes:
     """The body of a streamed request."""
     if FORMAT in request.encoded:
         return request.encoded[FORMAT]
-    settings, view = request.settings, request.messages
+    settings = request.settings
+    view = request.messages
     mark = _cache_control(settings)
     signed = "unsigned thinking" in settings.rejected
     form = SIGNED_FORMAT if signed else FORMAT

@@ -184,7 +184,8 @@ class ChatCompletionsModel(Struct):
 
     async def _read(self, response: Any, reply: IncomingReply, emit: Emit, limit: asyncio.Timeout) -> None:
         """Fill the reply until the stream is over. Only content extends the time limit."""
-        now, reader = asyncio.get_running_loop().time, ChunkReader(reply)
+        now = asyncio.get_running_loop().time
+        reader = ChunkReader(reply)
         stream = EventStream(response.aiter_bytes())
         content = response.headers.get("content-type", "no content type")
         events = whole_json(stream) if content.startswith("application/json") else stream.events()
@@ -217,7 +218,8 @@ def _fed(reader: ChunkReader, chunk: Mapping[str, Any], data: str) -> list[Event
 @contextmanager
 def _failures_mapped(model: ChatCompletionsModel) -> Iterator[None]:
     """Turn what the client raises into a ModelError."""
-    http, place = model.http, mask(model.server)
+    http = model.http
+    place = mask(model.server)
     try:
         yield
     except ModelError:

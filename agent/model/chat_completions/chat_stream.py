@@ -149,7 +149,8 @@ class ChunkReader(Struct):
         """Later figures replace earlier ones; absent ones and nonsense change none."""
         if not isinstance(usage, dict):
             return
-        prompt, output = _figure(usage, "prompt_tokens"), _figure(usage, "completion_tokens")
+        prompt = _figure(usage, "prompt_tokens")
+        output = _figure(usage, "completion_tokens")
         details = usage.get("prompt_tokens_details")
         cached = _figure(details, "cached_tokens") or _figure(usage, "prompt_cache_hit_tokens")
         cached = min(prompt, cached or _figure(usage, "cached_tokens"))
