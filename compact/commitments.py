@@ -92,7 +92,7 @@ def _is_in_unknown_language(sentence: str) -> bool:
     return closed_class("foreign").isdisjoint(spoken) and closed_class("tabled").isdisjoint(spoken)
 
 
-def _promise_weight(sentence: str, acts: bool) -> int:
+def _promise_weight(sentence: str, acts: bool) -> int:  # noqa: PLR0911  one test after the other
     """How much a sentence binds its speaker; 0 for one that tells of something else."""
     if has("reports", sentence):
         return 0

@@ -131,10 +131,18 @@ STARTS_PROCESSES = (
     "tools/sandbox/supervisor/",
     "tools/sandbox/supervisor_client.py",
 )
-MAX_MODULE_LINES = 500
 MAX_FUNCTION_LINES = 60
 MAX_BROAD_EXCEPTS = 6
-MAX_HIDDEN_IMPORTS = 6
+MAX_PUBLIC_METHODS = 12
+# What is left of classes with more public methods, and of functions that reach into a parameter. Only shrinks.
+LONG_CLASSES = {"Services", "Controller", "McpServers", "SessionRepository", "Session", "InputEditor"}
+REACHING = {
+    "agent/cli/client_flags.py: joined_values: made._actions",  # argparse has no public name for them
+    "agent/cli/command_words.py: _first_positional: made._actions",
+    "agent/session/repository.py: copy_for_agent: repository._with_facts",
+    "agent/ui/input_drawing.py: move_by_row: control._last_get_processed_line",
+    "tools/processes/jobs.py: refusal_in: runner._supervisor",
+}
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")
 
 
@@ -297,10 +305,8 @@ def test_processes_are_started_in_few_places() -> None:
     assert breaches(rule) == []
 
 
-def test_modules_and_functions_stay_small() -> None:
+def test_functions_stay_small() -> None:
     def rule(module: Module) -> Iterator[str]:
-        if (lines := module.text.count("\n")) > MAX_MODULE_LINES:
-            yield f"{lines} lines"
         yield from (f"{f.name}()" for f in module.functions() if lines_of(f) > MAX_FUNCTION_LINES)
 
     assert breaches(rule) == []
@@ -332,25 +338,28 @@ def test_no_class_has_a_name_that_says_nothing() -> None:
     assert breaches(rule) == []
 
 
-def shared(names: Callable[[Module], Iterator[str]]) -> dict[str, list[str]]:
-    """Names that stand in several modules, with the modules."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for module in modules().values():
-        for name in names(module):
-            found[name].add(module.path)
-    return {name: sorted(paths) for name, paths in found.items() if len(paths) > 1}
+def test_classes_have_few_public_methods() -> None:
+    def rule(module: Module) -> Iterator[str]:
+        for node in module.nodes(ast.ClassDef):
+            methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
+            plain = [each.name for each in methods if not each.decorator_list and each.name[0] != "_"]
+            if len(plain) > MAX_PUBLIC_METHODS and node.name not in LONG_CLASSES:
+                yield f"{node.name}: {len(plain)} public methods"
+
+    assert breaches(rule) == []
 
 
-def test_a_constant_is_one_quantity() -> None:
-    def constants(module: Module) -> Iterator[str]:
-        for node in module.tree.body:
-            targets = node.targets if isinstance(node, ast.Assign) else []
-            targets = [node.target] if isinstance(node, ast.AnnAssign) else targets
-            yield from (t.id for t in targets if isinstance(t, ast.Name) and t.id.isupper() and len(t.id) > 2)
+def test_no_function_reaches_into_a_parameter() -> None:
+    def rule(module: Module) -> Iterator[str]:
+        for function in module.functions():
+            arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+            parameters = {each.arg for each in arguments} - {"self", "cls", "other"}
+            for node in ast.walk(function):
+                private = isinstance(node, ast.Attribute) and re.match(r"_(?!replace\b)[a-z]", node.attr)
+                if private and isinstance(node.value, ast.Name) and node.value.id in parameters:
+                    yield f"{function.name}: {node.value.id}.{node.attr}"
 
-    found = shared(constants)
-    found.pop("TOOL", None)  # what a tool's module exports, by contract
-    assert found == {}
+    assert sorted(set(breaches(rule)) - REACHING) == []
 
 
 def hidden_imports(module: Module) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -374,7 +383,6 @@ def test_an_import_within_a_function_says_how_many_milliseconds_it_saves() -> No
                 yield f"line {node.lineno}"
 
     assert breaches(rule) == []
-    assert len(breaches(lambda m: (str(n.lineno) for n in hidden_imports(m)))) <= MAX_HIDDEN_IMPORTS
 
 
 def test_no_test_package_shadows_a_package_of_the_product() -> None:

@@ -271,7 +271,7 @@ class Folded(Struct):
         else:
             self._add(fact)
 
-    def _add(self, fact: Fact) -> None:
+    def _add(self, fact: Fact) -> None:  # noqa: C901  one case for each kind
         self.facts.append(fact)
         if fact.seq in self.gaps:
             self.edits.open_gap(fact.seq)

@@ -16,7 +16,7 @@ SAMPLE_BUG = "    return sum(values) / (len(values) - 1)\n"
 SAMPLE_REMEDY = "    return sum(values) / len(values)\n"
 
 
-def next_fix(text: str, past: Sequence[Step]) -> Answer | None:
+def next_fix(text: str, past: Sequence[Step]) -> Answer | None:  # noqa: PLR0911  one step after the other
     """The next step after the tests failed in the sample project; None anywhere else."""
     calls = calls_in(past)
     if not calls or not FIX_REQUEST.fullmatch(text):

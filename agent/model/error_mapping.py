@@ -89,7 +89,7 @@ def map_error(
     return error
 
 
-def _map_answer(
+def _map_answer(  # noqa: C901, PLR0911  the order of the answers is the rule
     status: int, body: str, headers: Mapping[str, str], now: float, names: ServerNames
 ) -> ModelError:
     kind, message, code = read_error(body)

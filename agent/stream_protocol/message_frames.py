@@ -225,7 +225,7 @@ class StreamJsonFormat(OutputFormat):
         self._told_mode = self.run.started.mode
         self.write(init_frame(self.run.started, self.run.tools, self.run.details))
 
-    def show(self, event: events.Event) -> None:
+    def show(self, event: events.Event) -> None:  # noqa: C901  one case for each kind
         run = self.run
         match event:
             case events.TurnFinished():

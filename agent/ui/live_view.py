@@ -95,7 +95,7 @@ class LiveView(Struct):
         self.thought = ""
         self.interrupting = False
 
-    def take(self, event: events.Event, now: float) -> None:
+    def take(self, event: events.Event, now: float) -> None:  # noqa: C901  one case for each kind
         """Note an event."""
         match event:
             case events.TextDelta():

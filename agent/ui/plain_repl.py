@@ -172,7 +172,7 @@ def _write_now(text: str) -> None:
     sys.stdout.flush()
 
 
-def plain_text(event: events.Event, ctx: RenderContext) -> str:
+def plain_text(event: events.Event, ctx: RenderContext) -> str:  # noqa: PLR0911  one case for each kind
     """What is printed for an event; "" for most."""
     match event:
         case events.ToolCallStarted(_, _, name, title):

@@ -57,7 +57,7 @@ def render_event(event: events.Event, ctx: RenderContext) -> str:
     return "\n".join(clip_painted(line, ctx.columns) for line in _event_text(event, ctx).split("\n"))
 
 
-def _event_text(event: events.Event, ctx: RenderContext) -> str:
+def _event_text(event: events.Event, ctx: RenderContext) -> str:  # noqa: C901, PLR0911  one case for each kind
     match event:
         case events.ToolCallFinished():
             return render_call(event, ctx)

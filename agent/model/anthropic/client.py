@@ -333,7 +333,7 @@ def _lacks_credentials(error: Exception) -> bool:
     return type(error).__module__.startswith(("botocore", "google.auth")) or type(error) is RuntimeError
 
 
-def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:
+def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:  # noqa: PLR0911  one case for each kind
     """What an exception of the model's client means."""
     sdk = model.sdk
     http = model.http
