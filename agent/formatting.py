@@ -78,7 +78,9 @@ def client_output(tool: str, text: str) -> dict[str, Any] | None:
 
 
 def is_command(text: str, exists: Callable[[str], bool] = os.path.lexists) -> bool:
-    """Whether a line is a slash command and not words that begin with a path, as in `/usr/lib is slow`."""
+    """Return whether a line is a slash command and not words that begin with a path, as in `/usr/lib is
+    slow`.
+    """
     if not text.startswith("/") or "\n" in text.split(" ")[0]:
         return False
     word = text[1:].split(maxsplit=1)[0] if text[1:].strip() and not text[1].isspace() else ""

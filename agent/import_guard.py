@@ -36,7 +36,7 @@ def guard_imports() -> None:
 
 
 def _is_elsewhere(entry: str) -> bool:
-    """Whether a path entry is the current folder and not our root."""
+    """Return whether a path entry is the current folder and not our root."""
     try:
         here = os.path.realpath(os.getcwd())  # noqa: PTH109
     except OSError:

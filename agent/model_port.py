@@ -68,7 +68,7 @@ def _without_server_tools(tools: tuple[Mapping[str, Any], ...]) -> tuple[Mapping
 
 
 def is_believable(tokens: Any) -> TypeGuard[int]:
-    """Whether what a server says of the window or the longest output of a model makes sense."""
+    """Return whether what a server says of the window or the longest output of a model makes sense."""
     return isinstance(tokens, int) and BELIEVED_LIMITS_TOKENS[0] <= tokens <= BELIEVED_LIMITS_TOKENS[1]
 
 

@@ -270,7 +270,7 @@ class Driver(Protocol):
         """
 
     def needs_session(self, line: str) -> bool:
-        """Whether a prompt or a command line waits for `ready`."""
+        """Return whether a prompt or a command line waits for `ready`."""
 
     async def prompt(self, text: str, *, typed: str | None = None) -> TurnFinished:
         """Run one turn on the user's words. Cancelling interrupts it: the record stays valid.
@@ -282,7 +282,7 @@ class Driver(Protocol):
         """Run a slash command (or an unknown one, answered with a suggestion). False: the user leaves."""
 
     def may_run_during_turn(self, line: str) -> bool:
-        """Whether a command line only looks, and so may run while a turn runs."""
+        """Return whether a command line only looks, and so may run while a turn runs."""
 
     def commands(self) -> Sequence[tuple[str, str]]:
         """(name, one-line summary) of each slash command, for completion.

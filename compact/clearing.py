@@ -90,7 +90,7 @@ def part_at(view: View, seq: int, index: int) -> tuple[int, Part] | None:
 
 
 def is_replaced(part: Part) -> bool:
-    """Whether a placeholder or a preview is shown already, or the part has no fact behind it."""
+    """Return whether a placeholder or a preview is shown already, or the part has no fact behind it."""
     return part.kind is PartKind.PLACEHOLDER or is_placeholder(shown_text(part.block))
 
 
@@ -163,7 +163,7 @@ def with_words(text: str, result: Result, ident: str) -> str:
 
 
 def is_paging(folded: Folded, part: Part) -> bool:
-    """Whether a result is of a tool that pages by itself through what is on the disk or in the record."""
+    """Return whether a result is of a tool that pages by itself through what is on the disk or in the record."""
     return part.use is not None and folded.kind_of(part.use.name) in PAGING_KINDS
 
 
@@ -189,12 +189,12 @@ def _shorter(part: Part, field: str, text: str, original: int, counter: TokenCou
 
 
 def is_placeholder(text: str) -> bool:
-    """Whether the text is a placeholder or a preview of ours."""
+    """Return whether the text is a placeholder or a preview of ours."""
     return text.startswith((PLACEHOLDER_START, PREVIEW_START))
 
 
 def is_one_line(text: str) -> bool:
-    """Whether the text is a placeholder of one line, of which nothing more can be cleared."""
+    """Return whether the text is a placeholder of one line, of which nothing more can be cleared."""
     return text.startswith(PLACEHOLDER_START)
 
 

@@ -85,7 +85,7 @@ def _kind_and_weight(sentence: str, acts: bool) -> tuple[ShownKind | None, int]:
 
 
 def _is_in_unknown_language(sentence: str) -> bool:
-    """Whether a short sentence is in a language without known phrases, so that it may say anything."""
+    """Return whether a short sentence is in a language without known phrases, so that it may say anything."""
     if len(sentence) > MAX_UNKNOWN_CHARS or not is_foreign(sentence) or has("tabled_letters", sentence):
         return False
     spoken = spoken_words(sentence)
@@ -93,7 +93,7 @@ def _is_in_unknown_language(sentence: str) -> bool:
 
 
 def _promise_weight(sentence: str, acts: bool) -> int:  # noqa: PLR0911  one test after the other
-    """How much a sentence binds its speaker; 0 for one that tells of something else."""
+    """Return how much a sentence binds its speaker; 0 for one that tells of something else."""
     if has("reports", sentence):
         return 0
     if has("vows", sentence):

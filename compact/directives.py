@@ -52,7 +52,7 @@ def pattern(name: str) -> re.Pattern[str]:
 
 
 def has(name: str, sentence: str) -> bool:
-    """Whether a pattern, or any of the phrases of a class, stands in a sentence."""
+    """Return whether a pattern, or any of the phrases of a class, stands in a sentence."""
     tables = _tables()
     other = f"{name}_elsewhere"
     # Phrases stand in lower case: to search without regard to case takes twice as long.
@@ -114,7 +114,7 @@ def _readings(text: str, start: int, end: int) -> list[str]:
 
 
 def _weight(sentence: str, code: bool) -> int:
-    """How much a sentence of a person binds later work."""
+    """Return how much a sentence of a person binds later work."""
     if code or len(sentence) > MAX_SENTENCE_CHARS or not _SPOKEN_WORD.search(sentence):
         return REST
     if has("takes_back", sentence) and not sentence.endswith("?"):
@@ -135,13 +135,16 @@ def _weight(sentence: str, code: bool) -> int:
 
 
 def is_errand(sentence: str) -> bool:
-    """Whether a sentence asks for one thing, so that it says nothing more once that is done or answered."""
+    """Return whether a sentence asks for one thing, so that it says nothing more once that is done or
+    answered.
+    """
     rule = any(has(kind, sentence) for kind in ("lasting", "standing", "quantity", "short_item"))
     return not rule and pattern("errand").match(_without_starter(sentence)) is not None
 
 
 def _is_general(sentence: str) -> bool:
-    """Whether a sentence tells how things are in general, as rules do, and not how one thing is or was.
+    """Return whether a sentence tells how things are in general, as rules do, and not how one thing is or
+    was.
 
     Its subject has no article ("Amounts go out in francs") or is a quantity ("Nobody but me merges"), and it
     tells of no past; or it speaks of what is the reader's or the writer's business.
@@ -167,7 +170,7 @@ def _without_starter(sentence: str) -> str:
 
 
 def _is_imperative(sentence: str) -> bool:
-    """Whether an English sentence begins with a verb, or its main clause behind what is put in front."""
+    """Return whether an English sentence begins with a verb, or its main clause behind what is put in front."""
     body = _without_starter(sentence)
     if _begins_with_verb(body):
         return True
@@ -180,7 +183,7 @@ def _is_imperative(sentence: str) -> bool:
 
 
 def _begins_with_verb(clause: str, sure: bool = False) -> bool:
-    """Whether a clause begins with a bare verb. `sure`: only with one of the common ones."""
+    """Return whether a clause begins with a bare verb. `sure`: only with one of the common ones."""
     words = [word.lower() for word in clause.split(None, 4)[:4]]
     while words and re.fullmatch(r"[a-z]{3,}ly,?", words[0]) and words[0] not in closed_class("base_verbs"):
         words.pop(0)
@@ -203,7 +206,7 @@ def _begins_with_verb(clause: str, sure: bool = False) -> bool:
 
 
 def is_foreign(sentence: str) -> bool:
-    """Whether a sentence is in another language than English, as far as letters and common words tell."""
+    """Return whether a sentence is in another language than English, as far as letters and common words tell."""
     words = spoken_words(sentence)
     if sum(1 for char in sentence if char > "\u024f" and char.isalpha()) > len(sentence) // 8:
         return True
@@ -289,7 +292,7 @@ def _code_lines(lines: Sequence[str]) -> list[bool]:
 
 
 def _is_comment_of(line: str, beside: str, code: bool) -> bool:
-    """Whether a line is a comment that goes with the line beside it, which may be code."""
+    """Return whether a line is a comment that goes with the line beside it, which may be code."""
     if not pattern("comment").match(line) or has("fence", beside):
         return False
     if line.lstrip().startswith("*"):  # else it is an item of a list
@@ -298,7 +301,7 @@ def _is_comment_of(line: str, beside: str, code: bool) -> bool:
 
 
 def _wraps(first: str, before: str, line: str, after: str) -> bool:
-    """Whether the third of four lines goes on with the sentence of the second."""
+    """Return whether the third of four lines goes on with the sentence of the second."""
     start = line.lstrip()
     if not before or not start or ITEM_START.match(line):
         return False
@@ -315,12 +318,12 @@ def _wraps(first: str, before: str, line: str, after: str) -> bool:
 
 
 def _had_no_room(before: str, line: str, width: int) -> bool:
-    """Whether the first word of a line had no room on the line before it."""
+    """Return whether the first word of a line had no room on the line before it."""
     return len(before) + 1 + len(line.lstrip().partition(" ")[0]) > width
 
 
 def _is_code(line: str) -> bool:
-    """Whether a line looks like a program, a log or a table rather than like speech."""
+    """Return whether a line looks like a program, a log or a table rather than like speech."""
     text = line.strip()
     ends = text[-1:] in _CODE_ENDS and has("code_end", text)
     if not text or (ITEM_START.match(line) and not ends):
@@ -336,7 +339,8 @@ def unmarked(line: str) -> str:
 
 
 def _is_spoken(line: str) -> bool:
-    """Whether a line with signs of code reads as a sentence: `never call os.system()`, `> Use tabs here;`.
+    """Return whether a line with signs of code reads as a sentence: `never call os.system()`, `> Use tabs
+    here;`.
 
     It must be words for the most part, some of them such as programs have no use for.
     """

@@ -78,7 +78,7 @@ def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
 
 
 def has_old_entries(situation: Situation, limits: FoldLimits) -> bool:
-    """Whether `fold_history` has anything to fold."""
+    """Return whether `fold_history` has anything to fold."""
     return _cut(situation, min(_most_of_tail(situation, limits), record_limit(situation) // 2)) > 0
 
 

@@ -114,7 +114,7 @@ def hazard_curves(read: float, interval: int) -> HazardCurves:
 
 
 def cheapness(read: float) -> float:
-    """How much longer than at the standard price of reading (0.1) a batch waits for the next."""
+    """Return how much longer than at the standard price of reading (0.1) a batch waits for the next."""
     return sqrt(0.1 / max(read, 0.001))
 
 

@@ -144,7 +144,7 @@ def base_name(path: str) -> str:
 
 
 def may_be_same(one: str, other: str) -> bool:
-    """Whether two written paths may be of one file: one ends with the other."""
+    """Return whether two written paths may be of one file: one ends with the other."""
     if one == other:
         return True
     one, other = (f"/{_OUTSIDE.sub('', normpath(path))}" for path in (one, other))

@@ -53,11 +53,11 @@ class UserBlock(Struct):
         return self.sentences
 
     def is_talk(self, most: int) -> bool:
-        """Whether it has at most so many tokens and says nothing that holds once it is answered."""
+        """Return whether it has at most so many tokens and says nothing that holds once it is answered."""
         return self.tokens <= most and not self.answers and all(weight < FACT for weight, _ in self.said())
 
     def tells(self) -> bool:
-        """Whether it is more than errands and a few words."""
+        """Return whether it is more than errands and a few words."""
         said = (self.text[each.start : each.end] for each in weighed_sentences(own_words(self.text)))
         return any(each.count(" ") >= 3 and not is_errand(each) for each in said)
 
@@ -117,7 +117,9 @@ class Situation(Struct, frozen=True):
 
     @property
     def cache_is_cold(self) -> bool:
-        """Whether the cache holds nothing of the conversation now, so that a rewrite costs nothing more."""
+        """Return whether the cache holds nothing of the conversation now, so that a rewrite costs nothing
+        more.
+        """
         if self.folded.last_request is None:
             return False
         return self.cold or self.cache_used < self.now - self.settings.cache_ttl_s
@@ -131,7 +133,7 @@ class Situation(Struct, frozen=True):
         return round(tokens / self.slope)
 
     def reaches(self, tokens: int, messages_only: bool) -> bool:
-        """Whether the prompt has so many tokens, by the estimate or by our own count of its messages.
+        """Return whether the prompt has so many tokens, by the estimate or by our own count of its messages.
 
         Layers go by either: what clearing frees is known by our count alone, which is all that counts with
         `messages_only`.

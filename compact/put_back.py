@@ -158,7 +158,9 @@ def _files_touched(touch: FileTouch, tracker: BlockTracker) -> dict[str, list[st
 
 
 def _is_meant(known: str, path: str) -> bool:
-    """Whether a path that was said is of a known file. One from the root says all; others may be its end."""
+    """Return whether a path that was said is of a known file. One from the root says all; others may be its
+    end.
+    """
     return known == path if known.startswith("/") and path.startswith("/") else may_be_same(known, path)
 
 
@@ -167,7 +169,7 @@ def _is_edit(use: ToolUseBlock) -> bool:
 
 
 def _pays(block: TrackedBlock, tracker: BlockTracker, prompt: int, rules: PutBackRules) -> bool:
-    """Whether losing the block until it would be cleared again costs more than carrying it."""
+    """Return whether losing the block until it would be cleared again costs more than carrying it."""
     prices = rules.prices
     curves = hazard_curves(rules.prices.read, rules.settings.batch_interval_calls)
     calls = round(CARRIED_CALLS * cheapness(prices.read))
@@ -267,7 +269,7 @@ class _Clues(Struct, frozen=True):
         return cls(telling, frozenset(names("\n".join(inputs))), frozenset(numbers))
 
     def weights(self, text: ClearedText) -> list[float]:
-        """How much each line of a text is what the call is about."""
+        """Return how much each line of a text is what the call is about."""
         rare = {name: 1 / max(1, sum(name in line for line in text.lines)) for name in self.names}
         found = []
         for number, line in enumerate(text.lines, text.first):

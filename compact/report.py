@@ -204,12 +204,12 @@ def largest_blocks_sentence(view: View, slope: float) -> str:
 
 
 def fits(situation: Situation) -> bool:
-    """Whether the prompt fits the window as it is."""
+    """Return whether the prompt fits the window as it is."""
     return situation.tokens <= situation.window.size
 
 
 def is_told(made: Sequence[Proposal | Compacted], policy: str) -> bool:
-    """Whether compactions that were made together deserve a line; /context lists them all.
+    """Return whether compactions that were made together deserve a line; /context lists them all.
 
     classic clears a little before almost every call, which is nobody's news.
     """

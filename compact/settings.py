@@ -92,7 +92,7 @@ class CompactSettings(Struct, frozen=True):
 
     @property
     def automatic(self) -> bool:
-        """Whether compactions may happen unasked."""
+        """Return whether compactions may happen unasked."""
         return self.enabled and self.policy != "off"
 
 

@@ -97,11 +97,11 @@ class Exemptions(Struct, frozen=True):
         return bool(self.clears or self.ranges)
 
     def holds(self, seq: int, block: int, field: str) -> bool:
-        """Whether a block or field is exempt."""
+        """Return whether a block or field is exempt."""
         return (seq, block, field) in self.clears or self.within(seq, seq)
 
     def within(self, first: int, last: int) -> bool:
-        """Whether any of the facts first..last is exempt."""
+        """Return whether any of the facts first..last is exempt."""
         return any(start <= last and first <= end for start, end in self.ranges)
 
 

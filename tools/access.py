@@ -46,7 +46,7 @@ def file_access(path: str, use: Literal["read", "write"], context: Workspace) ->
 
 
 def _is_missing(path: str, context: Workspace) -> bool:
-    """Whether nothing is at a path, where that tells nothing of what is hidden from commands."""
+    """Return whether nothing is at a path, where that tells nothing of what is hidden from commands."""
     home = context.environ.get("HOME") or str(Path.home())
     if any(is_inside(path, canonical_path(f"{home}/{name}")) for name in HOME_SECRETS):
         return False
@@ -60,7 +60,8 @@ def _is_missing(path: str, context: Workspace) -> bool:
 
 
 def _is_guarded(path: str, context: Workspace) -> bool:
-    """Whether the path is in the program's settings, state or outputs, is by any link a guarded file, or is
+    """Return whether the path is in the program's settings, state or outputs, is by any link a guarded file,
+    or is
     one of those that only the settings of git name.
     """
     places = filter(None, map(context.environ.get, ("XDG_CONFIG_HOME", "XDG_STATE_HOME")))

@@ -304,7 +304,7 @@ def _problem_line(tool: Tool, wrong: WrongValue) -> str:
 
 
 def is_usable_schema(schema: Mapping[str, Any]) -> bool:
-    """Whether it is a JSON Schema, so that arguments can be checked by it."""
+    """Return whether it is a JSON Schema, so that arguments can be checked by it."""
     import jsonschema  # 100 ms, and the built-in tools do not need it
 
     try:

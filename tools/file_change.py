@@ -54,7 +54,7 @@ class PlannedChange(Struct, frozen=True):
 
     @property
     def writes(self) -> bool:
-        """Whether there is anything to write."""
+        """Return whether there is anything to write."""
         return self.old is None or self.old.data != self.data
 
 
@@ -158,7 +158,10 @@ def not_encodable(path: str, form: TextForm, error: UnicodeEncodeError) -> ToolE
 
 
 def is_stale(context: ToolContext, content: FileContent) -> bool:
-    """Whether the file changed since the model saw it. Raises ToolError where the model never read it."""
+    """Return whether the file changed since the model saw it.
+
+    Raises ToolError where the model never read it.
+    """
     seen = context.seen.get(content.path)
     if seen is None:
         raise ToolError(_UNREAD_FILE)

@@ -159,7 +159,9 @@ def _target(link: str) -> str:
 
 
 def _leads_to_file(target: str, folders: Sequence[str], readable: Callable[[str], bool]) -> bool:
-    """Whether what a link leads to is a file below the folders that may be read, or is not there at all."""
+    """Return whether what a link leads to is a file below the folders that may be read, or is not there at
+    all.
+    """
     inside = any(is_inside(target, folder) for folder in folders)
     return inside and readable(target) and (os.path.isfile(target) or not os.path.exists(target))
 
@@ -302,7 +304,9 @@ def _dead_note(files: FileList, context: ToolContext) -> list[str]:
 
 
 def _names_folder(pattern: str, root: str) -> bool:
-    """Whether the pattern is the name of a folder, below the root or, with a slash at its end, the root."""
+    """Return whether the pattern is the name of a folder, below the root or, with a slash at its end, the
+    root.
+    """
     rest = split_glob(pattern)[1].strip("/")
     return not _MAGIC.intersection(rest) and Path(root, rest).is_dir()
 

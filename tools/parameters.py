@@ -148,7 +148,7 @@ class FileArguments(Arguments):
 
     @property
     def creates(self) -> bool:
-        """Whether the file need not exist: no other name is sought for it."""
+        """Return whether the file need not exist: no other name is sought for it."""
         return False
 
     def access(self, context: ToolContext) -> tuple[Access, ...]:
@@ -165,7 +165,7 @@ class FileArguments(Arguments):
         self._approved_sha256 = sha256
 
     def is_approved(self, sha256: str) -> bool:
-        """Whether this is the content that the user was asked about, if they were."""
+        """Return whether this is the content that the user was asked about, if they were."""
         return self._approved_sha256 in (None, sha256)
 
     def title(self) -> str:

@@ -36,6 +36,6 @@ def language_of(file_name: str) -> str:
 
 
 def is_quickly_coloured(code: str, language: str) -> bool:
-    """Whether a lexer takes little time for the code, and there is one for the language."""
+    """Return whether a lexer takes little time for the code, and there is one for the language."""
     short = len(code) <= MAX_COLOURED_CHARS and max(map(len, code.split("\n"))) <= MAX_COLOURED_LINE_CHARS
     return short and language.lower() in COLOURED_LANGUAGES

@@ -91,7 +91,7 @@ def decode_line(line: bytes) -> tuple[Fact, str]:
 
 
 def holds_record(data: bytes) -> bool:
-    """Whether some line of the data is a record."""
+    """Return whether some line of the data is a record."""
     for line in data.splitlines():
         with suppress(BadLine):
             decode_line(line)

@@ -215,7 +215,7 @@ def read_pieces(disk: Disk, fd: int, start: int, end: int) -> Iterator[bytes]:
 
 
 def has_same_start(disk: Disk, one: int, other: int, size: int) -> bool:
-    """Whether two files have the same first `size` bytes. Raises OSError."""
+    """Return whether two files have the same first `size` bytes. Raises OSError."""
     try:
         pairs = zip(read_pieces(disk, one, 0, size), read_pieces(disk, other, 0, size), strict=True)
         return all(a == b for a, b in pairs)
@@ -277,7 +277,7 @@ def _set_tail_aside(disk: Disk, fd: int, whole_size: int, target: Path) -> None:
 
 
 def is_foreign(path: Path, folder: Path) -> bool:
-    """Whether somebody else put the file into a project, or the link or the folder that leads to it."""
+    """Return whether somebody else put the file into a project, or the link or the folder that leads to it."""
     with suppress(OSError):
         owners = {found.st_uid for found in (path.stat(), path.lstat(), path.parent.lstat())}
         return not owners <= trusted_owners(folder)

@@ -98,11 +98,11 @@ class ActiveEdits(Struct):
         return self.folds[at] if at >= 0 and self.folds[at].last >= seq else None
 
     def shows(self, seq: int, block: int, name: str) -> bool:
-        """Whether the field `name` of a block of fact `seq` is shown as it was recorded."""
+        """Return whether the field `name` of a block of fact `seq` is shown as it was recorded."""
         return name not in self.clears.get((seq, block), ()) and self.covering(seq) is None
 
     def unthinks(self, seq: int) -> bool:
-        """Whether the thinking of reply `seq` is left out."""
+        """Return whether the thinking of reply `seq` is left out."""
         if self._open_gap is not None and seq >= self._open_gap:
             return True
         return any(one.first <= seq <= one.last for one in (*self._unthinks, *self._gaps))

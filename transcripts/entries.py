@@ -53,7 +53,7 @@ class Exchange(Struct):
 
     @property
     def open(self) -> bool:
-        """Whether a call has no result yet."""
+        """Return whether a call has no result yet."""
         return any(index not in self.results for index in self.uses)
 
 

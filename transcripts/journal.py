@@ -33,7 +33,8 @@ class SpareRecord:
         self.changed_ns = changed_ns
 
     def is_damaged(self, disk: Disk, record: int, size: int, may_end_torn: bool) -> bool:
-        """Whether something else changed the first `size` bytes of a record, or wrote anything behind them.
+        """Return whether something else changed the first `size` bytes of a record, or wrote anything behind
+        them.
 
         Records are not anything: where the file system has no locks, another process may add them. With
         `may_end_torn` what stands behind is ours. Raises OSError.
@@ -198,7 +199,9 @@ class Journal:
         return open_record(self.path, self.disk, self.whole_size, self.read_size)
 
     def _is_whole(self, fd: int) -> bool:
-        """Whether the path still names the file that is written to, unchanged as far as a copy can tell."""
+        """Return whether the path still names the file that is written to, unchanged as far as a copy can
+        tell.
+        """
         in_place = _is_in_place(self.path, self.disk, fd)
         spare = self._spare
         return in_place and (spare is None or not self._is_damaged(spare, fd))
@@ -225,7 +228,7 @@ class Journal:
 
 
 def _is_in_place(path: Path, disk: Disk, fd: int) -> bool:
-    """Whether the path of a record still names the file `fd`. Raises OSError."""
+    """Return whether the path of a record still names the file `fd`. Raises OSError."""
     try:
         there = path.lstat()
     except FileNotFoundError:  # gone; or the whole project was moved, and the file with it

@@ -145,12 +145,12 @@ def usage_from_json(raw: Mapping[str, Any]) -> Usage:
 
 
 def is_thinking(block: Block) -> bool:
-    """Whether a block is reasoning, readable or redacted."""
+    """Return whether a block is reasoning, readable or redacted."""
     return isinstance(block, ThinkingBlock | RedactedThinkingBlock)
 
 
 def is_injected(block: Block) -> bool:
-    """Whether a block of a prompt is the program's own context."""
+    """Return whether a block of a prompt is the program's own context."""
     return isinstance(block, TextBlock) and any(
         block.text.startswith(first) and block.text.rstrip().endswith(last) for first, last in INJECTED_TAGS
     )
@@ -163,12 +163,12 @@ def injected(text: str) -> str:
 
 
 def is_put_back(block: Block) -> bool:
-    """Whether a block of a result is a span of an earlier one that was put back."""
+    """Return whether a block of a result is a span of an earlier one that was put back."""
     return isinstance(block, TextBlock) and block.text.startswith(PUT_BACK_START)
 
 
 def is_attached(block: Block) -> TypeGuard[TextBlock]:
-    """Whether a block is the text of a file that the prompt mentions."""
+    """Return whether a block is the text of a file that the prompt mentions."""
     opening = f"{INJECTED_OPENING_TAG}\n{ATTACHED_LINE}"
     return isinstance(block, TextBlock) and block.text.startswith(opening) and is_injected(block)
 
@@ -185,7 +185,7 @@ def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def is_added(block: Block) -> bool:
-    """Whether a block of a prompt is the program's own context, or the words of a hook."""
+    """Return whether a block of a prompt is the program's own context, or the words of a hook."""
     hook = isinstance(block, TextBlock) and block.text.startswith(HOOK_OPENING_TAG)
     return hook or is_injected(block)
 

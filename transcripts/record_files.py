@@ -43,7 +43,7 @@ class RecordFiles(Struct):
         return found
 
     def _is_settled(self, base: str) -> bool:
-        """Whether a folder is as it was last; how it is now is kept."""
+        """Return whether a folder is as it was last; how it is now is kept."""
         with suppress(FileNotFoundError):
             now = stamp_of(os.lstat(f"{self.home}/{base}"))
             before = self._settled.get(base)
@@ -77,7 +77,9 @@ def _opened(folder: Path) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
 
 
 def _comes_and_goes(name: str) -> bool:
-    """Whether a file is of a moment only: a lock, a snapshot before a command, a cache, one being written."""
+    """Return whether a file is of a moment only: a lock, a snapshot before a command, a cache, one being
+    written.
+    """
     return name.endswith((".lock", ".look", ".stamps", ".tmp")) or name.rpartition(".")[2].isdigit()
 
 

@@ -185,7 +185,8 @@ def first_words(facts: Iterable[Fact]) -> str:
 
 
 def is_harmless(found: re.Match[str]) -> bool:
-    """Whether an invisible character that was found is an everyday part of the writing where it stands.
+    """Return whether an invisible character that was found is an everyday part of the writing where it
+    stands.
 
     One joiner or variation selector behind a character that it shapes, the letters of a flag. A run of them,
     one that stands alone, and what turns the direction of text are not: they can hide text from people.

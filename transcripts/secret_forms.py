@@ -126,7 +126,7 @@ _PERSON = ("HOME", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER", "HOSTNAM
 
 @lru_cache(maxsize=512)
 def is_secret(name: str, value: str = "") -> bool:
-    """Whether a variable holds a secret."""
+    """Return whether a variable holds a secret."""
     if any(map(str.strip, _parts(name, value))):
         return True
     if value.strip().lower() in _SWITCHES:
@@ -141,7 +141,7 @@ def is_secret(name: str, value: str = "") -> bool:
 
 
 def is_withheld(name: str, value: str = "") -> bool:
-    """Whether commands do not get a variable: it is a secret, or leads to a person's account."""
+    """Return whether commands do not get a variable: it is a secret, or leads to a person's account."""
     return is_secret(name, value) or _is_named(_WITHHELD_NAME, name)
 
 
@@ -197,13 +197,14 @@ def _can_be_masked(text: str) -> bool:
 
 
 def _is_placeholder(text: str) -> bool:
-    """Whether a text stands where a secret would: `dummy-key`, `xxxxxxxx`, `<your token>`."""
+    """Return whether a text stands where a secret would: `dummy-key`, `xxxxxxxx`, `<your token>`."""
     words = [word for word in re.split(r"[\W_]+", text.lower()) if word]
     return len(set(text)) < 4 or all(word in _PLACEHOLDERS for word in words)
 
 
 def _looks_random(text: str) -> bool:
-    """Whether a text is no word and no words joined by signs: it has a stretch of letters mixed with digits,
+    """Return whether a text is no word and no words joined by signs: it has a stretch of letters mixed with
+    digits,
     or a very long one of both cases.
     """
     stretches = re.findall(rf"[A-Za-z0-9]{{{MIN_MIXED_CHARS},}}", text)

@@ -87,7 +87,9 @@ def release_lock(record: Path, fd: int) -> None:
 
 
 def holds_lock(record: Path, fd: int) -> bool:
-    """Whether `fd` is of the lock file that is there now: it may have been removed, even with its folder."""
+    """Return whether `fd` is of the lock file that is there now: it may have been removed, even with its
+    folder.
+    """
     try:
         there = record.with_suffix(".lock").lstat()
     except FileNotFoundError:

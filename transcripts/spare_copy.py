@@ -200,7 +200,10 @@ def make_spare_copy(home: Path, places: Iterable[Path]) -> SpareCopy | None:
 
 
 def is_ours(place: Path) -> bool:
-    """Whether nobody else can write to a folder: what is in it is written to the project. Raises OSError."""
+    """Return whether nobody else can write to a folder: what is in it is written to the project.
+
+    Raises OSError.
+    """
     found = place.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 

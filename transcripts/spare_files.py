@@ -107,7 +107,7 @@ class SpareFiles(Struct, frozen=True):
             return None
 
     def _is_as_kept(self, name: str, spare: SpareFile, fd: int) -> bool:
-        """Whether a file that is open is what was kept of it, and perhaps more. Raises OSError."""
+        """Return whether a file that is open is what was kept of it, and perhaps more. Raises OSError."""
         now = os.fstat(fd)
         if spare.checksum is None:
             return (now.st_ino, now.st_size, now.st_mtime_ns) == spare.stamp[:3]

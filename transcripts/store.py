@@ -99,7 +99,9 @@ class Store:
 
     @property
     def is_written_to(self) -> bool:
-        """Whether this process has the record open: not before its first append, nor after it was closed."""
+        """Return whether this process has the record open: not before its first append, nor after it was
+        closed.
+        """
         return self.journal.is_open
 
     def hide(self, masks: SecretMasks) -> None:

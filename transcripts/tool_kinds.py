@@ -38,7 +38,7 @@ def tool_kind(name: str, definitions: Iterable[Mapping[str, Any]] = ()) -> ToolK
 
 
 def is_server_tool(definition: Mapping[str, Any]) -> bool:
-    """Whether a tool is one that the service runs: its definition is a `type` with settings."""
+    """Return whether a tool is one that the service runs: its definition is a `type` with settings."""
     return "type" in definition
 
 
@@ -50,5 +50,5 @@ def visible_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def same_tools(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether two lists of definitions are the same to the model."""
+    """Return whether two lists of definitions are the same to the model."""
     return [visible_definition(each) for each in a] == [visible_definition(each) for each in b]

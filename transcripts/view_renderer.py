@@ -188,7 +188,7 @@ def _cleared_block(block: Block, fields: Mapping[str, Clear]) -> Block:
 
 
 def _is_empty_text(block: Block) -> bool:
-    """Whether it is a text that the API refuses."""
+    """Return whether it is a text that the API refuses."""
     return isinstance(block, TextBlock) and not block.text.strip()
 
 

@@ -26,7 +26,8 @@ refused: {tools}."""
 
 
 def fork_pays(tokens: int, prefix: int, prices: Prices) -> bool:
-    """Whether a copy of a conversation of so many tokens costs less than a new one with a prefix of its own.
+    """Return whether a copy of a conversation of so many tokens costs less than a new one with a prefix of
+    its own.
 
     The copy reads all of it with each request. A new one writes its prefix once and reads it then, and has
     what it looks up again, in the middle of its time on the average, for half of its requests.
@@ -38,7 +39,7 @@ def fork_pays(tokens: int, prefix: int, prices: Prices) -> bool:
 
 
 def works_as_fork(call: NestedCall) -> bool:
-    """Whether an agent works in a copy of the conversation: because that was asked for, or costs less."""
+    """Return whether an agent works in a copy of the conversation: because that was asked for, or costs less."""
     parent = call.parent
     context = call.context
     definition = call.definition

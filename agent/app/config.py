@@ -82,7 +82,7 @@ class Config(Struct, frozen=True):
 
     @property
     def official(self) -> bool:
-        """Whether requests go to the service itself, which takes every field that we send."""
+        """Return whether requests go to the service itself, which takes every field that we send."""
         return self.base_url is None or self.base_url.rstrip("/") == OFFICIAL_SERVER
 
     @property
@@ -380,7 +380,9 @@ def _variable(variable: str, name: str, text: str) -> Any:
 
 
 def has_credentials(config: Config, environ: Mapping[str, str], home: Path) -> bool:
-    """Whether there is something to sign requests with; a local server and other providers see to that."""
+    """Return whether there is something to sign requests with; a local server and other providers see to
+    that.
+    """
     if config.key or config.token or not config.official or config.provider != "anthropic":
         return True
     if any(name.startswith("CLAUDE_CODE_USE_") and value for name, value in environ.items()):

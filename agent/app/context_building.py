@@ -195,7 +195,7 @@ def request_settings(services: Services, opened: Opened | None, rules: Permissio
 
 
 def how_to_think(setup: RunSetup, facts: ModelFacts) -> tuple[bool, str | None]:
-    """Whether the model thinks first, and how hard; None leaves that to the model."""
+    """Return whether the model thinks first, and how hard; None leaves that to the model."""
     effort = setup.options.effort or setup.config.effort
     thinks = setup.options.thinking
     if thinks is None or setup.options.effort == NO_EFFORT:
@@ -303,7 +303,7 @@ def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int
 
 
 def shows(folded: Folded, seq: int) -> bool:
-    """Whether the view still shows what fact `seq` showed as it was.
+    """Return whether the view still shows what fact `seq` showed as it was.
 
     That is: a result with the pages that it refers to, or a prompt with all its files.
     """

@@ -62,13 +62,15 @@ class CommandTable(Protocol):
         """(name, what it does in a few words) of each, in order."""
 
     def needs_session(self, line: str) -> bool:
-        """Whether a line is a prompt, or a command that works on a session."""
+        """Return whether a line is a prompt, or a command that works on a session."""
 
     def may_run_during_turn(self, line: str) -> bool:
-        """Whether a command line may run while a turn runs."""
+        """Return whether a command line may run while a turn runs."""
 
     def use_without_screen(self, line: str) -> Literal["words", "run", "refuse"]:
-        """Whether a prompt of a script is a command that runs there, one that does not, or for the model."""
+        """Return whether a prompt of a script is a command that runs there, one that does not, or for the
+        model.
+        """
 
     async def unknown_command(self, controller: Controller, line: str) -> str:
         """What is said to a prompt of a script that looks like a command and is none; "" to any other."""
@@ -404,7 +406,9 @@ def end_interrupted(session: Session, context: TurnContext, prompt: int, headles
 
 
 def _shows_answer(entry: Entry) -> bool:
-    """Whether it is more than a reply that was cut off while the model was still thinking, or before that."""
+    """Return whether it is more than a reply that was cut off while the model was still thinking, or before
+    that.
+    """
     if isinstance(entry, Prompt):
         return entry.fact.source != "harness"  # which only asks for an answer
     if not all(map(is_thinking, entry.fact.blocks)):
@@ -431,7 +435,7 @@ async def tell_after_turn(context: TurnContext, emit: Emit, ports: bool) -> None
 
 
 def is_blocked(session: Session, context: TurnContext) -> bool:
-    """Whether only /compact helps: the context is full and automatic compaction is off."""
+    """Return whether only /compact helps: the context is full and automatic compaction is off."""
     if context.compaction.settings.automatic:
         return False
     state = window_state(context, prompt_tokens(session, context))

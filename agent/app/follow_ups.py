@@ -80,7 +80,7 @@ async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[str]) -> TurnFin
 async def stop_veto(
     session: Session, context: TurnContext, vetoes: int, event: HookEvent = HookEvent.STOP
 ) -> str:
-    """Why a hook wants the model to go on after it is done; "" where none does.
+    """Return why a hook wants the model to go on after it is done; "" where none does.
 
     `vetoes` counts those of this turn. The event of an agent's session is SUBAGENT_STOP.
     """

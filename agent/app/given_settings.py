@@ -38,7 +38,7 @@ class GivenSettings(Struct, frozen=True):
     remarks: tuple[str, ...] = ()
 
     def reads(self, source: str) -> bool:
-        """Whether the files of a source are read."""
+        """Return whether the files of a source are read."""
         return self.sources is None or source in self.sources
 
 

@@ -84,7 +84,7 @@ async def mentioned_files(context: TurnContext, text: str, headless: bool, emit:
 
 
 def _refusal(rules: PermissionRules, headless: bool, clipboard: str, access: Access) -> str:
-    """Why a file may not be attached: what the person names needs no question unless it may be secret.
+    """Return why a file may not be attached: what the person names needs no question unless it may be secret.
 
     Images of the clipboard are kept in a folder among our own files.
     """

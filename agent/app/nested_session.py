@@ -211,7 +211,7 @@ class NestedRun(Struct):
         self.charged = dict(self.session.spending)
 
     def _why(self, ended: TurnFinished, turns: int) -> str:
-        """Why it ended early, in one line; "" where it did not."""
+        """Return why it ended early, in one line; "" where it did not."""
         if ended.reason == "max_turns":
             return f"stopped after {pluralize(turns, 'request')}, the most that it may send"
         if ended.code == BudgetExceeded.code:
@@ -283,7 +283,7 @@ def undelivered_reports(
 
 
 def _has_reported(facts: Sequence[Fact], since: int) -> bool:
-    """Whether the newest reply after the fact `since` is the last of its turn."""
+    """Return whether the newest reply after the fact `since` is the last of its turn."""
     newest = next((fact for fact in reversed(facts) if isinstance(fact, Reply) and fact.seq > since), None)
     return newest is not None and newest.complete and not calls_of(newest)
 

@@ -55,7 +55,7 @@ class RunSetup(Struct, frozen=True):
 
     @property
     def names_model(self) -> bool:
-        """Whether a flag or a variable told this run which model to use; settings are for all runs."""
+        """Return whether a flag or a variable told this run which model to use; settings are for all runs."""
         config = self.config
         is_openai = self.config.provider == "openai"
         variables = ("MAKEROOM_MODEL",) if is_openai else ("MAKEROOM_MODEL", "ANTHROPIC_MODEL")
@@ -69,7 +69,7 @@ class RunSetup(Struct, frozen=True):
 
     @property
     def names_effort(self) -> bool:
-        """Whether a flag or a variable told this run how hard to think."""
+        """Return whether a flag or a variable told this run how hard to think."""
         by_variable = self.config.origins.get("effort") in ("MAKEROOM_EFFORT", "CLAUDE_CODE_EFFORT_LEVEL")
         return self.options.effort is not None or self.options.thinking is False or by_variable
 

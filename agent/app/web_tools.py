@@ -16,7 +16,7 @@ MAX_FETCHED_TOKENS = 25_000  # of one page, as much as an attached file may have
 
 
 def serves_web_tools(setup: RunSetup) -> bool:
-    """Whether requests go where these tools are run: to the service itself."""
+    """Return whether requests go where these tools are run: to the service itself."""
     config = setup.config
     elsewhere = setup.options.offline or config.provider != "anthropic" or cloud_of(setup.environ) is not None
     return config.official and not elsewhere

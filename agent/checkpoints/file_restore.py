@@ -49,7 +49,7 @@ class RestoreStep(Struct, frozen=True):
 
 
 def count_steps(steps: Iterable[RestoreStep]) -> str:
-    """How many files the steps are about, and how many folders, in words."""
+    """Return how many files the steps are about, and how many folders, in words."""
     counts = Counter("folder" if step.folder else "file" for step in steps)
     return " and ".join(pluralize(counts[kind], kind) for kind in ("file", "folder") if counts[kind])
 

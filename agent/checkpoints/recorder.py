@@ -265,7 +265,7 @@ class Checkpoints(Struct):
 
 
 def is_left(state: PathState, by_others: Sequence[PathState | None] | None) -> bool:
-    """Whether others left a path in this state, as far as they can tell, or still change it."""
+    """Return whether others left a path in this state, as far as they can tell, or still change it."""
     return any(left in (state, None, THEIRS) for left in by_others or ())
 
 

@@ -149,7 +149,7 @@ class ProjectScanner(Struct):
         return state
 
     def differ(self, name: str, old: PathState, new: PathState) -> bool:
-        """Whether a path has changed; contents that were stored only meanwhile are no change."""
+        """Return whether a path has changed; contents that were stored only meanwhile are no change."""
         if old.stamp and new.value and old.mode == new.mode:
             new = self.state(name, max_bytes=-1)
         return old != new

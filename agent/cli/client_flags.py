@@ -147,7 +147,7 @@ def _settle_lists(made: argparse.ArgumentParser, values: dict[str, Any], streams
 
 
 def _is_prompt(word: str) -> bool:
-    """Whether the last word behind a flag that takes paths looks like words to the model instead."""
+    """Return whether the last word behind a flag that takes paths looks like words to the model instead."""
     return " " in word and not word.lstrip().startswith(("/", ".", "~", "{"))
 
 

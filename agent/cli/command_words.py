@@ -96,7 +96,7 @@ class Subcommand(NamedTuple):
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
-    """Whether the words of a subcommand, as far as they are its own, ask how it is used."""
+    """Return whether the words of a subcommand, as far as they are its own, ask how it is used."""
     own = words[: words.index("--")] if "--" in words else words
     return words[:1] == ["help"] or not {"-h", "--help"}.isdisjoint(own)
 

@@ -258,14 +258,14 @@ def command_summaries() -> list[tuple[str, str]]:
 
 
 def needs_session(line: str) -> bool:
-    """Whether a line is a prompt, or a command that works on a session."""
+    """Return whether a line is a prompt, or a command that works on a session."""
     name = line.strip().removeprefix("/").partition(" ")[0]
     command = find_command(name.lower()) if line.lstrip().startswith("/") else None
     return command is None or command.needs_session
 
 
 def may_run_during_turn(line: str) -> bool:
-    """Whether a command line may run while a turn runs."""
+    """Return whether a command line may run while a turn runs."""
     name, _, argument = line.strip().removeprefix("/").partition(" ")
     command = find_command(name.lower())
     if command is None or command.during_turn == "never":
@@ -277,7 +277,7 @@ def may_run_during_turn(line: str) -> bool:
 
 
 def use_without_screen(line: str) -> Literal["words", "run", "refuse"]:
-    """Whether a prompt of a script is a command that runs there, one that does not, or for the model."""
+    """Return whether a prompt of a script is a command that runs there, one that does not, or for the model."""
     line = line.lstrip()
     name = line.removeprefix("/").partition(" ")[0].partition("\n")[0]
     command = find_command(name.lower()) if line.startswith("/") else None

@@ -127,7 +127,7 @@ def _terminal(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def probe_server(address: str, environ: Mapping[str, str]) -> Finding:
-    """Whether somebody takes connections where requests go to."""
+    """Return whether somebody takes connections where requests go to."""
     parts = urlsplit(address)
     shown = mask(address)
     name = f"{parts.scheme}_proxy"
@@ -147,7 +147,7 @@ def probe_server(address: str, environ: Mapping[str, str]) -> Finding:
 
 
 def _disk(folder: Path) -> Finding:
-    """Whether there is room, and a way to write."""
+    """Return whether there is room, and a way to write."""
     place = next((path for path in (folder, *folder.parents) if path.is_dir()), Path("/"))
     free = shutil.disk_usage(place).free
     about = f"disk at {short_path(str(folder))}"

@@ -91,7 +91,7 @@ def checkpoints_of(controller: Controller) -> Checkpoints | None:
 
 
 def why_no_files(controller: Controller) -> str:
-    """Why no files can be compared or restored, "" where they can be."""
+    """Return why no files can be compared or restored, "" where they can be."""
     folder = controller.in_use[1].tool_context.folder
     if checkpoints_of(controller) is None:
         return NO_CHECKPOINTS

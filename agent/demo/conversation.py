@@ -51,12 +51,12 @@ class Step(Struct, frozen=True):
 
     @property
     def denied(self) -> bool:
-        """Whether the user, a rule or a hook forbade the call, rather than the operating system."""
+        """Return whether the user, a rule or a hook forbade the call, rather than the operating system."""
         return self.failed and self.text.startswith(("Permission denied:", "A hook", "The user refused"))
 
     @property
     def interrupted(self) -> bool:
-        """Whether the call was broken off, so that it is worth doing again."""
+        """Return whether the call was broken off, so that it is worth doing again."""
         return self.failed and self.text.startswith(("[interrupted", "[not run", "The reply was cut"))
 
     @property
@@ -104,7 +104,7 @@ def tool_call(name: str, **given: Any) -> ToolUseBlock:
 
 
 def is_continuation(text: str) -> bool:
-    """Whether the user only asks to go on."""
+    """Return whether the user only asks to go on."""
     return len(text) < MAX_CONTINUATION_CHARS and _CONTINUATION.fullmatch(text) is not None
 
 

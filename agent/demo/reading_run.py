@@ -61,7 +61,7 @@ class ReadingRun(Struct, frozen=True):
         )
 
     def owns(self, path: str) -> bool:
-        """Whether the listing would print the path."""
+        """Return whether the listing would print the path."""
         below = path.startswith(self.where.rstrip("/") + "/") and re.search(r"/\.[^.]", path) is None
         return below and fnmatch(path.split("/")[-1], self.pattern)
 

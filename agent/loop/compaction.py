@@ -268,7 +268,7 @@ def _advance(flow: Flow, reply: SummaryReply | None = None) -> SummaryRequest | 
 
 
 def _replaces_history(step: SummaryRequest | CompactionPlan) -> bool:
-    """Whether a summary or the ledger is about to replace history: hooks have a say in that."""
+    """Return whether a summary or the ledger is about to replace history: hooks have a say in that."""
     return isinstance(step, SummaryRequest) or any(each.layer == "ledger" for each in step.proposals)
 
 

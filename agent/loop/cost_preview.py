@@ -31,7 +31,7 @@ def show_resumed(session: Session, context: TurnContext, emit: Emit, cold: Token
 
 
 def why_cold(session: Session, context: TurnContext) -> str:
-    """Why the next request finds little in the cache; "" where it finds what the last one left there."""
+    """Return why the next request finds little in the cache; "" where it finds what the last one left there."""
     asked = session.folded.last_request
     opened = session.folded.opened
     settings = context.settings
@@ -74,7 +74,7 @@ def tell_cold_cost(
 
 
 def _is_just_compacted(session: Session) -> bool:
-    """Whether a person compacted it, and nothing came after that."""
+    """Return whether a person compacted it, and nothing came after that."""
     newest = next(
         (fact for fact in reversed(session.folded.facts) if isinstance(fact, Compacted | Reply)), None
     )

@@ -30,13 +30,13 @@ def with_repeat_note(folded: Folded, use: ToolUseBlock, content: tuple[Block, ..
 
 
 def is_stuck(folded: Folded) -> bool:
-    """Whether the newest calls, MAX_TIMES of them, were the same and ended in the same way."""
+    """Return whether the newest calls, MAX_TIMES of them, were the same and ended in the same way."""
     newest = next(_latest(folded), None)
     return newest is not None and _equal(folded, newest[0], _bare(newest[1]), MAX_TIMES) == MAX_TIMES
 
 
 def _equal(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], most: int) -> int:
-    """How many of the newest calls were that call and had that result, at most so many."""
+    """Return how many of the newest calls were that call and had that result, at most so many."""
     times = 0
     for before, outcome in islice(_latest(folded), most):
         if (before.name, before.input, _bare(outcome)) != (use.name, use.input, content):

@@ -352,7 +352,7 @@ def _record_summary_request(
 
 
 def _asks_service(context: TurnContext, wanted: SummaryRequest, repairs: Repairs) -> bool:
-    """Whether the summary is to be the service's own: of the whole view, which it has in its cache."""
+    """Return whether the summary is to be the service's own: of the whole view, which it has in its cache."""
     whole = not (context.summary_model or wanted.leave_out or wanted.edits)
     return context.compaction.settings.service_summaries and whole and not repairs.summary_by_model
 

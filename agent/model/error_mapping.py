@@ -250,7 +250,7 @@ def _first_stop(place: str, proxy: str) -> str:
 
 
 def _breaks_protocol(error: BaseException) -> bool:
-    """Whether an error of the HTTP client means that what came is no HTTP, and not only too short."""
+    """Return whether an error of the HTTP client means that what came is no HTTP, and not only too short."""
     return type(error).__name__ == "RemoteProtocolError" and not _HUNG_UP.search(summarize_error(error))
 
 

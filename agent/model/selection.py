@@ -84,7 +84,7 @@ class ModelSelection:
         return made
 
     def knows(self, model: str) -> bool:
-        """Whether the service has such a model, as far as can be told without asking it."""
+        """Return whether the service has such a model, as far as can be told without asking it."""
         cached = self._cache.get(self.model.server, model, self._now()) if self._cache else None
         return cached is not None or self.model.known_facts(model).known
 

@@ -97,7 +97,7 @@ _OUTPUT_CAP = lazy_pattern(
 
 
 def is_rate_limit(status: int, words: str) -> bool:
-    """Whether an answer is about how much may be asked in a time, whatever else it says of tokens."""
+    """Return whether an answer is about how much may be asked in a time, whatever else it says of tokens."""
     return status == 429 or _RATE.search(words) is not None
 
 

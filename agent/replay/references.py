@@ -85,7 +85,7 @@ class Replacements(Struct, frozen=True):
     compactions: frozenset[int] = frozenset()  # their seqs
 
     def lead_to(self, seq: int, folded: Folded) -> bool:
-        """Whether a visible id leads to what fact `seq` said."""
+        """Return whether a visible id leads to what fact `seq` said."""
         if any(first <= seq <= last for first, last in self.facts):
             return True
         edits = (edit for made in in_force(folded) if made.seq in self.compactions for edit in made.edits)
@@ -127,7 +127,7 @@ def judge_reference(
 
 
 def says(folded: Folded, seq: int, name: str) -> bool:
-    """Whether result `seq` has a name, as it was recorded here."""
+    """Return whether result `seq` has a name, as it was recorded here."""
     fact = fact_at(folded, seq)
     return isinstance(fact, Result) and name in joined_text(fact.content)
 
@@ -216,7 +216,8 @@ def is_in_view(
     replacements: str,
     trimmed: Collection[int] = (),
 ) -> bool:
-    """Whether what an edit needs is shown whole, or within the `replacements` shown in place of history.
+    """Return whether what an edit needs is shown whole, or within the `replacements` shown in place of
+    history.
 
     `numbers` maps recorded seqs to those in `folded`; `trimmed` are the results there that show less than
     they did when they were recorded: they count with the lines that they and the pages show that they name.

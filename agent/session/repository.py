@@ -165,7 +165,7 @@ class SessionRepository(Struct):
         return next(each for each in names if each.casefold() not in taken)
 
     def is_recording(self, wanted: str) -> bool:
-        """Whether a file was named that is no session of this folder: a copy of it is continued."""
+        """Return whether a file was named that is no session of this folder: a copy of it is continued."""
         path = Path(wanted).expanduser()
         if "/" not in wanted and path.suffix not in RECORDING_SUFFIXES:
             return False

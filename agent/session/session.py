@@ -57,7 +57,7 @@ class RecordWriter(Protocol):
 
     @property
     def failure(self) -> str:
-        """Why what was appended is not on the disk, "" while all is well."""
+        """Return why what was appended is not on the disk, "" while all is well."""
 
     def append(self, fact: Fact, durable: bool = False) -> None: ...
 

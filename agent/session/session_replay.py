@@ -102,7 +102,7 @@ def _is_prompt(entry: Entry) -> bool:
 
 
 def _is_message(entry: Entry) -> bool:
-    """Whether it is a prompt of the person or a final answer: what they would count."""
+    """Return whether it is a prompt of the person or a final answer: what they would count."""
     if isinstance(entry, Prompt):
         return bool(prompt_texts(entry))
     return not entry.uses and bool(text_of_reply(entry.fact).strip())

@@ -183,7 +183,7 @@ def memory_of(system: Sequence[str]) -> dict[str, str]:
 
 
 def is_cut(text: str) -> bool:
-    """Whether the text of a memory file in a system prompt is not all of the file."""
+    """Return whether the text of a memory file in a system prompt is not all of the file."""
     return _CUT_NOTE.search(text) is not None
 
 
@@ -273,7 +273,7 @@ def _imported(file: Path, name: str) -> Path | None:
 
 
 def _why_not_imported(path: Path, top: Path, own: bool, depth: int) -> str:
-    """Why a file is not imported by a memory file that is the user's own, or of the repository `top`."""
+    """Return why a file is not imported by a memory file that is the user's own, or of the repository `top`."""
     real = top.resolve()
     if own and (not is_inside(str(path), str(real)) or path.suffix != ".md"):  # our settings lie there, too
         return f"is no .md file in {top}"
@@ -346,5 +346,5 @@ def _end_of(text: str, mark: re.Match[str], inner: int) -> int:
 
 
 def _leads_away(real: Path, top: Path) -> bool:
-    """Whether a real path leads out of the repository, or to a secret."""
+    """Return whether a real path leads out of the repository, or to a secret."""
     return is_protected(str(real), "read") or not is_inside(str(real), str(top))

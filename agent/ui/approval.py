@@ -61,7 +61,7 @@ class ApprovalChoice(Struct, frozen=True):
 
     @property
     def lasting(self) -> bool:
-        """Whether it grants more than this call."""
+        """Return whether it grants more than this call."""
         return self.answer is not None and self.answer.scope != "once"
 
 
@@ -122,7 +122,7 @@ class ApprovalDialog:
 
     @property
     def listening(self) -> bool:
-        """Whether keys are answers now."""
+        """Return whether keys are answers now."""
         panel = self.panel
         return panel is not None and not panel.reasoning and self._monotonic() >= panel.listens_at
 

@@ -70,7 +70,7 @@ def word_before_cursor(text: str) -> str:
 
 
 def _is_escaped(text: str, at: int) -> bool:
-    """Whether a backslash stands before the character that itself is not escaped."""
+    """Return whether a backslash stands before the character that itself is not escaped."""
     before = text[:at]
     return text[at] != "\n" and (len(before) - len(before.rstrip("\\"))) % 2 == 1
 

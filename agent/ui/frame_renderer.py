@@ -60,7 +60,7 @@ class FrameOutput(Vt100_Output):
 
 
 def adds_returns(descriptor: int) -> bool:
-    """Whether the terminal's driver sends a carriage return before each line feed by itself."""
+    """Return whether the terminal's driver sends a carriage return before each line feed by itself."""
     try:
         output_modes = int(termios.tcgetattr(descriptor)[1])
     except termios.error:
@@ -93,7 +93,7 @@ class FrameRenderer(Renderer):
 
     @property
     def prints(self) -> bool:
-        """Whether the next frame prints anything."""
+        """Return whether the next frame prints anything."""
         return bool(self._printed)
 
     def take_printed(self) -> str:
@@ -177,5 +177,7 @@ def _rows_of(line: str, columns: int) -> list[str]:
 
 
 def reflows_rows(term: str, xterm_version: str) -> bool:
-    """Whether the terminal breaks long rows anew when it gets narrower: all but the console and xterm do."""
+    """Return whether the terminal breaks long rows anew when it gets narrower: all but the console and xterm
+    do.
+    """
     return not (term == "linux" or xterm_version)

@@ -139,17 +139,19 @@ def _steps(old: list[str], target: list[str], kept: int) -> list[tuple[str, int,
 
 
 def _alike_ends(old: list[str], new: list[str]) -> int:
-    """How many rows at the end of both can be taken for the same."""
+    """Return how many rows at the end of both can be taken for the same."""
     return sum(1 for _ in takewhile(bool, map(_resemble, reversed(old), reversed(new))))
 
 
 def _resemble(old: str, new: str) -> bool:
-    """Whether a row is the same, or the same but for what stands at its start: the spinner and its clock."""
+    """Return whether a row is the same, or the same but for what stands at its start: the spinner and its
+    clock.
+    """
     return old == new or bool(old and old[-MIN_KEPT_END:] == new[-MIN_KEPT_END:] and len(old) > MIN_KEPT_END)
 
 
 def _alike(first: Sequence[str], second: Sequence[str]) -> int:
-    """How many items at the start of both are the same."""
+    """Return how many items at the start of both are the same."""
     return sum(1 for _ in takewhile(bool, map(eq, first, second)))
 
 
@@ -177,7 +179,7 @@ def row_change(old: str, new: str) -> tuple[int, str]:
 
 
 def _kept_end(old: str, new: str, begin: int) -> int:
-    """How many characters at the end of both rows stay as they are, in their place."""
+    """Return how many characters at the end of both rows stay as they are, in their place."""
     size = _alike(old[begin:][::-1], new[begin:][::-1])
     for row in (old, new):
         cut = len(row) - size

@@ -62,7 +62,7 @@ def delete_grapheme(buffer: Buffer, at: Literal[-1, 1]) -> None:
 
 
 def _graphemes_beside(document: Document) -> tuple[int, int]:
-    """How many characters what stands before the cursor has, and what stands behind it."""
+    """Return how many characters what stands before the cursor has, and what stands behind it."""
     before = next(iter_graphemes_reverse(document.text_before_cursor), "")
     return len(before), len(next(iter_graphemes(document.text_after_cursor), ""))
 
@@ -360,7 +360,7 @@ def _pastes_of(line: bytes) -> Iterator[tuple[str, Pastes]]:
 
 
 def _alive(draft: Path) -> bool:
-    """Whether the process whose draft this is still runs; its pid is the end of the file's name."""
+    """Return whether the process whose draft this is still runs; its pid is the end of the file's name."""
     pid = draft.stem.rpartition("-")[2]
     try:
         os.kill(int(pid), 0)

@@ -155,7 +155,7 @@ class PasteParser:
 
     @property
     def pasting(self) -> bool:
-        """Whether a paste is under way."""
+        """Return whether a paste is under way."""
         return self._pasting
 
     def feed(self, data: str) -> str:

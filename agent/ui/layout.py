@@ -60,7 +60,7 @@ CONTEXT_LABELS = {
 
 
 def max_input_rows(rows: int) -> int:
-    """How many of the screen's rows the input may take."""
+    """Return how many of the screen's rows the input may take."""
     return max(rows // 3, 2)
 
 
@@ -160,7 +160,9 @@ def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
 
 
 def _chooses(state: ReplState) -> bool:
-    """Whether a menu or a question of the model has the place of the input, if no permission question has."""
+    """Return whether a menu or a question of the model has the place of the input, if no permission question
+    has.
+    """
     return state.picker.state is not None or state.approval.form.state is not None
 
 

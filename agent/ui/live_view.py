@@ -85,7 +85,7 @@ class LiveView(Struct):
 
     @property
     def runs_command(self) -> bool:
-        """Whether a command runs that can be moved into the background."""
+        """Return whether a command runs that can be moved into the background."""
         return any(tool_kind(call.name) == "runs" for call in self.calls.values())
 
     def stop(self) -> None:

@@ -78,7 +78,9 @@ class Notifications:
 
 
 def wants_notifications(setting: bool, environ: Mapping[str, str]) -> bool:
-    """Whether to set titles and announce anything: not in CI, nor on terminals that would show the codes."""
+    """Return whether to set titles and announce anything: not in CI, nor on terminals that would show the
+    codes.
+    """
     return setting and not environ.get("CI") and environ.get("TERM", "") not in _QUIET_TERMINALS
 
 

@@ -104,6 +104,6 @@ def choose_palette(name: str, environ: Mapping[str, str], is_light: bool | None 
 
 
 def _light_by_environment(environ: Mapping[str, str]) -> bool:
-    """Whether COLORFGBG, which some terminals set, names a light background: 7, or 9 and above."""
+    """Return whether COLORFGBG, which some terminals set, names a light background: 7, or 9 and above."""
     ground = environ.get("COLORFGBG", "").rpartition(";")[2]
     return ground.isdigit() and (int(ground) == 7 or int(ground) > 8)

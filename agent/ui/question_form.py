@@ -68,12 +68,12 @@ class FormState(Struct):
 
     @property
     def several(self) -> bool:
-        """Whether more than one option may be chosen."""
+        """Return whether more than one option may be chosen."""
         return bool(self.questions[self.at].get("multiSelect"))
 
     @property
     def writing(self) -> bool:
-        """Whether the row for one's own words is marked."""
+        """Return whether the row for one's own words is marked."""
         return self.marked == len(self.options)
 
     def answers(self) -> dict[str, str]:
@@ -91,7 +91,7 @@ class FormState(Struct):
 
     @property
     def begun(self) -> bool:
-        """Whether anything was answered or written."""
+        """Return whether anything was answered or written."""
         return any(self.chosen) or any(words.text.strip() for words in self.words)
 
 
@@ -131,7 +131,9 @@ class QuestionForm:
             self.on_change()
 
     def hears(self) -> bool:
-        """Whether a key is meant for the question; one that came too early says so, and begins that anew."""
+        """Return whether a key is meant for the question; one that came too early says so, and begins that
+        anew.
+        """
         now = self._monotonic()
         if self.state is None or now >= self._listens_at:
             return self.state is not None

@@ -184,7 +184,7 @@ def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
 
 
 def is_look(event: events.ToolCallFinished) -> bool:
-    """Whether the call has shown or found something, of which people need no more than one line."""
+    """Return whether the call has shown or found something, of which people need no more than one line."""
     is_reading = tool_kind(event.name) in ("reads", "searches")
     return is_reading and not event.result.error and not event.denied
 
@@ -292,7 +292,7 @@ def _shortened(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
 
 
 def _reason(result: Result, lines: list[str], ctx: RenderContext) -> list[str]:
-    """Why a call failed or did not run: the first lines, of which the first may tell it at its end."""
+    """Return why a call failed or did not run: the first lines, of which the first may tell it at its end."""
     first = [ctx.paint("bad", row) for row in wrap_short(lines[0], ctx.columns, MAX_REASON_ROWS)]
     first += [ctx.clipped("dim", line) for line in lines[1:SHORT_RESULT_LINES]]
     return first + _left_out(result, len(lines), len(lines[SHORT_RESULT_LINES:]), ctx, "below")
@@ -357,7 +357,9 @@ def plain_chart(event: events.ContextChart) -> str:
 
 
 def share_cells(tokens: list[int], total: int, cells: int) -> list[int]:
-    """How many of `cells` each gets: its share, at least one for each that is not 0, never over `cells`."""
+    """Return how many of `cells` each gets: its share, at least one for each that is not 0, never over
+    `cells`.
+    """
     exact = [max(count * cells / total, 1.0 if count else 0.0) for count in tokens]
     given = [int(share) for share in exact]
     wanted = min(cells, round(sum(tokens) * cells / total)) - sum(given)

@@ -48,7 +48,7 @@ class QueuedInput(Struct, frozen=True):
 
     @property
     def is_command(self) -> bool:
-        """Whether it begins as one. What a chip stands for does not count: a paste is a prompt."""
+        """Return whether it begins as one. What a chip stands for does not count: a paste is a prompt."""
         return is_command(self.shown.strip()) or self.shown.lstrip().startswith("!")
 
 
@@ -144,7 +144,7 @@ class StatusHint:
             self._name = self._text = ""
 
     def shows(self, name: str) -> bool:
-        """Whether the hint of that name is still shown: its key was pressed twice."""
+        """Return whether the hint of that name is still shown: its key was pressed twice."""
         return self._name == name and bool(self.text)
 
     @property
@@ -197,7 +197,7 @@ class ReplState:
 
     @property
     def has_view(self) -> bool:
-        """Whether anything was shown above the input yet."""
+        """Return whether anything was shown above the input yet."""
         return "view" in self.__dict__
 
     def commands(self) -> Sequence[tuple[str, str]]:

@@ -84,7 +84,7 @@ class PipeWriter:
 
     @property
     def at_terminal(self) -> bool:
-        """Whether a terminal shows what is written, and would obey what stands in it."""
+        """Return whether a terminal shows what is written, and would obey what stands in it."""
         return self._stream.isatty()
 
     def line(self, text: str) -> str:

@@ -48,17 +48,17 @@ MIN_ROW_CHARS = 1_000  # that are looked at for one row of a wrapped line, howev
 
 
 def at_terminal() -> bool:
-    """Whether standard input and output are a terminal, so that questions can be asked."""
+    """Return whether standard input and output are a terminal, so that questions can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def at_screen(plain: bool) -> bool:
-    """Whether this is a terminal on which a screen can be drawn, and `--plain` was not asked for."""
+    """Return whether this is a terminal on which a screen can be drawn, and `--plain` was not asked for."""
     return at_terminal() and not plain and os.environ.get("TERM") != "dumb"
 
 
 def wants_colour(choice: str, environ: Mapping[str, str]) -> bool:
-    """Whether to colour a screen: --color, else NO_COLOR, which counts when not empty (no-color.org)."""
+    """Return whether to colour a screen: --color, else NO_COLOR, which counts when not empty (no-color.org)."""
     return choice == "always" or (choice == "auto" and not environ.get("NO_COLOR"))
 
 
@@ -248,7 +248,7 @@ def _linked_file(folder: str, found: re.Match[str]) -> str:
 
 
 def shows_links(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal is known to open links, by its environment; FORCE_HYPERLINK decides."""
+    """Return whether the terminal is known to open links, by its environment; FORCE_HYPERLINK decides."""
     if forced := environ.get("FORCE_HYPERLINK", ""):
         return forced not in ("0", "false", "no")
     if environ.get("TMUX") or environ.get("STY"):
@@ -340,7 +340,7 @@ def _longest_start(text: str, room: int) -> str:
 
 
 def _fitting_chars(pieces: Iterable[str], room: int) -> int:
-    """How many characters the pieces have that fit into `room` cells one after the other."""
+    """Return how many characters the pieces have that fit into `room` cells one after the other."""
     chars = 0
     for piece in pieces:
         room -= cell_width(piece)

@@ -110,7 +110,7 @@ class MarkdownStream:
             self._cut()
 
     def _begins_anew(self) -> bool:
-        """Whether the line that has not ended is known to be unindented."""
+        """Return whether the line that has not ended is known to be unindented."""
         begun = "".join(self._pieces)
         return bool(begun.strip()) and not begun[0].isspace()
 

@@ -88,7 +88,7 @@ def _plan(situation: Situation) -> Flow:
 
 
 def _breaker_open(folded: Folded, settings: CompactSettings) -> bool:
-    """Whether so many summaries in a row have failed that none is asked for until the next `/compact`."""
+    """Return whether so many summaries in a row have failed that none is asked for until the next `/compact`."""
     made = (each.seq for each in folded.compactions if each.layer == "summary" or each.trigger == "manual")
     last = max(made, default=0)
     failures = sum(1 for each in folded.failures if each.what == "summary" and each.seq > last)
@@ -96,7 +96,9 @@ def _breaker_open(folded: Folded, settings: CompactSettings) -> bool:
 
 
 def _thrashing(folded: Folded, settings: CompactSettings) -> bool:
-    """Whether summaries follow each other too closely for another to help, until the user's next message."""
+    """Return whether summaries follow each other too closely for another to help, until the user's next
+    message.
+    """
     summaries = [made.seq for made in folded.compactions if made.layer == "summary"]
     if len(summaries) < settings.thrash_summaries:
         return False
@@ -128,7 +130,7 @@ def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> 
 
 
 def _frees_too_little(situation: Situation, trigger: Trigger) -> str:
-    """Why no summary can free enough, "" if one may: it carries over what an earlier one told."""
+    """Return why no summary can free enough, "" if one may: it carries over what an earlier one told."""
     proposal = _fold_with(situation, trigger, earlier_summary(situation))
     if proposal is None:
         return TOO_LITTLE
@@ -154,7 +156,7 @@ def _does_not_pay(situation: Situation) -> str:
 
 
 def _is_right_after_another(situation: Situation) -> bool:
-    """Whether there were few calls since the newest compaction, or little was added."""
+    """Return whether there were few calls since the newest compaction, or little was added."""
     reports = [made.report for made in in_force(situation.folded) if "calls" in made.report]
     if not reports:
         return False
@@ -164,7 +166,7 @@ def _is_right_after_another(situation: Situation) -> bool:
 
 
 def _has_to_shrink(situation: Situation, trigger: Trigger) -> bool:
-    """Whether nothing can be sent otherwise: the prompt does not fit, or only `/compact` goes on."""
+    """Return whether nothing can be sent otherwise: the prompt does not fit, or only `/compact` goes on."""
     blocked = percent(situation.tokens, situation.window) >= BLOCKING_PERCENT
     return not fits(situation) or (blocked and trigger == "manual")
 
@@ -305,7 +307,7 @@ def target_tokens(situation: Situation) -> int:
 
 
 def is_acceptable(situation: Situation, proposal: Proposal) -> bool:
-    """Whether a proposal leaves a sendable request, and frees enough where that was not the point."""
+    """Return whether a proposal leaves a sendable request, and frees enough where that was not the point."""
     report = proposal.report
     least = situation.settings.min_gain_share * situation.tokens
     return report["after"] <= situation.window.size and (report["freed"] >= least or not fits(situation))

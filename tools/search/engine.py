@@ -79,17 +79,17 @@ class SearchRequest(Struct, frozen=True):
 
     @property
     def spans_lines(self) -> bool:
-        """Whether a match may be longer than a line."""
+        """Return whether a match may be longer than a line."""
         return self.across_lines or _ACROSS_LINES.search(self.pattern) is not None
 
     @property
     def heeds_line_ends(self) -> bool:
-        """Whether `$` has to stand before CR LF too: not where the pattern names CR itself."""
+        """Return whether `$` has to stand before CR LF too: not where the pattern names CR itself."""
         return "$" in self.pattern and "\\r" not in self.pattern
 
 
 def can_search_folders(context: ToolContext, folder: str) -> bool:
-    """Whether ripgrep is installed and sees what is in the directory: programs do not see our records."""
+    """Return whether ripgrep is installed and sees what is in the directory: programs do not see our records."""
     return find_program(context, "rg") is not None and not _is_record(context, folder)
 
 

@@ -71,7 +71,7 @@ class FoundReader:
         self._oversized = False  # the middle of that line was dropped
 
     def take(self, data: bytes) -> bool:
-        """Whether there is room for more."""
+        """Return whether there is room for more."""
         *ended, last = data.split(b"\n")
         for part in ended:
             self._extend(part)

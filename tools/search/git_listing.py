@@ -92,7 +92,7 @@ async def tracked_although_ignored(context: ToolContext, folder: str, limit_s: f
 
 
 async def is_ignored_by_git(context: ToolContext, folder: str, limit_s: float) -> bool:
-    """Whether a directory or one above it is ignored, or holds no work. Raises GitFailed."""
+    """Return whether a directory or one above it is ignored, or holds no work. Raises GitFailed."""
     top = repository_top(Path(folder))
     if is_in_idle_folder(Path(folder)) or top is None or str(top) == folder:
         return is_in_idle_folder(Path(folder))

@@ -83,7 +83,7 @@ def _walk(folder: str, gone: threading.Event) -> tuple[list[str], bool]:
 
 
 async def is_ignored(context: ToolContext, folder: str) -> bool:
-    """Whether a directory or one above it is ignored, or holds no work. Raises ToolError."""
+    """Return whether a directory or one above it is ignored, or holds no work. Raises ToolError."""
     try:
         return await is_ignored_by_git(context, folder, _LIST_LIMIT_S)
     except GitFailed:

@@ -65,7 +65,7 @@ def without_tags(text: str) -> str:
 
 
 def count_invisible(text: str) -> int:
-    """How many characters of the text a model can read and a person cannot see.
+    """Return how many characters of the text a model can read and a person cannot see.
 
     Tags, bidirectional controls, zero-width characters, runs of joiners and of variation selectors; harmless
     ones are not counted.
@@ -74,7 +74,9 @@ def count_invisible(text: str) -> int:
 
 
 def is_plain(text: str) -> bool:
-    """Whether people see every character of a name: none that a terminal would obey, hide or cannot show."""
+    """Return whether people see every character of a name: none that a terminal would obey, hide or cannot
+    show.
+    """
     return (text.isascii() and text.isprintable()) or _UNSAFE_IN_NAME.search(text) is None
 
 

@@ -155,12 +155,12 @@ def mark_stray_bytes(text: str) -> str:
 
 
 def has_surrogate(text: str) -> bool:
-    """Whether the text holds half of a surrogate pair, which neither a file nor a request can carry."""
+    """Return whether the text holds half of a surrogate pair, which neither a file nor a request can carry."""
     return not text.isascii() and _LONE_SURROGATE.search(text) is not None
 
 
 def seems_binary(text: str) -> bool:
-    """Whether more than a tenth of the beginning is control characters, or bytes that are not UTF-8."""
+    """Return whether more than a tenth of the beginning is control characters, or bytes that are not UTF-8."""
     sample = text[:_BINARY_SAMPLE_CHARS]
     return len(_BINARY_CHAR.findall(sample)) > len(sample) / 10
 

@@ -9,7 +9,7 @@ _MESSAGE_ROLES = ("user", "assistant")
 
 
 def recognizes(file: ParsedFile) -> bool:
-    """Whether the objects are messages."""
+    """Return whether the objects are messages."""
     return any(raw.get("role") in _MESSAGE_ROLES and "content" in raw for raw in _messages(file))
 
 

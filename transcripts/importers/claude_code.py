@@ -34,7 +34,7 @@ class _Message(Struct):
 
 
 def recognizes(file: ParsedFile) -> bool:
-    """Whether the lines wrap messages as Claude Code does."""
+    """Return whether the lines wrap messages as Claude Code does."""
     return any(map(_holds_message, file.objects))
 
 

@@ -14,7 +14,7 @@ from .recording import ImportedSession, ParsedFile
 
 
 def recognizes(file: ParsedFile) -> bool:
-    """Whether the lines are numbered facts with a checksum."""
+    """Return whether the lines are numbered facts with a checksum."""
     return any({"v", "seq", "sid", "kind", "crc"} <= raw.keys() for raw in file.objects)
 
 

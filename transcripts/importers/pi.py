@@ -15,7 +15,7 @@ _PI_ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom")
 
 
 def recognizes(file: ParsedFile) -> bool:
-    """Whether there is a header of a session, or messages wrapped as pi wraps them."""
+    """Return whether there is a header of a session, or messages wrapped as pi wraps them."""
     return any(
         (raw.get("type") == "session" and "cwd" in raw) or _message(raw).get("role") in _PI_ROLES
         for raw in file.objects

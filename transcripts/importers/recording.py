@@ -162,7 +162,7 @@ def _said_in(result: str, use: Block, error: bool, told: Any) -> dict[str, Any]:
 
 
 def _tells_refusal(told: Any) -> bool:
-    """Whether what was noted beside an error, if anything, is that a person refused the call."""
+    """Return whether what was noted beside an error, if anything, is that a person refused the call."""
     starts = (_REFUSAL_START, _REFUSAL_NOTE)
     return told is None or (isinstance(told, str) and told.removeprefix(_ERROR_START).startswith(starts))
 

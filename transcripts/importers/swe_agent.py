@@ -15,7 +15,7 @@ from .recording import ImportedSession, ParsedFile, content_blocks
 
 
 def recognizes(file: ParsedFile) -> bool:
-    """Whether it is one object with steps."""
+    """Return whether it is one object with steps."""
     return bool(_steps(file, "history") or _steps(file, "trajectory"))
 
 

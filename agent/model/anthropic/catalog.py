@@ -81,7 +81,7 @@ def facts_from_endpoint(facts: ModelFacts, answer: Mapping[str, Any], official: 
 
 
 def _supports(raw: Any, *path: str) -> bool:
-    """Whether the capability at a path of keys is there and supported."""
+    """Return whether the capability at a path of keys is there and supported."""
     for name in (*path, "supported"):
         raw = raw.get(name) if isinstance(raw, Mapping) else None
     return raw is True

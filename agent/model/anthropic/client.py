@@ -329,7 +329,7 @@ def _fed(accumulator: MessageAccumulator, event: Mapping[str, Any], data: str) -
 
 
 def _lacks_credentials(error: Exception) -> bool:
-    """Whether a library of a cloud found nothing to sign a request with."""
+    """Return whether a library of a cloud found nothing to sign a request with."""
     return type(error).__module__.startswith(("botocore", "google.auth")) or type(error) is RuntimeError
 
 

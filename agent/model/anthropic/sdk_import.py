@@ -99,7 +99,10 @@ def import_sdk(whole: bool = False) -> ModuleType:
 
 
 def _is_known_version() -> bool:
-    """Whether the installed version was tried. It is read from its file, as importing is what may fail."""
+    """Return whether the installed version was tried.
+
+    It is read from its file, as importing is what may fail.
+    """
     spec = find_spec(SDK)
     folders = spec.submodule_search_locations if spec is not None else None
     try:
@@ -110,5 +113,5 @@ def _is_known_version() -> bool:
 
 
 def _is_usable(sdk: ModuleType) -> bool:
-    """Whether everything used is there."""
+    """Return whether everything used is there."""
     return all(isinstance(getattr(sdk, name, None), type) for name in _USED)
