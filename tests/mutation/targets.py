@@ -19,7 +19,7 @@ def _in(folder: str, *names: str) -> tuple[str, ...]:
     return tuple(f"tests/{folder}/test_{name}.py" for name in names)
 
 
-_RULES = _in("agent/permissions", "permissions", "command_corpus")
+_RULES = _in("agent/permissions", "permissions", "command_corpus", "modes")
 _ALLOWED = _in("agent/permissions", "allow_rules", "command_corpus")
 _READING = (*_in("agent/shell", "read_only"), *_in("agent/permissions", "replica"))
 _DENIED = (*_in("agent/permissions", "deny_rules"), *_in("agent/shell", "destructive"))
@@ -43,7 +43,7 @@ TARGETS = (
     Target("agent/shell/vital_places.py", _RUIN),
     Target("agent/permissions/permission_store.py", _in("agent/permissions", "permission_store")),
     Target("agent/shell/read_only.py", _READING),
-    Target("agent/permissions/rules.py", _RULES),
+    Target("agent/permissions/rules.py", (*_RULES, *_in("agent/permissions", "deny_rules", "explanation"))),
     Target("agent/permissions/deny_rules.py", _DENIED),
     Target("agent/shell/launched_commands.py", _DENIED),
     Target("agent/shell/launcher_arguments.py", _DENIED),

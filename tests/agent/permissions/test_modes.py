@@ -137,3 +137,40 @@ def test_a_call_that_does_several_things_is_walled_in_all_the_same() -> None:
     rules = PermissionRules("acceptEdits", sandboxed=True, folder=FOLDER)
     assert judge_call("bash", [COMMAND, EDIT], rules).sandboxed
     assert judge_call("bash", [COMMAND, PROTECTED_EDIT], rules).answer == "ask"
+
+
+def test_servers_and_hosts_are_asked_about_each_by_its_own_rule() -> None:
+    server, host = Access("server", "docs"), Access("network", "docs.example")
+    manual, planning = PermissionRules(), PermissionRules("plan")
+    asked = judge_call("mcp__docs__store", [server], manual)
+    assert (asked.answer, asked.prefix) == ("ask", Rule("mcp__docs__store"))
+    asked = judge_call("web_fetch", [host], manual)
+    assert (asked.answer, asked.prefix) == ("ask", Rule("web_fetch", "docs.example"))
+    for access in (server, host):
+        assert judge_call("mcp__docs__store", [access], planning).answer == "deny"
+
+
+def test_an_open_line_is_asked_about_again_where_its_program_was_replaced(tmp_path: Path) -> None:
+    folder = str(tmp_path.resolve())
+    tool = tmp_path / "tool"
+    tool.write_text("one")
+    environment = ProjectEnvironment(folder, {"PATH": "/usr/bin:/bin"})
+    opened = (Rule("open", "./tool x"),)
+    rules = PermissionRules("manual", opened, folder=folder, sandboxed=True, reading=environment)
+    rules = rules.noting_programs("./tool x")
+    line = Access("run", "./tool x", cwd=folder)
+    assert rules.runs_open(line) and judged(line, rules) == "allow"
+    tool.write_text("two")
+    verdict = judge_call("bash", [line], rules)
+    assert (verdict.answer, verdict.prefix, verdict.binding) == ("ask", opened[0], True)
+    assert not rules.runs_open(line) and verdict.why.startswith("it runs a program of the project")
+    bypassing = replace(rules, mode="bypassPermissions")
+    assert judge_call("bash", [line], bypassing).answer == "allow" and bypassing.runs_open(line)
+
+
+def test_a_question_that_has_to_be_asked_binds_the_whole_call() -> None:
+    rules = PermissionRules(folder=FOLDER)
+    for accesses in ([EDIT, PROTECTED_EDIT], [PROTECTED_EDIT, EDIT]):
+        verdict = judge_call("edit", accesses, rules)
+        assert verdict.answer == "ask" and verdict.binding
+    assert not judge_call("edit", [EDIT], rules).binding
