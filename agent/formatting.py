@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from tools import BUILTIN, CONDITIONAL
 from tools.text import NO_OUTPUT
+from transcripts.patterns import lazy_pattern
 from transcripts.render_text import NO_DATE
 
 # Tools that Claude Code calls by another name than ours in capitals.
@@ -39,7 +39,7 @@ KEY_NAMES: Mapping[str, str] = {
     "model": "Alt+P",
     "effort": "Alt+T",
 }
-_NAMED_ACTION = re.compile(r"\{(\w+)\}")
+_NAMED_ACTION = lazy_pattern(r"\{(\w+)\}")
 _OWN_NAMES = {name.lower(): own for own, name in CLIENT_NAMES.items()}
 
 

@@ -163,7 +163,9 @@ def with_words(text: str, result: Result, ident: str) -> str:
 
 
 def is_paging(folded: Folded, part: Part) -> bool:
-    """Return whether a result is of a tool that pages by itself through what is on the disk or in the record."""
+    """Return whether a result is of a tool that pages by itself through what is on the disk or in
+    the record.
+    """
     return part.use is not None and folded.kind_of(part.use.name) in PAGING_KINDS
 
 

@@ -16,6 +16,8 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
+from transcripts.patterns import lazy_pattern
+
 LASTING = 5
 REQUEST = 4
 WISH = 3
@@ -69,14 +71,14 @@ def _is_surely_english(sentence: str) -> bool:
     return sure and (sentence.isascii() or not has("other_letters", sentence))
 
 
-_SPOKEN_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_SYMBOL = re.compile(r"[{}()\[\]<>=;|\\&^%~*$#@_+/]")
-ITEM_START = re.compile(r"\s*(?:[-*•‣+–]|\d{1,3}[.)]|[a-zA-Z][.)]|\[[ xX]\])\s+")
+_SPOKEN_WORD = lazy_pattern(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_SYMBOL = lazy_pattern(r"[{}()\[\]<>=;|\\&^%~*$#@_+/]")
+ITEM_START = lazy_pattern(r"\s*(?:[-*•‣+–]|\d{1,3}[.)]|[a-zA-Z][.)]|\[[ xX]\])\s+")
 _CODE_ENDS = tuple(";{}:()>\\")  # characters, one of which ends each line of `code_end`
 _CODE_SIGNS = ("machine", "code_start", "shifted_code")
-_END = re.compile(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])[」』”）]*\s*")
-_LINE_END = re.compile(r"\n")
-_CLAUSE = re.compile(r"[,;]\s+|\s(?=(?:and|but|so|then|also|please|because)\s)", re.IGNORECASE)
+_END = lazy_pattern(r"(?<=[.!?…])[\"'”’)\]*_]*\s+|(?<=[。！？])[」』”）]*\s*")
+_LINE_END = lazy_pattern(r"\n")
+_CLAUSE = lazy_pattern(r"[,;]\s+|\s(?=(?:and|but|so|then|also|please|because)\s)", re.IGNORECASE)
 
 
 def spoken_words(sentence: str) -> list[str]:
@@ -170,7 +172,9 @@ def _without_starter(sentence: str) -> str:
 
 
 def _is_imperative(sentence: str) -> bool:
-    """Return whether an English sentence begins with a verb, or its main clause behind what is put in front."""
+    """Return whether an English sentence begins with a verb, or its main clause behind what is put
+    in front.
+    """
     body = _without_starter(sentence)
     if _begins_with_verb(body):
         return True
@@ -206,7 +210,9 @@ def _begins_with_verb(clause: str, sure: bool = False) -> bool:
 
 
 def is_foreign(sentence: str) -> bool:
-    """Return whether a sentence is in another language than English, as far as letters and common words tell."""
+    """Return whether a sentence is in another language than English, as far as letters and common
+    words tell.
+    """
     words = spoken_words(sentence)
     if sum(1 for char in sentence if char > "\u024f" and char.isalpha()) > len(sentence) // 8:
         return True

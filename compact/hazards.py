@@ -20,6 +20,7 @@ from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Result
 from transcripts.fold import Folded
 from transcripts.messages import INJECTED_OPENING_TAG, PUT_BACK_START, Block, TextBlock, ToolUseBlock
+from transcripts.patterns import lazy_pattern
 from transcripts.server_calls import finished_results
 from transcripts.tool_kinds import ToolKind
 from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
@@ -36,8 +37,8 @@ PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
 EXPECTED_SHARE = 0.5  # of what the table expects: fewer references than this scale its rates down
 _INJECTED_START = f"{INJECTED_OPENING_TAG}\n"
 SHOWN_IN = "[lines {first}-{last} are not repeated: as in {where} above]"  # of a page whose lines are in view
-_FIRST_NUMBER = re.compile(r" *(\d+)(?:→|\t)")
-_SHOWN_IN_IDS = re.compile(r"^\[lines \d+-\d+ are not repeated: as in .*\br(\d+) above\]$", re.MULTILINE)
+_FIRST_NUMBER = lazy_pattern(r" *(\d+)(?:→|\t)")
+_SHOWN_IN_IDS = lazy_pattern(r"^\[lines \d+-\d+ are not repeated: as in .*\br(\d+) above\]$", re.MULTILINE)
 MAX_NAMED_CHARS = 60_000  # of a result, in which names are looked for
 REREAD_CALL_TOKENS = 750.0  # of a call that asks again: 150 of output at five times the price of input
 

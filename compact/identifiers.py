@@ -17,14 +17,15 @@ from posixpath import normpath
 from typing import Any
 
 from transcripts.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
+from transcripts.patterns import lazy_pattern
 
 PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
 OLD_TEXT_ARGUMENTS = ("old_string", "oldText", "old_str", "old_text")  # what an edit replaces
 MIN_LINE_CHARS = 4  # of a line that tells where it came from: not a bracket alone
 MIN_PATH_CHARS = 6
-_OUTSIDE = re.compile(r"^(?:/|\.\./)+")  # where a path begins elsewhere than in the current folder
-_NAME_RUN = re.compile(r"[\w./@+~-]{2,}", re.ASCII)  # what the names below are made of
-_CANDIDATE = re.compile(
+_OUTSIDE = lazy_pattern(r"^(?:/|\.\./)+")  # where a path begins elsewhere than in the current folder
+_NAME_RUN = lazy_pattern(r"[\w./@+~-]{2,}", re.ASCII)  # what the names below are made of
+_CANDIDATE = lazy_pattern(
     # Bounded, possessive and begun once in a run: else a long unbroken one, such as base64, takes quadratic
     # time. No file system takes a part of a path of more than 255 characters.
     r"""(?<![\w.@+-])(?:~?/)?(?:[\w.@+-]{1,255}+/)++[\w.@+-]{0,255}+    # a path, and what ends a sentence
@@ -33,11 +34,11 @@ _CANDIDATE = re.compile(
       | \b[0-9a-f]{7,40}\b""",
     re.VERBOSE | re.ASCII,
 )
-_COMPOUND = re.compile(r"[A-Za-z_]\w{0,255}+(?:[.-]\w{1,255}+){1,20}(?![\w/-])", re.ASCII)
+_COMPOUND = lazy_pattern(r"[A-Za-z_]\w{0,255}+(?:[.-]\w{1,255}+){1,20}(?![\w/-])", re.ASCII)
 MIN_UNDOTTED_CHARS = 6  # without dots and slashes
-_CASE_CHANGE_OR_UNDERSCORE = re.compile(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
-_HEX_ID = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,40}")
-_LETTER = re.compile(r"[A-Za-z]")
+_CASE_CHANGE_OR_UNDERSCORE = lazy_pattern(r"[a-z0-9][A-Z]|[A-Za-z0-9]_[A-Za-z0-9]")
+_HEX_ID = lazy_pattern(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,40}")
+_LETTER = lazy_pattern(r"[A-Za-z]")
 KEPT_RUNS = 4_096
 MAX_KEPT_RUN_CHARS = 200  # whose names are remembered: about 1 MB
 

@@ -20,6 +20,7 @@ from transcripts.entries import Entry, Prompt
 from transcripts.facts import CHANGED_KEY, GONE, Metadata, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock, attached_as, is_attached, is_injected, own_words
+from transcripts.patterns import lazy_pattern
 from transcripts.tool_kinds import ToolKind
 
 from .commitments import Commitment, commitments
@@ -41,13 +42,13 @@ MAX_APPENDED_NUMBERS = 15  # appended to a summary that lacks them
 MANY_NAMES = 200  # from so many on it is faster to find all names of a text first than to search it for each
 FULLY_WEIGHED_FILES = 4  # that one command changed: of more each weighs less, as they are made by a program
 CHECKED_NAMES = 40  # of each kind, in the coverage of a summary; half as many numbers
-_NUMBER = re.compile(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
-_ERROR_SIGN = re.compile(
+_NUMBER = lazy_pattern(r"(?<![\w.,:/-])\d[\d.,:]*\d(?![\w/-])")
+_ERROR_SIGN = lazy_pattern(
     r"error|fail|fatal|exception|denied|refused|cannot|can't|no such|not found|panic", re.IGNORECASE
 )
 _EDGE = "./@+-~"
 _ACCOUNTS = "accounts of entries"  # by seq, in `derived`
-_WORD_WITH_SIGNS = re.compile(r"[\w./@+~-]+")
+_WORD_WITH_SIGNS = lazy_pattern(r"[\w./@+~-]+")
 _COMMITMENT_TITLES = {
     "promise": "Promised by the assistant",
     "decision": "Decided",

@@ -118,7 +118,9 @@ def min_batch_tokens(settings: CompactSettings, window: ContextWindow) -> int:
 
 
 def _looks_now(situation: Situation, tracker: BlockTracker) -> bool:
-    """Return whether a batch for its price is looked for before this call: the more blocks, the less often."""
+    """Return whether a batch for its price is looked for before this call: the more blocks, the less
+    often.
+    """
     return tracker.calls % (1 + len(tracker.shown(situation.folded)) // BLOCKS_PER_LOOK) == 0
 
 

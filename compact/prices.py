@@ -4,13 +4,13 @@ Everything behind a change is written to the prompt cache anew, where it would h
 the price or less; what the change freed is not read any more, on every later call.
 """
 
-import re
 from collections.abc import Mapping
 from math import ceil
 
 from msgspec import Struct, field
 
 from transcripts.messages import Usage
+from transcripts.patterns import lazy_pattern
 
 MILLION = 1_000_000
 SEARCH_DOLLARS = 0.01  # a web search of the service; it fetches pages for nothing
@@ -57,7 +57,7 @@ PRICES_BY_MODEL: Mapping[str, Prices] = {
 }
 # Below so many tokens of a prompt these prices count instead, for the whole request.
 LOW_BANDS: Mapping[str, tuple[int, Prices]] = {"claude-haiku-5-5": (100_000, Prices(0.1, 0.5))}
-_OTHER_VERSION = re.compile(r"-\d{1,2}(?!\d)")  # behind a name: "claude-opus-5" says nothing of "-5-6"
+_OTHER_VERSION = lazy_pattern(r"-\d{1,2}(?!\d)")  # behind a name: "claude-opus-5" says nothing of "-5-6"
 PRICE_TIERS: Mapping[str, Prices] = {
     "standard": Prices(),
     "cheap": Prices(read=0.05),

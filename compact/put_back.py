@@ -6,7 +6,6 @@ put back: that an edit soon will miss it, times what a failed call and a read co
 lines and carrying them. What the view still shows, or what the file does not hold any more, stays away.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from transcripts.entries import Prompt
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.fold import Folded
 from transcripts.messages import PUT_BACK_START, Block, TextBlock, ToolUseBlock, without_injected
+from transcripts.patterns import lazy_pattern
 
 from .hazards import (
     BlockTracker,
@@ -45,8 +45,8 @@ SMALL_TOKENS = 600  # of a text that comes back whole
 MAX_SPAN_LINES = 40  # of a longer text, around what the call is about
 CARRIED_CALLS = 20  # at the standard price, after which what was put back and not used is cleared again
 MAX_SHOWN_SHARE = 0.7  # of the lines of a span: if more of them are in view, it is not put back
-_NUMBERED = re.compile(r"^ *(\d+)(?:→|\t| ?[|:│] ?)(.*)$")  # the text's own indentation stays
-_LINE_NAMED = re.compile(r"(?:\bline |:)(\d{1,6})\b")
+_NUMBERED = lazy_pattern(r"^ *(\d+)(?:→|\t| ?[|:│] ?)(.*)$")  # the text's own indentation stays
+_LINE_NAMED = lazy_pattern(r"(?:\bline |:)(\d{1,6})\b")
 
 
 class FileTouch(Struct, frozen=True):

@@ -1,6 +1,5 @@
 """What a compaction frees and costs: the report recorded with it, and the lines that show it to the user."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from transcripts.facts import Clear, Compacted, Edit, Fold, Opened, Reply, Unthink
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts.patterns import lazy_pattern
 from transcripts.view import Part, PartKind, View
 
 from .cache_breakpoints import cached_messages
@@ -48,7 +48,7 @@ _FOLD_LABELS = (
     ("[snipped", "note on snipped messages"),
 )
 FOLD_START = "[folded: "
-_STANDS_FOR = re.compile(r"\((r\d+-r\d+)\)|as read in (r\d+)|digest of (r\d+-r\d+)")
+_STANDS_FOR = lazy_pattern(r"\((r\d+-r\d+)\)|as read in (r\d+)|digest of (r\d+-r\d+)")
 _EDIT_LABELS = {"content": "results", "text": "pasted", "source": "pasted"}  # of a field; else an input
 
 

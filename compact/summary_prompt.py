@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from transcripts.fold import Folded
 from transcripts.messages import TextBlock, ToolResultBlock
+from transcripts.patterns import lazy_pattern
 from transcripts.view import Message, Part, PartKind, sendable
 
 from .cache_breakpoints import cache_breakpoints
@@ -47,8 +48,8 @@ SHORTENING_SHARE = 5  # each further request leaves out one part in so many of t
 LEFT_OUT_TEXT = "[The oldest part of this conversation is left out here.]"
 LEFT_OUT_TOKENS = 12
 TOO_LONG = "too long"  # how the failure of a request begins that did not fit
-_ANALYSIS = re.compile(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
-_SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
+_ANALYSIS = lazy_pattern(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
+_SUMMARY = lazy_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 
 
 class SummaryFailed(Exception):

@@ -7,7 +7,6 @@ marked as a record, so that nothing in it is taken for a new request. The newest
 called open only while its turn goes on.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
@@ -25,6 +24,7 @@ from transcripts.messages import (
     is_injected,
     own_words,
 )
+from transcripts.patterns import lazy_pattern
 
 from .clearing import call_label, on_short_line, with_sentences
 from .directives import FACT, LASTING, REQUEST, WISH, weighed_sentences
@@ -41,7 +41,7 @@ STATE_HEADING = "## State as of this record"
 # Headings of news about what a record holds from its live values, so that it repeats none of them.
 PINS_HEADING = "# Pins"
 COMMANDS_HEADING = "# Background commands"
-_FROM_FACT = re.compile(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
+_FROM_FACT = lazy_pattern(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
 LEDGER_HEADING = "## Ledger (newest and most used first)"
 WORDS_HEADING = "## All user messages, verbatim (the newest is last)"
 OPEN_REQUEST = (

@@ -14,6 +14,7 @@ from msgspec import Struct
 from transcripts.facts import Result
 from transcripts.fold import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock
+from transcripts.patterns import lazy_pattern
 
 from .hazards import SHOWN_IN, tracker_of
 from .identifiers import base_name, file_path_of, joined_text
@@ -24,7 +25,7 @@ MIN_TRIMMED_CHARS = 800  # of a page, from which on it is worth a line
 MIN_TRIMMED_SHARE = 0.5  # of the characters of a page: it mostly repeats
 MAX_PAGES = 3  # in view, that a new one is compared with
 MAX_PAGE_LINES = 4_000
-_NUMBERED_LINE = re.compile(r" *(\d+)(?:→|\t)(.*)", re.DOTALL)
+_NUMBERED_LINE = lazy_pattern(r" *(\d+)(?:→|\t)(.*)", re.DOTALL)
 
 
 class _Page(Struct, frozen=True):

@@ -5,7 +5,6 @@ For the screen and for exported pages.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
@@ -14,8 +13,10 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-_HUNK_STARTS = re.compile(r"@@ -(\d+)\S* \+(\d+)")  # in the old and the new file
-_PIECE = re.compile(r"\w+|\s+|.")
+from transcripts.patterns import lazy_pattern
+
+_HUNK_STARTS = lazy_pattern(r"@@ -(\d+)\S* \+(\d+)")  # in the old and the new file
+_PIECE = lazy_pattern(r"\w+|\s+|.")
 MAX_MARKED_LINE_CHARS = 400  # words of longer lines are not compared
 MAX_MARKED_LINES = 150  # of one diff: comparing takes up to half a millisecond a line
 MAX_SKIPPED_LINES = 4  # that were put between two that belong together

@@ -277,7 +277,9 @@ def _set_tail_aside(disk: Disk, fd: int, whole_size: int, target: Path) -> None:
 
 
 def is_foreign(path: Path, folder: Path) -> bool:
-    """Return whether somebody else put the file into a project, or the link or the folder that leads to it."""
+    """Return whether somebody else put the file into a project, or the link or the folder that leads
+    to it.
+    """
     with suppress(OSError):
         owners = {found.st_uid for found in (path.stat(), path.lstat(), path.parent.lstat())}
         return not owners <= trusted_owners(folder)

@@ -8,13 +8,14 @@ is left out where an edit says so, and behind a gap in the record: the API binds
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+
+from transcripts.patterns import lazy_pattern
 
 from .edits import ActiveEdits
 from .entries import Entry, Exchange, Prompt
@@ -42,7 +43,7 @@ from .view_renderer import render_view
 MAX_MEASUREMENTS = 64  # as many as the fit of the token estimate looks at
 SAME_COUNT = 0.1  # by which the counts of two models may differ that count alike: prompts are not the same
 MAX_TOOL_NAME_CHARS = 128  # the bound of the API
-_INVALID_NAME_CHAR = re.compile(r"[^a-zA-Z0-9_-]")
+_INVALID_NAME_CHAR = lazy_pattern(r"[^a-zA-Z0-9_-]")
 
 
 class Conversation(Struct):

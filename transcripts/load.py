@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -24,6 +23,8 @@ from typing import BinaryIO
 
 from msgspec import Struct, field
 
+from transcripts.patterns import lazy_bytes_pattern
+
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
 from .disk import DISK, Disk, opened_fd
 from .facts import Compacted, Fact, Opened, Result, Rewound, Undone, UnknownFact
@@ -33,12 +34,12 @@ from .record_errors import NoSuchSession, RecordUnreadable, StoreError
 MAX_LINE_BYTES = 1 << 28  # a longer line is no record: we write at most 50 MB
 MAX_RECORDS_IN_LINE = 8  # beginnings of a record that are tried in a damaged line
 MIN_LAZY_LINE_BYTES = 2_048  # a shorter line is parsed faster than it is fetched again
-_RESULT_HEAD = re.compile(
+_RESULT_HEAD = lazy_bytes_pattern(
     rb'\{"v":%d,"seq":\d{1,15},"ts":"[0-9TZ:.+-]{1,40}","sid":"[^"\\]{0,200}",'
     rb'"kind":"result","of":\d{1,15},"block":\d{1,9},"content":\[' % FORMAT_VERSION
 )
 _CONTENT_END = b'],"tokens":['
-_CHECKSUM = re.compile(rb',"crc":"([0-9a-f]{8})"\}\r?\n?\Z')
+_CHECKSUM = lazy_bytes_pattern(rb',"crc":"([0-9a-f]{8})"\}\r?\n?\Z')
 _CHECKSUM_MAX_BYTES = 24
 _RESULT_KEYS = {"v", "ts", "sid", "kind", *Result.__struct_fields__}
 

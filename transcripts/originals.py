@@ -7,7 +7,6 @@ record is read from there if its hash still fits.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -16,6 +15,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+
+from transcripts.patterns import lazy_pattern
 
 from .codec import BadLine
 from .facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, Started, User
@@ -29,7 +30,7 @@ from .search import Found, Hit, make_hits, record_path, recorded_sids, search_fa
 from .session_lock import path_of
 from .stored_outputs import read_output
 
-RECALL_ID = re.compile(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
+RECALL_ID = lazy_pattern(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
 MAX_FACT_CHARS = 4_000  # of one fact in a stretch; `r<seq>` gives the rest
 MAX_STRETCH_CHARS = 400_000
 NOTHING_SAID = "(nothing was said there)"

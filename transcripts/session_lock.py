@@ -10,17 +10,18 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import stat
 import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from transcripts.patterns import lazy_pattern
+
 from .disk import DISK, Disk, opened_fd, write_ignore_files
 from .record_errors import RecordUnreadable, SessionInUse
 
 RECORDS_FOLDER = ".transcripts"
-_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_SESSION_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 
 
 def new_sid() -> str:

@@ -39,7 +39,9 @@ def fork_pays(tokens: int, prefix: int, prices: Prices) -> bool:
 
 
 def works_as_fork(call: NestedCall) -> bool:
-    """Return whether an agent works in a copy of the conversation: because that was asked for, or costs less."""
+    """Return whether an agent works in a copy of the conversation: because that was asked for, or
+    costs less.
+    """
     parent = call.parent
     context = call.context
     definition = call.definition

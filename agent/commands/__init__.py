@@ -277,7 +277,9 @@ def may_run_during_turn(line: str) -> bool:
 
 
 def use_without_screen(line: str) -> Literal["words", "run", "refuse"]:
-    """Return whether a prompt of a script is a command that runs there, one that does not, or for the model."""
+    """Return whether a prompt of a script is a command that runs there, one that does not, or for
+    the model.
+    """
     line = line.lstrip()
     name = line.removeprefix("/").partition(" ")[0].partition("\n")[0]
     command = find_command(name.lower()) if line.startswith("/") else None

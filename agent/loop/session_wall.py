@@ -67,7 +67,9 @@ class SessionWall(Struct):
 
     @property
     def has_network(self) -> bool:
-        """Return whether the wall can let single hosts through; Landlock's leaves commands no network at all."""
+        """Return whether the wall can let single hosts through; Landlock's leaves commands no
+        network at all.
+        """
         return self.level in ("namespaces", "sandbox-exec")
 
     async def warm(self) -> None:

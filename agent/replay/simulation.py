@@ -204,7 +204,9 @@ class _Replay(Struct):
         self.take(replace(reply, usage=replace(served, output=sum(reply.tokens)), asked=seq))
 
     def _is_refused(self, reply: Reply) -> bool:
-        """Return whether the request is too long for the window, or for it and the reply that was recorded."""
+        """Return whether the request is too long for the window, or for it and the reply that was
+        recorded.
+        """
         self.layout.update(sendable(self.folded.view))
         answer = min(sum(reply.tokens), self.setup.window.max_output)
         return self.layout.tokens + answer > self.setup.window.size

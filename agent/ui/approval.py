@@ -8,7 +8,6 @@ while anew. An answer that outlasts the call is only marked by its key, and take
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from agent.formatting import with_keys
 from agent.permissions import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from tools.person_answer import ANSWERS
+from transcripts.patterns import lazy_pattern
 
 from .question_form import LISTEN_DELAY_S, QuestionForm
 from .render import render_diff
@@ -48,7 +48,7 @@ PLAN_ANSWERS: tuple[Answer, ...] = (
 )
 PLAN_ABOVE = "It stands above."
 AIR_ROWS = 4
-_CHANGED_ROW = re.compile(r" *\d+ [-+] ")
+_CHANGED_ROW = lazy_pattern(r" *\d+ [-+] ")
 
 
 class ApprovalChoice(Struct, frozen=True):

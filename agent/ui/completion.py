@@ -16,6 +16,7 @@ from prompt_toolkit.document import Document
 
 from tools.files import FileSystemSilent, in_daemon_thread, list_project
 from tools.text import is_plain
+from transcripts.patterns import lazy_pattern
 
 from .terminal_text import one_line
 
@@ -28,7 +29,7 @@ MAX_LISTING_S = 3.0  # then the list ends with what was found
 LISTING_TIMEOUT_S = 5.0  # a file system that does not answer is given up
 MAX_SEEN_IN_FOLDER = 20_000  # of which those that fit are offered, on Tab
 MAX_TYPED_PATH_CHARS = 4_096  # PATH_MAX: a longer word before the cursor is no path
-_MENTION = re.compile(r"(?:^|\s)@([^\s@]*)$")
+_MENTION = lazy_pattern(r"(?:^|\s)@([^\s@]*)$")
 
 
 def rank(typed: str, names: Iterable[str]) -> list[str]:

@@ -6,7 +6,6 @@ that differs is written. Nothing is known of where on the screen the frame stand
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import takewhile
@@ -14,16 +13,18 @@ from operator import eq
 
 from msgspec import Struct
 
+from transcripts.patterns import lazy_pattern
+
 from .terminal_text import painted_width
 
 # Where the cursor is behind a text depends on how the terminal measures its characters. Terminals agree on
 # these: Latin, Greek, Cyrillic, punctuation, arrows, boxes, Braille, most of CJK.
-_CERTAIN_WIDTH = re.compile(
+_CERTAIN_WIDTH = lazy_pattern(
     "[\x00-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u2199\u21b5\u2200-\u22ff"
     "\u23bf\u23ce\u2400-\u2426\u2500-\u25fc\u2713-\u2718\u276f\u2800-\u28ff\u3001-\u3029\u3041-\u3096\u30a0-\u30ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]*"
 )
-_CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
+_CODES = lazy_pattern(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x07\x1b]*(?:\x07|\x1b\\)")
 _WHOLE_ROW_MARKS = ("\x1b[K", "\x1b]8;")  # of rows that are not taken apart: filled ones and links
 _RESETS = ("\x1b[0m", "\x1b[m")
 MIN_KEPT_END = 8  # characters at the end of a row for which it pays to go on behind them

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Literal
@@ -25,6 +24,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl
 
 from tools.text import pluralize
+from transcripts.patterns import lazy_pattern
 
 from .approval import full_question
 from .input_drawing import move_by_row
@@ -38,7 +38,7 @@ from .terminal_text import one_line
 
 MAX_PATHS_CHARS = 8_192  # a longer paste is no list of paths
 IMAGE_HINT_S = 4.0
-_ENDS_AS_IMAGE = re.compile(r"(?i)\.(?:png|jpe?g|gif|webp)['\"]?\s*\Z")
+_ENDS_AS_IMAGE = lazy_pattern(r"(?i)\.(?:png|jpe?g|gif|webp)['\"]?\s*\Z")
 PAGE_LINES = 5  # that PgUp and PgDn scroll a question
 REPEAT_S = 2.0  # within which a second Ctrl-C or Ctrl-D leaves
 ESCAPE_REPEAT_S = 1.0  # within which a second Esc counts

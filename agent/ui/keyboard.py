@@ -22,18 +22,20 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 
+from transcripts.patterns import lazy_pattern
+
 from .terminal_text import escape_strict
 
 ESCAPE_TIMEOUT_S = 0.05  # without a byte, after which an escape that came alone is the key
 BEGUN_TIMEOUT_S = 0.5  # after which a sequence that has begun is what was typed; a slow line may cut it
 PASTE_TIMEOUT_S = 1.0  # without a byte: the paste counts as over
 # What terminals answer (OSC, DCS and APC), which is no key.
-_ANSWER_START = re.compile(r"\x1b(?:[]P_]|\Z)")
+_ANSWER_START = lazy_pattern(r"\x1b(?:[]P_]|\Z)")
 _ANSWER_HEAD = r"\x1b(?:\]\d+;|P[>!01][|$+]|_G)[^\x00-\x1f\x7f]{0,200}"
-_ANSWER = re.compile(rf"{_ANSWER_HEAD}(?:\x07|\x1b\\)", re.ASCII)
-_BEGUN_ANSWER = re.compile(rf"\x1b(?:\]\d*|P[>!01]?|_)?|{_ANSWER_HEAD}\x1b?", re.ASCII)
+_ANSWER = lazy_pattern(rf"{_ANSWER_HEAD}(?:\x07|\x1b\\)", re.ASCII)
+_BEGUN_ANSWER = lazy_pattern(rf"\x1b(?:\]\d*|P[>!01]?|_)?|{_ANSWER_HEAD}\x1b?", re.ASCII)
 _HEX = "([0-9a-fA-F]+)"
-_GROUND = re.compile(f"\x1b]11;rgba?:{_HEX}/{_HEX}/{_HEX}(?:/{_HEX})?(?:\x07|\x1b\\\\)")
+_GROUND = lazy_pattern(f"\x1b]11;rgba?:{_HEX}/{_HEX}/{_HEX}(?:/{_HEX})?(?:\x07|\x1b\\\\)")
 PASTE_START = "\x1b[200~"
 PASTE_END = "\x1b[201~"
 ESCAPE_KEY = "\x1b[27u"  # unlike ESC alone, it makes no other key of what follows
@@ -49,14 +51,14 @@ _MORE_KEYS: dict[str, Keys] = {
 }
 # A control sequence (CSI; with the odd ones of the Linux console and old mice) or a key of the keypad in
 # application mode (SS3), and the start of one.
-_SEQUENCE = re.compile(r"\x1b(?:\[(?:\[.|M...|[0-?]*[ -/]*[@-~])|O[j-yMX])", re.DOTALL)
-_BEGUN_SEQUENCE = re.compile(r"\x1b(?:O|\[(?:\[|M.{0,2}|[0-?]*[ -/]*))?\Z", re.DOTALL)
+_SEQUENCE = lazy_pattern(r"\x1b(?:\[(?:\[.|M...|[0-?]*[ -/]*[@-~])|O[j-yMX])", re.DOTALL)
+_BEGUN_SEQUENCE = lazy_pattern(r"\x1b(?:O|\[(?:\[|M.{0,2}|[0-?]*[ -/]*))?\Z", re.DOTALL)
 _APPLICATION_KEYPAD = dict(zip("jklmnopqrstuvwxyMX", "*+,-./0123456789\r=", strict=True))
 # Keys by their codes: CSI-u `code:shifted:base;modifiers:event u`, and xterm's modifyOtherKeys.
-_CODED_KEY = re.compile(r"\x1b\[(\d+)(?::(\d*))?(?::(\d+))?(?:;(\d*)(?::(\d))?(?:;[\d:]*)?)?u", re.ASCII)
-_OTHER_KEY = re.compile(r"\x1b\[27;(\d+);(\d+)~", re.ASCII)
+_CODED_KEY = lazy_pattern(r"\x1b\[(\d+)(?::(\d*))?(?::(\d+))?(?:;(\d*)(?::(\d))?(?:;[\d:]*)?)?u", re.ASCII)
+_OTHER_KEY = lazy_pattern(r"\x1b\[27;(\d+);(\d+)~", re.ASCII)
 # An arrow or another named key as kitty's protocol sends it: with an event, or with locks as modifiers.
-_NAMED_KEY = re.compile(r"\x1b\[(\d+);(\d+)(?::(\d))?([A-HPQS~])", re.ASCII)
+_NAMED_KEY = lazy_pattern(r"\x1b\[(\d+);(\d+)(?::(\d))?([A-HPQS~])", re.ASCII)
 _SHIFT, _ALT, _CTRL, _SUPER, _HYPER, _META = (1 << bit for bit in range(6))
 _NO_LOCKS = 0x3F  # takes the bits of the locks out of modifiers
 _RELEASED = "3"  # an event

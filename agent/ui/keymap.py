@@ -7,7 +7,6 @@ Each entry names an action, or a slash command in quotes, and takes a key or a l
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from msgspec import Struct
 from prompt_toolkit.filters import emacs_selection_mode, shift_selection_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
+
+from transcripts.patterns import lazy_pattern
 
 MAX_KEYMAP_BYTES = 64 * 1024
 KeySequence = tuple[str, ...]  # as prompt_toolkit names keys
@@ -43,7 +44,7 @@ _KEY_NAMES = {
     "esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup", "pgdown": "pagedown", "space": " ",
 }  # fmt: skip
 # Keys that mean nothing; prompt_toolkit would type what terminals send for them.
-_IDLE_KEY = re.compile(r"s-escape|c-\d|c-f\d+|[cs]-page.+|c-s-(?!left|right|home|end).+")
+_IDLE_KEY = lazy_pattern(r"s-escape|c-\d|c-f\d+|[cs]-page.+|c-s-(?!left|right|home|end).+")
 
 
 class Keymap(Struct, frozen=True):

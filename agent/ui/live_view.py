@@ -6,7 +6,6 @@ transcript_view and forgotten here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct, field
@@ -14,6 +13,7 @@ from msgspec import Struct, field
 from agent import events
 from agent.formatting import format_count, format_duration
 from tools.text import as_drawn, pluralize
+from transcripts.patterns import lazy_pattern
 from transcripts.tool_kinds import tool_kind
 
 from .render import BRANCH, MIN_TOLD_SECONDS, call_title, render_markdown
@@ -35,7 +35,7 @@ PROGRESS_LINES = 4  # shown of a running call's output
 THOUGHT_LINES = 3
 QUEUE_LINES = 4
 MAX_TODO_ROWS = 6
-_TABLE_RULE = re.compile(r"\|?(?: *:?-+:? *\|)+(?: *:?-+:?)?")
+_TABLE_RULE = lazy_pattern(r"\|?(?: *:?-+:? *\|)+(?: *:?-+:?)?")
 TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
 MAX_PROGRESS_CHARS = 20_000  # kept of a running call's output
 MAX_THOUGHT_CHARS = 200_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -36,6 +35,8 @@ from rich.text import Text
 from rich.theme import Theme as RichTheme
 from wcwidth import iter_graphemes
 
+from transcripts.patterns import lazy_pattern
+
 from .code_colours import coloured
 from .segment_lines import is_safe_link, segment_line
 from .terminal_text import (
@@ -56,7 +57,7 @@ MAX_LAYOUT_CHARS = 60_000  # the same beyond that: rich takes up to 2 s for as m
 MIN_TEXT_COLUMNS = 6  # behind the indents of quotes and lists
 _INDENTING = ("blockquote_open", "list_item_open")
 # the punctuation of a sentence ends an address where it is none of ASCII
-_BARE_ADDRESS = re.compile(
+_BARE_ADDRESS = lazy_pattern(
     r"https?://[^\s<>\"'`\u2010-\u2027\u2030-\u205e\u00ab\u00bb\u3001-\u3003\u3008-\u301f\uff01-\uff0f"
     r"\uff1a-\uff1f\uff3b-\uff3d\uff5b-\uff65]{1,2000}"
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import pkgutil
-import re
 import sys
 import time
 import uuid
@@ -27,13 +26,14 @@ from compact.prices import Spending
 from tools.sandbox import BLOCKED_MARK
 from transcripts.facts import Reply, Result
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
+from transcripts.patterns import lazy_pattern
 from transcripts.render_text import INVISIBLE
 
 from .render import plain_chart, retrying_message
 from .standard_streams import PipeWriter
 from .terminal_text import escape_prose, escape_strict, one_line, title_line
 
-_WHY = re.compile(
+_WHY = lazy_pattern(
     rf"(?m)(?:Permission denied: |^\[(?={BLOCKED_MARK}))([^\n]*?)\.?(?: Tell the person .*)?\]?$"
 )
 _SUBTYPES: Mapping[str, str] = {
@@ -54,7 +54,7 @@ _TERMINAL_REASONS: Mapping[str, str] = {
 }
 # Line separators of Unicode are legal within JSON, but many readers would break the line there; DEL and the
 # C1 controls (NEL among them) are legal too, and terminals obey them, as they do what reorders or hides.
-_ESCAPED_IN_JSON = re.compile(f"[\x7f-\x9f\u2028\u2029{INVISIBLE}]")
+_ESCAPED_IN_JSON = lazy_pattern(f"[\x7f-\x9f\u2028\u2029{INVISIBLE}]")
 
 
 class OutputFormat:

@@ -6,7 +6,6 @@ Everything that came from outside is escaped here. What is still going on is dra
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -18,6 +17,7 @@ from agent.formatting import format_count, format_duration, whole_percent
 from tools.text import pluralize
 from transcripts.facts import Result
 from transcripts.messages import TextBlock, is_put_back
+from transcripts.patterns import lazy_pattern
 from transcripts.tool_kinds import tool_kind
 
 from .terminal_text import (
@@ -97,7 +97,7 @@ def render_markdown(text: str, ctx: RenderContext) -> str:
     return draw_markdown(text, ctx.columns, ctx.theme)
 
 
-_GAPS = re.compile(" {4,}")  # between columns
+_GAPS = lazy_pattern(" {4,}")  # between columns
 CLAUSE_MARKS = (", ", "; ", ": ")
 DrawMarkdown = Callable[[str, int, Theme], str]
 DrawDiff = Callable[[str, RenderContext, int], list[str]]

@@ -5,7 +5,6 @@ Slow to import, as rich is: loaded after the first paint.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -13,15 +12,17 @@ from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
+from transcripts.patterns import lazy_pattern
+
 from .terminal_text import Theme, linked
 
-_DEFAULT_BACKGROUND = re.compile(r"(?:^|;)49(?=;|$)")
-_SEEN_ON_BLANKS = re.compile(
+_DEFAULT_BACKGROUND = lazy_pattern(r"(?:^|;)49(?=;|$)")
+_SEEN_ON_BLANKS = lazy_pattern(
     r"(?:^|;)(?:4|7|9|4[0-8]|10[0-7])(?=;|$)"
 )  # underlined, reversed, struck, on a colour
 RESET_SUFFIX = "\x1b[m"
-_WEB_ADDRESS = re.compile(r"(?:https?://|mailto:)[!-~]{1,2000}")
-_COLOUR_ONLY = re.compile(r"3[0-7]|9[0-7]|38;5;\d+|38;2;\d+;\d+;\d+")
+_WEB_ADDRESS = lazy_pattern(r"(?:https?://|mailto:)[!-~]{1,2000}")
+_COLOUR_ONLY = lazy_pattern(r"3[0-7]|9[0-7]|38;5;\d+|38;2;\d+;\d+;\d+")
 
 
 def segment_line(segments: Iterable[Segment], theme: Theme) -> str:

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from wcwidth import iter_graphemes, iter_graphemes_reverse, strip_sequences, wcwidth
 
 from agent.formatting import KEY_NAMES
+from transcripts.patterns import lazy_pattern
 from transcripts.render_text import INVISIBLE, JOINERS, is_harmless
 
 from .palettes import ANSI, ROLES, Palette
@@ -26,19 +27,19 @@ from .palettes import ANSI, ROLES, Palette
 _CONTROL_CHARS = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
 # Format characters that draw something (category Cf of Unicode 16, as INVISIBLE; tests compare them).
 _VISIBLE_FORMAT_CHARS = "\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
-_COLUMN_START = re.compile(r" *(?:[^ ]+(?: [^ ]+){0,3}  +(?=[^ ]))?")  # what stands before a second column
+_COLUMN_START = lazy_pattern(r" *(?:[^ ]+(?: [^ ]+){0,3}  +(?=[^ ]))?")  # what stands before a second column
 GO_ON_INDENT = "    "  # of what goes on below a line of columns
-_UNSAFE_CHARS = re.compile(f"[{_CONTROL_CHARS}{_VISIBLE_FORMAT_CHARS}{INVISIBLE}]")
-_UNSAFE_PROSE = re.compile(f"(?![{JOINERS}]){_UNSAFE_CHARS.pattern}")
+_UNSAFE_CHARS = lazy_pattern(f"[{_CONTROL_CHARS}{_VISIBLE_FORMAT_CHARS}{INVISIBLE}]")
+_UNSAFE_PROSE = lazy_pattern(f"(?![{JOINERS}]){_UNSAFE_CHARS.pattern}")
 _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
-_SGR_CODES = re.compile(r"(\x1b\[[0-9;]*m)")
-_PAINT_CODES = re.compile(rf"({_SGR_CODES.pattern[1:-1]}|\x1b\]8;[^\x07\x1b]*\x1b\\)")  # and those of links
+_SGR_CODES = lazy_pattern(r"(\x1b\[[0-9;]*m)")
+_PAINT_CODES = lazy_pattern(rf"({_SGR_CODES.pattern[1:-1]}|\x1b\]8;[^\x07\x1b]*\x1b\\)")  # and those of links
 _LINK_END = "\x1b]8;;\x1b\\"
-_FILE_NAMED = re.compile(  # and a line in it
+_FILE_NAMED = lazy_pattern(  # and a line in it
     r"(?<![\w./~:-])((?:[\w.-]{1,99}/){0,20}[\w-][\w.-]{0,99}\.[A-Za-z]\w{0,7})(?::\d+)?(?![\w/-])"
 )
 # What else a line may hold for a terminal: links and titles, movements, other short sequences.
-_OTHER_CODES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]")
+_OTHER_CODES = lazy_pattern(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]")
 
 MIN_LINKING_VTE = 5000  # version 0.50, whose predecessors showed garbage
 TAB_CELLS = 8  # from one stop of tabs to the next, as terminals have them
@@ -58,7 +59,9 @@ def at_screen(plain: bool) -> bool:
 
 
 def wants_colour(choice: str, environ: Mapping[str, str]) -> bool:
-    """Return whether to colour a screen: --color, else NO_COLOR, which counts when not empty (no-color.org)."""
+    """Return whether to colour a screen: --color, else NO_COLOR, which counts when not empty (no-
+    color.org).
+    """
     return choice == "always" or (choice == "auto" and not environ.get("NO_COLOR"))
 
 

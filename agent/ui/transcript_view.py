@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from wcwidth import strip_sequences
 
 from agent import events
+from transcripts.patterns import lazy_pattern
 
 from .live_view import REDRAW_INTERVAL_S, LiveView, draw_live_view, draw_unfinished, table_head
 from .render import (
@@ -40,9 +41,9 @@ MARKDOWN_BUDGET_S = 0.5  # of processor time at once, after which text is only w
 MAX_SCREEN_CHARS = 1_000_000  # of the text of one reply; nobody scrolls through more
 TOO_LONG_TO_SHOW = "…\n\n(The rest is too long for a screen: /export writes it to a file.)\n"
 MAX_REPRINTED_RESULTS = 40  # of a turn that are kept to be printed in full
-_FENCE = re.compile(r"^( *(?:[-*+] +|\d+[.)] +)?)(`{3,}|~{3,})(.*)$")
-_HEADING = re.compile(r"^#{1,6}(\s|$)")
-_LIST_ITEM = re.compile(r"^([-*+]|\d+[.)])\s")
+_FENCE = lazy_pattern(r"^( *(?:[-*+] +|\d+[.)] +)?)(`{3,}|~{3,})(.*)$")
+_HEADING = lazy_pattern(r"^#{1,6}(\s|$)")
+_LIST_ITEM = lazy_pattern(r"^([-*+]|\d+[.)])\s")
 _NOTICES = (events.Notice, events.ContextCompacted)  # that stand together without gaps
 _ENDS_TEXT = (events.ReplyFinished, events.StreamAborted, events.ToolCallStarted, events.TurnFinished)
 

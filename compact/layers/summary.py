@@ -88,7 +88,9 @@ def _plan(situation: Situation) -> Flow:
 
 
 def _breaker_open(folded: Folded, settings: CompactSettings) -> bool:
-    """Return whether so many summaries in a row have failed that none is asked for until the next `/compact`."""
+    """Return whether so many summaries in a row have failed that none is asked for until the next
+    `/compact`.
+    """
     made = (each.seq for each in folded.compactions if each.layer == "summary" or each.trigger == "manual")
     last = max(made, default=0)
     failures = sum(1 for each in folded.failures if each.what == "summary" and each.seq > last)

@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 from functools import partial
 from time import thread_time
 
+from transcripts.patterns import lazy_pattern
 from transcripts.render_text import INVISIBLE
 
 from .patch import added_omission
@@ -31,10 +32,10 @@ _MAX_SOUGHT_CHARS = 2_000  # of a text that is cut into such pieces
 _CHUNK_CHARS = 1_024
 _MAX_COMPARED_CHARS = 2_000  # of a block, to name the characters that differ
 _MAX_NAMED_CHARS = 6
-_LINE_NUMBER = re.compile(r"^ *\d+(?:\t|→|\|| \| |: ?)", re.MULTILINE)
-_SPACE_OR_TAB = re.compile(r"[ \t\r\f\v]+")
+_LINE_NUMBER = lazy_pattern(r"^ *\d+(?:\t|→|\|| \| |: ?)", re.MULTILINE)
+_SPACE_OR_TAB = lazy_pattern(r"[ \t\r\f\v]+")
 _TYPOGRAPHY = str.maketrans("‘’‚‛“”„‟′″‐‑‒–—―−", "''''\"\"\"\"'\"-------")
-_UNSEEN_CHARS = re.compile(f"[{INVISIBLE}]")
+_UNSEEN_CHARS = lazy_pattern(f"[{INVISIBLE}]")
 _ALIKE = "characters that look alike differ (quotes, dashes, special spaces, accents, width, joiners)"
 
 

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Literal
 
 from tools.text import word_set
+from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 # Always asked about before they are changed: what runs later, what grants rights, what holds secrets. All
 # that is below these folders: hooks and settings of git, of this program, of editors and CI; keys.
@@ -35,7 +36,7 @@ GUARDED_FILES = word_set(
     " authorized_keys crontab sudoers .mise.toml mise.toml .nvim.lua .lvimrc .woodpecker.yml"
     " .bazelrc .rprofile .pdbrc .pnp.cjs .pnp.loader.mjs sitecustomize.py usercustomize.py"
 )
-ENV_FILE = re.compile(r"\.env(?:\.(?!(?:example|sample|template|dist|defaults)\Z).*)?", re.DOTALL)
+ENV_FILE = lazy_pattern(r"\.env(?:\.(?!(?:example|sample|template|dist|defaults)\Z).*)?", re.DOTALL)
 MEMORY_NAMES = ("AGENTS.md", "CLAUDE.md")  # of memory files, the preferred first: every session reads them
 # Asked about before they are read: secrets, and other sessions. To read the rest is everyday work.
 SECRET_FOLDERS = word_set(".makeroom .transcripts .ssh .aws .gnupg .kube .docker")
@@ -102,19 +103,19 @@ HOME_SECRETS = [
     ".gemini",
 ]
 # Stores of keys, and files that people name for what they hold.
-SECRET_FORM = re.compile(
+SECRET_FORM = lazy_pattern(
     r".+\.(?:p12|pfx|ppk|kdbx|agekey)|(?:.+[-_.])?client_secrets?(?:[-_.].+)?\.json"
     r"|(?:secrets?|credentials?|.+[-_.]credentials)\.(?:ya?ml|json|toml)",
     re.DOTALL,
 )
 # Files that hold a private key, or what everybody may know: certificates, slides of Keynote.
-_MAYBE_KEY = re.compile(
+_MAYBE_KEY = lazy_pattern(
     r".+\.(?:pem|key|p8)|.*(?:service[-_]?account|adminsdk|gcp|gcloud|google).*\.json", re.DOTALL
 )
 _SECRET_ENDINGS = word_set("p12 pfx ppk kdbx agekey json yaml yml toml pem key p8")  # of the two forms above
-_SAID_PUBLIC = re.compile(r"cert|chain|bundle|pub|(?<![a-z])(?:ca|crt|root|dh|dhparams?)(?![a-z])")
+_SAID_PUBLIC = lazy_pattern(r"cert|chain|bundle|pub|(?<![a-z])(?:ca|crt|root|dh|dhparams?)(?![a-z])")
 # A key in text or in DER, and a file that is nothing but one long word.
-_HELD_KEY = re.compile(rb"BEGIN [A-Z0-9 ]*PRIVATE KEY|\A0[\x81\x82]|\A[!-~]{16,512}\s*\Z")
+_HELD_KEY = lazy_bytes_pattern(rb"BEGIN [A-Z0-9 ]*PRIVATE KEY|\A0[\x81\x82]|\A[!-~]{16,512}\s*\Z")
 GITLINK = b"\0\0\xe0\0"  # the mode 0160000 in an index
 MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
 _MAX_LOOKED_AT_BYTES = 64 * 1024

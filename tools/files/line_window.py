@@ -10,7 +10,6 @@ import functools
 import hashlib
 import io
 import os
-import re
 import threading
 from bisect import bisect_right
 from collections import deque
@@ -21,13 +20,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tools.text import TextForm, decode_text, unify_newlines
+from transcripts.patterns import lazy_pattern
 
 from .opening import MAX_WHOLE_BYTES
 
 MAX_WINDOW_LINES = 2_000
 MAX_WINDOW_BYTES = 50_000  # as UTF-8
 MAX_WIDTH_CHARS = 2_000  # of a line that are shown
-_ENCODED_DATA = re.compile(r"[A-Za-z0-9+/=_-]{1000}")  # such as images in notebooks and style sheets
+_ENCODED_DATA = lazy_pattern(r"[A-Za-z0-9+/=_-]{1000}")  # such as images in notebooks and style sheets
 _MIN_DATA_LETTERS = 20
 _SHOWN_DATA_CHARS = 100
 _SCAN_LIMIT_S = 5.0  # for looking through a large file; what was found by then is shown

@@ -15,15 +15,16 @@ from itertools import pairwise
 from msgspec import Struct
 
 from tools.text import TextForm, unify_newlines
+from transcripts.patterns import lazy_pattern
 
 _CONTEXT_LINES = 3  # shown around a change in a diff, as in diff -u
 _MAX_COMPARED_LINES = 1_500  # of both sides; more of them are shown as one change
 _SNIPPET_LINES = 24
 _SNIPPET_WIDTH_CHARS = 2_000
-_BRACKETED = re.compile(r"\[(?:cleared|snipped|folded|persisted)\b[^\[\]\n]*+\]")
-_SHOWN_RECALL_ID = re.compile(r"\br\d{1,15}(?:\.\d{1,9})?\b")
+_BRACKETED = lazy_pattern(r"\[(?:cleared|snipped|folded|persisted)\b[^\[\]\n]*+\]")
+_SHOWN_RECALL_ID = lazy_pattern(r"\br\d{1,15}(?:\.\d{1,9})?\b")
 # Whole lines that a view has in the place of text, or above it; the note of what is cut ends its line.
-_STAND_IN_LINE = re.compile(
+_STAND_IN_LINE = lazy_pattern(
     r"^[ \t]*+\[lines \d++-\d++ are not repeated: as in (?:lines \d++-\d++ of )?r[\d.]++ above\][ \t]*$"
     r"|^[ \t]*+\[put back: [^\n]*, (?:lines \d++-\d++|part), shown earlier and cleared \(r[\d.]++\)\][ \t]*$"
     r"|\[\.\.\. [\d,]++ characters are left out here; recall r[\d.]++ shows it all(?: \.\.\.|; of them:)?+\]"
@@ -32,7 +33,7 @@ _STAND_IN_LINE = re.compile(
 )
 _OVERLAPPING_MATCHES = 10  # counted beyond those that can stand side by side
 # A line that is nothing but a comment with dots and what they stand for.
-_OMISSION = re.compile(
+_OMISSION = lazy_pattern(
     r"^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+(?:\.\.\.|…)[^\n]{0,40}?"
     r"\b(?:existing|unchanged|rest of|remaining|the rest|other (?:code|methods|functions|fields|imports"
     r"|cases)|previous code|same as (?:before|above)|omitted|for brevity|no changes?)\b"
@@ -40,7 +41,7 @@ _OMISSION = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 # The same in words alone, or dots alone: a comment that may be meant as it is, unless lines vanish with it.
-_PLAIN_OMISSION = re.compile(
+_PLAIN_OMISSION = lazy_pattern(
     r"^[ \t]*+(?:#|//|/\*|<!--|--|;|%|\{/\*)[ \t]*+[\[(<]?(?:"
     r"(?:keep |leave )?(?:the |your )?(?:existing|previous|original|remaining|other|same) "
     r"(?:code|implementation|contents?|logic|methods|functions|imports|body|lines)"

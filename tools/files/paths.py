@@ -18,6 +18,7 @@ from pathlib import Path
 from time import monotonic
 
 from tools.text import escaped, has_surrogate
+from transcripts.patterns import lazy_pattern
 
 from .errors import FileError
 from .guarded_names import MAX_LINKS, links_on_way
@@ -28,9 +29,9 @@ _MAX_PATH_BYTES = 4_095  # PATH_MAX of Linux without its NUL
 _MAX_SIBLINGS = 5_000  # names of a folder among which a similar one is sought
 _MIN_NAME_LIKENESS = 0.7  # of names without their endings, as difflib counts
 _LOOK_LIMIT_S = 0.15  # for files of the same name elsewhere in the project; it keeps the screen waiting
-_NOT_OF_PATH = re.compile(r"(?::\d+(?:[:-]\d+)?|#L\d+(?:-L?\d+)?)?[\s'\"]*\Z")  # a.py:12, a.py#L3, a blank
-_GUESSED_NAMES = re.compile(r"|__init__\.py|index\.\w+|README.*", re.IGNORECASE)  # there are many of them
-_MAGIC_LINK = re.compile(r"/proc/\d+(?:/task/\d+)?/(?:fd|map_files|ns)/")
+_NOT_OF_PATH = lazy_pattern(r"(?::\d+(?:[:-]\d+)?|#L\d+(?:-L?\d+)?)?[\s'\"]*\Z")  # a.py:12, a.py#L3, a blank
+_GUESSED_NAMES = lazy_pattern(r"|__init__\.py|index\.\w+|README.*", re.IGNORECASE)  # there are many of them
+_MAGIC_LINK = lazy_pattern(r"/proc/\d+(?:/task/\d+)?/(?:fd|map_files|ns)/")
 _LOOKALIKES = str.maketrans("\u202f\u00a0\u2009\u2018\u2019\u201c\u201d\u2013\u2014", "   ''\"\"--")
 
 

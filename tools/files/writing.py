@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 import sys
 import threading
@@ -21,12 +20,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from transcripts.patterns import lazy_pattern
+
 from .errors import FileError
 from .opening import FOLDER_FLAGS, FileChanged, FileContent, closing, load_file, opened_path
 from .paths import one_line_path
 from .write_recovery import create_locked, journal, recover, try_lock, write_all
 
-_TEMPORARY_NAME = re.compile(r"\.makeroom-[0-9a-f]{16}\.tmp")
+_TEMPORARY_NAME = lazy_pattern(r"\.makeroom-[0-9a-f]{16}\.tmp")
 _LOCK_POLL_S = 0.01  # between two looks at a lock that another process holds
 _MAX_LOCK_POLLS = 500  # 5 s, far longer than a write takes
 # These vouch for the old content.

@@ -89,7 +89,9 @@ class SearchRequest(Struct, frozen=True):
 
 
 def can_search_folders(context: ToolContext, folder: str) -> bool:
-    """Return whether ripgrep is installed and sees what is in the directory: programs do not see our records."""
+    """Return whether ripgrep is installed and sees what is in the directory: programs do not see our
+    records.
+    """
     return find_program(context, "rg") is not None and not _is_record(context, folder)
 
 

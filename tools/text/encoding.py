@@ -7,13 +7,14 @@ ends. Bytes that are not text become lone surrogates (surrogateescape), and the 
 from __future__ import annotations
 
 import codecs
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
 from msgspec import Struct
+
+from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
 
 _BYTE_ORDER_MARKS = (  # UTF-32 first: its little-endian mark begins with that of UTF-16
     (codecs.BOM_UTF8, "utf-8", "surrogateescape"),
@@ -22,20 +23,20 @@ _BYTE_ORDER_MARKS = (  # UTF-32 first: its little-endian mark begins with that o
     (codecs.BOM_UTF16_LE, "utf-16-le", "surrogatepass"),
     (codecs.BOM_UTF16_BE, "utf-16-be", "surrogatepass"),
 )
-_STRAY_BYTE = re.compile("[\udc80-\udcff]")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uff61-\uff9f\u3000-\u303f\uff01-\uff5e]")
-_KANA = re.compile("[\u3040-\u30ff]")
-_NEWLINE = re.compile("\r\n|\n|\r")
-_CONTROL_BYTE = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
-_BINARY_CHAR = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
+_STRAY_BYTE = lazy_pattern("[\udc80-\udcff]")
+_LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
+_JAPANESE = lazy_pattern("[\u3040-\u30ff\u4e00-\u9fff\uff61-\uff9f\u3000-\u303f\uff01-\uff5e]")
+_KANA = lazy_pattern("[\u3040-\u30ff]")
+_NEWLINE = lazy_pattern("\r\n|\n|\r")
+_CONTROL_BYTE = lazy_bytes_pattern(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
+_BINARY_CHAR = lazy_pattern(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 _BINARY_SAMPLE_CHARS = 8_000
 _ASCII_BYTES = bytes(range(128))
 _SAMPLE_CHARS = 64 * 1024  # enough to guess an encoding by
 _JOINING = frozenset("’‘–—·…\u00a0")  # signs that may stand between two letters
 _SIGNS = _JOINING | frozenset("“”„‚€£¢¥§°«»¿¡©®™±²³´µ¶ºª¼½¾×÷†•、。「」・ー，！？：；（）")
-_SIGN_IN_WORD = re.compile(rf"(?<=[^\W\d_])[{''.join(sorted(_SIGNS - _JOINING))}](?=[^\W\d_])")
-_HIGH_AFTER_HIGH = re.compile(rb"(?<=[\x80-\xff])[\x80-\xff]")
+_SIGN_IN_WORD = lazy_pattern(rf"(?<=[^\W\d_])[{''.join(sorted(_SIGNS - _JOINING))}](?=[^\W\d_])")
+_HIGH_AFTER_HIGH = lazy_bytes_pattern(rb"(?<=[\x80-\xff])[\x80-\xff]")
 _MAX_LATIN_SHARE = 0.4  # of the bytes beyond ASCII that follow one: accents rarely stand side by side
 _MAX_GUESSED_BYTES = 4_096  # of lines that are not ASCII
 _MIN_WORD_SHARE = 0.8  # of the characters beyond ASCII, which have to be letters or signs
@@ -60,7 +61,7 @@ _FREQUENT_LETTERS = frozenset(
     "оеаинтсрвлікпαοιετσνηυρκίάόέיוהלארמתבשاليمونترةبدانรากเอมง่ยลด้สวท"
     "다이니을지수에습는를없로하시자가일스의정파용합서기음사할리트인한은어않션오터있문위대그드아제만으값보름상함실옵해치패입작부표력프데모식형전된"
 )
-_HAN_OR_KANA = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
+_HAN_OR_KANA = lazy_pattern("[\u3040-\u30ff\u4e00-\u9fff]")
 
 
 class TextForm(Struct, frozen=True):
@@ -155,12 +156,16 @@ def mark_stray_bytes(text: str) -> str:
 
 
 def has_surrogate(text: str) -> bool:
-    """Return whether the text holds half of a surrogate pair, which neither a file nor a request can carry."""
+    """Return whether the text holds half of a surrogate pair, which neither a file nor a request can
+    carry.
+    """
     return not text.isascii() and _LONE_SURROGATE.search(text) is not None
 
 
 def seems_binary(text: str) -> bool:
-    """Return whether more than a tenth of the beginning is control characters, or bytes that are not UTF-8."""
+    """Return whether more than a tenth of the beginning is control characters, or bytes that are not
+    UTF-8.
+    """
     sample = text[:_BINARY_SAMPLE_CHARS]
     return len(_BINARY_CHAR.findall(sample)) > len(sample) / 10
 

@@ -25,6 +25,7 @@ from transcripts.diff_rows import DiffRow, by_side, diff_rows, file_name, with_m
 from transcripts.facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
 from transcripts.fold import Folded
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_added, is_thinking
+from transcripts.patterns import lazy_pattern
 from transcripts.render_text import (
     INVISIBLE,
     block_text,
@@ -51,8 +52,8 @@ PROGRAM_LABEL = "From the program"
 MAX_LABEL_CHARS = 120
 MAX_PARTIAL_CHARS = 2_000  # of an interrupted reply
 MAX_MARKDOWN_CHARS = 30_000  # of one text; markdown-it takes a second for as much that was made for that
-_UNSEEN_IN_PAGE = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{INVISIBLE}]")
-_BASE64 = re.compile("[A-Za-z0-9+/=]+")
+_UNSEEN_IN_PAGE = lazy_pattern(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{INVISIBLE}]")
+_BASE64 = lazy_pattern("[A-Za-z0-9+/=]+")
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
