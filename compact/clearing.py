@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from transcripts.facts import Clear, Reply, Result, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock, own_words
 from transcripts.server_calls import server_call_of
 from transcripts.view import Part, PartKind, View
@@ -21,7 +21,7 @@ from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
 from .directives import REQUEST, Sentence, weighed_sentences
 from .identifiers import PATH_ARGUMENTS, joined_text
 from .invariants import fact_at
-from .plan import File, Situation
+from .situation import File, Situation
 from .tokens import TokenCounter
 
 PLACEHOLDER_START = "[cleared:"

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from transcripts.entries import Entry, Exchange, Prompt
 from transcripts.facts import Clear, Fold, Result
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.view import Part, PartKind
 
@@ -26,7 +26,7 @@ from .clearing import (
     user_block_edit,
 )
 from .identifiers import block_texts, file_path_of, joined_text
-from .plan import File, Situation, record_limit
+from .situation import File, Situation, record_limit
 from .summary_record import FoldLimits, record_text, record_tokens, summary_reserve
 
 MIN_TAIL_TOKENS = 1_500  # of the newest exchanges that stay, whatever the record takes

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Result
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import INJECTED_OPENING_TAG, PUT_BACK_START, Block, TextBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 from transcripts.server_calls import finished_results

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from transcripts.edits import earliest_seq
 from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Result, Unthink
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import (
     UNSIGNED,
     Block,

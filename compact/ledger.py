@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import CHANGED_KEY, GONE, Metadata, Result, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import TextBlock, ToolUseBlock, attached_as, is_attached, is_injected, own_words
 from transcripts.patterns import lazy_pattern
 from transcripts.tool_kinds import ToolKind

@@ -31,9 +31,19 @@ from transcripts.messages import TextBlock
 
 from .clearing import clear_candidates, placeholder_edit
 from .folding import Shrink, shrink_blocks, shrink_to
-from .plan import CompactionPlan, File, Flow, Layer, Proposal, Situation, SummaryReply, Trigger, finish_plan
 from .report import largest_blocks, largest_blocks_sentence, propose
 from .settings import CompactSettings, ContextWindow
+from .situation import (
+    CompactionPlan,
+    File,
+    Flow,
+    Layer,
+    Proposal,
+    Situation,
+    SummaryReply,
+    Trigger,
+    finish_plan,
+)
 
 REACTIVE_RUNGS = 3
 MIN_SHOWN_COST_USD = 0.005  # which is rounded to a cent

@@ -15,7 +15,7 @@ from msgspec import Struct
 from transcripts.facts import Clear
 from transcripts.view import PartKind
 
-from .cache_breakpoints import cache_breakpoints, first_unedited
+from .breakpoints import cache_breakpoints, first_unedited
 from .clearing import part_at, placeholder_edit
 from .hazards import (
     OLDEST_AGE,
@@ -26,8 +26,8 @@ from .hazards import (
     loss_base,
     tracker_of,
 )
-from .plan import Situation
 from .settings import CompactSettings, ContextWindow
+from .situation import Situation
 from .uncompact import Exemptions, exemptions
 
 REWRITE_WEIGHT = 0.45  # of the rewrite's cost, that carrying has to have cost before a batch

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from transcripts.facts import Clear, Compacted, Edit, Fold, Opened, Reply, Unthink
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 from transcripts.view import Part, PartKind, View
 
-from .cache_breakpoints import cached_messages
+from .breakpoints import cached_messages
 from .clearing import call_label, recall_id, shown_text
 from .invariants import changed_span, with_dropped_thinking
-from .plan import File, Proposal, Situation, Trigger
 from .prices import PriceList, RewriteBill
+from .situation import File, Proposal, Situation, Trigger
 from .tokens import context_tokens, tokens_behind
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced

@@ -10,13 +10,13 @@ from collections.abc import Generator, Sequence
 
 from msgspec.structs import replace
 
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import TextBlock, ToolResultBlock
 from transcripts.patterns import lazy_pattern
 from transcripts.view import Message, Part, PartKind, sendable
 
-from .cache_breakpoints import cache_breakpoints
-from .plan import Situation, SummaryReply, SummaryRequest
+from .breakpoints import cache_breakpoints
+from .situation import Situation, SummaryReply, SummaryRequest
 
 INSTRUCTIONS = """\
 Answer with text only. Do not call any tool: a tool call makes this summary fail.

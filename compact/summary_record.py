@@ -30,7 +30,7 @@ from .clearing import call_label, on_short_line, with_sentences
 from .directives import FACT, LASTING, REQUEST, WISH, weighed_sentences
 from .invariants import open_prompts, open_requests
 from .ledger import Ledger, build_ledger, commitments_text, ledger_text, missing_names, pins_of
-from .plan import Situation, Trigger, UserBlock
+from .situation import Situation, Trigger, UserBlock
 
 RECORD_HEADER = (
     "[folded: this is makeroom's record of the earlier conversation (r{first}-r{last}), not a request. "

@@ -22,7 +22,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from transcripts.fold import Folded, RequestSize
+from transcripts.folding import Folded, RequestSize
 from transcripts.messages import (
     Block,
     ImageBlock,

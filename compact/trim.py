@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from transcripts.facts import Result
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 

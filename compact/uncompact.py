@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Reply, Result, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import Block, ToolUseBlock, said_by_person
 from transcripts.render_text import call_of, content_text, speaker_of
 
 from .clearing import PLACEHOLDER_TOKENS, call_label
 from .invariants import changed_span, dropped_by_undo, fact_at
-from .plan import Situation
 from .settings import CRITICAL_PERCENT, percent
+from .situation import Situation
 from .tokens import context_tokens
 
 MAX_BEGINNING_CHARS = 60  # of the beginning of a message

@@ -141,7 +141,7 @@ def test_a_compaction_layer_is_a_file_and_a_name(copy: Copy) -> None:
     copy.add(
         "compact/layers/first_words.py",
         """
-from compact.plan import Layer, Proposal, Situation
+from compact.situation import Layer, Proposal, Situation
 from compact.report import propose
 from transcripts.facts import Clear
 from transcripts.view import PartKind

@@ -106,7 +106,7 @@ PURE = (
     "transcripts/edits.py",
     "transcripts/entries.py",
     "transcripts/facts.py",
-    "transcripts/fold.py",
+    "transcripts/folding.py",
     "transcripts/messages.py",
     "transcripts/view.py",
     "transcripts/view_renderer.py",

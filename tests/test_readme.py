@@ -16,8 +16,8 @@ from compact.prices import PRICE_TIERS
 from tools import BUILTIN
 from transcripts.codec import encode_fact
 from transcripts.facts import FACT_TYPES, User
+from transcripts.file_states import RECORD_FOLDERS
 from transcripts.messages import ImageBlock, TextBlock, injected
-from transcripts.record_files import RECORD_FOLDERS
 from transcripts.stored_outputs import OUTPUTS_FOLDER
 
 ROOT = Path(__file__).resolve().parent.parent

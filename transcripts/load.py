@@ -28,7 +28,7 @@ from transcripts.patterns import lazy_bytes_pattern
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
 from .disk import DISK, Disk, opened_fd
 from .facts import Compacted, Fact, Opened, Result, Rewound, Undone, UnknownFact
-from .fold import Folded, fold, replace_facts
+from .folding import Folded, fold, replace_facts
 from .record_errors import NoSuchSession, RecordUnreadable, StoreError
 
 MAX_LINE_BYTES = 1 << 28  # a longer line is no record: we write at most 50 MB

@@ -20,7 +20,7 @@ from transcripts.patterns import lazy_pattern
 
 from .codec import BadLine
 from .facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, Started, User
-from .fold import Folded, fold
+from .folding import Folded, fold
 from .listing import find_session
 from .load import LazyResults, read_record
 from .messages import typed_blocks

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from .codec import BadLine, decode_line
 from .disk import DISK, opened_fd, read_pieces, replace_and_open
+from .file_states import RECORD_FOLDERS
 from .record_errors import StoreError
-from .record_files import RECORD_FOLDERS
 from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder
 from .spare_copy import Restored, SpareCopy, is_ours, lock_folder, project_key
 from .spare_files import SpareFile

@@ -29,8 +29,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .disk import append_line, make_private_folders
+from .file_states import WRITTEN_ONCE, RecordFiles, Stamp
 from .record_errors import StoreError
-from .record_files import WRITTEN_ONCE, RecordFiles, Stamp
 from .spare_files import SpareFile, SpareFiles
 
 MAX_NAMED_FILES = 3  # in a line about what was put back

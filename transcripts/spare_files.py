@@ -24,7 +24,7 @@ from .disk import (
     replace_and_open,
     sync_folders,
 )
-from .record_files import Stamp, stamp_of
+from .file_states import Stamp, stamp_of
 from .session_lock import ensure_private_folder
 
 

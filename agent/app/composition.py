@@ -33,7 +33,7 @@ from tools import BUILTIN, CONDITIONAL
 from tools.base import Tool
 from tools.registry import BuiltinTools, join_tools
 
-from .project_items import settle_project_items
+from .project_approval import settle_project_items
 from .setup import RunSetup
 from .structured_output import StructuredOutput, structured_output
 

@@ -26,7 +26,7 @@ from compact.settings import known_settings
 from transcripts.disk import is_foreign
 from transcripts.secret_forms import secret_texts
 
-from .given_settings import GivenSettings
+from .flag_settings import GivenSettings
 from .options import EditingMode, ThemeName
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from agent.model.selection import ModelSelection
 from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.permissions import PermissionRules
 from agent.ports import HookEvent, Hooks
-from agent.session.environment_context import post_planning
+from agent.session.environment import post_planning
 from agent.session.session import Session
 from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD, skills_section
-from agent.session.system_prompt import (
+from agent.session.system_prompts import (
     MAX_MEMORY_CHARS,
     MEMORY_HEAD,
     memory_paths,
@@ -44,7 +44,7 @@ from tools.files import recover, restore_seen
 from tools.processes import command_runner
 from tools.registry import definitions
 from transcripts.facts import Compacted, Metadata, Opened, Result
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import ToolResultBlock
 from transcripts.tool_kinds import visible_definition
 from transcripts.view import PartKind, to_json_bytes

@@ -24,7 +24,7 @@ from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions, note_files, 
 from agent.loop.turn import run_turn
 from agent.permissions import Mode
 from agent.ports import Approver, Chooser, HookEvent, Status, WaitingPrompts
-from agent.session.environment_context import (
+from agent.session.environment import (
     TYPED_LINE,
     environment_context,
     in_hook_tags,

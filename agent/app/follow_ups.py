@@ -11,7 +11,7 @@ from agent.formatting import shorten
 from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn
 from agent.ports import HookEvent, Hooks
-from agent.session.environment_context import in_hook_tags
+from agent.session.environment import in_hook_tags
 from agent.session.session import Session, text_of_reply
 from transcripts.messages import TextBlock
 

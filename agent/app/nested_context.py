@@ -20,7 +20,7 @@ from agent.model_port import RequestSettings
 from agent.permissions import FOREIGN_PREFIX
 from agent.session.session import Session
 from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD
-from agent.session.system_prompt import MEMORY_HEAD, SAFETY_RULES, tool_contracts
+from agent.session.system_prompts import MEMORY_HEAD, SAFETY_RULES, tool_contracts
 from tools.base import Tool, ToolError
 from tools.files import FileError
 from tools.processes import Inbox

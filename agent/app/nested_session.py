@@ -31,7 +31,7 @@ from agent.extensions.agents import find_agent
 from agent.loop.agent_pool import AGENT_TOPIC, LATE_HEAD, Agent, late_report
 from agent.loop.context import TurnContext
 from agent.loop.turn import GO_ON_ADVICE, REFUSED_ADVICE, run_turn
-from agent.session.environment_context import environment_context
+from agent.session.environment import environment_context
 from agent.session.repository import copy_for_agent
 from agent.session.session import Session, calls_of, text_of_reply
 from compact.clearing import call_label
@@ -42,7 +42,7 @@ from tools.spawning import SpawnRequest, SpawnResult
 from tools.text import pluralize, printable
 from transcripts.entries import Exchange
 from transcripts.facts import Fact, Reply, Result, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.load import read_record
 from transcripts.messages import Block, TextBlock, Usage
 from transcripts.record_errors import StoreError

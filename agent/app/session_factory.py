@@ -12,9 +12,9 @@ from agent.errors import ConfigError, RequestRejected, UsageError
 from agent.events import Notice
 from agent.loop.context import ActiveSession, TurnContext
 from agent.ports import HookEvent
-from agent.session.environment_context import OPEN_MODE, restore_news
+from agent.session.environment import OPEN_MODE, restore_news
 from agent.session.session import Session, record_opening
-from agent.session.system_prompt import TEXTS_WITHOUT_WALL, with_command_text
+from agent.session.system_prompts import TEXTS_WITHOUT_WALL, with_command_text
 from tools.processes import command_runner
 from transcripts.facts import RequestSent
 

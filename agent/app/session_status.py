@@ -14,7 +14,7 @@ from agent.extensions.skills import style_in_use
 from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.ports import Status
-from agent.session.environment_context import BranchWatch
+from agent.session.environment import BranchWatch
 from agent.session.plan_and_todo import newest_todos
 from agent.session.session import Session
 from agent.version import __version__

@@ -9,8 +9,8 @@ from contextlib import suppress
 from agent.events import Emit, Notice
 from agent.formatting import shorten
 from agent.ports import Status
-from agent.session.environment_context import BranchWatch
-from agent.session.system_prompt import unread_memory
+from agent.session.environment import BranchWatch
+from agent.session.system_prompts import unread_memory
 from agent.version import __version__
 from tools.sandbox import short_path
 from transcripts.listing import newest_summary

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from agent.app.config import has_credentials, load_config
-from agent.app.given_settings import added_folders, given_settings, with_prompt_files
+from agent.app.flag_settings import added_folders, given_settings, with_prompt_files
 from agent.app.options import Options
 from agent.app.setup import RunSetup
 from agent.errors import AgentError, AuthenticationError, UsageError

@@ -31,7 +31,7 @@ from msgspec import Struct
 
 from agent.ui.terminal_text import wrap
 from tools.text import escaped
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.listing import find_session
 from transcripts.masking import SecretMasks
 from transcripts.originals import RECALL_ID, Originals

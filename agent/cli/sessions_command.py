@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent.menus import session_line
-from agent.session.conversation_text import conversation_text, load_conversation
+from agent.session.conversation import conversation_text, load_conversation
 from transcripts.export import export_text, write_private
 from transcripts.listing import in_tree_order, recorded_sessions
 from transcripts.record_errors import StoreError

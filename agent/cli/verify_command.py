@@ -24,11 +24,11 @@ from msgspec import Struct
 from agent.app.composition import encoders
 from agent.model_port import ModelRequest, RequestSettings
 from compact.invariants import problems
-from compact.plan import SummaryRequest
+from compact.situation import SummaryRequest
 from compact.summary_prompt import summary_messages
 from tools.text import pluralize
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, RequestSent, Result, User
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 from transcripts.listing import find_session
 from transcripts.load import LoadedRecord, read_record
 from transcripts.messages import TextBlock

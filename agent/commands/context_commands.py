@@ -15,7 +15,7 @@ from agent.loop.compaction import CompactionRequest, compact_context, situation_
 from agent.loop.context import TurnContext
 from agent.loop.model_call import prompt_tokens
 from agent.menus import Menu, MenuRow
-from agent.session.environment_context import TYPED_LINE, note_news
+from agent.session.environment import TYPED_LINE, note_news
 from agent.session.repository import load_deferred
 from agent.session.session import NESTED_TOPIC, Session, record_opening
 from compact.clearing import is_placeholder, is_replaced, recall_id, strike_edits
@@ -35,7 +35,7 @@ from compact.tokens import overhead_tokens, slope_of
 from compact.uncompact import CannotUndo, Evicted, evicted, in_force, plan_undo
 from tools.text import pluralize
 from transcripts.facts import Compacted
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import ToolUseBlock
 from transcripts.originals import RECALL_ID, Scope
 from transcripts.view import Part, PartKind, View

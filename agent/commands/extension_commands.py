@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from agent.app.context_building import session_hooks
 from agent.app.controller import Controller
-from agent.app.project_items import choose_items, item_lines, project_items, record_decision
+from agent.app.project_approval import choose_items, item_lines, project_items, record_decision
 from agent.commands.screen_commands import MAX_SUMMARY_CHARS, skill_help
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.agents import agents_section
@@ -17,7 +17,7 @@ from agent.extensions.skills import SkillKind, SkillLibrary
 from agent.formatting import format_count, shorten
 from agent.loop.agent_pool import AGENT_TOPIC, Agent
 from agent.ports import HookEvent
-from agent.session.conversation_text import conversation_text
+from agent.session.conversation import conversation_text
 from tools.text import pluralize
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from agent.app.controller import Controller
 from agent.app.permission_loading import home_of
-from agent.checkpoints.differences import differences
+from agent.checkpoints.comparison import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
 from agent.formatting import format_duration, shorten, unquoted, with_keys
 from agent.loop.tool_executor import text_of
 from agent.loop.touched_files import memory_told_below
-from agent.session.environment_context import note_news
+from agent.session.environment import note_news
 from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
-from agent.session.system_prompt import (
+from agent.session.system_prompts import (
     MAX_MEMORY_CHARS,
     is_cut,
     memory_of,

@@ -19,13 +19,13 @@ from agent.events import CommandOutput, Event, Notice, PromptRestored
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
-from agent.session.conversation_text import prompt_texts
+from agent.session.conversation import prompt_texts
 from agent.session.repository import load_deferred
 from tools.files import one_line_path
 from tools.text import pluralize
 from transcripts.entries import Prompt
 from transcripts.facts import Result
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.render_text import format_age
 from transcripts.search import short_sid
 

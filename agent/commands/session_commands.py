@@ -19,7 +19,7 @@ from agent.loop.compaction import tokens_when_cold
 from agent.loop.cost_preview import show_resumed
 from agent.menus import in_use_menu, session_line, session_menu
 from agent.ports import Chooser
-from agent.session.conversation_text import conversation_text
+from agent.session.conversation import conversation_text
 from agent.session.session import text_of_reply
 from tools.processes import filter_environment
 from transcripts.entries import Exchange

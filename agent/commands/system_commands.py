@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from agent.app.controller import Controller
-from agent.app.given_settings import added_folders
+from agent.app.flag_settings import added_folders
 from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten, unquoted

@@ -17,14 +17,15 @@ from msgspec.structs import replace
 from agent.errors import PromptTooLong
 from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent, Hooks
-from agent.session.environment_context import in_hook_tags
+from agent.session.environment import in_hook_tags
 from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
 from agent.session.repository import load_deferred
 from agent.session.session import Session
 from agent.session.skill_texts import injected_instructions, kept_instructions, skills_in_use
 from compact.identifiers import block_texts
 from compact.pipeline import MIN_SHOWN_COST_USD, REACTIVE_RUNGS, plan
-from compact.plan import (
+from compact.report import LAYERS_TOLD, compaction_notice, is_told, largest_blocks_sentence
+from compact.situation import (
     CompactionPlan,
     Flow,
     Proposal,
@@ -34,7 +35,6 @@ from compact.plan import (
     Trigger,
     WorkedOut,
 )
-from compact.report import LAYERS_TOLD, compaction_notice, is_told, largest_blocks_sentence
 from compact.tokens import calibrate, context_tokens, slope_of
 from transcripts.entries import Prompt
 from transcripts.facts import Fold

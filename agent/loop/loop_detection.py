@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from transcripts.entries import Exchange
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock, is_put_back
 
 TIMES = 3

@@ -28,9 +28,9 @@ from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, 
 from agent.model.retry import UNREADABLE_TRIES, wait_before
 from agent.model_port import RECORDED_SETTINGS, IncomingReply, ModelRequest
 from agent.session.session import Session
-from compact.cache_breakpoints import MAX_APPENDED_BLOCKS, cache_breakpoints
-from compact.plan import SummaryReply, SummaryRequest
+from compact.breakpoints import MAX_APPENDED_BLOCKS, cache_breakpoints
 from compact.settings import ContextWindow
+from compact.situation import SummaryReply, SummaryRequest
 from compact.summary_prompt import summary_messages
 from compact.tokens import calibrate, context_tokens
 from transcripts.facts import Clear, Reply, RequestSent, Unthink

@@ -19,7 +19,7 @@ from agent.errors import ModelError, program_changed
 from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.formatting import shorten
 from agent.ports import HookEvent
-from agent.session.environment_context import note_news
+from agent.session.environment import note_news
 from agent.session.session import Session, calls_of
 from compact.trim import MIN_TRIMMED_CHARS
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result

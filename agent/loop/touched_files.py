@@ -14,9 +14,9 @@ from msgspec import Struct
 from agent.events import Emit, Notice, TurnFinished
 from agent.session.session import Session
 from agent.session.skill_texts import KEPT_CHARS_PER_TOKEN, MAX_KEPT_SHARE
-from agent.session.system_prompt import MEMORY_HEAD, memory_below, memory_of, memory_text
+from agent.session.system_prompts import MEMORY_HEAD, memory_below, memory_of, memory_text
 from compact.identifiers import block_texts
-from compact.put_back import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
+from compact.restoring import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
 from compact.trim import trim_page
 from tools.base import ToolContext, ToolResult
 from tools.files import FileError, in_thread, load_file, resolve_path, restore_seen

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from compact.identifiers import strings
 from compact.layers.summary import SUMMARY_LAYER
 from compact.pipeline import plan
-from compact.plan import Flow, Situation, Trigger
 from compact.prices import PRICE_TIERS, Prices
 from compact.settings import HOUR_TTL_S, CompactSettings, ContextWindow, trigger_of
+from compact.situation import Flow, Situation, Trigger
 from compact.tokens import TokenCounter
 from transcripts.entries import Exchange, Prompt
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import TextBlock
 
 REPLAY_POLICIES = ("thrifty", "classic", "off", "summary")

@@ -27,7 +27,7 @@ from compact.identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts,
 from compact.invariants import fact_at
 from compact.uncompact import in_force
 from transcripts.facts import Fact, Fold, Reply, Result, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 from transcripts.view import Message, PartKind

@@ -20,18 +20,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from compact.cache_breakpoints import cache_breakpoints
+from compact.breakpoints import cache_breakpoints
 from compact.identifiers import joined_text
 from compact.invariants import fact_at, problems
 from compact.pipeline import REACTIVE_RUNGS
-from compact.plan import Situation, SummaryReply, SummaryRequest, Trigger, finish_plan
-from compact.put_back import FileTouch, PutBackRules, cleared_texts, put_back
+from compact.restoring import FileTouch, PutBackRules, cleared_texts, put_back
+from compact.situation import Situation, SummaryReply, SummaryRequest, Trigger, finish_plan
 from compact.summary_prompt import TOO_LONG, summary_messages
 from compact.tokens import Calibration
 from compact.trim import trim_page
 from tools.processes import fold_output
 from transcripts.facts import Clear, Compacted, Edit, Fact, Failed, Metadata, Reply, RequestSent, Result, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage
 from transcripts.view import Message, Part, PartKind, sendable
 

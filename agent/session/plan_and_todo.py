@@ -9,10 +9,10 @@ from msgspec import Struct
 from agent.formatting import own_name
 from transcripts.entries import Exchange, Prompt
 from transcripts.facts import Result
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import TextBlock
 
-from .environment_context import PLAN_TEXT, surroundings_told
+from .environment import PLAN_TEXT, surroundings_told
 
 PLAN_TOOL = "exit_plan"
 MAX_PLAN_CHARS = 20_000  # of a plan that a record repeats; the rest is behind its recall id

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from transcripts.record_files import RECORD_FOLDERS
+from transcripts.file_states import RECORD_FOLDERS
 from transcripts.session_lock import RECORDS_FOLDER, lock_holder
 from transcripts.spare_copy import Restored, SpareCopy, make_spare_copy, told_of
 from transcripts.store import Store

@@ -25,7 +25,7 @@ from compact.tokens import TokenCounter, load_counter
 from transcripts.codec import FORMAT_VERSION, BadLine
 from transcripts.disk import read_regular
 from transcripts.facts import Fact, Opened
-from transcripts.fold import Charge, fold
+from transcripts.folding import Charge, fold
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
 from transcripts.listing import FORK_TOPIC, SessionSummary, find_session, newest_session, recorded_sessions
 from transcripts.load import LazyResults, LoadedRecord, fetch_everything, read_record

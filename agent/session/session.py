@@ -34,7 +34,7 @@ from transcripts.facts import (
     Unthink,
     User,
 )
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.load import LazyResults
 from transcripts.messages import (
     Block,

@@ -29,7 +29,7 @@ from transcripts.messages import HOOK_OPENING_TAG, ToolUseBlock, attached_as, is
 from transcripts.patterns import lazy_pattern
 from transcripts.search import short_sid
 
-from .conversation_text import prompt_texts
+from .conversation import prompt_texts
 from .session import Session, text_of_reply
 
 MAX_RECENT_PROMPTS = 3

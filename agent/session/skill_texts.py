@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from transcripts.entries import Entry, Exchange, Prompt
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import (
     SKILL_CLOSING_TAG,
     SKILL_OPENING_TAG,

@@ -17,7 +17,7 @@ from agent.extensions.mcp import McpServer
 from agent.loop.model_call import prompt_tokens
 from agent.permissions import client_mode, mode_named
 from agent.session.session import Session
-from agent.session.system_prompt import memory_of
+from agent.session.system_prompts import memory_of
 from compact.settings import percent
 from tools.processes import command_runner
 from transcripts.facts import User

@@ -3,7 +3,7 @@
 To add one, write a module with a `Layer` and name it in LAYERS.
 """
 
-from compact.plan import Layer
+from compact.situation import Layer
 
 from .budget import BUDGET_LAYER
 from .collapse import COLLAPSE_LAYER

@@ -10,9 +10,9 @@ from operator import attrgetter
 
 from compact.clearing import is_paging, is_replaced, preview_edit
 from compact.identifiers import block_texts
-from compact.plan import File, Layer, Proposal, Situation
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import File, Layer, Proposal, Situation
 from compact.tokens import MIN_SLOPE
 from transcripts.facts import Clear
 from transcripts.view import Part

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from compact.folding import entry_tokens, unseen_entries
 from compact.ledger import build_ledger, ledger_text
-from compact.plan import Layer, Proposal, Situation
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow, trigger_of
+from compact.situation import Layer, Proposal, Situation
 from compact.summary_record import live_within, user_messages
 from compact.uncompact import exemptions
 from transcripts.entries import Entry, Exchange

@@ -10,10 +10,10 @@ from bisect import bisect_left
 from compact.clearing import is_one_line, placeholder_edit, shown_text
 from compact.folding import fold_before
 from compact.layers.summary import earlier_summary
-from compact.plan import Layer, Proposal, Situation
 from compact.policy import MIN_BATCH_SHARE, Batch, choose_batch, min_batch_tokens
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import Layer, Proposal, Situation
 from compact.summary_record import FoldLimits
 from compact.uncompact import exemptions
 from transcripts.facts import Clear, Fold

@@ -10,13 +10,13 @@ from itertools import accumulate
 from msgspec import Struct
 
 from compact.folding import message_count
-from compact.plan import Layer, Proposal, Situation
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import Layer, Proposal, Situation
 from compact.summary_record import directives_within, live_within, request_within
 from compact.uncompact import exemptions
 from transcripts.facts import Fold
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import Block, TextBlock
 
 MAX_DIRECTIVES_TOKENS = 1_000  # of the user's sentences that stay of what is snipped

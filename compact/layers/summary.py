@@ -16,7 +16,6 @@ from compact.folding import Shrink, fold_before, fold_history, has_old_entries, 
 from compact.hazards import cheapness
 from compact.identifiers import joined_text
 from compact.ledger import coverage
-from compact.plan import CompactionPlan, File, Flow, Layer, Proposal, Situation, Trigger, record_limit
 from compact.report import fits, largest_blocks_sentence, propose
 from compact.settings import (
     BLOCKING_PERCENT,
@@ -26,11 +25,12 @@ from compact.settings import (
     percent,
     trigger_of,
 )
+from compact.situation import CompactionPlan, File, Flow, Layer, Proposal, Situation, Trigger, record_limit
 from compact.summary_prompt import SummaryFailed, request_summary
 from compact.summary_record import FoldLimits, ledger_before, summary_in
 from compact.uncompact import exemptions, in_force
 from transcripts.facts import Edit, Fold, Reply, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import TextBlock
 
 DUE_AFTER_CLEARING_SHARE = 0.9  # of the trigger: clearing that leaves more would only put the summary off

@@ -12,14 +12,14 @@ from agent.app.context_building import tool_context_of
 from agent.app.setup import RunSetup
 from agent.checkpoints.change_log import read_changes
 from agent.checkpoints.recorder import Checkpoints
-from agent.session.environment_context import environment_context
+from agent.session.environment import environment_context
 from agent.session.session import Session
-from agent.session.system_prompt import memory_paths, read_memory, system_prompt
+from agent.session.system_prompts import memory_paths, read_memory, system_prompt
 from agent.ui.headless import _prompt
 from tests.agent.loop.world import Memory, TestClock
 from tools.files.write_recovery import recover
 from tools.processes.spool import Spool
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.stored_outputs import make_outputs_folder, store_output
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
-from compact.cache_breakpoints import cache_breakpoints
+from compact.breakpoints import cache_breakpoints
 from tests.agent.ui.headless_run import run_here
 from tests.sampling import sampled
 from tests.strict_api.demo_bridge import demo_reply
@@ -22,7 +22,7 @@ from tests.strict_api.models import MODELS
 from tests.strict_api.request_checks import violations
 from tests.strict_api.server import Server, ServerOptions
 from transcripts.facts import Reply, User
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.load import read_record
 from transcripts.messages import TextBlock
 

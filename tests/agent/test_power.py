@@ -22,7 +22,7 @@ from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server, ServerOptions
 from tests.transcripts.simulated_disk import DiskState, SimulatedDisk, write_out
 from transcripts.facts import Compacted, Fact, Reply, Result, Started
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.load import read_record
 from transcripts.messages import ToolUseBlock
 

@@ -30,7 +30,7 @@ from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 from transcripts.export import EXPORTERS, export_text
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.load import read_record
 from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock

@@ -7,15 +7,15 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from compact.cache_breakpoints import cache_breakpoints
+from compact.breakpoints import cache_breakpoints
 from compact.pipeline import plan
-from compact.plan import Situation
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import Situation
 from compact.tokens import calibrate, load_counter
 from transcripts.codec import encode_fact
 from transcripts.facts import Reply, RequestSent, Result, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
 EXCHANGES = 200

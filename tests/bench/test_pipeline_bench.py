@@ -13,13 +13,13 @@ import pytest
 
 from agent.replay.command import read_recordings
 from compact.layers.summary import fallback_summary
-from compact.plan import Situation
 from compact.prices import PRICE_TIERS
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import Situation
 from compact.tokens import Calibration, TokenCounter, load_counter
 from tests.compact.worlds import World
 from transcripts.facts import Compacted
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 
 pytestmark = pytest.mark.bench
 

@@ -25,9 +25,9 @@ from tests.bench.search_cases import cases_of
 from transcripts.codec import encode_fact
 from transcripts.disk import read_regular
 from transcripts.facts import Fact, Reply, Result, User
+from transcripts.file_states import SEARCH_FOLDER
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.record_files import SEARCH_FOLDER
 from transcripts.search import record_path, recorded_sids, search_records, update_index
 
 pytestmark = pytest.mark.bench

@@ -18,12 +18,12 @@ import pytest
 from agent.replay.policies import canned_summary
 from compact.identifiers import names, strings
 from compact.layers.summary import fallback_summary, summarize_on_request
-from compact.plan import Proposal, Situation, SummaryReply, record_limit
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import Proposal, Situation, SummaryReply, record_limit
 from compact.tokens import Calibration, TokenCounter, load_counter
 from transcripts.facts import Fact, Fold, Reply
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.importers import import_session
 from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
-from compact.cache_breakpoints import cache_breakpoints, cached_messages, first_unedited
+from compact.breakpoints import cache_breakpoints, cached_messages, first_unedited
 from tests.strict_api.prefix import walk_prefix
 from tests.strict_api.prompt_cache import CacheTerms, PromptCache
 from transcripts.facts import Clear, Compacted, Fold, Unthink

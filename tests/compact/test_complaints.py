@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from compact.invariants import problems
 from compact.layers.summary import fallback_summary
 from compact.pipeline import dry_run
-from compact.plan import OUTPUTS_PREFIX
 from compact.policy import choose_batch
 from compact.prices import PRICE_TIERS
 from compact.report import compaction_notice, fits
 from compact.settings import CompactSettings
+from compact.situation import OUTPUTS_PREFIX
 from compact.tokens import calibrate, context_tokens
 from transcripts.facts import Clear, Compacted, Fold, Reply, RequestSent, Undone, Unthink
 from transcripts.messages import TextBlock, ToolUseBlock, Usage

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from compact.layers import BUDGET_LAYER, COLLAPSE_LAYER, SNIP_LAYER, SUMMARY_LAYER
-from compact.plan import CompactionPlan
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import CompactionPlan
 from transcripts.facts import Compacted, Failed, Fold
 from transcripts.messages import ToolUseBlock
 

@@ -5,7 +5,7 @@ import pytest
 from compact.identifiers import whole_name_counts
 from compact.ledger import build_ledger, commitments_text, coverage, ledger_text, missing_names, pins_of
 from transcripts.facts import Compacted, Fold, Instructed, about_said
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.messages import ATTACHED_LINE, ImageBlock, TextBlock, ToolUseBlock, injected
 
 from .worlds import COUNT, World

@@ -14,9 +14,9 @@ from compact import pipeline
 from compact.clearing import placeholder_edit
 from compact.layers import BUDGET_LAYER, COLLAPSE_LAYER, LAYERS, MICRO_LAYER, SNIP_LAYER, SUMMARY_LAYER
 from compact.pipeline import plan
-from compact.plan import CompactionPlan, Layer, SummaryReply, SummaryRequest
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import CompactionPlan, Layer, SummaryReply, SummaryRequest
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.view import PartKind
 

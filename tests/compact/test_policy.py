@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from compact.cache_breakpoints import first_unedited
+from compact.breakpoints import first_unedited
 from compact.hazards import tracker_of
 from compact.pipeline import plan
-from compact.plan import finish_plan
 from compact.policy import MAX_FORCED_SHARE, REWRITE_WEIGHT, choose_batch, min_batch_tokens
 from compact.prices import PRICE_TIERS, Prices
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import finish_plan
 from transcripts.facts import Clear, Compacted, Fold, Instructed, Opened
 from transcripts.messages import ThinkingBlock, ToolUseBlock, UnknownBlock
 

@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from compact.plan import Proposal
 from compact.prices import PriceList, Prices
 from compact.report import (
     compaction_notice,
@@ -16,6 +15,7 @@ from compact.report import (
     rewrite_told,
 )
 from compact.settings import CompactSettings
+from compact.situation import Proposal
 from transcripts.facts import Clear, Compacted, Fold, Opened
 from transcripts.messages import Usage
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.model.anthropic.request import encode_message
-from compact.plan import SummaryReply, SummaryRequest
+from compact.situation import SummaryReply, SummaryRequest
 from compact.summary_prompt import INSTRUCTIONS, SummaryFailed, request_summary, summary_messages
 from transcripts.facts import Clear, Compacted
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock

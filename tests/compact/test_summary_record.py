@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from compact.invariants import open_turn
-from compact.plan import record_limit
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import record_limit
 from compact.summary_record import (
     NO_OPEN_REQUEST,
     WORDS_HEADING,

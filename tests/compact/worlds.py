@@ -11,17 +11,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent.model.anthropic.request import encode_message
-from compact.cache_breakpoints import cache_breakpoints
+from compact.breakpoints import cache_breakpoints
 from compact.invariants import problems
 from compact.pipeline import plan
-from compact.plan import Situation, SummaryReply, finish_plan
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import Situation, SummaryReply, finish_plan
 from compact.tokens import TokenCounter, calibrate
 from compact.uncompact import CannotUndo, plan_undo
 from tests.transcripts.api_rules import violations
 from transcripts.facts import Compacted, Failed, Metadata, Opened, Reply, RequestSent, Result, Undone, User
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from transcripts.view import PartKind
 

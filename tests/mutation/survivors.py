@@ -1,7 +1,7 @@
 """The mutants that are known to survive, with the reason: `survivors.toml`, one table a mutant.
 
 [[survivor]]
-module = "transcripts/fold.py"
+module = "transcripts/folding.py"
 place = "Folded.apply"
 code = "if fact.seq > self.last_seq + 1:"
 change = "1 -> 2"

@@ -53,7 +53,7 @@ TARGETS = (
     Target("agent/shell/word_expansion.py", _DENIED),
     Target("agent/permissions/rule_syntax.py", (*_RULES, *_in("agent/permissions", "rule_syntax"))),
     Target("agent/shell/simple_commands.py", _in("agent/shell", "simple_commands", "shell_fuzz")),
-    Target("transcripts/fold.py", _in("transcripts", "fold", "tool_kinds", "fold_thinking")),
+    Target("transcripts/folding.py", _in("transcripts", "fold", "tool_kinds", "fold_thinking")),
     Target("transcripts/edits.py", _in("transcripts", "edits", "fold")),
     Target("transcripts/entries.py", _in("transcripts", "fold", "fold_thinking")),
     Target("transcripts/codec.py", _in("transcripts", "codec", "stored_format")),

@@ -14,7 +14,7 @@ from tools import compact, recall
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
 from tools.recall import MAX_PAGE_CHARS
 from transcripts.facts import Clear, Fold, User
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.messages import TextBlock
 from transcripts.search import Hit
 from transcripts.tool_kinds import RECALLED_KEY

@@ -31,7 +31,7 @@ from transcripts.facts import (
     Unthink,
     User,
 )
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import (
     Block,
     ImageBlock,

@@ -26,7 +26,7 @@ from transcripts.facts import (
     Unthink,
     User,
 )
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.load import MIN_LAZY_LINE_BYTES, read_record
 from transcripts.messages import (
     ImageBlock,

@@ -22,7 +22,7 @@ from transcripts.facts import (
     Undone,
     User,
 )
-from transcripts.fold import Folded, fold, replace_facts
+from transcripts.folding import Folded, fold, replace_facts
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from transcripts.view import CALL_ID_TOKENS, MESSAGE_TOKENS, ids_in
 

@@ -24,7 +24,7 @@ from transcripts.facts import (
     Unthink,
     User,
 )
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, block_to_json
 
 from .api_rules import as_sent, bytes_sent, violations

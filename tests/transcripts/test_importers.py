@@ -6,7 +6,7 @@ import pytest
 
 from transcripts.codec import encode_fact
 from transcripts.facts import NEWS_TOPIC, Compacted, Metadata, Opened, Reply, Result, Rewound, Unthink, User
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.importers import IMPORT_FORMATS, UnreadableRecording, detect_format, import_session
 from transcripts.messages import INVALID_JSON, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 

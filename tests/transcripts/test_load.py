@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from transcripts.codec import decode_line, encode_fact, seal
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Undone, User
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 from transcripts.load import MIN_LAZY_LINE_BYTES, fetch_everything, read_record
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.record_errors import NoSuchSession, RecordUnreadable

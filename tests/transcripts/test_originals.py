@@ -19,7 +19,7 @@ from transcripts.facts import (
     StoredOutput,
     User,
 )
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 from transcripts.load import read_record
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, injected
 from transcripts.originals import MAX_FACT_CHARS, Originals

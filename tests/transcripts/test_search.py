@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from transcripts.codec import encode_fact
 from transcripts.facts import Fact, Reply, Result, Rewound, StoredOutput, User
+from transcripts.file_states import SEARCH_FOLDER, RecordFiles
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.record_files import SEARCH_FOLDER, RecordFiles
 from transcripts.search import filling, make_hits, recorded_sids, search_facts, search_records, update_index
 from transcripts.search import index_file as database_file
 from transcripts.search.index import SearchIndex

@@ -1,7 +1,7 @@
 from itertools import chain
 
 from transcripts.facts import Clear, Compacted, Fact, Reply, Result, User
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
 from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from transcripts.facts import Fact, User
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.load import read_record
 from transcripts.messages import TextBlock
 from transcripts.session_lock import RECORDS_FOLDER, path_of

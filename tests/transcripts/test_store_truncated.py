@@ -8,7 +8,7 @@ import pytest
 from tests.sampling import sampled
 from transcripts.codec import encode_fact
 from transcripts.facts import Closed, Compacted, Fact, Fold, Reply, Result, Started, User
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.load import read_record
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.store import resume_store

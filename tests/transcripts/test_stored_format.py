@@ -10,7 +10,7 @@ from typing import Any
 
 from transcripts.codec import encode_fact
 from transcripts.facts import FACT_TYPES
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.load import read_record
 from transcripts.view import CALL_ID_TOKENS, View
 

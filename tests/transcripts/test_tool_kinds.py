@@ -3,7 +3,7 @@
 import pytest
 
 from transcripts.facts import Opened
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.tool_kinds import TOOL_KINDS, tool_kind
 
 

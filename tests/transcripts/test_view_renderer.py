@@ -3,7 +3,7 @@
 import pytest
 
 from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Reply, Result, Started, User
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 from transcripts.messages import (
     Block,
     ImageBlock,

@@ -36,8 +36,8 @@ from tools.files import (
 from tools.processes import command_runner, filter_environment
 from tools.sandbox import SupervisorLost
 from transcripts.disk import make_private_folders
+from transcripts.file_states import RECORD_FOLDERS
 from transcripts.patterns import lazy_pattern
-from transcripts.record_files import RECORD_FOLDERS
 
 from .found_lines import FoundReader, SearchOutput
 from .listing import file_states, hidden_by_patterns, is_ignored

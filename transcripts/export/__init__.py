@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 from transcripts.codec import BadLine, encode_fact, fact_from_json
 from transcripts.export.size_chart import compaction_words
 from transcripts.facts import Compacted, Fact, Opened, Reply, Result, User
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 from transcripts.load import LazyResults, fetch_everything
 from transcripts.masking import SecretMasks
 from transcripts.messages import (

@@ -21,9 +21,8 @@ from markdown_it.utils import EnvType, OptionsDict
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
 from transcripts.code_languages import is_quickly_coloured, language_of
-from transcripts.diff_rows import DiffRow, by_side, diff_rows, file_name, with_marks
 from transcripts.facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_added, is_thinking
 from transcripts.patterns import lazy_pattern
 from transcripts.render_text import (
@@ -36,6 +35,7 @@ from transcripts.render_text import (
     shortened,
     utc_time,
 )
+from transcripts.unified_diff import DiffRow, by_side, diff_rows, file_name, with_marks
 
 from . import began_at
 from .size_chart import compaction_words, size_chart

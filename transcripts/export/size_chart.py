@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from transcripts.facts import Compacted, Reply
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.render_text import fact_text
 
 WIDTH = 900

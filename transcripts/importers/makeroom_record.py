@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from transcripts.codec import BadLine, decode_line
 from transcripts.facts import NEWS_TOPIC, Metadata, Reply, Result, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 
 from .recording import ImportedSession, ParsedFile
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..disk import make_private_folders, opened_fd
+from ..file_states import SEARCH_FOLDER
 from ..listing import record_files
-from ..record_files import SEARCH_FOLDER
 from ..session_lock import RECORDS_FOLDER
 
 if TYPE_CHECKING:

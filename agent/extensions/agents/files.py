@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from agent.extensions.approvals import ProjectItem
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
-from agent.session.system_prompt import repository_folders
+from agent.session.system_prompts import repository_folders
 from agent.settings_files import claude_folder, home_folder
 from transcripts.disk import is_foreign, read_regular
 

@@ -19,7 +19,7 @@ from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says
 from tests.strict_api.server import Server
 from transcripts.facts import Closed, Opened, Result, Started
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.listing import in_tree_order, newest_session, recorded_sessions
 from transcripts.tool_kinds import visible_definition
 

@@ -15,7 +15,7 @@ from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.server import Server
 from transcripts.facts import Opened
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.listing import in_tree_order, newest_session, recorded_sessions
 from transcripts.load import LoadedRecord, read_record
 

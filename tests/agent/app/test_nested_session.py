@@ -23,7 +23,7 @@ from tools.base import Tool, ToolCall, no_access, text_result
 from tools.parameters import Arguments
 from tools.spawning import SpawnRequest, SpawnResult
 from transcripts.facts import Closed, Opened
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.load import read_record
 from transcripts.messages import TextBlock
 

@@ -13,9 +13,9 @@ from agent.app.config import load_config
 from agent.checkpoints.change_log import read_changes
 from agent.errors import ConfigError, UsageError
 from agent.model.selection import ModelFactsCache
-from agent.session.environment_context import branch
+from agent.session.environment import branch
 from agent.session.repository import SessionRepository
-from agent.session.system_prompt import memory_paths, read_memory, unread_memory
+from agent.session.system_prompts import memory_paths, read_memory, unread_memory
 from agent.settings_files import permissions_path
 from agent.ui.input_editor import PromptHistory
 from transcripts.disk import read_regular

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.app import project_items
+from agent.app import project_approval as project_items
 from agent.app.config import Config
 from agent.app.options import Options
-from agent.app.project_items import settle_project_items
+from agent.app.project_approval import settle_project_items
 from agent.app.setup import RunSetup
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.approvals import ProjectItem

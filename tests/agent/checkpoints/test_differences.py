@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.checkpoints import differences as module
+from agent.checkpoints import comparison as module
 from agent.checkpoints.change_log import FileChange, changed_files_since
-from agent.checkpoints.differences import FileDifference, differences
+from agent.checkpoints.comparison import FileDifference, differences
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import NOTHING, PathState, SnapshotLimits
 from agent.loop.changed_files import checkpointed

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from agent.checkpoints.differences import differences
+from agent.checkpoints.comparison import differences
 from agent.checkpoints.file_restore import line_counts, plan_restore, restore
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import THEIRS

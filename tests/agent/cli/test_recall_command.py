@@ -13,8 +13,8 @@ from agent.__main__ import SUBCOMMANDS
 from agent.cli.recall_command import main
 from transcripts.codec import encode_fact
 from transcripts.facts import User
+from transcripts.file_states import SEARCH_FOLDER
 from transcripts.messages import TextBlock
-from transcripts.record_files import SEARCH_FOLDER
 from transcripts.session_lock import RECORDS_FOLDER
 
 

@@ -10,7 +10,7 @@ import pytest
 from agent.app.controller import prompt_blocks
 from agent.events import ContextChart, ContextCompacted, TurnFinished
 from agent.loop.model_call import prompt_tokens
-from agent.session.environment_context import surroundings_told
+from agent.session.environment import surroundings_told
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
 from tests.strict_api.demo_bridge import demo_reply

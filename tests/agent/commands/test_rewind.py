@@ -10,7 +10,7 @@ import pytest
 
 from agent.commands.rewind import rewind_points
 from agent.events import Event, PromptRestored, TextDelta, ThinkingDelta
-from agent.session.environment_context import restore_news
+from agent.session.environment import restore_news
 from agent.session.session_replay import show_replayed
 from tests.agent.app.agent_session import parts
 from tests.strict_api.faults import Fault
@@ -18,7 +18,7 @@ from tests.strict_api.reply import Reply, calls, says, thinks
 from tools.processes.inbox import Inbox
 from tools.processes.jobs import command_runner
 from transcripts.facts import User
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.messages import TextBlock
 
 from .controller_run import ControllerRun, ScriptedChooser, run_controller

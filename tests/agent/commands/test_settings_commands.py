@@ -23,7 +23,7 @@ from agent.model.selection import ModelSelection
 from agent.permissions import Rule
 from agent.permissions.permission_store import store_rule
 from agent.ports import HookAnswer, HookEvent
-from agent.session.environment_context import PLAN_TEXT
+from agent.session.environment import PLAN_TEXT
 from agent.settings_files import permissions_path
 from compact.prices import PRICES_BY_MODEL
 from tests.strict_api.demo_bridge import demo_reply

@@ -12,8 +12,8 @@ from agent.errors import ConfigError
 from agent.events import Notice
 from agent.loop.session_wall import SessionWall
 from agent.permissions import Rule, stored_places, stored_rules
-from agent.session.environment_context import END_OF_PLAN_TEXT, OPEN_TEXT, PLAN_TEXT
-from agent.session.system_prompt import WALL_TEXT
+from agent.session.environment import END_OF_PLAN_TEXT, OPEN_TEXT, PLAN_TEXT
+from agent.session.system_prompts import WALL_TEXT
 from agent.settings_files import permissions_path
 from tools.processes.jobs import CommandRequest, command_runner
 from tools.processes.spool import Spool

@@ -12,7 +12,7 @@ from agent.demo.demo_model import DemoModel
 from agent.errors import PromptTooLong
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 from transcripts.facts import Compacted, User
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.load import read_record
 from transcripts.messages import TextBlock, Usage
 

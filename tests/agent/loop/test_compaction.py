@@ -21,7 +21,7 @@ from tests.strict_api.reply import calls, says
 from tools import ask_user, exit_plan
 from tools.base import ToolResult, text_result
 from transcripts.facts import Compacted, Failed
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.masking import SecretMasks
 
 from .world import World, world

@@ -11,7 +11,7 @@ from agent.events import ToolCallFinished, TurnFinished
 from agent.loop.compaction import live_state
 from agent.permissions import Mode, PermissionRules, PermissionStore
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
-from agent.session.environment_context import (
+from agent.session.environment import (
     END_OF_PLAN_TEXT,
     PLAN_TEXT,
     news_of_surroundings,
@@ -27,7 +27,7 @@ from tools import exit_plan, todo
 from tools.base import ToolResult, text_result
 from tools.processes.inbox import Inbox
 from transcripts.entries import Prompt
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.messages import TextBlock, injected
 
 from .world import World, world

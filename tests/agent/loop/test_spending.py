@@ -17,7 +17,7 @@ from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
 from tests.strict_api.server import Server
-from transcripts.fold import fold
+from transcripts.folding import fold
 
 from .world import World, world
 

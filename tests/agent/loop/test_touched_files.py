@@ -21,7 +21,7 @@ from tests.strict_api.reply import Reply, calls
 from tools.edit import TOOL as EDIT
 from tools.read import TOOL as READ
 from transcripts.facts import Clear, Result
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.messages import PUT_BACK_START, TextBlock, is_injected
 
 from .world import World, world

@@ -29,7 +29,7 @@ from tests.strict_api.server import Server, ServerOptions
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from tools.parameters import Arguments
 from transcripts.facts import Fact
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 from transcripts.messages import TextBlock
 
 

@@ -20,7 +20,7 @@ from tests.strict_api.faults import Fault
 from tests.strict_api.reply import RAW_JSON, Reply, calls, says, thinks
 from tests.strict_api.server import Server, ServerOptions
 from transcripts.facts import User
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.messages import TextBlock
 
 from .chat_server import MODEL, ChatReply, ChatServer, Failure, chunks

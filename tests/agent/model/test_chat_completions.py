@@ -35,7 +35,7 @@ from tests.agent.commands.controller_run import started
 from tests.agent.loop.world import World, world
 from tests.sampling import sampled
 from transcripts.facts import Reply, User
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.messages import (
     INVALID_JSON,
     UNSIGNED,

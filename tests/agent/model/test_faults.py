@@ -21,7 +21,7 @@ from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says, thinks
 from transcripts.facts import Reply
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, UnknownBlock
 
 from .raw_server import HEAD, raw

@@ -26,7 +26,7 @@ from agent.model_port import Feature, IncomingReply, Model, ModelRequest
 from agent.session.session import text_of_reply
 from tests.agent.loop.world import Words, World, echo_tool, world
 from transcripts.facts import Fact, Opened, Reply, RequestSent, Result, Started, User
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.messages import (
     INVALID_JSON,
     ImageBlock,

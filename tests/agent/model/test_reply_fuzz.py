@@ -19,7 +19,7 @@ from agent.ui.output_formats import json_line
 from compact.tokens import load_counter
 from tests.agent.loop.world import Memory, TestClock
 from transcripts.codec import decode_line, encode_fact
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 from transcripts.messages import TextBlock, block_to_json
 from transcripts.view import sendable
 

@@ -6,7 +6,7 @@ from typing import Any
 from agent.model.anthropic.request import encode_request
 from agent.model_port import ModelRequest, RequestSettings
 from transcripts.facts import Reply, Result, User
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.view import sendable
 

@@ -3,7 +3,7 @@
 from agent.replay.policies import CANNED_SUMMARY_TOKENS, SUMMARY_SECTIONS, canned_summary
 from agent.replay.references import names
 from transcripts.facts import Result
-from transcripts.fold import fold
+from transcripts.folding import fold
 
 from .sessions import count_text, session
 

@@ -3,7 +3,7 @@
 from agent.replay.references import Reference, judge_reference, references, replacements_in
 from agent.replay.references import ReferenceState as State
 from transcripts.facts import Clear, Compacted, Fold, Reply, Result, Undone, User
-from transcripts.fold import fold
+from transcripts.folding import fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 
 

@@ -16,7 +16,7 @@ from agent.replay.command import ReplayUsageError, main, parse_options, read_rec
 from agent.replay.figures import Run, Totals, as_markdown
 from agent.replay.policies import OWN_OVERHEAD_TOKENS
 from agent.replay.terminal_table import PIPE_COLUMNS, draw_table
-from agent.session.system_prompt import system_prompt
+from agent.session.system_prompts import system_prompt
 from compact.prices import PRICE_TIERS
 from compact.tokens import load_counter
 from tools import BUILTIN

@@ -7,11 +7,11 @@ from agent.replay.cache_simulation import PromptLayout, SimulatedCache
 from agent.replay.figures import ReplayedRequest, figures_by_policy
 from agent.replay.policies import setup_of
 from agent.replay.simulation import PAUSE_S, baseline, baselines, recording, replay
-from compact.plan import CompactionPlan, Proposal, SummaryReply, SummaryRequest
 from compact.prices import PRICE_TIERS
 from compact.settings import CompactSettings, ContextWindow
+from compact.situation import CompactionPlan, Proposal, SummaryReply, SummaryRequest
 from transcripts.facts import Clear, Fold, Reply, Result, Unthink, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.view import CALL_ID_TOKENS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.session.system_prompt import (
+from agent.session.system_prompts import (
     MAX_MEMORY_CHARS,
     memory_below,
     memory_paths,

@@ -16,7 +16,7 @@ from agent.session.session_replay import MAX_ANSWER_CHARS, MAX_RECENT_CALLS, sho
 from compact.tokens import TokenCounter
 from tools.bash import TOOL as BASH
 from transcripts.facts import Clear, Reply, Result, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import ATTACHED_LINE, Block, TextBlock, ToolUseBlock, injected
 
 TOOLS = {"bash": BASH}

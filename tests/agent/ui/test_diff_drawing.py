@@ -8,7 +8,7 @@ from wcwidth import strip_sequences
 from agent.ui.palettes import ANSI, ROLES, choose_palette
 from agent.ui.render import render_diff, render_markdown
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
-from transcripts.diff_rows import changed_words, diff_rows, with_marks
+from transcripts.unified_diff import changed_words, diff_rows, with_marks
 
 DIFF = """--- a/src/calc.py
 +++ b/src/calc.py

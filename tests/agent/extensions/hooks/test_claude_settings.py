@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent.app.config import load_config
-from agent.app.given_settings import given_settings
+from agent.app.flag_settings import given_settings
 from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals
 from agent.extensions.hooks.claude_settings import ApprovedSettings, approved_settings, settings_items

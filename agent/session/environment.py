@@ -24,7 +24,7 @@ from tools.processes import Inbox
 from transcripts.disk import read_regular
 from transcripts.entries import Entry, Prompt
 from transcripts.facts import NEWS_TOPIC, Fold, Metadata
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import (
     INJECTED_CLOSING_TAG,
     INJECTED_OPENING_TAG,
@@ -37,7 +37,7 @@ from transcripts.messages import (
 from transcripts.patterns import lazy_pattern
 
 from .session import Session
-from .system_prompt import COMMAND_TEXTS, TEXTS_WITHOUT_WALL
+from .system_prompts import COMMAND_TEXTS, TEXTS_WITHOUT_WALL
 
 OPEN_MODE = "bypassPermissions"  # in which commands run open whether there is a wall or not
 OPEN_TEXT = """\

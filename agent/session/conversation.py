@@ -12,7 +12,7 @@ from transcripts.disk import read_regular
 from transcripts.entries import Prompt
 from transcripts.export import mask_session
 from transcripts.facts import Compacted, Reply, Result, User
-from transcripts.fold import Folded, fold
+from transcripts.folding import Folded, fold
 from transcripts.importers import MAX_RECORDING_BYTES, detect_format, import_session
 from transcripts.listing import find_session
 from transcripts.load import read_record

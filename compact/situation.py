@@ -9,11 +9,11 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
 from transcripts.facts import Edit
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import Usage, own_words
 from transcripts.view import View
 
-from .cache_breakpoints import cache_used
+from .breakpoints import cache_used
 from .directives import FACT, LASTING, REST, is_errand, weighed_sentences
 from .ledger import Ledger
 from .prices import Prices

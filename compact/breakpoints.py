@@ -14,7 +14,7 @@ from math import inf
 
 from transcripts.edits import earliest_seq
 from transcripts.facts import Compacted, Edit, Instructed, Opened, Reply, RequestSent, Undone
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import is_thinking
 from transcripts.view import Message, View
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from transcripts.entries import Prompt
 from transcripts.facts import Fact, Reply, Result, User
-from transcripts.fold import Folded
+from transcripts.folding import Folded
 from transcripts.messages import PUT_BACK_START, Block, TextBlock, ToolUseBlock, without_injected
 from transcripts.patterns import lazy_pattern
 
