@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from transcripts.facts import Reply, Result
-from transcripts.messages import Block, Usage
+from transcripts import Block, Reply, Result, Usage
 
 Reason = Literal["done", "interrupted", "failed", "max_turns", "refused", "denied", "no_answer"]
 Level = Literal["info", "warning", "error"]

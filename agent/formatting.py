@@ -9,8 +9,8 @@ from typing import Any
 
 from tools import BUILTIN, CONDITIONAL
 from tools.text import NO_OUTPUT
+from transcripts import NO_DATE
 from transcripts.patterns import lazy_pattern
-from transcripts.render_text import NO_DATE
 
 # Tools that Claude Code calls by another name than ours in capitals.
 CLIENT_NAMES: Mapping[str, str] = {

@@ -5,10 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from tools.text import pluralize
-from transcripts.listing import SessionSummary
-from transcripts.masking import SecretMasks
-from transcripts.record_errors import SessionInUse
-from transcripts.render_text import format_age
+from transcripts import SecretMasks, SessionInUse, SessionSummary, format_age
 
 from .formatting import format_timestamp, shorten
 

@@ -13,9 +13,7 @@ from typing import Any, Literal, Protocol, TypeGuard
 from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
-from transcripts.messages import Block, TextBlock, Usage
-from transcripts.tool_kinds import is_server_tool
-from transcripts.view import Message
+from transcripts import Block, Message, TextBlock, Usage, is_server_tool
 
 from .errors import Feature
 from .events import Event

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from msgspec import Struct, field
 
 if TYPE_CHECKING:
-    from compact.prices import Spending
+    from compact import Spending
     from tools.base import Access, Tool
 
     from .events import Emit, TurnFinished

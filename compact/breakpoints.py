@@ -12,11 +12,20 @@ from collections.abc import Iterator
 from itertools import takewhile
 from math import inf
 
-from transcripts.edits import earliest_seq
-from transcripts.facts import Compacted, Edit, Instructed, Opened, Reply, RequestSent, Undone
-from transcripts.folding import Folded
-from transcripts.messages import is_thinking
-from transcripts.view import Message, View
+from transcripts import (
+    Compacted,
+    Edit,
+    Folded,
+    Instructed,
+    Message,
+    Opened,
+    Reply,
+    RequestSent,
+    Undone,
+    View,
+    earliest_seq,
+    is_thinking,
+)
 
 from .invariants import changed_span
 

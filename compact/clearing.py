@@ -11,12 +11,24 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from transcripts.facts import Clear, Reply, Result, User
-from transcripts.folding import Folded
-from transcripts.messages import Block, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock, own_words
-from transcripts.server_calls import server_call_of
-from transcripts.view import Part, PartKind, View
-from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
+from transcripts import (
+    UNKNOWN_BLOCK_FIELD,
+    Block,
+    Clear,
+    Folded,
+    ImageBlock,
+    Part,
+    PartKind,
+    Reply,
+    Result,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    User,
+    View,
+    own_words,
+    server_call_of,
+)
 
 from .directives import REQUEST, Sentence, weighed_sentences
 from .identifiers import PATH_ARGUMENTS, joined_text

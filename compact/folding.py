@@ -10,11 +10,19 @@ from enum import IntEnum
 
 from msgspec import Struct, field
 
-from transcripts.entries import Entry, Exchange, Prompt
-from transcripts.facts import Clear, Fold, Result
-from transcripts.folding import Folded
-from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.view import Part, PartKind
+from transcripts import (
+    Clear,
+    Entry,
+    Exchange,
+    Fold,
+    Folded,
+    Part,
+    PartKind,
+    Prompt,
+    Result,
+    TextBlock,
+    ToolUseBlock,
+)
 
 from .clearing import (
     clearable_fields,

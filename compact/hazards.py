@@ -16,14 +16,21 @@ from math import sqrt
 
 from msgspec import Struct, field
 
-from transcripts.entries import Exchange, Prompt
-from transcripts.facts import Result
-from transcripts.folding import Folded
-from transcripts.messages import INJECTED_OPENING_TAG, PUT_BACK_START, Block, TextBlock, ToolUseBlock
+from transcripts import (
+    INJECTED_OPENING_TAG,
+    PUT_BACK_START,
+    UNKNOWN_BLOCK_FIELD,
+    Block,
+    Exchange,
+    Folded,
+    Prompt,
+    Result,
+    TextBlock,
+    ToolKind,
+    ToolUseBlock,
+    finished_results,
+)
 from transcripts.patterns import lazy_pattern
-from transcripts.server_calls import finished_results
-from transcripts.tool_kinds import ToolKind
-from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
 
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
 from .identifiers import base_name, block_texts, file_path_of, joined_text, names

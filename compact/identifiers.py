@@ -16,7 +16,7 @@ from functools import lru_cache
 from posixpath import normpath
 from typing import Any
 
-from transcripts.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
+from transcripts import Block, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 
 PATH_ARGUMENTS = ("file_path", "path", "notebook_path")

@@ -13,20 +13,27 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from transcripts.edits import earliest_seq
-from transcripts.entries import Exchange, Prompt
-from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Result, Unthink
-from transcripts.folding import Folded
-from transcripts.messages import (
+from transcripts import (
     UNSIGNED,
     Block,
+    Clear,
+    Compacted,
+    Edit,
+    Exchange,
+    Fact,
+    Fold,
+    Folded,
+    Message,
+    Prompt,
+    Result,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    Unthink,
+    earliest_seq,
     is_thinking,
 )
-from transcripts.view import Message
 
 
 def with_dropped_thinking(folded: Folded, edits: tuple[Edit, ...], binds: bool) -> tuple[Edit, ...]:

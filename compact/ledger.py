@@ -16,12 +16,24 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from transcripts.entries import Entry, Prompt
-from transcripts.facts import CHANGED_KEY, GONE, Metadata, Result, User
-from transcripts.folding import Folded
-from transcripts.messages import TextBlock, ToolUseBlock, attached_as, is_attached, is_injected, own_words
+from transcripts import (
+    CHANGED_KEY,
+    GONE,
+    Entry,
+    Folded,
+    Metadata,
+    Prompt,
+    Result,
+    TextBlock,
+    ToolKind,
+    ToolUseBlock,
+    User,
+    attached_as,
+    is_attached,
+    is_injected,
+    own_words,
+)
 from transcripts.patterns import lazy_pattern
-from transcripts.tool_kinds import ToolKind
 
 from .commitments import Commitment, commitments
 from .directives import LASTING, weighed_sentences

@@ -26,8 +26,7 @@ from compact.layers.summary import (
     summarize_on_request,
     target_tokens,
 )
-from transcripts.facts import Fold
-from transcripts.messages import TextBlock
+from transcripts import Fold, TextBlock
 
 from .clearing import clear_candidates, placeholder_edit
 from .folding import Shrink, shrink_blocks, shrink_to

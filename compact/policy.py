@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from transcripts.facts import Clear
-from transcripts.view import PartKind
+from transcripts import Clear, PartKind
 
 from .breakpoints import cache_breakpoints, first_unedited
 from .clearing import part_at, placeholder_edit

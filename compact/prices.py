@@ -9,7 +9,7 @@ from math import ceil
 
 from msgspec import Struct, field
 
-from transcripts.messages import Usage
+from transcripts import Usage
 from transcripts.patterns import lazy_pattern
 
 MILLION = 1_000_000

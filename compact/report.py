@@ -4,11 +4,22 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from transcripts.facts import Clear, Compacted, Edit, Fold, Opened, Reply, Unthink
-from transcripts.folding import Folded
-from transcripts.messages import TextBlock, ToolUseBlock
+from transcripts import (
+    Clear,
+    Compacted,
+    Edit,
+    Fold,
+    Folded,
+    Opened,
+    Part,
+    PartKind,
+    Reply,
+    TextBlock,
+    ToolUseBlock,
+    Unthink,
+    View,
+)
 from transcripts.patterns import lazy_pattern
-from transcripts.view import Part, PartKind, View
 
 from .breakpoints import cached_messages
 from .clearing import call_label, recall_id, shown_text

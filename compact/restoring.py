@@ -10,10 +10,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from transcripts.entries import Prompt
-from transcripts.facts import Fact, Reply, Result, User
-from transcripts.folding import Folded
-from transcripts.messages import PUT_BACK_START, Block, TextBlock, ToolUseBlock, without_injected
+from transcripts import (
+    PUT_BACK_START,
+    Block,
+    Fact,
+    Folded,
+    Prompt,
+    Reply,
+    Result,
+    TextBlock,
+    ToolUseBlock,
+    User,
+    without_injected,
+)
 from transcripts.patterns import lazy_pattern
 
 from .hazards import (

@@ -144,7 +144,7 @@ def _checked(key: str, value: Any, default: Any) -> Any:
     return float(value) if isinstance(default, float) else value
 
 
-def form_of(name: str) -> str:
+def setting_form(name: str) -> str:
     """What the setting of that name takes, in words."""
     return _form(DEFAULTS[name])
 

@@ -8,10 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
 
-from transcripts.facts import Edit
-from transcripts.folding import Folded
-from transcripts.messages import Usage, own_words
-from transcripts.view import View
+from transcripts import Edit, Folded, Usage, View, own_words
 
 from .breakpoints import cache_used
 from .directives import FACT, LASTING, REST, is_errand, weighed_sentences

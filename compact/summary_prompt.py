@@ -10,10 +10,8 @@ from collections.abc import Generator, Sequence
 
 from msgspec.structs import replace
 
-from transcripts.folding import Folded
-from transcripts.messages import TextBlock, ToolResultBlock
+from transcripts import Folded, Message, Part, PartKind, TextBlock, ToolResultBlock, sendable
 from transcripts.patterns import lazy_pattern
-from transcripts.view import Message, Part, PartKind, sendable
 
 from .breakpoints import cache_breakpoints
 from .situation import Situation, SummaryReply, SummaryRequest

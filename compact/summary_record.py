@@ -13,12 +13,14 @@ from itertools import chain
 from msgspec import Struct
 from msgspec.structs import replace
 
-from transcripts.entries import Entry, Exchange, Prompt
-from transcripts.messages import (
+from transcripts import (
     INJECTED_CLOSING_TAG,
     INJECTED_OPENING_TAG,
     SKILL_OPENING_TAG,
+    Entry,
+    Exchange,
     ImageBlock,
+    Prompt,
     TextBlock,
     is_attached,
     is_injected,

@@ -22,19 +22,23 @@ from typing import Any
 
 from msgspec import Struct
 
-from transcripts.folding import Folded, RequestSize
-from transcripts.messages import (
+from transcripts import (
+    CALL_ID_TOKENS,
+    MESSAGE_TOKENS,
     Block,
+    Folded,
     ImageBlock,
+    Message,
+    PartKind,
     RedactedThinkingBlock,
+    RequestSize,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
+    image_tokens,
 )
-from transcripts.view import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, PartKind
-from transcripts.view_renderer import image_tokens
 
 TABLE_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"  # as tiktoken expects it
 SPLIT_PATTERN = (

@@ -11,9 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from transcripts.facts import Result
-from transcripts.folding import Folded
-from transcripts.messages import Block, TextBlock, ToolUseBlock
+from transcripts import Block, Folded, Result, TextBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 
 from .hazards import SHOWN_IN, tracker_of

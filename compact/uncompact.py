@@ -9,10 +9,23 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from transcripts.facts import Clear, Compacted, Edit, Fact, Fold, Reply, Result, User
-from transcripts.folding import Folded
-from transcripts.messages import Block, ToolUseBlock, said_by_person
-from transcripts.render_text import call_of, content_text, speaker_of
+from transcripts import (
+    Block,
+    Clear,
+    Compacted,
+    Edit,
+    Fact,
+    Fold,
+    Folded,
+    Reply,
+    Result,
+    ToolUseBlock,
+    User,
+    call_of,
+    content_text,
+    said_by_person,
+    speaker_of,
+)
 
 from .clearing import PLACEHOLDER_TOKENS, call_label
 from .invariants import changed_span, dropped_by_undo, fact_at

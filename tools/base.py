@@ -19,11 +19,17 @@ from msgspec import Struct, field
 
 from tools.processes import CommandContext
 from tools.sandbox import BlockedAccess, UnblockDecision
-from transcripts.facts import StoredOutput
-from transcripts.messages import Block, TextBlock, check_shape, empty_mapping
-from transcripts.originals import Originals
+from transcripts import (
+    TOOL_KINDS,
+    Block,
+    Originals,
+    StoredOutput,
+    TextBlock,
+    ToolKind,
+    check_shape,
+    empty_mapping,
+)
 from transcripts.patterns import lazy_pattern
-from transcripts.tool_kinds import TOOL_KINDS, ToolKind
 
 from .person_answer import AskPerson, PlanMode
 from .spawning import SpawnRequest, SpawnResult

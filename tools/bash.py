@@ -28,7 +28,7 @@ from tools.processes import (
 )
 from tools.sandbox import SupervisorLost
 from tools.text import NO_OUTPUT
-from transcripts.stored_outputs import sync_output
+from transcripts import sync_output
 
 from .base import (
     Access,
@@ -39,7 +39,7 @@ from .base import (
     ToolResult,
     text_result,
 )
-from .files.paths import check_project
+from .files import check_project
 
 PORTS_HINT = "Ports it opens: commands reach them at localhost, the person only after typing /publish PORT."
 _DEFAULT_LIMITS = CommandLimits()

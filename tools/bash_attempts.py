@@ -25,7 +25,7 @@ from tools.processes import (
     run_foreground,
 )
 from tools.sandbox import BlockedAccess, SupervisorLost, UnblockDecision
-from transcripts.messages import TextBlock
+from transcripts import TextBlock
 
 MAX_LEAVE_QUESTIONS = 3  # about one call, each about something else
 NOBODY = UnblockDecision("no", "nobody can be asked")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from tools.parameters import Arguments
-from transcripts.facts import about_said
+from transcripts import about_said
 
 from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
 from .person_answer import NOBODY_THERE

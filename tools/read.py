@@ -48,7 +48,7 @@ from tools.text import (
     printable,
     without_tags,
 )
-from transcripts.messages import ImageBlock, TextBlock
+from transcripts import ImageBlock, TextBlock
 
 _MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read at once
 _MAX_LISTED_ENTRIES = 50

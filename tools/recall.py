@@ -10,9 +10,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from tools.parameters import Arguments
-from transcripts.messages import TextBlock
-from transcripts.originals import Originals, prompt_in_view
-from transcripts.tool_kinds import RECALLED_KEY
+from transcripts import RECALLED_KEY, Originals, TextBlock, prompt_in_view
 
 from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from tools.parameters import Arguments
 from tools.spawning import SpawnRequest, SpawnResult, report_text, spawn_figures
-from transcripts.facts import about_said
+from transcripts import about_said
 
 from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 

@@ -7,10 +7,10 @@ agent may not use is refused when it is called. Another writes a prefix of its o
 from __future__ import annotations
 
 from agent.extensions.agents import BUILTIN_AGENTS, FORK, REPORT_RULES
-from agent.loop.model_call import prompt_tokens
-from agent.session.session import Session
-from compact.prices import Prices
-from transcripts.messages import TextBlock
+from agent.loop import prompt_tokens
+from agent.session import Session
+from compact import Prices
+from transcripts import TextBlock
 
 from .nested_context import NestedCall
 

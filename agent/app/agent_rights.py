@@ -9,14 +9,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent.extensions.agents import narrower_mode
-from agent.loop.agent_pool import Agent, AgentPool, Place
-from agent.loop.context import TurnContext
+from agent.loop import Agent, AgentPool, Place, TurnContext
 from agent.permissions import Mode, PermissionRules, PermissionStore, SandboxSettings
 from agent.ports import Allow, Approver, Deny, HookAnswer, HookEvent, Hooks, PermissionQuestion
-from agent.session.session import Session
+from agent.session import Session
 from tools.base import Access, ToolError, parse_arguments
 from tools.files import FileError
-from transcripts.entries import Exchange, Prompt
+from transcripts import Exchange, Prompt
 
 REFUSED_BEFORE = "this was refused to the session that started you, and is refused to its agents too"
 

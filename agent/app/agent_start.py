@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from agent.events import AgentProgress, Notice
 from agent.extensions.agents import find_agent
-from agent.loop.agent_pool import AGENT_TOPIC, Agent, AgentPool
-from agent.loop.context import TurnContext
-from agent.session.session import Session
+from agent.loop import AGENT_TOPIC, Agent, AgentPool, TurnContext
+from agent.session import Session
 from tools.base import ToolError
 from tools.spawning import SpawnRequest, SpawnResult
 

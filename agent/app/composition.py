@@ -19,16 +19,20 @@ from agent.extensions import Approvals, mcp, skills
 from agent.extensions.agents import BUILTIN_AGENTS, AgentDefinition, AgentPlaces, known_agents
 from agent.extensions.hooks import ApprovedSettings, approved_settings
 from agent.extensions.skills import SkillLibrary, load_library
-from agent.model.anthropic.catalog import CATALOG
-from agent.model.anthropic.client import AnthropicModel
-from agent.model.anthropic.clouds import cloud_of
-from agent.model.anthropic.request import FORMAT, beta_header, encode_request
-from agent.model.selection import ModelFactsCache, ModelSelection
+from agent.model import (
+    CATALOG,
+    FORMAT,
+    AnthropicModel,
+    ModelFactsCache,
+    ModelSelection,
+    beta_header,
+    cloud_of,
+    encode_request,
+)
 from agent.model_port import Model, ModelRequest
 from agent.ports import Approver, Chooser, ToolSource, WaitingPrompts
-from agent.session.records_guard import RecordsGuard
-from agent.session.repository import SessionRepository
-from compact.tokens import TokenCounter, load_counter
+from agent.session import RecordsGuard, SessionRepository
+from compact import TokenCounter, load_counter
 from tools import BUILTIN, CONDITIONAL
 from tools.base import Tool
 from tools.registry import BuiltinTools, join_tools

@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, field
@@ -20,11 +19,8 @@ from msgspec.structs import replace
 from agent.errors import ConfigError
 from agent.permissions import Mode, Rule, SandboxSettings
 from agent.settings_files import permissions_path, read_settings, typed_value
-from compact import settings
-from compact.prices import Prices
-from compact.settings import known_settings
-from transcripts.disk import is_foreign
-from transcripts.secret_forms import secret_texts
+from compact import POLICY_NAMES, Prices, known_settings, setting_form
+from transcripts import is_foreign, secret_texts
 
 from .flag_settings import GivenSettings
 from .options import EditingMode, ThemeName
@@ -185,14 +181,9 @@ def _with_stricter_wall(
 def _checked(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     if not entries:
         return {}, {}
-    checked: tuple[dict[str, Any], dict[str, str]] = _schema().check(entries)
-    return checked
+    from .settings_schema import check  # 10 ms that a start without settings saves
 
-
-def _schema() -> ModuleType:
-    from . import settings_schema  # 100 ms that a start without settings saves
-
-    return settings_schema
+    return check(entries)
 
 
 def with_setting(config: Config, name: str, text: str) -> Config:
@@ -210,10 +201,11 @@ def with_setting(config: Config, name: str, text: str) -> Config:
 
 
 def form_of(name: str) -> str:
-    """What the setting of that name takes, in words."""
+    """Return what the setting of that name takes, in words."""
+    from .settings_schema import form_of as form_of_entry  # 10 ms, for /config alone
+
     table, _, key = name.rpartition(".")
-    form: str = settings.form_of(key) if table else _schema().form_of(name)
-    return form
+    return setting_form(key) if table else form_of_entry(name)
 
 
 def _judged(path: Path | str, name: str, problem: str, value: Any) -> str:
@@ -353,8 +345,8 @@ def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
             )
             config = replace(config, warnings=(*config.warnings, told))
     if policy := _value(environ, "MAKEROOM_POLICY"):
-        if policy not in settings.POLICY_NAMES:
-            takes = settings.form_of("policy")
+        if policy not in POLICY_NAMES:
+            takes = setting_form("policy")
             raise ConfigError(f"MAKEROOM_POLICY={policy!r}: it takes {takes}")
         config = _with_value(config, "MAKEROOM_POLICY", "compact", {"policy": policy})
     _check_numbers(environ)

@@ -16,38 +16,46 @@ from agent.events import Notice
 from agent.extensions.agents import agents_section
 from agent.extensions.hooks import IdleNotices, JoinedHooks, NotifyingApprover, about_session, command_hooks
 from agent.extensions.skills import StylePlaces, style_text
-from agent.loop.context import CompactionState, TurnContext
-from agent.loop.session_wall import SessionWall
-from agent.loop.touched_files import ATTACHED_TOPIC, attached_files, note_attached
-from agent.model.retry import MAX_TRIES
-from agent.model.selection import ModelSelection
+from agent.loop import (
+    ATTACHED_TOPIC,
+    CompactionState,
+    SessionWall,
+    TurnContext,
+    attached_files,
+    note_attached,
+)
+from agent.model import MAX_TRIES, ModelSelection
 from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.permissions import PermissionRules
 from agent.ports import HookEvent, Hooks
-from agent.session.environment import post_planning
-from agent.session.session import Session
-from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD, skills_section
-from agent.session.system_prompts import (
+from agent.session import (
     MAX_MEMORY_CHARS,
     MEMORY_HEAD,
+    SKILL_TOOL,
+    SKILLS_HEAD,
+    Session,
     memory_paths,
+    post_planning,
     read_memory,
+    skills_section,
     system_prompt,
 )
-from compact.hazards import pages_referred_to
-from compact.prices import PriceList
-from compact.report import LAYERS_TOLD
-from compact.settings import HOUR_TTL_S, ContextWindow
-from compact.tokens import TokenCounter
+from compact import HOUR_TTL_S, LAYERS_TOLD, ContextWindow, PriceList, TokenCounter, pages_referred_to
 from tools.base import ToolContext
 from tools.files import recover, restore_seen
 from tools.processes import command_runner
 from tools.registry import definitions
-from transcripts.facts import Compacted, Metadata, Opened, Result
-from transcripts.folding import Folded
-from transcripts.messages import ToolResultBlock
-from transcripts.tool_kinds import visible_definition
-from transcripts.view import PartKind, to_json_bytes
+from transcripts import (
+    Compacted,
+    Folded,
+    Metadata,
+    Opened,
+    PartKind,
+    Result,
+    ToolResultBlock,
+    to_json_bytes,
+    visible_definition,
+)
 
 from .composition import Services
 from .options import NO_EFFORT

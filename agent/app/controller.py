@@ -16,29 +16,35 @@ from importlib import import_module
 from typing import Any, Literal, Protocol
 
 from agent.events import Emit, Event, Notice, TurnFinished, TurnStarted
-from agent.loop.compaction import tokens_when_cold
-from agent.loop.context import ActiveSession, TurnContext
-from agent.loop.cost_preview import show_resumed, tell_prompt_cost
-from agent.loop.model_call import prompt_tokens
-from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions, note_files, text_named
-from agent.loop.turn import run_turn
+from agent.loop import (
+    NO_ADDITIONS,
+    ActiveSession,
+    PromptAdditions,
+    TurnContext,
+    note_files,
+    prompt_tokens,
+    run_turn,
+    show_resumed,
+    tell_prompt_cost,
+    text_named,
+    tokens_when_cold,
+)
 from agent.permissions import Mode
 from agent.ports import Approver, Chooser, HookEvent, Status, WaitingPrompts
-from agent.session.environment import (
+from agent.session import (
     TYPED_LINE,
+    Session,
     environment_context,
     in_hook_tags,
     news_of_pins,
     news_of_surroundings,
     note_news,
+    record_opening,
 )
-from agent.session.session import Session, record_opening
-from compact.settings import WindowState
+from compact import WindowState
 from tools.files import FileError
 from tools.processes import command_runner, new_listeners
-from transcripts.entries import Entry, Prompt
-from transcripts.facts import Reply, Result, User
-from transcripts.messages import Block, TextBlock, injected, is_thinking
+from transcripts import Block, Entry, Prompt, Reply, Result, TextBlock, User, injected, is_thinking
 
 from .composition import make_services
 from .follow_ups import hook_refuses, run_with_follow_ups

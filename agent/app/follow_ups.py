@@ -8,12 +8,10 @@ from msgspec.structs import replace
 
 from agent.events import Emit, Event, Notice, TurnFinished
 from agent.formatting import shorten
-from agent.loop.context import TurnContext
-from agent.loop.turn import run_turn
+from agent.loop import TurnContext, run_turn
 from agent.ports import HookEvent, Hooks
-from agent.session.environment import in_hook_tags
-from agent.session.session import Session, text_of_reply
-from transcripts.messages import TextBlock
+from agent.session import Session, in_hook_tags, text_of_reply
+from transcripts import TextBlock
 
 from .structured_output import ANSWER_REMINDER, MAX_REMINDERS, StructuredOutput
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from agent.events import Emit, Notice, TurnFinished
-from agent.loop.context import ActiveSession, TurnContext
-from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions, tell_memory_below
+from agent.loop import NO_ADDITIONS, ActiveSession, PromptAdditions, TurnContext, tell_memory_below
 from agent.permissions import PermissionRules, judge_call
-from agent.session.mentions import AttachLimits, attach, find_mentions
+from agent.session import AttachLimits, attach, find_mentions
 from tools.base import Access, ToolError
 from tools.files import is_inside
-from transcripts.messages import TextBlock
+from transcripts import TextBlock
 
 from .pasted_images import IMAGES_FOLDER
 

@@ -13,20 +13,16 @@ from agent.app.agent_start import give_skills
 from agent.errors import UsageError
 from agent.extensions.agents import AGENTS_HEAD, REPORT_RULES, AgentDefinition
 from agent.extensions.mcp import restricted_tool
-from agent.loop.agent_pool import MAX_AGENT_REQUESTS, Agent
-from agent.loop.context import CompactionState, TurnContext
-from agent.loop.unknown_tools import same_tool
+from agent.loop import MAX_AGENT_REQUESTS, Agent, CompactionState, TurnContext, same_tool
 from agent.model_port import RequestSettings
 from agent.permissions import FOREIGN_PREFIX
-from agent.session.session import Session
-from agent.session.skill_texts import SKILL_TOOL, SKILLS_HEAD
-from agent.session.system_prompts import MEMORY_HEAD, SAFETY_RULES, tool_contracts
+from agent.session import MEMORY_HEAD, SAFETY_RULES, SKILL_TOOL, SKILLS_HEAD, Session, tool_contracts
 from tools.base import Tool, ToolError
 from tools.files import FileError
 from tools.processes import Inbox
 from tools.registry import definitions
 from tools.spawning import SpawnRequest
-from transcripts.messages import Block
+from transcripts import Block
 
 from .agent_rights import AgentApprover, AgentHooks, NarrowedPermissions, refused_to_agents
 from .composition import Services

@@ -28,25 +28,35 @@ from agent.events import (
     TurnFinished,
 )
 from agent.extensions.agents import find_agent
-from agent.loop.agent_pool import AGENT_TOPIC, LATE_HEAD, Agent, late_report
-from agent.loop.context import TurnContext
-from agent.loop.turn import GO_ON_ADVICE, REFUSED_ADVICE, run_turn
-from agent.session.environment import environment_context
-from agent.session.repository import copy_for_agent
-from agent.session.session import Session, calls_of, text_of_reply
-from compact.clearing import call_label
-from compact.prices import Spending
-from compact.tokens import TokenCounter
+from agent.loop import (
+    AGENT_TOPIC,
+    GO_ON_ADVICE,
+    LATE_HEAD,
+    REFUSED_ADVICE,
+    Agent,
+    TurnContext,
+    late_report,
+    run_turn,
+)
+from agent.session import Session, calls_of, copy_for_agent, environment_context, text_of_reply
+from compact import Spending, TokenCounter, call_label
 from tools.processes import BackgroundJob, command_runner
 from tools.spawning import SpawnRequest, SpawnResult
 from tools.text import pluralize, printable
-from transcripts.entries import Exchange
-from transcripts.facts import Fact, Reply, Result, User
-from transcripts.folding import Folded
-from transcripts.load import read_record
-from transcripts.messages import Block, TextBlock, Usage
-from transcripts.record_errors import StoreError
-from transcripts.session_lock import path_of
+from transcripts import (
+    Block,
+    Exchange,
+    Fact,
+    Folded,
+    Reply,
+    Result,
+    StoreError,
+    TextBlock,
+    Usage,
+    User,
+    path_of,
+    read_record,
+)
 
 from .agent_fork import begin_fork, works_as_fork
 from .composition import Services

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from agent.extensions.hooks import RunCommand, named_files
-from agent.loop.session_wall import SessionWall
+from agent.loop import SessionWall
 from tools.access import command_access
 from tools.files import FileError
 from tools.processes import OwnCommand, OwnCommandEnd, command_runner, run_own_command

@@ -10,13 +10,18 @@ from msgspec import structs
 from agent.app.agent_start import give_skills
 from agent.errors import ConfigError, RequestRejected, UsageError
 from agent.events import Notice
-from agent.loop.context import ActiveSession, TurnContext
+from agent.loop import ActiveSession, TurnContext
 from agent.ports import HookEvent
-from agent.session.environment import OPEN_MODE, restore_news
-from agent.session.session import Session, record_opening
-from agent.session.system_prompts import TEXTS_WITHOUT_WALL, with_command_text
+from agent.session import (
+    OPEN_MODE,
+    TEXTS_WITHOUT_WALL,
+    Session,
+    record_opening,
+    restore_news,
+    with_command_text,
+)
 from tools.processes import command_runner
-from transcripts.facts import RequestSent
+from transcripts import RequestSent
 
 from .agent_start import give_agents
 from .composition import Services

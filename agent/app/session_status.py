@@ -11,16 +11,13 @@ from msgspec.structs import replace
 
 from agent.extensions.hooks import RunCommand, about_session
 from agent.extensions.skills import style_in_use
-from agent.loop.context import TurnContext
-from agent.loop.model_call import prompt_tokens
+from agent.loop import TurnContext, prompt_tokens
 from agent.ports import Status
-from agent.session.environment import BranchWatch
-from agent.session.plan_and_todo import newest_todos
-from agent.session.session import Session
+from agent.session import BranchWatch, Session, newest_todos
 from agent.version import __version__
-from compact.settings import WindowState, state_of
+from compact import WindowState, state_of
 from tools.processes import command_runner
-from transcripts.render_text import first_words, name_of
+from transcripts import first_words, name_of
 
 from .composition import Services
 from .own_commands import commands_within

@@ -18,8 +18,7 @@ from msgspec import ValidationError, convert
 
 from agent.extensions.hooks import HookTable, read_hooks, status_command
 from agent.permissions import MODES, SANDBOX_MODES, Rule, parse_rules, sandbox_entries
-from compact.prices import Prices
-from compact.settings import settings_from
+from compact import Prices, settings_from
 
 from .options import EDITING_MODES, EFFORTS, NO_EFFORT, THEMES
 

@@ -13,9 +13,8 @@ from agent.errors import ConfigError
 from agent.formatting import KEY_NAMES
 from agent.permissions import Mode, SandboxSettings
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
-from compact.settings import CompactSettings, settings_from
-from transcripts.masking import SecretMasks
-from transcripts.secret_forms import secret_values
+from compact import CompactSettings, settings_from
+from transcripts import SecretMasks, secret_values
 
 from .config import Config
 from .options import Options

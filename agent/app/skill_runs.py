@@ -22,18 +22,14 @@ from agent.extensions.skills import (
     open_skill,
     search_result,
 )
-from agent.loop.context import TurnContext
-from agent.loop.embedded_commands import StoppedByPerson, embedded_output
-from agent.loop.tool_executor import text_of
-from agent.loop.touched_files import NO_ADDITIONS, PromptAdditions
+from agent.loop import NO_ADDITIONS, PromptAdditions, StoppedByPerson, TurnContext, embedded_output, text_of
 from agent.permissions import OPENING, REACHING, Rule, known_rules
-from agent.session.session import Session
-from agent.session.skill_texts import injected_instructions, instructions_text
+from agent.session import Session, injected_instructions, instructions_text
 from tools.base import ToolError, ToolResult
 from tools.files import FileError
 from tools.spawning import SpawnRequest, report_text
 from tools.task import DEFAULT_AGENT
-from transcripts.messages import TextBlock
+from transcripts import TextBlock
 
 from .composition import Services
 from .mentioned_files import mentioned_files

@@ -9,12 +9,10 @@ from contextlib import suppress
 from agent.events import Emit, Notice
 from agent.formatting import shorten
 from agent.ports import Status
-from agent.session.environment import BranchWatch
-from agent.session.system_prompts import unread_memory
+from agent.session import BranchWatch, unread_memory
 from agent.version import __version__
 from tools.sandbox import short_path
-from transcripts.listing import newest_summary
-from transcripts.render_text import format_age
+from transcripts import format_age, newest_summary
 
 from .composition import Services
 from .setup import RunSetup

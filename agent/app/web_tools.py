@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from agent.model.anthropic.clouds import cloud_of
+from agent.model import cloud_of
 from agent.permissions import WEB_TOOLS, PermissionRules
 
 from .setup import RunSetup

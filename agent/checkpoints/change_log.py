@@ -10,9 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from transcripts.disk import append_line, read_regular
-from transcripts.record_errors import StoreError
-from transcripts.session_lock import RECORDS_FOLDER, ensure_private_folder
+from transcripts import RECORDS_FOLDER, StoreError, append_line, ensure_private_folder, read_regular
 
 from .content_store import replace_private
 from .snapshot import PathState, ProjectSnapshot, Stamps

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from transcripts import StoreError, ensure_private_folder
 from transcripts.patterns import lazy_bytes_pattern
-from transcripts.record_errors import StoreError
-from transcripts.session_lock import ensure_private_folder
 
 FRESH_CONTENT_S = 3_600.0  # contents are stored before the log line that names them is written
 RECENT_LOG_S = 30 * 86_400.0  # a session whose last change is older can no longer restore files

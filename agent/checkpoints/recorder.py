@@ -18,7 +18,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from tools.files import one_line_path
-from transcripts.session_lock import RECORDS_FOLDER
+from transcripts import RECORDS_FOLDER
 
 from .change_log import ChangeLog, FileChange, OtherLogs, checkpoints_folder
 from .content_store import ContentStore

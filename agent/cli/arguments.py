@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
-from agent.app.options import EFFORTS, NO_EFFORT, OUTPUT_FORMATS, Options
+from agent.app import EFFORTS, NO_EFFORT, OUTPUT_FORMATS, Options
 from agent.permissions import MODES, SANDBOX_MODES, known_rules
 from agent.version import __version__
 

@@ -14,22 +14,23 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from agent.app.config import has_credentials, load_config
-from agent.app.flag_settings import added_folders, given_settings, with_prompt_files
-from agent.app.options import Options
-from agent.app.setup import RunSetup
+from agent.app import (
+    Options,
+    RunSetup,
+    added_folders,
+    given_settings,
+    has_credentials,
+    load_config,
+    with_prompt_files,
+)
 from agent.errors import AgentError, AuthenticationError, UsageError
 from tools.text import escaped
-from transcripts.masking import SecretMasks
-from transcripts.record_errors import StoreError
-from transcripts.record_recovery import recover_records
-from transcripts.secret_forms import secret_values
-from transcripts.spare_copy import told_of
+from transcripts import SecretMasks, StoreError, recover_records, secret_values, told_of
 
 from .command_words import write_refusal
 
 if TYPE_CHECKING:
-    from agent.app.controller import Controller
+    from agent.app import Controller
     from agent.events import Emit
     from agent.ports import Approver, Chooser, Driver
 

@@ -29,7 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.app.setup import RunSetup
+from agent.app import RunSetup
 from agent.errors import UsageError
 from agent.extensions import Approvals
 from agent.extensions.mcp import (

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from msgspec.structs import replace
 
-from agent.app.permission_loading import permission_store
+from agent.app import permission_store
 from agent.errors import UsageError
 from agent.permissions import PermissionRules, Verdict, judge_call
 from tools.access import command_access

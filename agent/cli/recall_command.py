@@ -29,16 +29,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent.ui.terminal_text import wrap
+from agent.ui import wrap
 from tools.text import escaped
-from transcripts.folding import Folded
-from transcripts.listing import find_session
-from transcripts.masking import SecretMasks
-from transcripts.originals import RECALL_ID, Originals
-from transcripts.record_errors import StoreError
+from transcripts import (
+    OUTPUTS_FOLDER,
+    RECALL_ID,
+    Folded,
+    Originals,
+    SecretMasks,
+    StoreError,
+    find_session,
+    secret_values,
+)
 from transcripts.search import Hit, make_hits, record_path, recorded_sids, search_records, update_index
-from transcripts.secret_forms import secret_values
-from transcripts.stored_outputs import OUTPUTS_FOLDER
 
 from .command_words import OneLineParser, asks_for_help
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from agent.app.options import Options
+from agent.app import Options
 from agent.errors import UsageError
 from tools.files import shared_git_folder
-from transcripts.disk import append_line
+from transcripts import append_line
 
 SAMPLE_FOLDER = "makeroom-sample"
 SAMPLE_WINDOW_TOKENS = 40_000  # of the demo in it: room is made within a minute

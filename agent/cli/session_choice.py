@@ -10,14 +10,12 @@ import sys
 
 from msgspec.structs import replace
 
-from agent.app.options import Options
-from agent.app.setup import RunSetup
+from agent.app import Options, RunSetup
 from agent.errors import ChoiceCancelled, UsageError
 from agent.menus import Menu, MenuRow, in_use_menu, session_menu
-from agent.session.repository import SessionRepository
-from agent.ui.terminal_text import at_screen, at_terminal, one_line
-from transcripts.record_errors import SessionInUse
-from transcripts.session_lock import lock_holder
+from agent.session import SessionRepository
+from agent.ui import at_screen, at_terminal, one_line
+from transcripts import SessionInUse, lock_holder
 
 from .sessions_command import main as sessions_main
 
@@ -76,7 +74,7 @@ def _can_ask(options: Options) -> bool:
 
 def _choose(menu: Menu, options: Options) -> MenuRow | None:
     if at_screen(options.plain):
-        from agent.ui.picker import run_picker  # 110 ms of prompt_toolkit that --continue saves
+        from agent.ui import run_picker  # 110 ms of prompt_toolkit that --continue saves
 
         return asyncio.run(run_picker(menu, options.color))
     lines = [one_line(menu.title), *(f"  {one_line(line)}" for line in menu.keyed_lines()[:MAX_LISTED_ROWS])]

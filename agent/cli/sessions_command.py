@@ -16,10 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent.menus import session_line
-from agent.session.conversation import conversation_text, load_conversation
+from agent.session import conversation_text, load_conversation
+from transcripts import StoreError, in_tree_order, recorded_sessions
 from transcripts.export import export_text, write_private
-from transcripts.listing import in_tree_order, recorded_sessions
-from transcripts.record_errors import StoreError
 
 from .command_words import asks_for_help
 from .recall_command import complain, environment_masks, print_text

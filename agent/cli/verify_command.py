@@ -21,23 +21,38 @@ from typing import Any
 
 from msgspec import Struct
 
-from agent.app.composition import encoders
+from agent.app import encoders
 from agent.model_port import ModelRequest, RequestSettings
-from compact.invariants import problems
-from compact.situation import SummaryRequest
-from compact.summary_prompt import summary_messages
+from compact import SummaryRequest, problems, summary_messages
 from tools.text import pluralize
-from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, RequestSent, Result, User
-from transcripts.folding import Folded, fold
-from transcripts.listing import find_session
-from transcripts.load import LoadedRecord, read_record
-from transcripts.messages import TextBlock
-from transcripts.originals import NOTHING_SAID, Originals
-from transcripts.record_errors import StoreError
-from transcripts.render_text import block_text, fact_text
+from transcripts import (
+    NOTHING_SAID,
+    OUTPUTS_FOLDER,
+    Clear,
+    Compacted,
+    Fact,
+    Fold,
+    Folded,
+    LoadedRecord,
+    Message,
+    Originals,
+    Part,
+    PartKind,
+    Reply,
+    RequestSent,
+    Result,
+    StoreError,
+    TextBlock,
+    User,
+    block_text,
+    fact_text,
+    find_session,
+    fold,
+    read_output,
+    read_record,
+    sendable,
+)
 from transcripts.search import record_path, recorded_sids
-from transcripts.stored_outputs import OUTPUTS_FOLDER, read_output
-from transcripts.view import Message, Part, PartKind, sendable
 
 from .command_words import OneLineParser, asks_for_help
 from .recall_command import complain, print_text

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
 
-from agent.app.setup import RunSetup
+from agent.app import RunSetup
 from agent.errors import AgentError, program_changed
 from agent.events import Emit, Event, Notice
 from agent.formatting import is_command
 from agent.ports import Approver, Chooser
-from transcripts.record_errors import StoreError
+from transcripts import StoreError
 
 if TYPE_CHECKING:
-    from agent.app.controller import CommandTable, Controller
+    from agent.app import CommandTable, Controller
 
 
 class Command(Struct, frozen=True):
@@ -240,7 +240,7 @@ def make_controller(
     setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
 ) -> Controller:
     """Return a controller that has these commands."""
-    from agent.app.controller import Controller  # 60 ms, after the first paint
+    from agent.app import Controller  # 60 ms, after the first paint
 
     return Controller(setup, emit, approver, cast("CommandTable", sys.modules[__name__]), chooser)
 

@@ -7,38 +7,38 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from agent.app.context_building import overheads
-from agent.app.controller import Controller
+from agent.app import Controller, overheads
 from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.formatting import whole_percent
-from agent.loop.compaction import CompactionRequest, compact_context, situation_of
-from agent.loop.context import TurnContext
-from agent.loop.model_call import prompt_tokens
+from agent.loop import CompactionRequest, TurnContext, compact_context, prompt_tokens, situation_of
 from agent.menus import Menu, MenuRow
-from agent.session.environment import TYPED_LINE, note_news
-from agent.session.repository import load_deferred
-from agent.session.session import NESTED_TOPIC, Session, record_opening
-from compact.clearing import is_placeholder, is_replaced, recall_id, strike_edits
-from compact.ledger import pins_of
-from compact.pipeline import dry_run
-from compact.report import (
+from agent.session import NESTED_TOPIC, TYPED_LINE, Session, load_deferred, note_news, record_opening
+from compact import (
+    CannotUndo,
+    Evicted,
+    WindowState,
     compaction_notice,
+    dry_run,
+    evicted,
+    in_force,
+    is_placeholder,
+    is_replaced,
     largest_parts,
+    overhead_tokens,
     part_label,
+    pins_of,
+    plan_undo,
     predicted_and_real_cost,
     propose,
+    recall_id,
     rewrite_told,
     shown_id,
+    slope_of,
+    state_of,
+    strike_edits,
 )
-from compact.settings import WindowState, state_of
-from compact.tokens import overhead_tokens, slope_of
-from compact.uncompact import CannotUndo, Evicted, evicted, in_force, plan_undo
 from tools.text import pluralize
-from transcripts.facts import Compacted
-from transcripts.folding import Folded
-from transcripts.messages import ToolUseBlock
-from transcripts.originals import RECALL_ID, Scope
-from transcripts.view import Part, PartKind, View
+from transcripts import RECALL_ID, Compacted, Folded, Part, PartKind, Scope, ToolUseBlock, View
 
 DRY_RUN = "--dry-run"
 MAX_LARGEST_BLOCKS = 5

@@ -14,17 +14,13 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from agent.app.config import has_credentials
-from agent.app.controller import Controller
+from agent.app import Controller, has_credentials
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
 from agent.version import __version__
 from tools.sandbox import short_path
-from transcripts.disk import make_private_folders
+from transcripts import RECORDS_FOLDER, Failed, make_private_folders, mask
 from transcripts.export import write_private
-from transcripts.facts import Failed
-from transcripts.masking import mask
-from transcripts.session_lock import RECORDS_FOLDER
 
 from .settings_commands import setting_lines
 

@@ -6,18 +6,16 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
-from agent.app.context_building import session_hooks
-from agent.app.controller import Controller
-from agent.app.project_approval import choose_items, item_lines, project_items, record_decision
+from agent.app import Controller, choose_items, item_lines, project_items, record_decision, session_hooks
 from agent.commands.screen_commands import MAX_SUMMARY_CHARS, skill_help
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.agents import agents_section
 from agent.extensions.hooks import HOOK_KINDS
 from agent.extensions.skills import SkillKind, SkillLibrary
 from agent.formatting import format_count, shorten
-from agent.loop.agent_pool import AGENT_TOPIC, Agent
+from agent.loop import AGENT_TOPIC, Agent
 from agent.ports import HookEvent
-from agent.session.conversation import conversation_text
+from agent.session import conversation_text
 from tools.text import pluralize
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.app.controller import Controller
+from agent.app import Controller
 from agent.errors import UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.mcp import McpServer, ServerFailed, log_in, open_browser

@@ -7,23 +7,23 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.app.controller import Controller
-from agent.app.permission_loading import home_of
-from agent.checkpoints.comparison import differences
+from agent.app import Controller, home_of
+from agent.checkpoints import differences
 from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCallStarted
 from agent.formatting import format_duration, shorten, unquoted, with_keys
-from agent.loop.tool_executor import text_of
-from agent.loop.touched_files import memory_told_below
-from agent.session.environment import note_news
-from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
-from agent.session.system_prompts import (
+from agent.loop import memory_told_below, text_of
+from agent.session import (
     MAX_MEMORY_CHARS,
     is_cut,
     memory_of,
     memory_paths,
+    newest_plan,
+    newest_todos,
+    note_news,
     passed_over,
     read_memory,
     system_prompt,
+    todo_lines,
 )
 from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
 from tools.bash_result import JOB_ADVICE

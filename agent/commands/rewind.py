@@ -11,22 +11,24 @@ import asyncio
 
 from msgspec import Struct
 
-from agent.app.controller import Controller, rewind_to
-from agent.checkpoints.change_log import changed_files_since
-from agent.checkpoints.file_restore import Action, RestoreStep, count_steps, plan_restore, restore
-from agent.checkpoints.recorder import Checkpoints
+from agent.app import Controller, rewind_to
+from agent.checkpoints import (
+    Action,
+    Checkpoints,
+    RestoreStep,
+    changed_files_since,
+    count_steps,
+    plan_restore,
+    restore,
+)
 from agent.events import CommandOutput, Event, Notice, PromptRestored
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
-from agent.session.conversation import prompt_texts
-from agent.session.repository import load_deferred
+from agent.session import load_deferred, prompt_texts
 from tools.files import one_line_path
 from tools.text import pluralize
-from transcripts.entries import Prompt
-from transcripts.facts import Result
-from transcripts.folding import Folded
-from transcripts.render_text import format_age
+from transcripts import Folded, Prompt, Result, format_age
 from transcripts.search import short_sid
 
 SERVER_PROMPT = "/mcp__"  # how a line begins that calls the prompt of a server

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from agent.app.options import EDITING_MODES, THEMES
+from agent.app import EDITING_MODES, THEMES
 from agent.events import CommandOutput, Event, Notice, ScreenSetting
 from agent.extensions.skills import Skill, SkillLibrary
 from agent.formatting import shorten, with_keys
@@ -20,7 +20,7 @@ from . import COMMANDS, Command, find_command, unknown
 from .setting_menus import theme_menu
 
 if TYPE_CHECKING:
-    from agent.app.controller import Controller
+    from agent.app import Controller
 
 SHORT_KEY_HELP = (
     "  {submit} sends, \\ and {submit} begins a new line, Up brings earlier prompts back",

@@ -11,23 +11,17 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from agent.app.controller import Controller
+from agent.app import Controller
 from agent.errors import UsageError
 from agent.events import ClipboardCopy, CommandOutput, Event, Notice
 from agent.formatting import shorten, unquoted
-from agent.loop.compaction import tokens_when_cold
-from agent.loop.cost_preview import show_resumed
+from agent.loop import show_resumed, tokens_when_cold
 from agent.menus import in_use_menu, session_line, session_menu
 from agent.ports import Chooser
-from agent.session.conversation import conversation_text
-from agent.session.session import text_of_reply
+from agent.session import conversation_text, text_of_reply
 from tools.processes import filter_environment
-from transcripts.entries import Exchange
+from transcripts import Exchange, Opened, SessionInUse, SessionSummary, name_of
 from transcripts.export import export_text, write_private
-from transcripts.facts import Opened
-from transcripts.listing import SessionSummary
-from transcripts.record_errors import SessionInUse
-from transcripts.render_text import name_of
 
 MAX_LISTED_SESSIONS = 20
 MAX_QUOTED_CHARS = 30  # of an answer that was copied

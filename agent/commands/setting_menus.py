@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from agent.app.options import THEMES
+from agent.app import THEMES
 from agent.formatting import format_count
 from agent.menus import Menu, MenuRow
 from agent.model_port import ModelCatalog, ModelFacts

@@ -10,21 +10,18 @@ from typing import Any
 
 from msgspec import structs
 
-from agent.app.config import Config, form_of, with_setting
-from agent.app.controller import Controller
-from agent.app.options import EFFORTS, NO_EFFORT
+from agent.app import EFFORTS, NO_EFFORT, Config, Controller, form_of, with_setting
 from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten, with_keys
-from agent.loop.compaction import tokens_when_cold
-from agent.loop.cost_preview import OTHER_MODEL, tell_cold_cost
+from agent.loop import OTHER_MODEL, tell_cold_cost, tokens_when_cold
 from agent.permissions import MODES, SESSION_ORIGIN, PermissionStore, Rule, explain_line, parse_rules
 from agent.settings_files import typed_value, write_setting
-from compact.settings import DEFAULTS, CompactSettings
+from compact import DEFAULTS, CompactSettings
 from tools.access import command_access
 from tools.base import ToolError
 from tools.text import pluralize
-from transcripts.masking import mask
+from transcripts import mask
 
 from .screen_commands import choose_editing, set_theme
 from .setting_menus import CHANGE_HINT, effort_menu, mode_words, model_menu, permission_menu, settings_menu

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 
-from agent.app.controller import Controller
-from agent.app.flag_settings import added_folders
+from agent.app import Controller, added_folders
 from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten, unquoted
-from agent.loop.session_wall import SessionWall
+from agent.loop import SessionWall
 from agent.permissions import REACHING, parse_rules, sandbox_entries
 from tools.processes import CommandRunner, command_runner, listeners
 from tools.sandbox import SandboxLevel, SandboxProfile, short_path

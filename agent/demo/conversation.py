@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from transcripts.messages import TextBlock, ToolResultBlock, ToolUseBlock, empty_mapping
+from transcripts import Message, TextBlock, ToolResultBlock, ToolUseBlock, empty_mapping
 from transcripts.patterns import lazy_pattern
-from transcripts.view import Message
 
 Calls = tuple[ToolUseBlock, ...]  # that go out in one reply; their ids are given when they are sent
 

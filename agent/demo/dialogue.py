@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from itertools import accumulate
 
-from transcripts.view import Message
+from transcripts import Message
 
 from .answers import describe_failure, describe_success, name_calls, small_talk, write_summary
 from .conversation import Answer, Step, calls_in, is_continuation, own_text, read_view, tool_call

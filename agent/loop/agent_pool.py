@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct, field
 
 from agent.events import AgentStatus
-from agent.session.session import Session
+from agent.session import Session
 from tools.base import ToolError, ToolInterrupted, text_result
 from tools.files import FileError
 from tools.processes import Inbox

@@ -18,7 +18,7 @@ from agent.ports import Allow, Deny, HookAnswer, HookEvent, PermissionQuestion, 
 from agent.shell import may_overwrite
 from tools.base import Access, Tool, ToolError, parse_arguments, with_own_names
 from tools.files import FileError
-from transcripts.messages import ToolUseBlock
+from transcripts import ToolUseBlock
 
 from .context import TurnContext
 from .session_wall import SessionWall

@@ -8,14 +8,11 @@ from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
-from agent.checkpoints.change_log import FileChange
-from agent.checkpoints.recorder import Checkpoints
-from agent.checkpoints.snapshot import THEIRS
+from agent.checkpoints import THEIRS, Checkpoints, FileChange
 from agent.events import Emit, Notice
 from tools.base import ToolResult
 from tools.text import pluralize
-from transcripts.facts import CHANGED_KEY, GONE
-from transcripts.messages import TextBlock
+from transcripts import CHANGED_KEY, GONE, TextBlock
 
 MAX_SHOWN_FILES = 3  # of each kind, on the person's line
 _BY_OTHERS = "by another session too"

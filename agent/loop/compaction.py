@@ -17,15 +17,21 @@ from msgspec.structs import replace
 from agent.errors import PromptTooLong
 from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent, Hooks
-from agent.session.environment import in_hook_tags
-from agent.session.plan_and_todo import newest_plan, newest_todos, todo_lines
-from agent.session.repository import load_deferred
-from agent.session.session import Session
-from agent.session.skill_texts import injected_instructions, kept_instructions, skills_in_use
-from compact.identifiers import block_texts
-from compact.pipeline import MIN_SHOWN_COST_USD, REACTIVE_RUNGS, plan
-from compact.report import LAYERS_TOLD, compaction_notice, is_told, largest_blocks_sentence
-from compact.situation import (
+from agent.session import (
+    Session,
+    in_hook_tags,
+    injected_instructions,
+    kept_instructions,
+    load_deferred,
+    newest_plan,
+    newest_todos,
+    skills_in_use,
+    todo_lines,
+)
+from compact import (
+    LAYERS_TOLD,
+    MIN_SHOWN_COST_USD,
+    REACTIVE_RUNGS,
     CompactionPlan,
     Flow,
     Proposal,
@@ -34,13 +40,25 @@ from compact.situation import (
     SummaryRequest,
     Trigger,
     WorkedOut,
+    block_texts,
+    calibrate,
+    compaction_notice,
+    context_tokens,
+    is_told,
+    largest_blocks_sentence,
+    plan,
+    slope_of,
 )
-from compact.tokens import calibrate, context_tokens, slope_of
-from transcripts.entries import Prompt
-from transcripts.facts import Fold
-from transcripts.messages import SKILL_START, TextBlock, ToolResultBlock, injected
-from transcripts.record_errors import StoreError
-from transcripts.stored_outputs import store_output
+from transcripts import (
+    SKILL_START,
+    Fold,
+    Prompt,
+    StoreError,
+    TextBlock,
+    ToolResultBlock,
+    injected,
+    store_output,
+)
 
 from .context import TurnContext
 from .cost_preview import LESS_NOW, tell_cold_cost, why_cold

@@ -8,16 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from agent.checkpoints.recorder import Checkpoints
-from agent.model.retry import MAX_TRIES
+from agent.checkpoints import Checkpoints
+from agent.model import MAX_TRIES
 from agent.model_port import Model, RequestSettings, output_room
 from agent.permissions import PermissionStore
 from agent.ports import Approver, Clock, Hooks
-from agent.session.session import Session
-from compact.pipeline import quiet_below
-from compact.prices import Prices
-from compact.settings import CompactSettings, ContextWindow
-from compact.tokens import TokenCounter
+from agent.session import Session
+from compact import CompactSettings, ContextWindow, Prices, TokenCounter, quiet_below
 from tools.base import Tool, ToolContext
 
 from .agent_pool import AgentPool

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agent.events import Emit, Notice
-from agent.session.session import Session
-from agent.session.session_replay import show_replayed
-from compact.prices import Prices
-from compact.tokens import slope_of
-from transcripts.facts import Compacted, Instructed, Opened, Reply, Undone
-from transcripts.messages import Block, ThinkingBlock, is_attached
-from transcripts.tool_kinds import same_tools
+from agent.session import Session, show_replayed
+from compact import Prices, slope_of
+from transcripts import (
+    Block,
+    Compacted,
+    Instructed,
+    Opened,
+    Reply,
+    ThinkingBlock,
+    Undone,
+    is_attached,
+    same_tools,
+)
 
 from .context import MIN_TOLD_DOLLARS, TurnContext
 from .model_call import prompt_tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.events import Emit
 from tools.base import ToolCall, ToolError, ToolResult, text_result
 from tools.files import FileError
-from transcripts.messages import ToolUseBlock
+from transcripts import ToolUseBlock
 
 from .call_permission import ParsedCall, ask_permission, parse_call
 from .changed_files import checkpointed

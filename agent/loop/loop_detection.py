@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from transcripts.entries import Exchange
-from transcripts.folding import Folded
-from transcripts.messages import Block, TextBlock, ToolUseBlock, is_put_back
+from transcripts import Block, Exchange, Folded, TextBlock, ToolUseBlock, is_put_back
 
 TIMES = 3
 MAX_COUNTED_TIMES = 20  # a reply may repeat a call two thousand times, and each one is looked at

@@ -25,27 +25,38 @@ from agent.errors import (
     TransientError,
 )
 from agent.events import Emit, Notice, ReplyFinished, RequestStarted, Retrying, StreamAborted
-from agent.model.retry import UNREADABLE_TRIES, wait_before
+from agent.model import UNREADABLE_TRIES, wait_before
 from agent.model_port import RECORDED_SETTINGS, IncomingReply, ModelRequest
-from agent.session.session import Session
-from compact.breakpoints import MAX_APPENDED_BLOCKS, cache_breakpoints
-from compact.settings import ContextWindow
-from compact.situation import SummaryReply, SummaryRequest
-from compact.summary_prompt import summary_messages
-from compact.tokens import calibrate, context_tokens
-from transcripts.facts import Clear, Reply, RequestSent, Unthink
-from transcripts.messages import (
+from agent.session import Session
+from compact import (
+    MAX_APPENDED_BLOCKS,
+    ContextWindow,
+    SummaryReply,
+    SummaryRequest,
+    cache_breakpoints,
+    calibrate,
+    context_tokens,
+    summary_messages,
+)
+from transcripts import (
+    UNKNOWN_BLOCK_FIELD,
+    UNKNOWN_FIELDS,
     UNSIGNED,
     Block,
+    Clear,
     ImageBlock,
+    Message,
+    Part,
+    Reply,
+    RequestSent,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
+    Unthink,
+    sendable,
 )
-from transcripts.view import Message, Part, sendable
-from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD, UNKNOWN_FIELDS
 
 from .context import TurnContext
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from agent.errors import ConfigError
 from agent.permissions import REACHING, PermissionStore
-from agent.session.system_prompts import RECORDS_TEXT, WALL_AND_RECORDS_TEXT, WALL_TEXT
+from agent.session import RECORDS_TEXT, WALL_AND_RECORDS_TEXT, WALL_TEXT
 from tools.base import ToolContext
 from tools.files import FILE_TIMEOUT_S, FileError, in_thread
 from tools.processes import command_runner

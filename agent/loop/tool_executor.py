@@ -19,13 +19,19 @@ from agent.errors import ModelError, program_changed
 from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgress, ToolCallStarted
 from agent.formatting import shorten
 from agent.ports import HookEvent
-from agent.session.environment import note_news
-from agent.session.session import Session, calls_of
-from compact.trim import MIN_TRIMMED_CHARS
+from agent.session import Session, calls_of, note_news
+from compact import MIN_TRIMMED_CHARS
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from tools.files import FileError
-from transcripts.facts import Reply, about_said
-from transcripts.messages import INVALID_JSON, Block, TextBlock, ToolUseBlock, replace_surrogates_in_json
+from transcripts import (
+    INVALID_JSON,
+    Block,
+    Reply,
+    TextBlock,
+    ToolUseBlock,
+    about_said,
+    replace_surrogates_in_json,
+)
 
 from .asking import ask_person
 from .call_permission import REFUSED, ParsedCall, Permission, ask_permission, parse_call

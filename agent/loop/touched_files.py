@@ -12,20 +12,30 @@ from typing import Any
 from msgspec import Struct
 
 from agent.events import Emit, Notice, TurnFinished
-from agent.session.session import Session
-from agent.session.skill_texts import KEPT_CHARS_PER_TOKEN, MAX_KEPT_SHARE
-from agent.session.system_prompts import MEMORY_HEAD, memory_below, memory_of, memory_text
-from compact.identifiers import block_texts
-from compact.restoring import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
-from compact.trim import trim_page
+from agent.session import (
+    KEPT_CHARS_PER_TOKEN,
+    MAX_KEPT_SHARE,
+    MEMORY_HEAD,
+    Session,
+    memory_below,
+    memory_of,
+    memory_text,
+)
+from compact import ClearedText, FileTouch, PutBackRules, block_texts, cleared_texts, put_back, trim_page
 from tools.base import ToolContext, ToolResult
 from tools.files import FileError, in_thread, load_file, resolve_path, restore_seen
 from tools.text import decode_text, unify_newlines
-from transcripts.codec import BadLine
-from transcripts.entries import Exchange
-from transcripts.facts import Fact
-from transcripts.load import LazyResults
-from transcripts.messages import INJECTED_OPENING_TAG, Block, TextBlock, ToolUseBlock, injected
+from transcripts import (
+    INJECTED_OPENING_TAG,
+    BadLine,
+    Block,
+    Exchange,
+    Fact,
+    LazyResults,
+    TextBlock,
+    ToolUseBlock,
+    injected,
+)
 
 from .context import CompactionState, TurnContext
 

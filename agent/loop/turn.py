@@ -12,10 +12,9 @@ from msgspec import Struct
 
 from agent.errors import ModelError, PromptTooLong, program_changed
 from agent.events import Emit, Notice, TurnFinished
-from agent.session.session import Session, calls_of, text_of_reply
+from agent.session import Session, calls_of, text_of_reply
 from tools.text import pluralize
-from transcripts.facts import Reply
-from transcripts.messages import TextBlock
+from transcripts import Reply, TextBlock
 
 from .compaction import compact_if_due, compact_reactively
 from .context import TurnContext

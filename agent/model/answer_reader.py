@@ -18,8 +18,7 @@ from msgspec import Struct, field
 
 from agent.errors import RequestRejected, TransientError
 from agent.model.retry import UNREADABLE_TRIES
-from transcripts.masking import mask
-from transcripts.messages import INVALID_JSON, check_shape, replace_surrogates
+from transcripts import INVALID_JSON, check_shape, mask, replace_surrogates
 
 from .error_mapping import unreadable
 

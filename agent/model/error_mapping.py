@@ -29,8 +29,7 @@ from agent.errors import (
 )
 from agent.model.retry import MAX_RETRY_AFTER_S, UNREADABLE_TRIES, retry_after
 from tools.text import printable
-from transcripts.masking import mask
-from transcripts.messages import replace_surrogates
+from transcripts import mask, replace_surrogates
 from transcripts.patterns import lazy_pattern
 
 from .size_errors import find_size_error, is_rate_limit

@@ -14,8 +14,7 @@ from msgspec.structs import asdict, replace
 
 from agent.errors import ModelError, ModelNotFound, UsageError
 from agent.model_port import Model, ModelFacts
-from transcripts.disk import make_private_folders, read_regular, replace_file
-from transcripts.masking import mask
+from transcripts import make_private_folders, mask, read_regular, replace_file
 
 from .error_mapping import LOCAL
 

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from agent.model.anthropic.request import markable_part
-from transcripts.messages import Usage, block_to_json
-from transcripts.view import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, to_json_bytes
+from agent.model import markable_part
+from transcripts import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, Usage, block_to_json, to_json_bytes
 
 LOOK_BACK_POSITIONS = 20
 MAX_BREAKPOINTS = 4

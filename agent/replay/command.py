@@ -15,8 +15,7 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from compact.prices import PRICE_TIERS
-from compact.tokens import TokenCounter, load_counter
+from compact import PRICE_TIERS, TokenCounter, load_counter
 from transcripts.importers import UnreadableRecording, import_session
 
 from .figures import Run, as_json, as_markdown

@@ -11,16 +11,22 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compact.identifiers import strings
-from compact.layers.summary import SUMMARY_LAYER
-from compact.pipeline import plan
-from compact.prices import PRICE_TIERS, Prices
-from compact.settings import HOUR_TTL_S, CompactSettings, ContextWindow, trigger_of
-from compact.situation import Flow, Situation, Trigger
-from compact.tokens import TokenCounter
-from transcripts.entries import Exchange, Prompt
-from transcripts.folding import Folded
-from transcripts.messages import TextBlock
+from compact import (
+    HOUR_TTL_S,
+    PRICE_TIERS,
+    SUMMARY_LAYER,
+    CompactSettings,
+    ContextWindow,
+    Flow,
+    Prices,
+    Situation,
+    TokenCounter,
+    Trigger,
+    plan,
+    strings,
+    trigger_of,
+)
+from transcripts import Exchange, Folded, Prompt, TextBlock
 
 REPLAY_POLICIES = ("thrifty", "classic", "off", "summary")
 REPLAY_WINDOW_TOKENS = 200_000

@@ -22,15 +22,31 @@ from enum import Enum
 
 from msgspec import Struct
 
-from compact.hazards import pages_referred_to
-from compact.identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
-from compact.invariants import fact_at
-from compact.uncompact import in_force
-from transcripts.facts import Fact, Fold, Reply, Result, User
-from transcripts.folding import Folded
-from transcripts.messages import Block, TextBlock, ToolUseBlock
+from compact import (
+    MIN_LINE_CHARS,
+    OLD_TEXT_ARGUMENTS,
+    block_texts,
+    fact_at,
+    in_force,
+    joined_text,
+    names,
+    pages_referred_to,
+    strings,
+)
+from transcripts import (
+    Block,
+    Fact,
+    Fold,
+    Folded,
+    Message,
+    PartKind,
+    Reply,
+    Result,
+    TextBlock,
+    ToolUseBlock,
+    User,
+)
 from transcripts.patterns import lazy_pattern
-from transcripts.view import Message, PartKind
 
 _SHOWN_ID = lazy_pattern(
     r"\b(?P<kind>[rc])(?P<first>\d+)(?:\.\d+)?(?:\s*(?:-|–|\.\.\.?|to)\s*(?P=kind)?(?P<last>\d+)\b)?"

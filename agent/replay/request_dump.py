@@ -11,12 +11,10 @@ from typing import BinaryIO, Literal
 
 from msgspec.structs import replace
 
-from agent.model.anthropic.request import encode_request
+from agent.model import encode_request
 from agent.model_port import ModelRequest, RequestSettings
-from compact.tokens import TokenCounter
-from transcripts.facts import Reply
-from transcripts.messages import ToolUseBlock
-from transcripts.view import Message
+from compact import TokenCounter
+from transcripts import Message, Reply, ToolUseBlock
 
 from .cache_simulation import FIVE_MINUTES_S
 from .policies import DEFAULT_TERMS, ReplayTerms

@@ -20,20 +20,48 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from compact.breakpoints import cache_breakpoints
-from compact.identifiers import joined_text
-from compact.invariants import fact_at, problems
-from compact.pipeline import REACTIVE_RUNGS
-from compact.restoring import FileTouch, PutBackRules, cleared_texts, put_back
-from compact.situation import Situation, SummaryReply, SummaryRequest, Trigger, finish_plan
-from compact.summary_prompt import TOO_LONG, summary_messages
-from compact.tokens import Calibration
-from compact.trim import trim_page
+from compact import (
+    REACTIVE_RUNGS,
+    TOO_LONG,
+    Calibration,
+    FileTouch,
+    PutBackRules,
+    Situation,
+    SummaryReply,
+    SummaryRequest,
+    Trigger,
+    cache_breakpoints,
+    cleared_texts,
+    fact_at,
+    finish_plan,
+    joined_text,
+    problems,
+    put_back,
+    summary_messages,
+    trim_page,
+)
 from tools.processes import fold_output
-from transcripts.facts import Clear, Compacted, Edit, Fact, Failed, Metadata, Reply, RequestSent, Result, User
-from transcripts.folding import Folded
-from transcripts.messages import Block, TextBlock, ToolUseBlock, Usage
-from transcripts.view import Message, Part, PartKind, sendable
+from transcripts import (
+    Block,
+    Clear,
+    Compacted,
+    Edit,
+    Fact,
+    Failed,
+    Folded,
+    Message,
+    Metadata,
+    Part,
+    PartKind,
+    Reply,
+    RequestSent,
+    Result,
+    TextBlock,
+    ToolUseBlock,
+    Usage,
+    User,
+    sendable,
+)
 
 from .cache_simulation import PromptLayout, SimulatedCache
 from .figures import OUTPUT_PRICE, ReplayedRequest, Run, Totals

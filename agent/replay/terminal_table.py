@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agent.ui.terminal_text import one_line
+from agent.ui import one_line
 
 from .figures import FIGURE_ROWS, Run, figures_by_policy
 

@@ -8,17 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from transcripts.disk import read_regular
-from transcripts.entries import Prompt
+from transcripts import (
+    Compacted,
+    Folded,
+    Prompt,
+    Reply,
+    Result,
+    SecretMasks,
+    TextBlock,
+    ToolUseBlock,
+    User,
+    block_text,
+    content_text,
+    find_session,
+    fold,
+    read_record,
+    read_regular,
+    speaker_of,
+    typed_blocks,
+    without_injected,
+)
 from transcripts.export import mask_session
-from transcripts.facts import Compacted, Reply, Result, User
-from transcripts.folding import Folded, fold
 from transcripts.importers import MAX_RECORDING_BYTES, detect_format, import_session
-from transcripts.listing import find_session
-from transcripts.load import read_record
-from transcripts.masking import SecretMasks
-from transcripts.messages import TextBlock, ToolUseBlock, typed_blocks, without_injected
-from transcripts.render_text import block_text, content_text, speaker_of
 
 MAX_OUTPUT_CHARS = 2_000  # of one output or input of a tool
 

@@ -15,23 +15,23 @@ from datetime import datetime
 from pathlib import Path
 
 from agent.formatting import shorten
-from compact.identifiers import block_texts
-from compact.ledger import pins_of
-from compact.summary_record import COMMANDS_HEADING, PINS_HEADING
-from compact.uncompact import in_force
+from compact import COMMANDS_HEADING, PINS_HEADING, block_texts, in_force, pins_of
 from tools.files import git_folder
 from tools.processes import Inbox
-from transcripts.disk import read_regular
-from transcripts.entries import Entry, Prompt
-from transcripts.facts import NEWS_TOPIC, Fold, Metadata
-from transcripts.folding import Folded
-from transcripts.messages import (
+from transcripts import (
     INJECTED_CLOSING_TAG,
     INJECTED_OPENING_TAG,
+    NEWS_TOPIC,
     Block,
+    Entry,
+    Fold,
+    Folded,
+    Metadata,
+    Prompt,
     TextBlock,
     injected,
     is_injected,
+    read_regular,
     replace_surrogates_in_json,
 )
 from transcripts.patterns import lazy_pattern

@@ -32,9 +32,8 @@ from tools.files import (
 )
 from tools.read import folder_names, read_page
 from tools.text import is_plain, pluralize
-from transcripts.messages import ATTACHED_LINE, Block, ImageBlock, TextBlock, empty_mapping, injected
+from transcripts import ATTACHED_LINE, Block, ImageBlock, TextBlock, content_text, empty_mapping, injected
 from transcripts.patterns import lazy_pattern
-from transcripts.render_text import content_text
 
 MAX_ATTACHED_TOKENS = 25_000  # of one file; the rest is there to be read
 MAX_ATTACHED_BYTES = 100_000  # that are read of a file: so many tokens hold at most as much code

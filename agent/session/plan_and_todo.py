@@ -7,10 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from agent.formatting import own_name
-from transcripts.entries import Exchange, Prompt
-from transcripts.facts import Result
-from transcripts.folding import Folded
-from transcripts.messages import TextBlock
+from transcripts import Exchange, Folded, Prompt, Result, TextBlock
 
 from .environment import PLAN_TEXT, surroundings_told
 

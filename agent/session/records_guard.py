@@ -14,10 +14,16 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from transcripts.file_states import RECORD_FOLDERS
-from transcripts.session_lock import RECORDS_FOLDER, lock_holder
-from transcripts.spare_copy import Restored, SpareCopy, make_spare_copy, told_of
-from transcripts.store import Store
+from transcripts import (
+    RECORD_FOLDERS,
+    RECORDS_FOLDER,
+    Restored,
+    SpareCopy,
+    Store,
+    lock_holder,
+    make_spare_copy,
+    told_of,
+)
 
 READ_MARK_NS = 1_000_000_000  # by which a file that nobody read was read before its last change
 MAX_MARKED_FILES = 200  # whose times of reading are looked at

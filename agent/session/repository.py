@@ -18,26 +18,42 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from agent.checkpoints.change_log import copy_log
-from agent.checkpoints.recorder import Checkpoints
+from agent.checkpoints import Checkpoints, copy_log
 from agent.errors import UsageError
-from compact.tokens import TokenCounter, load_counter
-from transcripts.codec import FORMAT_VERSION, BadLine
-from transcripts.disk import read_regular
-from transcripts.facts import Fact, Opened
-from transcripts.folding import Charge, fold
+from compact import TokenCounter, load_counter
+from transcripts import (
+    FORK_TOPIC,
+    FORMAT_VERSION,
+    OUTPUTS_FOLDER,
+    RECORDS_FOLDER,
+    BadLine,
+    Charge,
+    Fact,
+    LazyResults,
+    LoadedRecord,
+    Opened,
+    Originals,
+    RecordTooNew,
+    SecretMasks,
+    SessionSummary,
+    Store,
+    StoreError,
+    Usage,
+    create_store,
+    fetch_everything,
+    find_session,
+    fold,
+    name_of,
+    new_sid,
+    newest_session,
+    path_of,
+    read_record,
+    read_regular,
+    recorded_sessions,
+    resume_store,
+)
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
-from transcripts.listing import FORK_TOPIC, SessionSummary, find_session, newest_session, recorded_sessions
-from transcripts.load import LazyResults, LoadedRecord, fetch_everything, read_record
-from transcripts.masking import SecretMasks
-from transcripts.messages import Usage
-from transcripts.originals import Originals
-from transcripts.record_errors import RecordTooNew, StoreError
-from transcripts.render_text import name_of
 from transcripts.search import IndexThread
-from transcripts.session_lock import RECORDS_FOLDER, new_sid, path_of
-from transcripts.store import Store, create_store, resume_store
-from transcripts.stored_outputs import OUTPUTS_FOLDER
 
 from .records_guard import RecordsGuard
 from .session import CHARGE_TOPIC, Session

@@ -15,14 +15,17 @@ from msgspec.structs import asdict, replace
 
 from agent.events import Emit, Notice
 from agent.model_port import IncomingReply, RequestSettings
-from compact.prices import PriceList, Spending
-from transcripts.facts import (
+from compact import PriceList, Spending
+from transcripts import (
+    Block,
     Closed,
     Compacted,
     Edit,
     Fact,
     Failed,
+    Folded,
     Instructed,
+    LazyResults,
     Metadata,
     Opened,
     Reply,
@@ -30,22 +33,17 @@ from transcripts.facts import (
     Result,
     Rewound,
     Started,
-    Undone,
-    Unthink,
-    User,
-)
-from transcripts.folding import Folded
-from transcripts.load import LazyResults
-from transcripts.messages import (
-    Block,
     TextBlock,
     ToolUseBlock,
+    Undone,
+    Unthink,
     Usage,
+    User,
     empty_mapping,
     is_thinking,
     replace_surrogates,
+    same_tools,
 )
-from transcripts.tool_kinds import same_tools
 
 F = TypeVar("F", bound=Fact)
 NESTED_TOPIC = "nested session"  # of metadata: {"session", "model", "usage", "dollars"}

@@ -20,12 +20,20 @@ from agent.events import (
     ToolCallFinished,
 )
 from agent.formatting import shorten
-from compact.report import compaction_notice, is_told
+from compact import compaction_notice, is_told
 from tools.base import Tool, ToolError, parse_arguments
-from transcripts.entries import Entry, Exchange, Prompt
-from transcripts.facts import Metadata, Result
-from transcripts.listing import FORK_TOPIC
-from transcripts.messages import HOOK_OPENING_TAG, ToolUseBlock, attached_as, is_attached
+from transcripts import (
+    FORK_TOPIC,
+    HOOK_OPENING_TAG,
+    Entry,
+    Exchange,
+    Metadata,
+    Prompt,
+    Result,
+    ToolUseBlock,
+    attached_as,
+    is_attached,
+)
 from transcripts.patterns import lazy_pattern
 from transcripts.search import short_sid
 

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from transcripts.entries import Entry, Exchange, Prompt
-from transcripts.folding import Folded
-from transcripts.messages import (
+from transcripts import (
     SKILL_CLOSING_TAG,
     SKILL_OPENING_TAG,
     SKILL_START,
     Block,
+    Entry,
+    Exchange,
+    Folded,
+    Prompt,
     TextBlock,
     is_injected,
 )

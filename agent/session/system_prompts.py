@@ -14,10 +14,10 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agent.checkpoints.snapshot import SKIPPED_FOLDERS
+from agent.checkpoints import SKIPPED_FOLDERS
 from tools.files import MEMORY_NAMES, is_inside, is_protected
 from tools.text import count_invisible, decode_text, is_plain, mark_stray_bytes, printable
-from transcripts.disk import opened_regular, trusted_owners
+from transcripts import opened_regular, trusted_owners
 from transcripts.patterns import lazy_pattern
 
 WAY_OF_WORKING = """\

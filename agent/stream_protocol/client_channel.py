@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from agent.ui.standard_streams import PipeWriter
+from agent.ui import PipeWriter
 
 from .client_frames import CancelRequest, ControlResponse
 from .message_frames import fitting_line

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from transcripts.messages import Block, TextBlock, blocks_from_json, empty_mapping
+from transcripts import Block, TextBlock, blocks_from_json, empty_mapping
 
 MAX_QUOTED_FRAME_CHARS = 200  # of a line that makes no sense
 

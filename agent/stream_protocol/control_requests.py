@@ -8,21 +8,16 @@ from typing import Any
 
 from msgspec import structs
 
-from agent.app.context_building import overheads
-from agent.app.controller import Controller
-from agent.app.options import NO_EFFORT
-from agent.checkpoints.file_restore import plan_restore, restore
+from agent.app import NO_EFFORT, Controller, overheads
+from agent.checkpoints import plan_restore, restore
 from agent.errors import AgentError
 from agent.extensions.mcp import McpServer
-from agent.loop.model_call import prompt_tokens
+from agent.loop import prompt_tokens
 from agent.permissions import client_mode, mode_named
-from agent.session.session import Session
-from agent.session.system_prompts import memory_of
-from compact.settings import percent
+from agent.session import Session, memory_of
+from compact import percent
 from tools.processes import command_runner
-from transcripts.facts import User
-from transcripts.record_errors import StoreError
-from transcripts.view import PartKind
+from transcripts import PartKind, StoreError, User
 
 from .client_frames import CancelRequest, ControlRequest, refusal, success
 from .client_tools import server_status, tool_sizes

@@ -16,10 +16,11 @@ from agent.extensions.mcp import meant_call
 from agent.formatting import client_name, client_output
 from agent.permissions import client_mode
 from agent.ports import Status
-from agent.ui.output_formats import OutputFormat, RunOutput, json_line, usage_fields
-from transcripts.facts import Reply, Result
-from transcripts.messages import (
+from agent.ui import OutputFormat, RunOutput, json_line, usage_fields
+from transcripts import (
     Block,
+    Reply,
+    Result,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,

@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from agent.app.options import Options
-from agent.app.setup import RunSetup
+from agent.app import Options, RunSetup
 from agent.errors import UsageError
 from agent.events import Emit, Notice
 from agent.extensions.agents import BUILTIN_AGENTS, given_agents
 from agent.extensions.hooks import AskedHooks, HookEntry, about_session, read_hooks
 from agent.extensions.mcp import McpServer, ServerFiles
 from agent.extensions.skills import SkillLibrary, load_library
-from agent.model.anthropic.catalog import CATALOG
+from agent.model import CATALOG
 from agent.ports import Approver
-from agent.ui.output_formats import RunOutput
+from agent.ui import RunOutput
 
 from .client_callbacks import client_hooks
 from .client_channel import ClientChannel
@@ -42,7 +41,7 @@ from .client_frames import (
 from .client_servers import servers_within
 
 if TYPE_CHECKING:
-    from agent.app.controller import Controller
+    from agent.app import Controller
 
 # Set by clients that wait for the state of the session: SDKs, and the adapter for editors.
 STATE_VARIABLES = ("CLAUDE_CODE_SDK_READS_SESSION_STATE", "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS")

@@ -6,8 +6,8 @@ import asyncio
 import signal
 import sys
 
-from agent.app.setup import RunSetup
-from agent.ui.output_formats import RunOutput
+from agent.app import RunSetup
+from agent.ui import RunOutput
 
 from .client_channel import start_reading
 from .stream_input import MakeController, StreamInput

@@ -8,15 +8,12 @@ import uuid
 
 from msgspec.structs import replace
 
-from agent.app.controller import Controller
-from agent.app.setup import RunSetup
+from agent.app import Controller, RunSetup
 from agent.errors import AgentError, UsageError
 from agent.ports import Approver
-from agent.ui.headless import DenyAll, outcome_of, run_prompt, session_details
-from agent.ui.output_formats import refused_result
+from agent.ui import DenyAll, outcome_of, refused_result, run_prompt, session_details
 from tools.files import BadImage, load_image, media_type
-from transcripts.messages import Block, ImageBlock, TextBlock, block_to_json
-from transcripts.record_errors import StoreError
+from transcripts import Block, ImageBlock, StoreError, TextBlock, block_to_json
 
 from .client_callbacks import ClientApprover
 from .client_frames import UserMessage, replayed

@@ -12,8 +12,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tools.text import pluralize
-from transcripts.code_languages import language_of
-from transcripts.unified_diff import DiffRow, by_side, diff_rows, file_name, with_marks
+from transcripts import DiffRow, by_side, diff_rows, file_name, language_of, with_marks
 
 from .code_colours import coloured
 from .segment_lines import filled, segment_line

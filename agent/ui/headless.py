@@ -15,16 +15,13 @@ from glob import escape
 from shlex import quote
 from typing import Any
 
-from agent.app.controller import Controller
-from agent.app.setup import RunSetup
+from agent.app import Controller, RunSetup
 from agent.errors import AgentError, UsageError
 from agent.events import Emit, TurnFinished
 from agent.extensions.skills import style_in_use
 from agent.permissions import Rule
 from agent.ports import Approver, Deny, PermissionQuestion
-from transcripts.entries import Exchange
-from transcripts.messages import Block
-from transcripts.record_errors import StoreError
+from transcripts import Block, Exchange, StoreError
 
 from .output_formats import RunOutput
 from .standard_streams import stdin_text

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from agent import events
 from agent.formatting import format_count, format_duration
 from tools.text import as_drawn, pluralize
+from transcripts import tool_kind
 from transcripts.patterns import lazy_pattern
-from transcripts.tool_kinds import tool_kind
 
 from .render import BRANCH, MIN_TOLD_SECONDS, call_title, render_markdown
 from .terminal_text import (

@@ -18,16 +18,14 @@ from types import MappingProxyType
 from typing import Any
 
 from agent import events
-from agent.app.options import OUTPUT_FORMATS
+from agent.app import OUTPUT_FORMATS
 from agent.errors import BudgetExceeded
 from agent.formatting import client_name
 from agent.ports import Status
-from compact.prices import Spending
+from compact import Spending
 from tools.sandbox import BLOCKED_MARK
-from transcripts.facts import Reply, Result
-from transcripts.messages import TextBlock, ToolUseBlock, Usage
+from transcripts import INVISIBLE, Reply, Result, TextBlock, ToolUseBlock, Usage
 from transcripts.patterns import lazy_pattern
-from transcripts.render_text import INVISIBLE
 
 from .render import plain_chart, retrying_message
 from .standard_streams import PipeWriter

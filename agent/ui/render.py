@@ -15,10 +15,8 @@ from msgspec.structs import replace
 from agent import events
 from agent.formatting import format_count, format_duration, whole_percent
 from tools.text import pluralize
-from transcripts.facts import Result
-from transcripts.messages import TextBlock, is_put_back
+from transcripts import Result, TextBlock, is_put_back, tool_kind
 from transcripts.patterns import lazy_pattern
-from transcripts.tool_kinds import tool_kind
 
 from .terminal_text import (
     CODE_TAB_CELLS,
@@ -104,9 +102,10 @@ DrawDiff = Callable[[str, RenderContext, int], list[str]]
 
 
 def _drawn_by_rich() -> tuple[DrawMarkdown, DrawDiff]:
-    from . import diff_drawing, markdown  # 90 ms: rich, pygments and markdown-it, not before the first paint
+    from .diff_drawing import draw_diff  # 90 ms: rich, pygments and markdown-it, not before the first paint
+    from .markdown import draw_markdown  # of the 90 ms above
 
-    return markdown.draw_markdown, diff_drawing.draw_diff
+    return draw_markdown, draw_diff
 
 
 def render_plainly(text: str, ctx: RenderContext, tab_cells: int = CODE_TAB_CELLS) -> str:

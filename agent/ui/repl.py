@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from agent import events
-from agent.app.setup import RunSetup
+from agent.app import RunSetup
 from agent.errors import program_changed
 from agent.formatting import shorten
 from agent.ports import Factory

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from agent.app.setup import RunSetup
+from agent.app import RunSetup
 from agent.errors import program_changed
 from agent.formatting import is_command
 from agent.ports import Driver

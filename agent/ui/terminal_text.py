@@ -18,8 +18,8 @@ from msgspec import Struct, field
 from wcwidth import iter_graphemes, iter_graphemes_reverse, strip_sequences, wcwidth
 
 from agent.formatting import KEY_NAMES
+from transcripts import INVISIBLE, JOINERS, is_harmless
 from transcripts.patterns import lazy_pattern
-from transcripts.render_text import INVISIBLE, JOINERS, is_harmless
 
 from .palettes import ANSI, ROLES, Palette
 

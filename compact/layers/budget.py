@@ -14,8 +14,7 @@ from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import File, Layer, Proposal, Situation
 from compact.tokens import MIN_SLOPE
-from transcripts.facts import Clear
-from transcripts.view import Part
+from transcripts import Clear, Part
 
 MAX_TOKEN_CHARS = 128  # of the longest token in cl100k
 MAX_EXEMPT_SHARE = 0.75  # of what system, tools and the largest reply leave of the window, for exempt results

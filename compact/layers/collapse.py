@@ -13,9 +13,7 @@ from compact.settings import CompactSettings, ContextWindow, trigger_of
 from compact.situation import Layer, Proposal, Situation
 from compact.summary_record import live_within, user_messages
 from compact.uncompact import exemptions
-from transcripts.entries import Entry, Exchange
-from transcripts.facts import Fold
-from transcripts.messages import TextBlock
+from transcripts import Entry, Exchange, Fold, TextBlock
 
 STOP_SHARE = 0.7  # of the size that starts it: folding goes on down to there, so as not to run at every call
 DIGEST_LEDGER_TOKENS = 400

@@ -16,7 +16,7 @@ from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Layer, Proposal, Situation
 from compact.summary_record import FoldLimits
 from compact.uncompact import exemptions
-from transcripts.facts import Clear, Fold
+from transcripts import Clear, Fold
 
 MIN_FOLD_TOKENS = 4_000  # that the ledger frees where it takes the place of what was edited before
 FOLD_PAYBACK_CALLS = 10  # within which it has to pay for its own record

@@ -15,9 +15,7 @@ from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Layer, Proposal, Situation
 from compact.summary_record import directives_within, live_within, request_within
 from compact.uncompact import exemptions
-from transcripts.facts import Fold
-from transcripts.folding import Folded
-from transcripts.messages import Block, TextBlock
+from transcripts import Block, Fold, Folded, TextBlock
 
 MAX_DIRECTIVES_TOKENS = 1_000  # of the user's sentences that stay of what is snipped
 DIRECTIVES_HEADING = "What the user said there that directs the work:"

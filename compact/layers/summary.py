@@ -29,9 +29,7 @@ from compact.situation import CompactionPlan, File, Flow, Layer, Proposal, Situa
 from compact.summary_prompt import SummaryFailed, request_summary
 from compact.summary_record import FoldLimits, ledger_before, summary_in
 from compact.uncompact import exemptions, in_force
-from transcripts.facts import Edit, Fold, Reply, User
-from transcripts.folding import Folded
-from transcripts.messages import TextBlock
+from transcripts import Edit, Fold, Folded, Reply, TextBlock, User
 
 DUE_AFTER_CLEARING_SHARE = 0.9  # of the trigger: clearing that leaves more would only put the summary off
 USUAL_SUMMARY_TOKENS = 1_500

@@ -13,8 +13,8 @@ from difflib import SequenceMatcher
 from functools import partial
 from time import thread_time
 
+from transcripts import INVISIBLE
 from transcripts.patterns import lazy_pattern
-from transcripts.render_text import INVISIBLE
 
 from .patch import added_omission
 

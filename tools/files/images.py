@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from transcripts.messages import ImageBlock
+from transcripts import ImageBlock
 
 MAX_IMAGE_FILE_BYTES = 64 * 1024 * 1024  # of a file that is opened as an image
 _MAX_SIDE_PX = 1_568  # the API scales larger images down anyway, which costs time

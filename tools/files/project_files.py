@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from tools.text import is_plain, word_set
-from transcripts.disk import opened_fd
+from transcripts import opened_fd
 from transcripts.patterns import lazy_pattern
 
 IGNORE_FILE = ".gitignore"

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.text import word_set
-from transcripts.secret_forms import is_withheld, secret_values
+from transcripts import is_withheld, secret_values
 
 # What would change what a command line means or where it runs: start-up files and options of the shell,
 # programs and options that looking programs would take from the environment.

@@ -12,11 +12,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from transcripts.disk import DISK, read_pieces
-from transcripts.facts import StoredOutput
-from transcripts.masking import MASK_TEXT, SecretMasks
-from transcripts.secret_forms import MIN_SECRET_CHARS
-from transcripts.stored_outputs import make_outputs_folder
+from transcripts import (
+    DISK,
+    MASK_TEXT,
+    MIN_SECRET_CHARS,
+    SecretMasks,
+    StoredOutput,
+    make_outputs_folder,
+    read_pieces,
+)
 
 MAX_OUTPUT_BYTES = 50 * 1024 * 1024  # of one command; one that writes more is ended
 MAX_UNFILED_BYTES = 128 * 1024  # up to which there is no file before the end

@@ -18,7 +18,7 @@ from tools.sandbox.guards.guarded_paths import (
     linked_in,
     secrets_of_home,
 )
-from transcripts.file_states import RECORD_FOLDERS
+from transcripts import RECORD_FOLDERS
 
 from .profile import SandboxProfile
 

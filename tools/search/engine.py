@@ -20,7 +20,6 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tools.base import ToolContext, ToolError
 from tools.files import (
     FILE_TIMEOUT_S,
     IDLE_FOLDERS,
@@ -33,10 +32,9 @@ from tools.files import (
     repository_top,
     with_lone_cr,
 )
-from tools.processes import command_runner, filter_environment
+from tools.processes import CommandContext, command_runner, filter_environment
 from tools.sandbox import SupervisorLost
-from transcripts.disk import make_private_folders
-from transcripts.file_states import RECORD_FOLDERS
+from transcripts import RECORD_FOLDERS, make_private_folders
 from transcripts.patterns import lazy_pattern
 
 from .found_lines import FoundReader, SearchOutput
@@ -88,7 +86,7 @@ class SearchRequest(Struct, frozen=True):
         return "$" in self.pattern and "\\r" not in self.pattern
 
 
-def can_search_folders(context: ToolContext, folder: str) -> bool:
+def can_search_folders(context: CommandContext, folder: str) -> bool:
     """Return whether ripgrep is installed and sees what is in the directory: programs do not see our
     records.
     """
@@ -96,9 +94,9 @@ def can_search_folders(context: ToolContext, folder: str) -> bool:
 
 
 async def search_folder(
-    context: ToolContext, request: SearchRequest, limit_s: float = SEARCH_LIMIT_S
+    context: CommandContext, request: SearchRequest, limit_s: float = SEARCH_LIMIT_S
 ) -> SearchOutput:
-    """Have ripgrep search all files below a directory that git does not ignore. Raises ToolError.
+    """Have ripgrep search all files below a directory that git does not ignore. Raises FileError.
 
     The output has a message where ripgrep does not take the pattern.
     """
@@ -130,9 +128,9 @@ def _walk_options(folder: str, ignored: bool) -> list[str]:
 
 
 async def search_files(
-    context: ToolContext, request: SearchRequest, limit_s: float = SEARCH_LIMIT_S
+    context: CommandContext, request: SearchRequest, limit_s: float = SEARCH_LIMIT_S
 ) -> SearchOutput:
-    """Search the files of a list, in Python where ripgrep does not take the pattern. Raises ToolError."""
+    """Search the files of a list, in Python where ripgrep does not take the pattern. Raises FileError."""
     assert request.names is not None
     states = await _known_files(request.folder, request.names)
     skipped = await in_thread(FILE_TIMEOUT_S, lambda gone: _large_binaries(request.folder, states))
@@ -164,7 +162,7 @@ def _large_binaries(folder: str, states: Mapping[str, os.stat_result]) -> list[s
 
 
 async def _completed(
-    context: ToolContext, request: SearchRequest, output: SearchOutput, ripgrep: str | None, limit_s: float
+    context: CommandContext, request: SearchRequest, output: SearchOutput, ripgrep: str | None, limit_s: float
 ) -> SearchOutput:
     """Correct the lines of files in which a CR alone ends lines, and the counts of binary files."""
     by_line = not (request.first_only or output.stopped or "\\r" in request.pattern)
@@ -172,7 +170,7 @@ async def _completed(
     states = await _known_files(request.folder, found)
     sizes = {name: state.st_size for name, state in states.items()}
     if names := await asyncio.to_thread(with_lone_cr, request.folder, sizes):
-        with suppress(FileError, ToolError):  # a file is gone by now
+        with suppress(FileError):  # a file is gone by now
             program = [ripgrep] if ripgrep else []
             more = await _run(context, replace(request, names=names, lone_cr=True), program, limit_s)
             if not more.stopped:
@@ -185,7 +183,7 @@ async def _completed(
 
 
 async def _in_other_encodings(
-    context: ToolContext, request: SearchRequest, output: SearchOutput, program: list[str], limit_s: float
+    context: CommandContext, request: SearchRequest, output: SearchOutput, program: list[str], limit_s: float
 ) -> SearchOutput:
     """Add what the same search finds in files that are not UTF-8, where letters of the pattern differ there.
 
@@ -227,7 +225,7 @@ def _without_binary_counts(output: SearchOutput, folder: str) -> SearchOutput:
 
 
 async def _run(
-    context: ToolContext, request: SearchRequest, ripgrep: Sequence[str], limit_s: float
+    context: CommandContext, request: SearchRequest, ripgrep: Sequence[str], limit_s: float
 ) -> SearchOutput:
     """Run one search: by ripgrep (its path and more options), by Python where there is none."""
     reader = FoundReader(request.wanted, counting=request.counting)
@@ -245,11 +243,11 @@ async def _run(
                 context, argv, environ=environ, folder=folder, take=reader.take, limit_s=limit_s
             )
     except (SupervisorLost, OSError) as error:
-        raise ToolError(f"The search could not be started: {error}.\nTry again, or use bash.") from error
+        raise FileError(f"The search could not be started: {error}.\nTry again, or use bash.") from error
     return reader.output(end.stopped)
 
 
-def _is_record(context: ToolContext, folder: str) -> bool:
+def _is_record(context: CommandContext, folder: str) -> bool:
     records = (context.outputs, *(context.folder / name for name in RECORD_FOLDERS))
     return any(is_inside(folder, str(each)) for each in records)
 
@@ -257,7 +255,7 @@ def _is_record(context: ToolContext, folder: str) -> bool:
 def _prepare(request: SearchRequest, own: Path, copied: bool) -> str:
     """Write the list `own`/names; the folder to search. Commands do not see our records: they get a copy.
 
-    Raises ToolError where that would be too large, OSError.
+    Raises FileError where that would be too large, OSError.
     """
     if request.names is None:
         return request.folder

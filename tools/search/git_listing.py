@@ -20,7 +20,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tools.base import ToolContext
 from tools.files import (
     IDLE_FOLDERS,
     git_folder,
@@ -29,7 +28,7 @@ from tools.files import (
     shared_git_folder,
     small_text,
 )
-from tools.processes import command_runner, filter_environment, hardened_git
+from tools.processes import CommandContext, command_runner, filter_environment, hardened_git
 from tools.sandbox import SupervisorLost
 
 from .program import find_program, run_program, safe_path
@@ -66,7 +65,7 @@ class GitNames(Struct, frozen=True):
     nested: Sequence[str]
 
 
-async def list_with_git(context: ToolContext, folder: str, limit_s: float) -> GitNames:
+async def list_with_git(context: CommandContext, folder: str, limit_s: float) -> GitNames:
     """List what git tracks and what it does not ignore; in a directory that is itself ignored, all files.
 
     Names are listed as the index has them, deleted ones too. Raises GitFailed.
@@ -85,13 +84,13 @@ async def list_with_git(context: ToolContext, folder: str, limit_s: float) -> Gi
     return GitNames([*without_idle(tracked), *others], [*without_idle(links), *nested])
 
 
-async def tracked_although_ignored(context: ToolContext, folder: str, limit_s: float) -> list[str]:
+async def tracked_although_ignored(context: CommandContext, folder: str, limit_s: float) -> list[str]:
     """List the tracked files that the patterns would ignore. Raises GitFailed."""
     output = await _output(context, folder, [_TRACKED_ALTHOUGH_IGNORED], limit_s)
     return without_idle(output.split("\0")[:-1])
 
 
-async def is_ignored_by_git(context: ToolContext, folder: str, limit_s: float) -> bool:
+async def is_ignored_by_git(context: CommandContext, folder: str, limit_s: float) -> bool:
     """Return whether a directory or one above it is ignored, or holds no work. Raises GitFailed."""
     top = repository_top(Path(folder))
     if is_in_idle_folder(Path(folder)) or top is None or str(top) == folder:
@@ -110,7 +109,7 @@ def without_idle(names: Iterable[str]) -> list[str]:
     return [name for name in names if "/" not in name or IDLE_FOLDERS.isdisjoint(name.split("/")[:-1])]
 
 
-async def _output(context: ToolContext, folder: str, script: Sequence[str], limit_s: float) -> str:
+async def _output(context: CommandContext, folder: str, script: Sequence[str], limit_s: float) -> str:
     """Run a script of git's calls. Raises GitFailed, with the exit code if there is one."""
     git = find_program(context, "git")
     if git is None:
@@ -139,7 +138,7 @@ async def _output(context: ToolContext, folder: str, script: Sequence[str], limi
     return os.fsdecode(b"".join(pieces))
 
 
-def _environment(context: ToolContext, folder: Path, own: Path) -> dict[str, str]:
+def _environment(context: CommandContext, folder: Path, own: Path) -> dict[str, str]:
     """Make the git directory `own` for the working tree that a directory is in; the environment to use it."""
     (own / "HEAD").write_text("ref: refs/heads/main\n")
     for name in ("objects", "refs", "info"):

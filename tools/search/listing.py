@@ -13,7 +13,6 @@ from time import monotonic
 
 from msgspec import Struct
 
-from tools.base import ToolContext
 from tools.files import (
     FILE_TIMEOUT_S,
     MAX_LISTED_FILES,
@@ -22,6 +21,7 @@ from tools.files import (
     regular_files,
     repository_top,
 )
+from tools.processes import CommandContext
 
 from .git_listing import GitFailed, is_ignored_by_git, list_with_git, tracked_although_ignored
 
@@ -45,10 +45,10 @@ class _Tree(Struct, frozen=True):
     complete: bool = True
 
 
-async def list_folder(context: ToolContext, folder: str, limit_s: float = _LIST_LIMIT_S) -> Listing:
+async def list_folder(context: CommandContext, folder: str, limit_s: float = _LIST_LIMIT_S) -> Listing:
     """List the files below a real directory that git does not ignore, and those of repositories in it.
 
-    Names may be those of links, and of files that are gone. Raises ToolError.
+    Names may be those of links, and of files that are gone. Raises FileError.
     """
     until = monotonic() + limit_s
     names = list[str]()
@@ -67,7 +67,7 @@ async def list_folder(context: ToolContext, folder: str, limit_s: float = _LIST_
     return Listing(names[:MAX_LISTED_FILES], complete)
 
 
-async def _list_tree(context: ToolContext, folder: str, until: float) -> _Tree:
+async def _list_tree(context: CommandContext, folder: str, until: float) -> _Tree:
     folder = folder.rstrip("/") or "/"
     try:
         found = await list_with_git(context, folder, max(until - monotonic(), 0.1))
@@ -82,16 +82,16 @@ def _walk(folder: str, gone: threading.Event) -> tuple[list[str], bool]:
     return regular_files(Path(folder), lambda: gone.is_set() or monotonic() > until, ("file", "link"))
 
 
-async def is_ignored(context: ToolContext, folder: str) -> bool:
-    """Return whether a directory or one above it is ignored, or holds no work. Raises ToolError."""
+async def is_ignored(context: CommandContext, folder: str) -> bool:
+    """Return whether a directory or one above it is ignored, or holds no work. Raises FileError."""
     try:
         return await is_ignored_by_git(context, folder, _LIST_LIMIT_S)
     except GitFailed:
         return await in_thread(FILE_TIMEOUT_S, lambda gone: is_left_out(Path(folder)))
 
 
-async def hidden_by_patterns(context: ToolContext, folder: str) -> Sequence[str]:
-    """List the files that ripgrep leaves out by their patterns although git tracks them. Raises ToolError."""
+async def hidden_by_patterns(context: CommandContext, folder: str) -> Sequence[str]:
+    """List the files that ripgrep leaves out by their patterns although git tracks them. Raises FileError."""
     if repository_top(Path(folder)) is None:
         return ()
     try:

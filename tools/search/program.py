@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.base import ToolContext
 from tools.files import canonical_path, is_inside
-from tools.processes import DRAIN_LIMIT_S, command_runner, filter_environment
+from tools.processes import DRAIN_LIMIT_S, CommandContext, command_runner, filter_environment
 
 SEARCH_LIMIT_S = 20.0
 OWN_PROGRAMS = str(Path(sys.executable).parent)  # where a wheel puts ripgrep, which need not be on PATH
@@ -30,7 +29,7 @@ class ProgramEnd(NamedTuple):
     status: int | None
 
 
-def safe_path(context: ToolContext, *more: str) -> str:
+def safe_path(context: CommandContext, *more: str) -> str:
     """Return PATH without relative directories and those of the project: nobody approves what runs here."""
     folders = filter_environment(context.environ)["PATH"].split(os.pathsep)
     absolute = [each for each in (*folders, *more) if each.startswith("/")]
@@ -39,7 +38,7 @@ def safe_path(context: ToolContext, *more: str) -> str:
     )
 
 
-def find_program(context: ToolContext, name: str) -> str | None:
+def find_program(context: CommandContext, name: str) -> str | None:
     """Return the path of an installed program, None where there is none."""
     found = shutil.which(name, path=safe_path(context, OWN_PROGRAMS) if name == "rg" else safe_path(context))
     if sys.platform == "darwin" and found == "/usr/bin/git":
@@ -48,7 +47,7 @@ def find_program(context: ToolContext, name: str) -> str | None:
 
 
 async def run_program(
-    context: ToolContext,
+    context: CommandContext,
     argv: Sequence[str],
     environ: Mapping[str, str],
     folder: str,

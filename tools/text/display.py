@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
+from transcripts import INVISIBLE, JOINERS, is_harmless
 from transcripts.patterns import lazy_bytes_pattern, lazy_pattern
-from transcripts.render_text import INVISIBLE, JOINERS, is_harmless
 
 _ESCAPE_SEQUENCE = lazy_pattern(
     r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; the end of its line closes an open one

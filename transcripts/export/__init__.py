@@ -1,154 +1,22 @@
-"""Exports a session as markdown, JSON, JSONL or one HTML page, with secrets masked in each of them."""
+"""Write a session as Markdown, JSON, JSONL or one HTML page, with secrets masked."""
 
-import json
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from pathlib import Path
-from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
-from transcripts.codec import BadLine, encode_fact, fact_from_json
-from transcripts.export.size_chart import compaction_words
-from transcripts.facts import Compacted, Fact, Opened, Reply, Result, User
-from transcripts.folding import Folded, fold
-from transcripts.load import LazyResults, fetch_everything
-from transcripts.masking import SecretMasks
-from transcripts.messages import (
-    Block,
-    ImageBlock,
-    TextBlock,
-    ToolUseBlock,
-    block_to_json,
-    is_added,
-    is_thinking,
-    map_strings,
-    without_added,
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .formats import EXPORTERS, export_text, fenced, mask_session, write_private
+
+__all__ = [
+    "EXPORTERS",
+    "export_text",
+    "fenced",
+    "mask_session",
+    "write_private",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "formats": "EXPORTERS export_text fenced mask_session write_private",
+    },
 )
-from transcripts.render_text import block_text, content_text, session_title, shortened, utc_time
-
-# Suffix -> the function that makes the text of such a file. The page's module loads a markdown parser.
-EXPORTERS: Mapping[str, str] = {
-    ".md": "transcripts.export:session_markdown",
-    ".html": "transcripts.export.html_page:session_page",
-    ".json": "transcripts.export:session_json",
-    ".jsonl": "transcripts.export:session_lines",
-}
-
-
-def export_text(
-    folded: Folded,
-    sid: str,
-    suffix: str = ".md",
-    lazy_results: LazyResults | None = None,
-    masks: SecretMasks | None = None,
-) -> str:
-    """The session as text in the format of a file with this suffix.
-
-    `lazy_results` are those that the session was loaded with; `masks` masks exact values besides the known
-    shapes of secrets. Raises ValueError for any other suffix.
-    """
-    if suffix not in EXPORTERS:
-        known = ", ".join(EXPORTERS)
-        raise ValueError(f"no export for {suffix or 'a file without an ending'}: use {known}")
-    with suppress(OSError, BadLine):  # where the record was removed meanwhile, what is left is exported
-        folded = fetch_everything(folded, lazy_results)
-    text: str = resolve_name(EXPORTERS[suffix])(mask_session(folded, sid, masks or SecretMasks()), sid)
-    return text
-
-
-def mask_session(folded: Folded, sid: str, masks: SecretMasks) -> Folded:
-    """The session with the values of `masks` and every known shape of a secret masked."""
-    return fold(
-        fact_from_json(map_strings(json.loads(encode_fact(fact, sid)), masks.all, keys=False))[0]
-        for fact in folded.facts
-    )
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write an export that only its owner may read: not every secret has a known shape.
-
-    Raises FileExistsError, for nothing is overwritten, and other OSErrors, after which there is no file.
-    """
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-    except BaseException:
-        with suppress(OSError):
-            path.unlink()
-        raise
-
-
-def session_lines(folded: Folded, sid: str) -> str:
-    """The facts, one a line, as in the record."""
-    return b"".join(encode_fact(fact, sid) for fact in folded.facts).decode()
-
-
-def session_json(folded: Folded, sid: str) -> str:
-    """The conversation before any compaction, as the API takes it."""
-    plain = fold(fact for fact in folded.facts if isinstance(fact, Opened | User | Reply | Result))
-    opened = folded.opened
-    value = {
-        "session": sid,
-        "model": opened.model if opened else "",
-        "folder": opened.folder if opened else "",
-        "system": list(opened.system) if opened else [],
-        "messages": [
-            {"role": message.role, "content": [block_to_json(part.block) for part in message.parts]}
-            for message in plain.view
-        ],
-    }
-    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
-
-
-def session_markdown(folded: Folded, sid: str) -> str:
-    """The conversation as markdown: prompts as headings, calls and results in fences."""
-    pieces = [f"# {session_title(folded.facts, sid)}"]
-    if (opened := folded.opened) is not None:
-        pieces.append(f"{opened.model} in `{opened.folder}`, {utc_time(began_at(folded))}")
-    for fact in folded.facts:
-        pieces.extend(_fact_markdown(fact, folded))
-    return "\n\n".join(piece for piece in pieces if piece) + "\n"
-
-
-def began_at(folded: Folded) -> float:
-    """When a session was opened first, in seconds since the epoch; it is opened again with another model."""
-    return next((fact.ts for fact in folded.facts if isinstance(fact, Opened)), 0.0)
-
-
-def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
-    match fact:
-        case User(source="user"):
-            yield from (quoted(block) for block in fact.blocks if is_added(block))
-            yield f"## You\n\n{content_text(without_added(fact.blocks))}"
-        case User():
-            yield from map(quoted, fact.blocks)
-        case Reply():
-            for index, block in enumerate(fact.blocks):
-                if isinstance(block, ToolUseBlock):
-                    yield f"Call `r{fact.seq}.{index}`\n\n{fenced(shortened(block_text(block)))}"
-                elif isinstance(block, TextBlock | ImageBlock):
-                    yield block_text(block)
-                elif is_thinking(block) and block_text(block):
-                    yield quoted(block)
-            yield "" if fact.complete else "*(interrupted)*"
-        case Result():
-            name = "Error" if fact.error else "Result"
-            yield f"{name} of `r{fact.of}.{fact.block}`\n\n{fenced(shortened(content_text(fact.content)))}"
-        case Compacted():
-            undone = " (taken back)" if fact.id in folded.undone else ""
-            words = f"{compaction_words(fact)} ({fact.label}, {fact.trigger}){undone}"
-            yield f"---\n\n*Compaction {fact.id}: {words}*\n\n---"
-
-
-def quoted(block: Block) -> str:
-    """A block as a quote: what neither the user nor the model said to the other."""
-    return f"> {block_text(block)}".replace("\n", "\n> ")
-
-
-def fenced(text: str) -> str:
-    """The text in a fence that is longer than any within it."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}\n{text}\n{fence}"

@@ -20,24 +20,43 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
-from transcripts.code_languages import is_quickly_coloured, language_of
-from transcripts.facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
-from transcripts.folding import Folded
-from transcripts.messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_added, is_thinking
-from transcripts.patterns import lazy_pattern
-from transcripts.render_text import (
+from transcripts import (
     INVISIBLE,
+    Block,
+    Clear,
+    Compacted,
+    DiffRow,
+    Edit,
+    Failed,
+    Fold,
+    Folded,
+    ImageBlock,
+    Opened,
+    Reply,
+    Result,
+    TextBlock,
+    ToolUseBlock,
+    Unthink,
+    User,
     block_text,
+    by_side,
     call_of,
     content_text,
+    diff_rows,
+    file_name,
+    is_added,
     is_harmless,
+    is_quickly_coloured,
+    is_thinking,
+    language_of,
     session_title,
     shortened,
     utc_time,
+    with_marks,
 )
-from transcripts.unified_diff import DiffRow, by_side, diff_rows, file_name, with_marks
+from transcripts.patterns import lazy_pattern
 
-from . import began_at
+from .formats import began_at
 from .size_chart import compaction_words, size_chart
 
 Words = list[tuple[str, str]]  # of a line of code: (kind, text)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from transcripts.facts import Compacted, Reply
-from transcripts.folding import Folded
-from transcripts.render_text import fact_text
+from transcripts import Compacted, Folded, Reply, fact_text
 
 WIDTH = 900
 HEIGHT = 252  # in the chart's own units

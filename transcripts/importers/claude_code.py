@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from transcripts.messages import Block, ToolResultBlock
+from transcripts import Block, ToolResultBlock
 
 from .recording import ImportedSession, ParsedFile, content_blocks, parse_time
 

@@ -6,9 +6,7 @@ out, for a replay makes its own.
 
 from msgspec.structs import replace
 
-from transcripts.codec import BadLine, decode_line
-from transcripts.facts import NEWS_TOPIC, Metadata, Reply, Result, User
-from transcripts.folding import Folded
+from transcripts import NEWS_TOPIC, BadLine, Folded, Metadata, Reply, Result, User, decode_line
 
 from .recording import ImportedSession, ParsedFile
 

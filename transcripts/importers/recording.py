@@ -10,13 +10,17 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from transcripts.facts import Fact, Reply, Result, User, about_said
-from transcripts.messages import (
+from transcripts import (
     Block,
+    Fact,
+    Reply,
+    Result,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
+    User,
+    about_said,
     block_from_json,
 )
 

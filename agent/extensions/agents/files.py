@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from agent.extensions.approvals import ProjectItem
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
-from agent.session.system_prompts import repository_folders
+from agent.session import repository_folders
 from agent.settings_files import claude_folder, home_folder
-from transcripts.disk import is_foreign, read_regular
+from transcripts import is_foreign, read_regular
 
 from .builtin import BUILTIN_AGENTS
 from .definitions import AgentDefinition, given_agents, read_agent

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from agent.formatting import client_name, client_output
 from agent.permissions import client_mode
 from agent.ports import HookEvent
-from transcripts.session_lock import path_of
+from transcripts import path_of
 
 from .entries import HookEntry, compaction_trigger
 
 if TYPE_CHECKING:
     from agent.permissions import PermissionStore
-    from agent.session.session import Session
+    from agent.session import Session
     from tools.base import ToolContext
 
 

@@ -9,8 +9,7 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-from transcripts.masking import SecretMasks, mask
-from transcripts.secret_forms import secret_values
+from transcripts import SecretMasks, mask, secret_values
 
 Scope = Literal["flag", "local", "project", "user"]
 ServerKind = Literal["stdio", "http", "sse", "sdk"]

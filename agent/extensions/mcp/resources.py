@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tools.base import ToolContext
-from transcripts.messages import ATTACHED_LINE, Block, ImageBlock, TextBlock, injected
+from transcripts import ATTACHED_LINE, Block, ImageBlock, TextBlock, injected
 
 from .failures import ServerFailed
 from .results import ResultPlace, resource_result

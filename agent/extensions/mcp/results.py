@@ -16,11 +16,7 @@ from tools.base import ToolContext, ToolResult
 from tools.files import BadImage, load_image, media_type
 from tools.processes import Spool
 from tools.text import cut_at_lines, printable
-from transcripts.disk import replace_file
-from transcripts.facts import StoredOutput
-from transcripts.masking import SecretMasks
-from transcripts.messages import Block, TextBlock
-from transcripts.stored_outputs import make_outputs_folder
+from transcripts import Block, SecretMasks, StoredOutput, TextBlock, make_outputs_folder, replace_file
 
 from .entries import ServerEntry
 

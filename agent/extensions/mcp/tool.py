@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from agent.permissions import FOREIGN_PREFIX
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
 from tools.parameters import Arguments
-from transcripts.messages import check_shape
+from transcripts import check_shape
 
 from .calls import CheckedCall, checked_call, description_of, resource_tool, server_tool
 from .failures import ServerFailed

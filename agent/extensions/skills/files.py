@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from agent.extensions.frontmatter import Markdown, read_markdown
 from tools.files import is_inside, is_protected
-from transcripts.disk import trusted_owners
+from transcripts import trusted_owners
 
 from .places import Scope, SkillKind, SkillPlace
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from agent.session.system_prompts import repository_folders
+from agent.session import repository_folders
 from agent.settings_files import claude_folder, home_folder
 
 Scope = Literal["makeroom", "project", "user"]

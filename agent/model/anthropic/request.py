@@ -15,8 +15,7 @@ from typing import Any
 from agent.errors import Feature
 from agent.model.error_mapping import ServerNames
 from agent.model_port import ModelRequest, RequestSettings
-from transcripts.messages import UNSIGNED, UnknownBlock, block_to_json
-from transcripts.view import Message, PartKind, to_json_bytes
+from transcripts import UNSIGNED, Message, PartKind, UnknownBlock, block_to_json, to_json_bytes
 
 FORMAT = "anthropic messages"  # the key of what `Message.encoded` keeps for this adapter
 SIGNED_FORMAT = f"{FORMAT}, signed thinking alone"

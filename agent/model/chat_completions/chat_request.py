@@ -13,16 +13,17 @@ from typing import Any
 from agent.errors import Feature
 from agent.model.error_mapping import ServerNames
 from agent.model_port import ModelRequest, RequestSettings
-from transcripts.messages import (
+from transcripts import (
     UNSIGNED,
     Block,
     ImageBlock,
+    Message,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    to_json_bytes,
 )
-from transcripts.view import Message, to_json_bytes
 
 OFFICIAL_CHAT_FORMAT = "chat completions, official"
 CHAT_FORMAT = "chat completions"  # the key of what `Message.encoded` keeps for this adapter

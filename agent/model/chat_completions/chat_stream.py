@@ -23,7 +23,7 @@ from agent.model.answer_reader import (
     too_large,
 )
 from agent.model_port import IncomingReply, PendingBlock
-from transcripts.messages import (
+from transcripts import (
     UNSIGNED,
     Block,
     Usage,

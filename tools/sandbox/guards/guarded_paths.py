@@ -38,7 +38,7 @@ from tools.files import (
     repositories_in_index,
 )
 from tools.text import word_set
-from transcripts.file_states import RECORD_FOLDERS
+from transcripts import RECORD_FOLDERS
 
 _MAX_DEPTH = 3  # of folders below a project's root
 _MAX_FOLDERS = 2_000  # of a project that are listed

@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from transcripts.file_states import RECORD_FOLDERS
+from transcripts import RECORD_FOLDERS
 
 _MAX_SEEN_FILES = 20_000  # files and folders, those nearest to the top first: 0.1 s
 _MAX_NAMED = 5

@@ -1,0 +1,60 @@
+"""Settings and the composition root; the controller that a face talks to."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .composition import encoders
+    from .config import Config, form_of, has_credentials, load_config, with_setting
+    from .context_building import overheads, session_hooks
+    from .controller import CommandTable, Controller, rewind_to
+    from .flag_settings import added_folders, given_settings, with_prompt_files
+    from .options import EDITING_MODES, EFFORTS, NO_EFFORT, OUTPUT_FORMATS, THEMES, Options
+    from .permission_loading import home_of, permission_store
+    from .project_approval import choose_items, item_lines, project_items, record_decision
+    from .setup import RunSetup
+
+__all__ = [
+    "EDITING_MODES",
+    "EFFORTS",
+    "NO_EFFORT",
+    "OUTPUT_FORMATS",
+    "THEMES",
+    "CommandTable",
+    "Config",
+    "Controller",
+    "Options",
+    "RunSetup",
+    "added_folders",
+    "choose_items",
+    "encoders",
+    "form_of",
+    "given_settings",
+    "has_credentials",
+    "home_of",
+    "item_lines",
+    "load_config",
+    "overheads",
+    "permission_store",
+    "project_items",
+    "record_decision",
+    "rewind_to",
+    "session_hooks",
+    "with_prompt_files",
+    "with_setting",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "composition": "encoders",
+        "config": "Config form_of has_credentials load_config with_setting",
+        "context_building": "overheads session_hooks",
+        "controller": "CommandTable Controller rewind_to",
+        "flag_settings": "added_folders given_settings with_prompt_files",
+        "options": "EDITING_MODES EFFORTS NO_EFFORT OUTPUT_FORMATS Options THEMES",
+        "permission_loading": "home_of permission_store",
+        "project_approval": "choose_items item_lines project_items record_decision",
+        "setup": "RunSetup",
+    },
+)

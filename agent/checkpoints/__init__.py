@@ -1,0 +1,37 @@
+"""What changed in the project, and how to put it back."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .change_log import FileChange, changed_files_since, copy_log
+    from .comparison import differences
+    from .file_restore import Action, RestoreStep, count_steps, plan_restore, restore
+    from .recorder import Checkpoints
+    from .snapshot import SKIPPED_FOLDERS, THEIRS
+
+__all__ = [
+    "SKIPPED_FOLDERS",
+    "THEIRS",
+    "Action",
+    "Checkpoints",
+    "FileChange",
+    "RestoreStep",
+    "changed_files_since",
+    "copy_log",
+    "count_steps",
+    "differences",
+    "plan_restore",
+    "restore",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "change_log": "FileChange changed_files_since copy_log",
+        "comparison": "differences",
+        "file_restore": "Action RestoreStep count_steps plan_restore restore",
+        "recorder": "Checkpoints",
+        "snapshot": "SKIPPED_FOLDERS THEIRS",
+    },
+)

@@ -1,0 +1,86 @@
+"""Run a turn: `run_turn(session, context, emit)`, its executor, and compaction of a live session."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .agent_pool import AGENT_TOPIC, LATE_HEAD, MAX_AGENT_REQUESTS, Agent, AgentPool, Place, late_report
+    from .compaction import CompactionRequest, compact_context, situation_of, tokens_when_cold
+    from .context import ActiveSession, CompactionState, TurnContext
+    from .cost_preview import OTHER_MODEL, show_resumed, tell_cold_cost, tell_prompt_cost
+    from .embedded_commands import StoppedByPerson, embedded_output
+    from .model_call import prompt_tokens
+    from .session_wall import SessionWall
+    from .tool_executor import text_of
+    from .touched_files import (
+        ATTACHED_TOPIC,
+        NO_ADDITIONS,
+        PromptAdditions,
+        attached_files,
+        memory_told_below,
+        note_attached,
+        note_files,
+        tell_memory_below,
+        text_named,
+    )
+    from .turn import GO_ON_ADVICE, REFUSED_ADVICE, run_turn
+    from .unknown_tools import same_tool
+
+__all__ = [
+    "AGENT_TOPIC",
+    "ATTACHED_TOPIC",
+    "GO_ON_ADVICE",
+    "LATE_HEAD",
+    "MAX_AGENT_REQUESTS",
+    "NO_ADDITIONS",
+    "OTHER_MODEL",
+    "REFUSED_ADVICE",
+    "ActiveSession",
+    "Agent",
+    "AgentPool",
+    "CompactionRequest",
+    "CompactionState",
+    "Place",
+    "PromptAdditions",
+    "SessionWall",
+    "StoppedByPerson",
+    "TurnContext",
+    "attached_files",
+    "compact_context",
+    "embedded_output",
+    "late_report",
+    "memory_told_below",
+    "note_attached",
+    "note_files",
+    "prompt_tokens",
+    "run_turn",
+    "same_tool",
+    "show_resumed",
+    "situation_of",
+    "tell_cold_cost",
+    "tell_memory_below",
+    "tell_prompt_cost",
+    "text_named",
+    "text_of",
+    "tokens_when_cold",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "agent_pool": "AGENT_TOPIC Agent AgentPool LATE_HEAD MAX_AGENT_REQUESTS Place late_report",
+        "compaction": "CompactionRequest compact_context situation_of tokens_when_cold",
+        "context": "ActiveSession CompactionState TurnContext",
+        "cost_preview": "OTHER_MODEL show_resumed tell_cold_cost tell_prompt_cost",
+        "embedded_commands": "StoppedByPerson embedded_output",
+        "model_call": "prompt_tokens",
+        "session_wall": "SessionWall",
+        "tool_executor": "text_of",
+        "touched_files": (
+            "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_told_below note_attached "
+            "note_files tell_memory_below text_named"
+        ),
+        "turn": "GO_ON_ADVICE REFUSED_ADVICE run_turn",
+        "unknown_tools": "same_tool",
+    },
+)

@@ -1,0 +1,144 @@
+"""One session: its facts, prompts and environment, and the sessions on disk."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .conversation import conversation_text, load_conversation, prompt_texts
+    from .environment import (
+        OPEN_MODE,
+        TYPED_LINE,
+        BranchWatch,
+        environment_context,
+        in_hook_tags,
+        news_of_pins,
+        news_of_surroundings,
+        note_news,
+        post_planning,
+        restore_news,
+    )
+    from .mentions import AttachLimits, attach, find_mentions
+    from .plan_and_todo import newest_plan, newest_todos, todo_lines
+    from .records_guard import RecordsGuard
+    from .repository import SessionRepository, copy_for_agent, load_deferred
+    from .session import NESTED_TOPIC, Session, calls_of, record_opening, text_of_reply
+    from .session_replay import show_replayed
+    from .skill_texts import (
+        KEPT_CHARS_PER_TOKEN,
+        MAX_KEPT_SHARE,
+        SKILL_TOOL,
+        SKILLS_HEAD,
+        injected_instructions,
+        instructions_text,
+        kept_instructions,
+        skills_in_use,
+        skills_section,
+    )
+    from .system_prompts import (
+        MAX_MEMORY_CHARS,
+        MEMORY_HEAD,
+        RECORDS_TEXT,
+        SAFETY_RULES,
+        TEXTS_WITHOUT_WALL,
+        WALL_AND_RECORDS_TEXT,
+        WALL_TEXT,
+        is_cut,
+        memory_below,
+        memory_of,
+        memory_paths,
+        memory_text,
+        passed_over,
+        read_memory,
+        repository_folders,
+        system_prompt,
+        tool_contracts,
+        unread_memory,
+        with_command_text,
+    )
+
+__all__ = [
+    "KEPT_CHARS_PER_TOKEN",
+    "MAX_KEPT_SHARE",
+    "MAX_MEMORY_CHARS",
+    "MEMORY_HEAD",
+    "NESTED_TOPIC",
+    "OPEN_MODE",
+    "RECORDS_TEXT",
+    "SAFETY_RULES",
+    "SKILLS_HEAD",
+    "SKILL_TOOL",
+    "TEXTS_WITHOUT_WALL",
+    "TYPED_LINE",
+    "WALL_AND_RECORDS_TEXT",
+    "WALL_TEXT",
+    "AttachLimits",
+    "BranchWatch",
+    "RecordsGuard",
+    "Session",
+    "SessionRepository",
+    "attach",
+    "calls_of",
+    "conversation_text",
+    "copy_for_agent",
+    "environment_context",
+    "find_mentions",
+    "in_hook_tags",
+    "injected_instructions",
+    "instructions_text",
+    "is_cut",
+    "kept_instructions",
+    "load_conversation",
+    "load_deferred",
+    "memory_below",
+    "memory_of",
+    "memory_paths",
+    "memory_text",
+    "newest_plan",
+    "newest_todos",
+    "news_of_pins",
+    "news_of_surroundings",
+    "note_news",
+    "passed_over",
+    "post_planning",
+    "prompt_texts",
+    "read_memory",
+    "record_opening",
+    "repository_folders",
+    "restore_news",
+    "show_replayed",
+    "skills_in_use",
+    "skills_section",
+    "system_prompt",
+    "text_of_reply",
+    "todo_lines",
+    "tool_contracts",
+    "unread_memory",
+    "with_command_text",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "conversation": "conversation_text load_conversation prompt_texts",
+        "environment": (
+            "BranchWatch OPEN_MODE TYPED_LINE environment_context in_hook_tags news_of_pins "
+            "news_of_surroundings note_news post_planning restore_news"
+        ),
+        "mentions": "AttachLimits attach find_mentions",
+        "plan_and_todo": "newest_plan newest_todos todo_lines",
+        "records_guard": "RecordsGuard",
+        "repository": "SessionRepository copy_for_agent load_deferred",
+        "session": "NESTED_TOPIC Session calls_of record_opening text_of_reply",
+        "session_replay": "show_replayed",
+        "skill_texts": (
+            "KEPT_CHARS_PER_TOKEN MAX_KEPT_SHARE SKILLS_HEAD SKILL_TOOL injected_instructions "
+            "instructions_text kept_instructions skills_in_use skills_section"
+        ),
+        "system_prompts": (
+            "MAX_MEMORY_CHARS MEMORY_HEAD RECORDS_TEXT SAFETY_RULES TEXTS_WITHOUT_WALL "
+            "WALL_AND_RECORDS_TEXT WALL_TEXT is_cut memory_below memory_of memory_paths memory_text "
+            "passed_over read_memory repository_folders system_prompt tool_contracts unread_memory "
+            "with_command_text"
+        ),
+    },
+)

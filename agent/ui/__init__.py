@@ -1,0 +1,40 @@
+"""The faces for users: a screen, plain lines, and output without a screen."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .headless import DenyAll, outcome_of, run_prompt, session_details
+    from .output_formats import OutputFormat, RunOutput, json_line, refused_result, usage_fields
+    from .picker import run_picker
+    from .standard_streams import PipeWriter
+    from .terminal_text import at_screen, at_terminal, one_line, wrap
+
+__all__ = [
+    "DenyAll",
+    "OutputFormat",
+    "PipeWriter",
+    "RunOutput",
+    "at_screen",
+    "at_terminal",
+    "json_line",
+    "one_line",
+    "outcome_of",
+    "refused_result",
+    "run_picker",
+    "run_prompt",
+    "session_details",
+    "usage_fields",
+    "wrap",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "headless": "DenyAll outcome_of run_prompt session_details",
+        "output_formats": "OutputFormat RunOutput json_line refused_result usage_fields",
+        "picker": "run_picker",
+        "standard_streams": "PipeWriter",
+        "terminal_text": "at_screen at_terminal one_line wrap",
+    },
+)
