@@ -152,7 +152,7 @@ def run(tmp_path: Path) -> Run:
     folder = tmp_path / "project"
     settings = folder / "home" / ".config" / "makeroom" / "settings.toml"
     settings.parent.mkdir(parents=True)
-    settings.write_text("[compact]\nbudget_chars = 20000\n")
+    settings.write_text("[compact]\nbudget_max_chars = 20000\n")
     large = [calls("bash", command=f"seq {n} 4000  # MARK") for n in (1, 2, 3)]
     answers: list[Answer | str] = [
         Answer([calls("bash", command="seq 1 40000  # MARK")]),

@@ -1,69 +1,111 @@
-"""How much of the product one has to know to follow a prompt: functions and files that run on the way.
+"""How much of the product one has to know to follow six ways through it: files and functions that run.
 
-`python -m pytest -n 0 -s tests/bench/test_path_length.py` prints them. The bounds are part of the gate. What
-a tool itself does (its module and those that only tools use) is not on the way of the result, but printed.
+The ways are a prompt, calls of read, edit and bash (the tool itself included), a compaction, and a permission
+question on the screen. `python -m pytest -n 0 -s tests/bench/test_path_length.py` prints them. What
+path_length.json holds may not grow; `STORE=1` in front of that command stores what there is now.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from agent.ui.question_form import LISTEN_DELAY_S
 from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment
+from tests.agent.ui.pty_terminal import PtyTerminal
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 
 TRACED = Path(__file__).with_name("traced_run.py")
-MAX_FILES = 18
-MAX_FUNCTIONS = 80
-OF_TOOLS, PORTS = "tools/", ("tools/base.py", "tools/processes/jobs.py")
-ENDS = {
-    "prompt": ("agent/app/controller.py", "agent/model/anthropic/client.py"),
-    "result": ("agent/model/anthropic/accumulator.py", "agent/session/session.py"),
+STORED = Path(__file__).with_name("path_length.json")
+EDIT = {"file_path": "README.md", "old_string": "Some words.", "new_string": "Other words."}
+CALLS: Mapping[str, Reply] = {
+    "read": Reply((calls("read", file_path="README.md"),)),
+    "edit": Reply((calls("edit", **EDIT),)),
+    "bash": Reply((calls("bash", command="echo hi"),)),
 }
-
 Way = list[tuple[str, str]]
 
 
 @pytest.fixture(scope="module")
 def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Way]:
-    """(file, function) on the way of the prompt and of the result, in a run that reads one file."""
-    project = tmp_path_factory.mktemp("project")
-    (project / "README.md").write_text("# Title\n\nSome words.\n")
-    with Server(ScriptedModel([Reply((calls("read", file_path="README.md"),)), "It has a title."])) as server:
+    """(file, function) on each way, in runs of the whole program."""
+    found: dict[str, Way] = {}
+    for name, reply in CALLS.items():
+        traced = run_traced(tmp_path_factory.mktemp(name), [reply, "done"], "-p", "go", "--yolo")
+        found[name] = traced["result"]
+        found.setdefault("prompt", traced["prompt"])
+    folder = tmp_path_factory.mktemp("compaction")
+    run_traced(folder, [CALLS["read"], "done"], "-p", "go")
+    found["compaction"] = run_traced(folder, ["a summary"], "-c", "-p", "/compact")["compaction"]
+    found["question"] = question_on_screen(tmp_path_factory.mktemp("question"))
+    return found
+
+
+def run_traced(folder: Path, answers: Sequence[Reply | str], *words: str) -> dict[str, Way]:
+    out = prepared(folder)
+    with Server(ScriptedModel(list(answers))) as server:
         run = subprocess.run(
-            [sys.executable, str(TRACED), "-p", "what does README.md say?"],
-            cwd=project,
-            env=environment(project, server, PYTHONPATH=str(TRACED.parents[2])),
+            [sys.executable, str(TRACED), str(out), *words],
+            cwd=folder / "project",
+            env=environment(folder, server, PYTHONPATH=str(TRACED.parents[2])),
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=RUN_DEADLINE_S,
             check=False,
         )
-    assert (run.returncode, run.stdout.strip()) == (0, "It has a title."), run.stderr
-    found: dict[str, Way] = json.loads(run.stderr.splitlines()[-1])
-    return found
+    assert run.returncode == 0, run.stderr
+    traced: dict[str, Way] = json.loads(out.read_text())
+    return traced
 
 
-@pytest.mark.parametrize("name", ["prompt", "result"])
-def test_a_way_through_the_product_is_short(
-    ways: dict[str, Way], name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    by_file = defaultdict(list)
-    for file, function in ways[name]:
-        by_file[file].append(function)
-    own = {file: names for file, names in by_file.items() if not file.startswith(OF_TOOLS) or file in PORTS}
+def question_on_screen(folder: Path) -> Way:
+    """The way of a question whether an edit may be made, which is answered with yes."""
+    out = prepared(folder)
+    with Server(ScriptedModel([CALLS["read"], CALLS["edit"], "done"])) as server:
+        environ = environment(folder, server, PYTHONPATH=str(TRACED.parents[2]), TERM="xterm-256color")
+        argv = [sys.executable, str(TRACED), str(out)]
+        with PtyTerminal(folder / "project", (100, 30), argv, **environ) as terminal:
+            terminal.sees("❯").type("go\r").sees("Other words.", "Allow edit?")
+            terminal.drain(1.2 * LISTEN_DELAY_S).type("1").sees("done").type("\x04").ends()
+    traced: dict[str, Way] = json.loads(out.read_text())
+    return traced["question"]
+
+
+def prepared(folder: Path) -> Path:
+    """Make the project of a run, if it is not there; returns the file for its ways."""
+    (folder / "project").mkdir(exist_ok=True)
+    (folder / "project" / "README.md").write_text("# Title\n\nSome words.\n")
+    return folder / "ways.json"
+
+
+def test_no_way_through_the_product_grows(ways: dict[str, Way], capsys: pytest.CaptureFixture[str]) -> None:
+    lengths = {}
     with capsys.disabled():
-        for what, files in ((name, own), (f"{name} with the tool itself", by_file)):
-            print(f"\n{what}: {len(files)} files, {sum(map(len, files.values()))} functions")
-        for file, functions in by_file.items():
-            print(f"  {file}: {', '.join(functions)}")
-    assert set(ENDS[name]) <= own.keys()
-    assert len(own) <= MAX_FILES
-    assert sum(map(len, own.values())) <= MAX_FUNCTIONS
+        for name, way in ways.items():
+            by_file = defaultdict(list)
+            for file, function in way:
+                by_file[file].append(function)
+            lengths[name] = {"files": len(by_file), "functions": len(way)}
+            print(f"\n{name}: {len(by_file)} files, {len(way)} functions")
+            for file, functions in by_file.items():
+                print(f"  {file}: {', '.join(functions)}")
+    if os.environ.get("STORE"):
+        STORED.write_text(json.dumps(lengths, indent=2) + "\n")
+    stored = json.loads(STORED.read_text())
+    grown = {
+        f"{name}: {length[what]} {what}, {stored[name][what]} before"
+        for name, length in lengths.items()
+        for what in length
+        if length[what] > stored[name][what]
+    }
+    assert grown == set()

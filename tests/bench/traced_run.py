@@ -1,9 +1,11 @@
-"""Run the program with its own calls traced: JSON on standard error of which functions ran on the two ways.
+"""Run the program with its own calls traced: which functions ran on the ways through it.
 
-Counted is every function of the product that is entered on the main thread, once each. Comprehensions and
-generator expressions belong to the function that holds them (from Python 3.12 on most have no frame of their
-own), and a coroutine that goes on after a wait is not entered again. What the warming of the command
-supervisor does meanwhile, a task of its own, is left out.
+    python traced_run.py OUT ARGV...
+
+Writes JSON to the file OUT: way -> [[file, function], ...]. Counted is every function of the product that is
+entered on the main thread, once each. Comprehensions and generator expressions belong to the function that
+holds them (from Python 3.12 on most have no frame of their own). A coroutine that continues after a wait is
+not entered again. The warming of the command supervisor, a task of its own, is left out.
 """
 
 from __future__ import annotations
@@ -17,35 +19,45 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = tuple(f"{ROOT / name}{os.sep}" for name in ("agent", "tools", "compact", "transcripts"))
-BEGINNINGS = {"Controller.prompt": "prompt", "MessageAccumulator.feed": "result"}  # function -> the way
-BESIDE = ("tools/sandbox/supervisor_client.py",)
-POST = ("_base_client.py", "post")  # of the SDK: the request goes out
+# The function whose first call begins a way, and the function whose return ends it.
+WAYS = {
+    "prompt": ("Controller.prompt", "post"),  # of the SDK: the request goes out
+    "result": ("MessageAccumulator.feed", "Session.result"),
+    "question": ("ApprovalDialog.ask", "Session.result"),
+    "compaction": ("compact_context", "Session.compacted"),
+}
+# A task of its own, and what loads modules and patterns when they are first used.
+BESIDE = ("tools/sandbox/supervisor_client.py", "transcripts/lazy_door.py", "transcripts/patterns.py")
+SDK = "_base_client.py"
 
 
-def main() -> None:
-    """Trace `makeroom ARGV`: from a prompt to its request, and from the reply's first event to the result."""
-    ways: dict[str, set[tuple[str, str]]] = {"prompt": set(), "result": set()}
+def main(out: Path) -> None:
+    """Trace a run of the program with the arguments that are left."""
+    seen: dict[str, set[tuple[str, str]]] = {way: set() for way in WAYS}
+    under_way: set[str] = set()
+    over: set[str] = set()
     entered: dict[int, FrameType] = {}  # kept, so that no other frame gets the same id
-    way = ""
 
     def watch(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal way
         code = frame.f_code
-        name = code.co_qualname
         if event not in ("call", "return"):
             return
-        if code.co_name == POST[1] and code.co_filename.endswith(POST[0]):
-            way = ""
-        if not code.co_filename.startswith(PACKAGES):
+        own = code.co_filename.startswith(PACKAGES)
+        if not own and not code.co_filename.endswith(SDK):
             return
-        is_new = id(frame) not in entered
-        entered[id(frame)] = frame
-        if is_new and not ways[(begun := BEGINNINGS.get(name, "prompt"))] and name in BEGINNINGS:
-            way = begun
-        if way and is_new and "<locals>.<" not in name and not code.co_filename.endswith(BESIDE):
-            ways[way].add((code.co_filename.removeprefix(f"{ROOT}{os.sep}"), name))
-        if event == "return" and name == "Session.result" and way == "result":
-            way = ""
+        name = code.co_qualname if own else code.co_name
+        is_new = own and id(frame) not in entered
+        if own:
+            entered[id(frame)] = frame
+        if is_new:
+            under_way.update(way for way, (first, _) in WAYS.items() if name == first and way not in over)
+            if "<locals>.<" not in name and not code.co_filename.endswith(BESIDE):
+                for way in under_way:
+                    seen[way].add((code.co_filename.removeprefix(f"{ROOT}{os.sep}"), name))
+        if event == ("return" if own else "call"):
+            ended = {way for way in under_way if WAYS[way][1] == name}
+            over.update(ended)
+            under_way.difference_update(ended)
 
     from agent.__main__ import main as makeroom
 
@@ -54,7 +66,7 @@ def main() -> None:
         makeroom()
     finally:
         sys.setprofile(None)
-        print(json.dumps({name: sorted(seen) for name, seen in ways.items()}), file=sys.stderr)
+        out.write_text(json.dumps({way: sorted(functions) for way, functions in seen.items()}))
 
 
-main()
+main(Path(sys.argv.pop(1)))
