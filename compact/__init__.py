@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
     from .invariants import fact_at, problems
     from .layers.summary import SUMMARY_LAYER
-    from .ledger import pins_of
+    from .local_summary import pins_of
     from .pipeline import MIN_SHOWN_COST_USD, REACTIVE_RUNGS, dry_run, plan, quiet_below
     from .prices import PRICE_TIERS, PriceList, Prices, Spending
     from .report import (
@@ -158,7 +158,7 @@ __getattr__ = lazy_door(
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
         "invariants": "fact_at problems",
         "layers.summary": "SUMMARY_LAYER",
-        "ledger": "pins_of",
+        "local_summary": "pins_of",
         "pipeline": "MIN_SHOWN_COST_USD REACTIVE_RUNGS dry_run plan quiet_below",
         "prices": "PRICE_TIERS PriceList Prices Spending",
         "report": (

@@ -12,7 +12,7 @@ from transcripts import Edit, Folded, Usage, View, own_words
 
 from .breakpoints import cache_used
 from .directives import FACT, LASTING, REST, is_errand, weighed_sentences
-from .ledger import Ledger
+from .local_summary import LocalSummary
 from .prices import Prices
 from .settings import CompactSettings, ContextWindow, trigger_of
 from .tokens import Calibration, TokenCounter, context_tokens
@@ -68,7 +68,7 @@ class WorkedOut(Struct, frozen=True):
     summary comes to, each with the conversation that it was made of.
     """
 
-    ledgers: dict[int, Ledger] = field(default_factory=dict)
+    local_summaries: dict[int, LocalSummary] = field(default_factory=dict)
     user_blocks: dict[tuple[int, int], UserBlock] = field(default_factory=dict)
     record_tokens: dict[tuple[Any, ...], int] = field(default_factory=dict)
     attempts: dict[tuple[Any, ...], tuple[Folded, Any]] = field(default_factory=dict)

@@ -31,7 +31,14 @@ from transcripts.patterns import lazy_pattern
 from .clearing import call_label, on_short_line, with_sentences
 from .directives import FACT, LASTING, REQUEST, WISH, weighed_sentences
 from .invariants import open_prompts, open_requests
-from .ledger import Ledger, build_ledger, commitments_text, ledger_text, missing_names, pins_of
+from .local_summary import (
+    LocalSummary,
+    build_local_summary,
+    commitments_text,
+    local_summary_text,
+    missing_names,
+    pins_of,
+)
 from .situation import Situation, Trigger, UserBlock
 
 RECORD_HEADER = (
@@ -44,7 +51,7 @@ STATE_HEADING = "## State as of this record"
 PINS_HEADING = "# Pins"
 COMMANDS_HEADING = "# Background commands"
 _FROM_FACT = lazy_pattern(r"[a-z -]+ \(r(\d+)\):")  # a line of the live state
-LEDGER_HEADING = "## Ledger (newest and most used first)"
+LOCAL_SUMMARY_HEADING = "## Ledger (newest and most used first)"
 WORDS_HEADING = "## All user messages, verbatim (the newest is last)"
 OPEN_REQUEST = (
     "The last {count}of the user's messages above, answers aside, {are} the request being worked on: "
@@ -98,12 +105,12 @@ def summary_reserve(room: int) -> int:
     return min(SUMMARY_RESERVE_TOKENS, room // 8)
 
 
-def ledger_before(situation: Situation, at: int) -> Ledger:
+def local_summary_before(situation: Situation, at: int) -> LocalSummary:
     """The ledger of the first `at` entries; built once, because several cuts and summaries are tried."""
     made = situation.worked_out
-    if at not in made.ledgers:
-        made.ledgers[at] = build_ledger(situation.folded, situation.folded.entries[:at])
-    return made.ledgers[at]
+    if at not in made.local_summaries:
+        made.local_summaries[at] = build_local_summary(situation.folded, situation.folded.entries[:at])
+    return made.local_summaries[at]
 
 
 def record_tokens(situation: Situation, limits: FoldLimits, at: int, room: int) -> int:
@@ -125,8 +132,8 @@ def record_text(situation: Situation, limits: FoldLimits, at: int, room: int, be
     summary = limits.summary
     entries = folded.entries[:at]
     ledger_room = min(situation.settings.ledger_max_tokens, room // 3)
-    ledger = ledger_before(situation, at)
-    committed = commitments_text(ledger, counter, min(MAX_COMMITMENT_TOKENS, room // 8), skip=beside)
+    local_summary = local_summary_before(situation, at)
+    committed = commitments_text(local_summary, counter, min(MAX_COMMITMENT_TOKENS, room // 8), skip=beside)
     reserve = min(TAIL_RESERVE_TOKENS, room // 4) + summary_reserve(room)
     fixed = ledger_room + RECORD_FRAME_TOKENS + reserve + counter.text(committed)
     words = user_messages(situation, entries, max(room // 8, room - fixed))
@@ -136,14 +143,14 @@ def record_text(situation: Situation, limits: FoldLimits, at: int, room: int, be
     shown = "\n".join((summary, words, beside, committed))
     # Without a summary names are the best use of half of its room: 92 % instead of 90 % of those needed next.
     spare = 0 if summary else min(summary_reserve(room), ledger_room) // 2
-    account = ledger_text(ledger, counter, ledger_room + spare, skip=shown)
+    account = local_summary_text(local_summary, counter, ledger_room + spare, skip=shown)
     if account or committed:
-        pieces.append("\n".join(filter(None, (LEDGER_HEADING, account, committed))))
-    pieces.extend(_constraints_and_state(situation, ledger.constraints, words))
+        pieces.append("\n".join(filter(None, (LOCAL_SUMMARY_HEADING, account, committed))))
+    pieces.extend(_constraints_and_state(situation, local_summary.constraints, words))
     shown = "\n".join((*pieces, words, beside))
-    if summary and (text := missing_names(ledger, counter, MAX_MISSING_NAMES_TOKENS, shown)):
+    if summary and (text := missing_names(local_summary, counter, MAX_MISSING_NAMES_TOKENS, shown)):
         pieces.append(f"## Named before, but not above\n{text}")
-    pieces.extend(_surroundings(entries))
+    pieces.extend(_environment(entries))
     if words:
         pieces.append(f"{WORDS_HEADING}\n{words}")
     if unshown := [seq for entry in entries for seq in _results(entry) if seq > folded.last_reply_seq]:
@@ -187,7 +194,7 @@ def live_within(situation: Situation, first: int, last: int) -> str:
     return "\n".join([STATE_HEADING, *lines]) if lines else ""
 
 
-def _surroundings(entries: Sequence[Entry]) -> Iterator[str]:
+def _environment(entries: Sequence[Entry]) -> Iterator[str]:
     """What the program told of date, folder and commands, of each kind the newest."""
     told: dict[str, str] = {}
     for entry in entries:

@@ -23,7 +23,7 @@ from transcripts import (
     User,
     call_of,
     content_text,
-    said_by_person,
+    said_by_user,
     speaker_of,
 )
 
@@ -184,7 +184,7 @@ def _label(folded: Folded, fact: Fact) -> str:
             use = call_of(fact_at(folded, fact.of), fact)
             return call_label(use) if use is not None else speaker_of(fact)
         case User(blocks=blocks):
-            return f"{speaker_of(fact)}: {_beginning(said_by_person(blocks) or blocks)}"
+            return f"{speaker_of(fact)}: {_beginning(said_by_user(blocks) or blocks)}"
         case Reply(blocks=blocks):
             return f"{speaker_of(fact)}: {_beginning(blocks)}"
     return ""

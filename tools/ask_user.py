@@ -11,7 +11,7 @@ from tools.parameters import Arguments
 from transcripts import about_said
 
 from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
-from .person_answer import ANSWERS, NOBODY_THERE
+from .user_answer import ANSWERS, NOBODY_THERE
 
 MAX_QUESTIONS = 4
 MAX_QUESTION_HEADER_CHARS = 12  # told to the model; what is longer is cut on the screen
@@ -30,7 +30,7 @@ class QuestionOption(Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
-class PersonQuestion(Struct, frozen=True, kw_only=True):
+class UserQuestion(Struct, frozen=True, kw_only=True):
     """A question with its options."""
 
     question: Annotated[str, Meta(min_length=1)]
@@ -42,7 +42,7 @@ class PersonQuestion(Struct, frozen=True, kw_only=True):
 class QuestionArguments(Arguments):
     """What is asked."""
 
-    questions: Annotated[tuple[PersonQuestion, ...], Meta(min_length=1, max_length=MAX_QUESTIONS)]
+    questions: Annotated[tuple[UserQuestion, ...], Meta(min_length=1, max_length=MAX_QUESTIONS)]
 
 
 async def ask_user(arguments: QuestionArguments, call: ToolCall) -> ToolResult:

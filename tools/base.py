@@ -31,8 +31,8 @@ from transcripts import (
 )
 from transcripts.patterns import lazy_pattern
 
-from .person_answer import AskPerson, PlanMode
 from .spawning import SpawnRequest, SpawnResult
+from .user_answer import AskUser, PlanMode
 
 _TOOL_NAME = lazy_pattern(r"[\w-]+", re.ASCII)
 # How tools of other programs call our parameters, in lower case and without `_`.
@@ -164,9 +164,9 @@ class ToolCall(Struct, frozen=True):
     ident: str = "0.0"  # "<seq of the reply>.<block>": unique in the session, free for naming files
     progress: Callable[[str], None] = lambda text: None
     checkpoint: Callable[[Path], None] | None = None
-    walled: bool = False
+    sandboxed: bool = False
     ask_to_leave: Callable[[BlockedAccess], Awaitable[UnblockDecision]] | None = None
-    ask: AskPerson | None = None
+    ask: AskUser | None = None
 
     @property
     def reply_seq(self) -> int:

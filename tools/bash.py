@@ -103,7 +103,7 @@ async def run_bash(
     moved = _return_from_missing_folder(context)
     limits = _limits_of_call(limits, arguments.timeout, context)
     cut = _note_of_cut_time(arguments, limits)
-    request = CommandRequest(line, call.walled, context.cwd, context.inbox, call.reply_seq)
+    request = CommandRequest(line, call.sandboxed, context.cwd, context.inbox, call.reply_seq)
     if arguments.run_in_background:
         return _with_notes(await _start_job(runner, request, call, limits), moved, cut)
     attempt, told = await run_attempts(call, request, limits)
@@ -157,7 +157,7 @@ async def _start_job(
     cwd = request.cwd or runner.context.cwd
     spool = spool_of(call, limits)
     with telling_why_not(call.context, spool):
-        command, _ = await runner.start(request.line, cwd, spool.feed, walled=request.walled)
+        command, _ = await runner.start(request.line, cwd, spool.feed, sandboxed=request.sandboxed)
     job = runner.add(request, command, spool)
     output = spool.path.relative_to(folder) if spool.path.is_relative_to(folder) else spool.path
     text = (
@@ -165,7 +165,7 @@ async def _start_job(
         f"Its output goes to {output}.\n"
         f'Look: bash(job="{job.id}"). End: bash(job="{job.id}", kill=true). You are told when it finishes.'
     )
-    if request.walled and (await runner.wall())[0] == "namespaces":
+    if request.sandboxed and (await runner.sandbox())[0] == "namespaces":
         text += f"\n{PORTS_HINT}"
     return text_result(text, human={"note": f"{job.id} runs in the background"}, about={"job": job.id})
 

@@ -64,7 +64,7 @@ async def run_attempts(
         attempt.spool.drop()
         how = "outside the wall" if decision.answer == "once" else "with that let through"
         told = f"[run again {how}, as the person allowed; its first run was {attempt.refusal}]"
-        attempt = await _attempt(call, replace(request, walled=decision.answer == "allow"), limits)
+        attempt = await _attempt(call, replace(request, sandboxed=decision.answer == "allow"), limits)
     return attempt, told or attempt.told
 
 
@@ -84,7 +84,7 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     spool.flush()
     guarded = await runner.guard.settle()
     refusal = None
-    if request.walled and profile is not None and not end.why:
+    if request.sandboxed and profile is not None and not end.why:
         refusal = refusal_in(runner, request, profile, spool, began, bool(end.code))
     result = _with_guarded(command_result(end, request.line, spool, context, limits), guarded)
     if refusal is None or end.code:

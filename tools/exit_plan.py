@@ -11,7 +11,7 @@ from tools.parameters import Arguments
 from transcripts import about_said
 
 from .base import Tool, ToolCall, ToolContext, ToolError, ToolResult, no_access, text_result
-from .person_answer import NOBODY_THERE
+from .user_answer import NOBODY_THERE
 
 NOT_PLANNING = "Plan mode is not on: no plan has to be approved.\nGo on with the work."
 

@@ -98,7 +98,7 @@ if TYPE_CHECKING:
         own_words,
         replace_surrogates,
         replace_surrogates_in_json,
-        said_by_person,
+        said_by_user,
         typed_blocks,
         without_added,
         without_injected,
@@ -301,7 +301,7 @@ __all__ = [
     "replace_surrogates",
     "replace_surrogates_in_json",
     "resume_store",
-    "said_by_person",
+    "said_by_user",
     "same_tools",
     "secret_texts",
     "secret_values",
@@ -352,7 +352,7 @@ __getattr__ = lazy_door(
             "SKILL_OPENING_TAG SKILL_START TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UNSIGNED "
             "UnknownBlock Usage attached_as block_from_json block_to_json blocks_from_json check_shape "
             "empty_mapping injected is_added is_attached is_injected is_put_back is_thinking map_strings "
-            "own_words replace_surrogates replace_surrogates_in_json said_by_person typed_blocks "
+            "own_words replace_surrogates replace_surrogates_in_json said_by_user typed_blocks "
             "without_added without_injected"
         ),
         "originals": "NOTHING_SAID Originals RECALL_ID Scope prompt_in_view",

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from .codec import BadLine, decode_line
 from .facts import Fact, Metadata, Opened, User
-from .messages import TextBlock, said_by_person
+from .messages import TextBlock, said_by_user
 from .record_errors import AmbiguousSession, NoSuchSession, RecordUnreadable
 from .render_text import agent_label, agent_task, name_of
 from .session_lock import RECORDS_FOLDER
@@ -194,7 +194,7 @@ def _last_active(stamps: Sequence[float], written: float) -> float:
 
 def _first_text(fact: User) -> str:
     """The first text of a prompt, on one line, without the program's own context."""
-    blocks = said_by_person(fact.blocks) or fact.blocks
+    blocks = said_by_user(fact.blocks) or fact.blocks
     texts = [block.text for block in blocks if isinstance(block, TextBlock)]
     return " ".join((texts or [""])[0].split())
 

@@ -200,7 +200,7 @@ def typed_blocks(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     return without_added(blocks) or blocks
 
 
-def said_by_person(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+def said_by_user(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """The blocks of a prompt that name it to people: also without what hooks and own commands added."""
     return tuple(
         block

@@ -24,7 +24,7 @@ from .messages import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
-    said_by_person,
+    said_by_user,
     without_added,
     without_injected,
 )
@@ -180,7 +180,7 @@ def name_of(notes: Iterable[Metadata]) -> str:
 def first_words(facts: Iterable[Fact]) -> str:
     """The beginning of a session's first prompt, on one line; "" where there is none."""
     prompts = (one for one in facts if isinstance(one, User) and one.source == "user")
-    title = " ".join(" ".join(content_text(said_by_person(one.blocks)) for one in islice(prompts, 1)).split())
+    title = " ".join(" ".join(content_text(said_by_user(one.blocks)) for one in islice(prompts, 1)).split())
     return title if len(title) <= MAX_TITLE_OF_SESSION_CHARS else f"{title[:MAX_TITLE_OF_SESSION_CHARS]}…"
 
 

@@ -121,7 +121,7 @@ _PLACEHOLDER_WORDS = """
     staging studio test testing the this to todo token unset unused user value vllm with x xx xxx xxxx your
 """
 _PLACEHOLDERS = frozenset(_PLACEHOLDER_WORDS.split())
-_PERSON = ("HOME", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER", "HOSTNAME")  # in many texts
+_USER = ("HOME", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER", "HOSTNAME")  # in many texts
 
 
 @lru_cache(maxsize=512)
@@ -161,7 +161,7 @@ def secret_texts(name: str, value: str) -> tuple[str, ...]:
 
 def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
     """The texts in the environment that are masked wherever they stand, the longest first."""
-    commonplace = "\n".join(environ.get(name, "") for name in _PERSON)
+    commonplace = "\n".join(environ.get(name, "") for name in _USER)
     found = {text for name, value in environ.items() for text in secret_texts(name, value)}
     return tuple(
         sorted((text for text in found if text not in commonplace), key=lambda text: (-len(text), text))

@@ -155,7 +155,7 @@ def _with_entries(
         elif name == "permission_mode" and allowed and values[name] not in PROJECT_MODES:
             problem = f"takes one of {', '.join(PROJECT_MODES)}"
         elif name == "sandbox" and allowed:
-            config, problem = _with_stricter_wall(config, path, values[name], allowed)
+            config, problem = _with_stricter_sandbox(config, path, values[name], allowed)
             if not problem:
                 continue
         else:
@@ -165,7 +165,7 @@ def _with_entries(
     return config
 
 
-def _with_stricter_wall(
+def _with_stricter_sandbox(
     config: Config, path: Path | str, entries: Mapping[str, Any], allowed: Sequence[str]
 ) -> tuple[Config, str]:
     """The config with the sandbox of a file that can only tighten it, and what is wrong with that."""

@@ -19,7 +19,7 @@ from agent.extensions.skills import StylePlaces, style_text
 from agent.loop import (
     ATTACHED_TOPIC,
     CompactionState,
-    SessionWall,
+    SessionSandbox,
     TurnContext,
     attached_files,
     note_attached,
@@ -77,7 +77,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
     session.use_prices(PriceList(setup.config.prices))
     require_price(setup, facts)
     tools = tool_context_of(services, session)
-    wall = SessionWall(tools, permissions, home_of(setup.environ))
+    sandbox = SessionSandbox(tools, permissions, home_of(setup.environ))
     tools.may_read = lambda tool, path: permissions.rules.may_search(tool, path)
     tools.plan_mode, permissions.on_planning = permissions, partial(post_planning, tools.inbox)
     context = TurnContext(
@@ -86,7 +86,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         tools=services.tools,
         tool_context=tools,
         approver=services.approver,
-        hooks=session_hooks(services, session, wall),
+        hooks=session_hooks(services, session, sandbox),
         clock=setup.clock,
         permissions=permissions,
         compaction=compaction_state(services, settings),
@@ -96,7 +96,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         summary_model=summary_model(services),
         max_tries=MAX_TRIES if setup.config.max_retries is None else 1 + setup.config.max_retries,
         checkpoints=services.repository.checkpoints(session),
-        wall=wall,
+        sandbox=sandbox,
         advises=not setup.options.headless,
         follows_memory=setup.options.setting_sources is None or "project" in setup.options.setting_sources,
     )
@@ -139,14 +139,16 @@ def require_price(setup: RunSetup, facts: ModelFacts) -> None:
         )
 
 
-def session_hooks(services: Services, session: Session, wall: SessionWall) -> Hooks | None:
+def session_hooks(services: Services, session: Session, sandbox: SessionSandbox) -> Hooks | None:
     """The hooks of whoever runs the program and those of the settings; None where there are none."""
     setup = services.setup
     entries = (*setup.config.hooks, *services.approved.hooks)
     if not entries:
         return setup.hooks
-    about = partial(about_session, session, wall.tools, wall.permissions)
-    own: Hooks = command_hooks(entries, commands_within(wall, services.approved.files), about, services.warn)
+    about = partial(about_session, session, sandbox.tools, sandbox.permissions)
+    own: Hooks = command_hooks(
+        entries, commands_within(sandbox, services.approved.files), about, services.warn
+    )
     if not setup.options.headless and any(entry.event is HookEvent.NOTIFICATION for entry in entries):
         own = IdleNotices(own)
     return own if setup.hooks is None else JoinedHooks(setup.hooks, own)

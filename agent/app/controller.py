@@ -36,8 +36,8 @@ from agent.session import (
     Session,
     environment_context,
     in_hook_tags,
+    news_of_environment,
     news_of_pins,
-    news_of_surroundings,
     note_news,
     record_opening,
 )
@@ -48,7 +48,7 @@ from transcripts import Block, Entry, Prompt, Reply, Result, TextBlock, User, in
 
 from .composition import make_services
 from .follow_ups import hook_refuses, run_with_follow_ups
-from .session_factory import SessionFactory, end_session, raise_wall
+from .session_factory import SessionFactory, end_session, start_sandbox
 from .session_status import SessionStatus, window_state
 from .setup import RunSetup, next_mode
 from .start_screen import Opening, announce
@@ -169,7 +169,7 @@ class Controller:
         """
         self.session = session
         self.context = context
-        missing = await raise_wall(session, context)
+        missing = await start_sandbox(session, context)
         self._start_hooks = asyncio.ensure_future(ask_start_hooks(context, source))
         return missing
 
@@ -386,8 +386,8 @@ async def prompt_blocks(
         before.append(environment_context(tools.folder, context.clock.now()))
     mode = context.permissions.rules.mode
     if opened is not None or mode == "plan":  # else the model has been told nothing that could have changed
-        commands = context.wall.text if context.wall is not None else None
-        before += news_of_surroundings(session.folded, commands, mode)
+        commands = context.sandbox.text if context.sandbox is not None else None
+        before += news_of_environment(session.folded, commands, mode)
     if session.folded.metadata:
         before += news_of_pins(session.folded)
     # Words of hooks have a tag of their own, typed lines are the person's; other news is neither.

@@ -9,14 +9,16 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from agent.extensions.hooks import RunCommand, named_files
-from agent.loop import SessionWall
+from agent.loop import SessionSandbox
 from tools.access import command_access
 from tools.files import FileError
 from tools.processes import OwnCommand, OwnCommandEnd, command_runner, run_own_command
 from tools.sandbox import SupervisorLost
 
 
-def commands_within(wall: SessionWall, approved: Mapping[str, str] = MappingProxyType({})) -> RunCommand:
+def commands_within(
+    sandbox: SessionSandbox, approved: Mapping[str, str] = MappingProxyType({})
+) -> RunCommand:
     """Return a function that runs commands within the sandbox as it is at that moment.
 
     `approved` has by command line the digest of the project's files that it names: if they have changed
@@ -25,16 +27,16 @@ def commands_within(wall: SessionWall, approved: Mapping[str, str] = MappingProx
 
     async def run(line: str, given: str) -> OwnCommandEnd:
         files = approved.get(line)
-        if files is not None and named_files(line, wall.tools.folder, wall.tools.environ) != files:
+        if files is not None and named_files(line, sandbox.tools.folder, sandbox.tools.environ) != files:
             why = "a file of the project that it runs has changed since it was approved"
             raise OSError(f"{why}; /trust approves it anew")
-        if wall.level == "none" and not wall.why:  # nobody has looked yet
-            await wall.settle()
-        access = command_access(line, wall.tools.folder)
-        walled = wall.level != "none" and not wall.permissions.rules.runs_open(access)
-        command = OwnCommand(line, given, {"CLAUDE_PROJECT_DIR": str(wall.tools.folder)})
+        if sandbox.level == "none" and not sandbox.why:  # nobody has looked yet
+            await sandbox.settle()
+        access = command_access(line, sandbox.tools.folder)
+        sandboxed = sandbox.level != "none" and not sandbox.permissions.rules.runs_open(access)
+        command = OwnCommand(line, given, {"CLAUDE_PROJECT_DIR": str(sandbox.tools.folder)})
         try:
-            return await run_own_command(command_runner(wall.tools), command, walled=walled)
+            return await run_own_command(command_runner(sandbox.tools), command, sandboxed=sandboxed)
         except (SupervisorLost, FileError) as error:
             raise OSError(str(error)) from error
 

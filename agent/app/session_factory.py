@@ -14,7 +14,7 @@ from agent.loop import ActiveSession, TurnContext
 from agent.ports import HookEvent
 from agent.session import (
     OPEN_MODE,
-    TEXTS_WITHOUT_WALL,
+    TEXTS_WITHOUT_SANDBOX,
     Session,
     record_opening,
     restore_news,
@@ -173,27 +173,27 @@ class SessionFactory:
             services.warn_of_window()
 
 
-async def raise_wall(session: Session, context: TurnContext) -> str:
+async def start_sandbox(session: Session, context: TurnContext) -> str:
     """Have the wall around commands ready, and say so in the system prompt of a session that begins.
 
     Returns a line for the person where there is none though nobody switched it off, else "". Raises
     ConfigError where there has to be one.
     """
-    wall = context.wall
-    if wall is None:
+    sandbox = context.sandbox
+    if sandbox is None:
         return ""
-    await wall.warm()
+    await sandbox.warm()
     if session.folded.opened is None:
-        text = wall.text
+        text = sandbox.text
         if context.permissions.rules.mode == OPEN_MODE:
-            text = TEXTS_WITHOUT_WALL.get(text, text)
+            text = TEXTS_WITHOUT_SANDBOX.get(text, text)
         system = with_command_text(context.settings.system, text)
         settings = structs.replace(context.settings, system=system)
         context.settings = settings
         context.compaction.overhead = sum(overheads(settings, context.compaction.counter).values())
-    if wall.level != "none" or wall.permissions.sandbox.mode == "off":
+    if sandbox.level != "none" or sandbox.permissions.sandbox.mode == "off":
         return ""
-    return f"Commands are not walled in here ({wall.why}), so each is asked about; /sandbox tells more"
+    return f"Commands are not walled in here ({sandbox.why}), so each is asked about; /sandbox tells more"
 
 
 async def end_session(session: Session, context: TurnContext, reason: str = "other") -> None:
@@ -203,6 +203,6 @@ async def end_session(session: Session, context: TurnContext, reason: str = "oth
     if context.agents is not None:
         await context.agents.close()
     await command_runner(context.tool_context).close()
-    if context.wall is not None:
-        await context.wall.close()
+    if context.sandbox is not None:
+        await context.sandbox.close()
     session.close("left")

@@ -59,10 +59,10 @@ class SessionStatus:
 
     def _make_command(self, session: Session, context: TurnContext) -> StatusCommand | None:
         line = self._services.setup.config.status_line or self._services.approved.status_line
-        if not line or context.wall is None or self.on_change is None:
+        if not line or context.sandbox is None or self.on_change is None:
             return None
 
-        run = commands_within(context.wall, self._services.approved.files)
+        run = commands_within(context.sandbox, self._services.approved.files)
 
         def told(status: Status) -> dict[str, Any]:
             return status_input(status, session, context)

@@ -22,7 +22,7 @@ from agent.extensions.skills import (
     open_skill,
     search_result,
 )
-from agent.loop import NO_ADDITIONS, PromptAdditions, StoppedByPerson, TurnContext, embedded_output, text_of
+from agent.loop import NO_ADDITIONS, PromptAdditions, StoppedByUser, TurnContext, embedded_output, text_of
 from agent.permissions import OPENING, REACHING, Rule, known_rules
 from agent.session import Session, injected_instructions, instructions_text
 from tools.base import ToolError, ToolResult
@@ -67,7 +67,7 @@ class SessionSkills(Struct):
             return NO_ADDITIONS
         try:
             return await self._additions(_Use(self, *found))
-        except StoppedByPerson:
+        except StoppedByUser:
             self.services.end_turn()
             return PromptAdditions(ended=TurnFinished("interrupted", 0, "interrupted", 130))
         except (FileError, ToolError, OSError, ValueError) as error:
@@ -103,7 +103,7 @@ class SessionSkills(Struct):
             files = await used.mentioned()
         except (OSError, ValueError) as error:
             raise ToolError(f"The skill {name} cannot be read: {error}") from error
-        except StoppedByPerson:
+        except StoppedByUser:
             raise ToolError("The user refused a command line of the skill.\nAsk what to do.") from None
         note = {"note": f"{skill.kind} from {skill.path}"}
         return ToolResult((TextBlock(text), *files.blocks), human=note)
@@ -243,7 +243,7 @@ class _Use:
         ident = skills.next_ident()
         ended = await spawn(SpawnRequest(text, agent=agent, task=task, call=ident))
         if ended.stops:
-            raise StoppedByPerson
+            raise StoppedByUser
         return FORKED.format(name=skill.name, text=report_text(ended))
 
     def _at_turn_end(self, restore: Callable[[], None]) -> None:

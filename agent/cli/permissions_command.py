@@ -48,7 +48,7 @@ def main(words: list[str]) -> int:
 def check(words: list[str], lines: BinaryIO) -> int:
     """Judge each line and print the verdict. Raises UsageError and ConfigError."""
     made = OneLineParser(prog="makeroom permissions check", add_help=False, allow_abbrev=False)
-    made.add_argument("--wall", choices=("on", "off"), default="off")
+    made.add_argument("--wall", choices=("on", "off"), default="off", dest="sandboxed")
     given, others = made.parse_known_args(words)
     options = parse(others)
     if options.prompt:
@@ -56,9 +56,9 @@ def check(words: list[str], lines: BinaryIO) -> int:
     setup = run_setup(options)
     for warning in setup.config.warnings:
         sys.stderr.write(f"{escaped(warning)}\n")
-    wall = given.wall == "on"
+    sandbox = given.sandboxed == "on"
     required = setup.sandbox.mode == "require"
-    rules = replace(permission_store(setup).rules, sandboxed=wall, sandbox_required=required)
+    rules = replace(permission_store(setup).rules, sandboxed=sandbox, sandbox_required=required)
     try:
         for command in _commands(lines):
             sys.stdout.write(json.dumps(_judged(command, rules)) + "\n")

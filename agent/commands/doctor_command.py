@@ -65,10 +65,10 @@ async def write_report(controller: Controller, argument: str) -> Event | None:
 
 async def _examined(controller: Controller) -> str:
     """What is here, a line each, with the remedy of what is wrong."""
-    wall = controller.in_use[1].wall
-    if wall is not None:
+    sandbox = controller.in_use[1].sandbox
+    if sandbox is not None:
         with suppress(ConfigError):  # told below: there is none
-            await wall.warm()
+            await sandbox.warm()
     findings = await asyncio.to_thread(lambda: list(_findings(controller)))
     lines = []
     for remedy, about, found in findings:
@@ -84,9 +84,9 @@ def _findings(controller: Controller) -> Iterator[Finding]:
     system = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
     yield "", "makeroom", f"{__version__} in {short_path(str(setup.folder))}; {system}"
     yield from _terminal(setup.environ)
-    if (wall := context.wall) is not None:
+    if (sandbox := context.sandbox) is not None:
         remedy = "every command is asked about; /sandbox and the README say what would wall them in"
-        yield remedy if wall.level == "none" else "", "commands are walled in by", wall.line
+        yield remedy if sandbox.level == "none" else "", "commands are walled in by", sandbox.line
     for name, use in PROGRAMS.items():
         found = shutil.which(name, path=setup.environ.get("PATH", ""))
         yield "" if found else use, name, found or "not on PATH"

@@ -52,8 +52,8 @@ async def _use_approved(controller: Controller) -> None:
     section = agents_section(new)
     if section:  # the system prompt stays as it is until the next session
         context.tool_context.inbox.post(section, "agents")
-    if context.wall is not None:
-        context.hooks = session_hooks(services, session, context.wall)
+    if context.sandbox is not None:
+        context.hooks = session_hooks(services, session, context.sandbox)
     if services.mcp is not None:
         await services.mcp.settle_approvals()
 

@@ -69,15 +69,15 @@ def theme_menu(now: str) -> Menu:
     return Menu("Which colours?", tuple(rows), at=_place(rows, now))
 
 
-def mode_words(mode: str, wall: bool) -> str:
+def mode_words(mode: str, sandbox: bool) -> str:
     """What a mode does, where there is a wall around commands or none."""
-    return MODE_WORDS[mode] if wall else OPEN_MODE_WORDS.get(mode, MODE_WORDS[mode])
+    return MODE_WORDS[mode] if sandbox else OPEN_MODE_WORDS.get(mode, MODE_WORDS[mode])
 
 
-def permission_menu(mode: str, rules: Iterable[tuple[str, str, str]], wall: bool) -> Menu:
+def permission_menu(mode: str, rules: Iterable[tuple[str, str, str]], sandbox: bool) -> Menu:
     """The modes, then the rules as (kind, rule, where it was set)."""
     modes = [
-        MenuRow(f"mode {name}", f"mode {name}", (*_mark(name == mode), mode_words(name, wall)))
+        MenuRow(f"mode {name}", f"mode {name}", (*_mark(name == mode), mode_words(name, sandbox)))
         for name in get_args(Mode)
     ]
     shown = [MenuRow(f"remove {rule}", f"{kind} {rule}", (origin,)) for kind, rule, origin in rules]

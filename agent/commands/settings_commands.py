@@ -68,9 +68,9 @@ SettingRow = tuple[str, Any, str]  # name, value, where it was set
 async def show_status(controller: Controller, argument: str) -> Event | None:
     """/status."""
     session, context = controller.in_use
-    if context.wall is not None:
+    if context.sandbox is not None:
         with suppress(ConfigError):  # its line says why there is none
-            await context.wall.warm()
+            await context.sandbox.warm()
     window = context.compaction.window
     source = context.compaction.window_source
     source = f"from {source}" if source else "a guess: nobody told; --context-window sets it"
@@ -81,7 +81,7 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
         f"session     {session.sid}",
         f"folder      {controller.setup.folder}",
         f"permission  {context.permissions.rules.mode}",
-        *([f"wall        {context.wall.line}"] if context.wall is not None else ()),
+        *([f"wall        {context.sandbox.line}"] if context.sandbox is not None else ()),
         f"policy      {context.compaction.settings.policy}",
         f"settings    {controller.setup.config.user_dir / 'settings.toml'}",
     ]

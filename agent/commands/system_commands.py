@@ -12,7 +12,7 @@ from agent.app import Controller, added_folders
 from agent.errors import ConfigError, UsageError
 from agent.events import CommandOutput, Event, Notice
 from agent.formatting import shorten, unquoted
-from agent.loop import SessionWall
+from agent.loop import SessionSandbox
 from agent.permissions import REACHING, parse_rules, sandbox_entries
 from tools.processes import CommandRunner, command_runner, listeners
 from tools.sandbox import SandboxLevel, SandboxProfile, short_path
@@ -36,20 +36,20 @@ USAGE = (
 
 async def show_sandbox(controller: Controller, argument: str) -> Event | None:
     """/sandbox."""
-    wall = controller.in_use[1].wall
-    if wall is None:
+    sandbox = controller.in_use[1].sandbox
+    if sandbox is None:
         return Notice("this session has no commands", "warning")
     try:
-        told = _change(wall, *argument.split(maxsplit=1)) if argument else ""
+        told = _change(sandbox, *argument.split(maxsplit=1)) if argument else ""
     except ValueError as error:
         return Notice(str(error), "warning")
     try:
-        await wall.warm()
+        await sandbox.warm()
     except ConfigError as error:
         controller.emit(Notice(str(error), "warning"))
     if told:
         controller.emit(Notice(told))
-    return CommandOutput("\n".join(_sandbox_lines(wall)))
+    return CommandOutput("\n".join(_sandbox_lines(sandbox)))
 
 
 async def add_folder(controller: Controller, argument: str) -> Event | None:
@@ -72,9 +72,9 @@ async def add_folder(controller: Controller, argument: str) -> Event | None:
     return Notice(f"{path} is worked in too, until this session ends{alone}")
 
 
-def _change(wall: SessionWall, verb: str, rest: str = "") -> str:
+def _change(sandbox: SessionSandbox, verb: str, rest: str = "") -> str:
     """Do what was asked; what to tell of it. Raises ValueError that says what can be asked."""
-    store = wall.permissions
+    store = sandbox.permissions
     if verb in ("auto", "require", "off") and not rest:
         store.sandbox = store.sandbox.with_entries(sandbox_entries(verb))
     elif verb == "project":
@@ -83,29 +83,29 @@ def _change(wall: SessionWall, verb: str, rest: str = "") -> str:
         for rule in parse_rules(f"{REACHING}({rest})"):
             store.allow_always(rule)
         told = f"Commands may reach {rest} in this project from now on. It can be sent anything"
-        return told if wall.has_network else f"{told}, where the wall has a network: here it has none"
+        return told if sandbox.has_network else f"{told}, where the wall has a network: here it has none"
     elif verb in ("write", "read") and rest:
-        place = _place(wall, rest)
+        place = _place(sandbox, rest)
         sandbox_entries({verb: [place]})
         store.let_through(verb, place)
         return f"Commands may {verb} {short_path(place)} in this project from now on"
     elif verb == "forget" and rest:
-        return _forget(wall, rest)
+        return _forget(sandbox, rest)
     else:
         raise ValueError(USAGE)
     return ""
 
 
-def _place(wall: SessionWall, text: str) -> str:
-    path = wall.home / text[2:] if text.startswith("~/") else wall.tools.folder / text
+def _place(sandbox: SessionSandbox, text: str) -> str:
+    path = sandbox.home / text[2:] if text.startswith("~/") else sandbox.tools.folder / text
     if not path.exists():
         raise ValueError(f"{text} does not exist")
     return str(path.resolve())
 
 
-def _forget(wall: SessionWall, text: str) -> str:
-    store = wall.permissions
-    place = str((wall.home / text[2:] if text.startswith("~/") else wall.tools.folder / text).resolve())
+def _forget(sandbox: SessionSandbox, text: str) -> str:
+    store = sandbox.permissions
+    place = str((sandbox.home / text[2:] if text.startswith("~/") else sandbox.tools.folder / text).resolve())
     rules = [rule for rule in store.rules.allow if rule.tool == REACHING and rule.pattern == text.lower()]
     for rule in rules:
         store.remove(rule)
@@ -114,25 +114,25 @@ def _forget(wall: SessionWall, text: str) -> str:
     raise ValueError(f"{text} was not let through; /sandbox lists what is")
 
 
-def _sandbox_lines(wall: SessionWall) -> Iterator[str]:
-    sandbox = wall.permissions.sandbox
-    profile = wall.profile()
-    folder = str(wall.tools.folder)
-    yield f"wall     {wall.line}"
-    yield f"setting  {sandbox.mode}"
-    if wall.level == "none":
+def _sandbox_lines(sandbox: SessionSandbox) -> Iterator[str]:
+    chosen = sandbox.permissions.sandbox
+    profile = sandbox.profile()
+    folder = str(sandbox.tools.folder)
+    yield f"wall     {sandbox.line}"
+    yield f"setting  {chosen.mode}"
+    if sandbox.level == "none":
         yield "         each command that is not sure to only read is asked about"
         return
     yield f"project  {'writable' if profile.project_writable else 'read-only'}, {_protected(profile)}"
     caches = f"; in layers of their own: {_named(profile.caches, folder)}" if profile.caches else ""
     yield f"write    $TMPDIR{''.join(f', {short_path(str(place))}' for place in profile.writable)}{caches}"
-    own = (wall.home, profile.folder)
+    own = (sandbox.home, profile.folder)
     hidden = tuple(place for place in profile.hidden if any(map(place.is_relative_to, own)))
-    also = ", ".join(short_path(place, folder) for place in sandbox.read)
+    also = ", ".join(short_path(place, folder) for place in chosen.read)
     secrets = _named(hidden, folder) or "secrets"
     yield f"read     all but {secrets}{f'; also {also}' if also else ''}"
-    hosts = ", ".join(wall.hosts()) or "none"
-    yield f"hosts    {hosts if wall.has_network else 'none: this wall leaves commands no network'}"
+    hosts = ", ".join(sandbox.hosts()) or "none"
+    yield f"hosts    {hosts if sandbox.has_network else 'none: this wall leaves commands no network'}"
 
 
 def _protected(profile: SandboxProfile) -> str:
@@ -150,11 +150,11 @@ async def publish_port(controller: Controller, argument: str) -> Event | None:
     context = controller.in_use[1]
     runner = command_runner(context.tool_context)
     words = argument.split()
-    if context.wall is None:
+    if context.sandbox is None:
         return Notice("this session has no commands", "warning")
-    await context.wall.warm()
-    if context.wall.level != "namespaces":
-        return Notice(UNPUBLISHED[context.wall.level], "warning")
+    await context.sandbox.warm()
+    if context.sandbox.level != "namespaces":
+        return Notice(UNPUBLISHED[context.sandbox.level], "warning")
     try:
         match words:
             case []:

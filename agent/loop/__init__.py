@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from .compaction import CompactionRequest, compact_context, situation_of, tokens_when_cold
     from .context import ActiveSession, CompactionState, TurnContext
     from .cost_preview import OTHER_MODEL, show_resumed, tell_cold_cost, tell_prompt_cost
-    from .embedded_commands import StoppedByPerson, embedded_output
+    from .embedded_commands import StoppedByUser, embedded_output
     from .model_call import prompt_tokens
-    from .session_wall import SessionWall
+    from .session_sandbox import SessionSandbox
     from .tool_executor import text_of
     from .touched_files import (
         ATTACHED_TOPIC,
@@ -43,8 +43,8 @@ __all__ = [
     "CompactionState",
     "Place",
     "PromptAdditions",
-    "SessionWall",
-    "StoppedByPerson",
+    "SessionSandbox",
+    "StoppedByUser",
     "TurnContext",
     "attached_files",
     "compact_context",
@@ -72,9 +72,9 @@ __getattr__ = lazy_door(
         "compaction": "CompactionRequest compact_context situation_of tokens_when_cold",
         "context": "ActiveSession CompactionState TurnContext",
         "cost_preview": "OTHER_MODEL show_resumed tell_cold_cost tell_prompt_cost",
-        "embedded_commands": "StoppedByPerson embedded_output",
+        "embedded_commands": "StoppedByUser embedded_output",
         "model_call": "prompt_tokens",
-        "session_wall": "SessionWall",
+        "session_sandbox": "SessionSandbox",
         "tool_executor": "text_of",
         "touched_files": (
             "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_told_below note_attached "

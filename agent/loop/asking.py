@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from agent.ports import Deny, PermissionQuestion
-from tools.person_answer import PersonAnswer
+from tools.user_answer import UserAnswer
 
 from .call_permission import follow_update, preview_of
 from .leaving import Leaving
 
 
-async def ask_person(waiting: Leaving) -> PersonAnswer:
+async def ask_user(waiting: Leaving) -> UserAnswer:
     """What the person says to the call of `waiting`, whose preview says what is asked.
 
     What they change of the permissions with a yes is changed when this returns. The time that it takes, and
@@ -26,7 +26,7 @@ async def ask_person(waiting: Leaving) -> PersonAnswer:
     waiting.waited += context.clock.monotonic() - began
     if isinstance(answer, Deny):
         waiting.stop = answer.stop
-        return PersonAnswer("nobody" if answer.unattended else "no", reason=answer.reason)
+        return UserAnswer("nobody" if answer.unattended else "no", reason=answer.reason)
     for update in answer.updates:
         follow_update(context.permissions, update)
-    return PersonAnswer("yes", answer.updated_input or {})
+    return UserAnswer("yes", answer.updated_input or {})

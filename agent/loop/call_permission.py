@@ -21,7 +21,7 @@ from tools.files import FileError
 from transcripts import ToolUseBlock
 
 from .context import TurnContext
-from .session_wall import SessionWall
+from .session_sandbox import SessionSandbox
 
 HINT = "Do not try to reach the same end another way; say what you would need, or go on without it."
 REFUSED = "The user refused this call"
@@ -55,7 +55,7 @@ class Permission(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     said: str = ""
     stop: bool = False
-    walled: bool = False
+    sandboxed: bool = False
     call: ParsedCall | None = None
 
 
@@ -79,8 +79,8 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
             reason = hooked.stop if hooked.veto is None else hooked.veto
             return Permission(f"A hook refused this call: {reason}", stop=hooked.stop is not None)
         call, notes = _after_hook(context, emit, call, hooked)
-    if context.wall is not None and any(access.kind == "run" for access in call.access):
-        await _settle(context.wall, emit)
+    if context.sandbox is not None and any(access.kind == "run" for access in call.access):
+        await _settle(context.sandbox, emit)
     verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
     if verdict.sandboxed and verdict.answer == "allow":
         verdict = await _as_covered(context, call, verdict)
@@ -100,7 +100,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
                 return Permission(f"Permission denied: {verdict.why}.", notes=notes)
         if answer.updated_input not in (None, call.use.input):
             return _with_input_of(context, call, answer, notes)
-    return Permission(notes=notes, walled=verdict.sandboxed, call=call)
+    return Permission(notes=notes, sandboxed=verdict.sandboxed, call=call)
 
 
 async def _as_covered(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Verdict:
@@ -153,21 +153,21 @@ def _with_input_of(
     if verdict.answer == "deny":
         return Permission(f"Permission denied: {verdict.why}.")
     note = f"[the person changed the input of this call to {_shown(changed)}]"
-    return Permission(notes=(*notes, note), walled=verdict.sandboxed, call=changed)
+    return Permission(notes=(*notes, note), sandboxed=verdict.sandboxed, call=changed)
 
 
 def _shown(call: ParsedCall) -> str:
     return json.dumps(dict(call.use.input), ensure_ascii=False, default=str)
 
 
-async def _settle(wall: SessionWall, emit: Emit) -> None:
+async def _settle(sandbox: SessionSandbox, emit: Emit) -> None:
     """Have the wall as it is wanted now; a wall that is not what it was is told."""
-    if not wall.tools.folder.is_dir():
+    if not sandbox.tools.folder.is_dir():
         return  # it was moved: no wall could be raised, and no command runs, as the tool tells
-    before = wall.level
-    await wall.settle()
-    if wall.level != before and before != "none" and wall.permissions.sandbox.mode != "off":
-        emit(Notice(f"The wall around commands has changed, it is now {wall.line}", "warning"))
+    before = sandbox.level
+    await sandbox.settle()
+    if sandbox.level != before and before != "none" and sandbox.permissions.sandbox.mode != "off":
+        emit(Notice(f"The wall around commands has changed, it is now {sandbox.line}", "warning"))
 
 
 def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> PermissionQuestion:

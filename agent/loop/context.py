@@ -18,7 +18,7 @@ from compact import CompactSettings, ContextWindow, Prices, TokenCounter, quiet_
 from tools.base import Tool, ToolContext
 
 from .agent_pool import AgentPool
-from .session_wall import SessionWall
+from .session_sandbox import SessionSandbox
 
 PAGE_SHARE = 0.2  # of the window
 BYTES_A_TOKEN = 3.5  # of code, by the counts of the models that are served
@@ -98,7 +98,7 @@ class TurnContext(Struct):
     summary_model: str = ""
     fall_back: Callable[[], Awaitable[str]] | None = None
     checkpoints: Checkpoints | None = None
-    wall: SessionWall | None = None
+    sandbox: SessionSandbox | None = None
     agents: AgentPool | None = None
     advises: bool = True
     between_requests: Callable[[], Awaitable[None]] | None = None

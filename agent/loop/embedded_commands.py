@@ -18,7 +18,7 @@ MAX_EMBEDDED_CHARS = 10_000  # of the output of one line
 RUNNING_TOOL = "bash"
 
 
-class StoppedByPerson(Exception):
+class StoppedByUser(Exception):
     """The person wants nothing more of this to run."""
 
 
@@ -35,15 +35,15 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
         call = parse_call(context, ToolUseBlock(ident, RUNNING_TOOL, given), tool)
         permission = await ask_permission(context, emit, call)
         if permission.stop:
-            raise StoppedByPerson
+            raise StoppedByUser
         if permission.refusal or permission.call is None:
             return f"[not run: {line}: {permission.refusal or 'it was refused'}]"
         leaving = Leaving(context, emit, permission.call)
-        ask = leaving.ask if permission.walled else None
-        running = ToolCall(context.tool_context, ident, walled=permission.walled, ask_to_leave=ask)
+        ask = leaving.ask if permission.sandboxed else None
+        running = ToolCall(context.tool_context, ident, sandboxed=permission.sandboxed, ask_to_leave=ask)
         result = await _run(context, emit, permission.call, running)
         if leaving.stop:
-            raise StoppedByPerson
+            raise StoppedByUser
     except (FileError, ToolError, OSError) as error:
         result = text_result(str(error), error=True)
     text = text_of(result.content).strip("\n")

@@ -76,8 +76,8 @@ class Leaving(Struct):
             return self._no(f"the person said no{f', and: {answer.reason}' if answer.reason else ''}")
         if answer.scope == "through" and passage is not None:
             self._let_through(passage)
-            if self.context.wall is not None:
-                await self.context.wall.settle()
+            if self.context.sandbox is not None:
+                await self.context.sandbox.settle()
             return UnblockDecision("allow")
         if answer.scope == "always" and question.prefix is not None:
             self._keep(*parse_rules(question.prefix))
@@ -93,9 +93,14 @@ class Leaving(Struct):
 
     def _question(self, refusal: BlockedAccess) -> tuple[PermissionQuestion, Passage | None]:
         call = self.call
-        wall = self.context.wall
-        passage = passage_for(refusal, wall.profile(), wall.home) if wall is not None else None
-        if passage is not None and passage.action == "reach" and wall is not None and not wall.has_network:
+        sandbox = self.context.sandbox
+        passage = passage_for(refusal, sandbox.profile(), sandbox.home) if sandbox is not None else None
+        if (
+            passage is not None
+            and passage.action == "reach"
+            and sandbox is not None
+            and not sandbox.has_network
+        ):
             passage = None  # no rule opens a network where the wall has none
         folder = str(self.context.tool_context.folder)
         rule = opening_rule(call.access[0].target)

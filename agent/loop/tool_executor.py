@@ -33,7 +33,7 @@ from transcripts import (
     replace_surrogates_in_json,
 )
 
-from .asking import ask_person
+from .asking import ask_user
 from .call_permission import REFUSED, ParsedCall, Permission, ask_permission, parse_call
 from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
@@ -80,7 +80,7 @@ class PreparedCall(Struct, frozen=True):
     result: ToolResult | None = None
     denied: bool = False
     notes: tuple[str, ...] = ()
-    walled: bool = False
+    sandboxed: bool = False
 
 
 class CallBatch(Struct, frozen=True):
@@ -155,7 +155,14 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
         return _refused(index, use, tool, str(error), title)
     parsed = permission.call or parsed
     call = PreparedCall(
-        index, use, tool.name, parsed.title, tool, parsed, notes=permission.notes, walled=permission.walled
+        index,
+        use,
+        tool.name,
+        parsed.title,
+        tool,
+        parsed,
+        notes=permission.notes,
+        sandboxed=permission.sandboxed,
     )
     return _denied(batch, call, permission) if permission.refusal else call
 
@@ -254,10 +261,10 @@ async def _call_tool(
     context = batch.context
     announce = context.checkpoints.announce if context.checkpoints else None
     rules = context.permissions.rules
-    ask_to_leave = leaving.ask if call.walled else None
+    ask_to_leave = leaving.ask if call.sandboxed else None
     ident = f"{batch.reply}.{call.index}"
-    asks = partial(ask_person, leaving)
-    running = ToolCall(context.tool_context, ident, progress, announce, call.walled, ask_to_leave, asks)
+    asks = partial(ask_user, leaving)
+    running = ToolCall(context.tool_context, ident, progress, announce, call.sandboxed, ask_to_leave, asks)
     try:
         if context.checkpoints is None or (parsed.tool.parallel and not parsed.tool.acts):
             return await parsed.tool.run(parsed.arguments, running)
@@ -271,7 +278,7 @@ async def _call_tool(
         )
         async with checkpointed(context.checkpoints, batch.emit, changing) as changed:
             result = await parsed.tool.run(parsed.arguments, running)
-        return with_changed_files(result, changed, told=call.walled) if changing else result
+        return with_changed_files(result, changed, told=call.sandboxed) if changing else result
     except (FileError, ToolError) as error:
         return text_result(str(error), error=True)
     except OSError as error:

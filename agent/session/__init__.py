@@ -12,8 +12,8 @@ if TYPE_CHECKING:
         BranchWatch,
         environment_context,
         in_hook_tags,
+        news_of_environment,
         news_of_pins,
-        news_of_surroundings,
         note_news,
         post_planning,
         restore_news,
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
         MEMORY_HEAD,
         RECORDS_TEXT,
         SAFETY_RULES,
-        TEXTS_WITHOUT_WALL,
-        WALL_AND_RECORDS_TEXT,
-        WALL_TEXT,
+        SANDBOX_AND_RECORDS_TEXT,
+        SANDBOX_TEXT,
+        TEXTS_WITHOUT_SANDBOX,
         is_cut,
         memory_below,
         memory_of,
@@ -66,12 +66,12 @@ __all__ = [
     "OPEN_MODE",
     "RECORDS_TEXT",
     "SAFETY_RULES",
+    "SANDBOX_AND_RECORDS_TEXT",
+    "SANDBOX_TEXT",
     "SKILLS_HEAD",
     "SKILL_TOOL",
-    "TEXTS_WITHOUT_WALL",
+    "TEXTS_WITHOUT_SANDBOX",
     "TYPED_LINE",
-    "WALL_AND_RECORDS_TEXT",
-    "WALL_TEXT",
     "AttachLimits",
     "BranchWatch",
     "RecordsGuard",
@@ -96,8 +96,8 @@ __all__ = [
     "memory_text",
     "newest_plan",
     "newest_todos",
+    "news_of_environment",
     "news_of_pins",
-    "news_of_surroundings",
     "note_news",
     "passed_over",
     "post_planning",
@@ -122,7 +122,7 @@ __getattr__ = lazy_door(
         "conversation": "conversation_text load_conversation prompt_texts",
         "environment": (
             "BranchWatch OPEN_MODE TYPED_LINE environment_context in_hook_tags news_of_pins "
-            "news_of_surroundings note_news post_planning restore_news"
+            "news_of_environment note_news post_planning restore_news"
         ),
         "mentions": "AttachLimits attach find_mentions",
         "plan_and_todo": "newest_plan newest_todos todo_lines",
@@ -135,8 +135,8 @@ __getattr__ = lazy_door(
             "instructions_text kept_instructions skills_in_use skills_section"
         ),
         "system_prompts": (
-            "MAX_MEMORY_CHARS MEMORY_HEAD RECORDS_TEXT SAFETY_RULES TEXTS_WITHOUT_WALL "
-            "WALL_AND_RECORDS_TEXT WALL_TEXT is_cut memory_below memory_of memory_paths memory_text "
+            "MAX_MEMORY_CHARS MEMORY_HEAD RECORDS_TEXT SAFETY_RULES TEXTS_WITHOUT_SANDBOX "
+            "SANDBOX_AND_RECORDS_TEXT SANDBOX_TEXT is_cut memory_below memory_of memory_paths memory_text "
             "passed_over read_memory repository_folders system_prompt tool_contracts unread_memory "
             "with_command_text"
         ),

@@ -37,7 +37,7 @@ from transcripts import (
 from transcripts.patterns import lazy_pattern
 
 from .session import Session
-from .system_prompts import COMMAND_TEXTS, TEXTS_WITHOUT_WALL
+from .system_prompts import COMMAND_TEXTS, TEXTS_WITHOUT_SANDBOX
 
 OPEN_MODE = "bypassPermissions"  # in which commands run open whether there is a wall or not
 OPEN_TEXT = """\
@@ -79,7 +79,7 @@ def environment_context(folder: Path, now: float) -> str:
     return "\n".join(lines)
 
 
-def news_of_surroundings(folded: Folded, commands: str | None, mode: str) -> list[str]:
+def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list[str]:
     """What the model is to be told before the next prompt, where that has changed since it was told.
 
     `commands` is what the system prompt of a session that begins now would say about them; None: nothing is
@@ -87,8 +87,8 @@ def news_of_surroundings(folded: Folded, commands: str | None, mode: str) -> lis
     """
     planning = mode == "plan"
     if mode == OPEN_MODE and commands is not None:
-        commands = TEXTS_WITHOUT_WALL.get(commands, commands)
-    told = [text for entry in reversed(folded.entries) for text in surroundings_told(entry)]
+        commands = TEXTS_WITHOUT_SANDBOX.get(commands, commands)
+    told = [text for entry in reversed(folded.entries) for text in environment_told(entry)]
     system = folded.opened.system if folded.opened is not None else ()
     news = [PLAN_TEXT] if planning else []
     if commands is not None and folded.opened is not None:
@@ -113,7 +113,7 @@ def news_of_pins(folded: Folded) -> list[str]:
         return []
     made = (each for each in in_force(folded) if each.layer in RECORDING_LAYERS)
     records = (each.seq for each in made if any(isinstance(edit, Fold) for edit in each.edits))
-    told = (entry.seq for entry in folded.entries if _begins(surroundings_told(entry), PINS_HEADING))
+    told = (entry.seq for entry in folded.entries if _begins(environment_told(entry), PINS_HEADING))
     since = max((*records, *told), default=0)
     before = pins_of(note for note in folded.metadata if note.seq < since).values()
     now = pins_of(folded.metadata).values()
@@ -189,7 +189,7 @@ def _forget_ended(running: dict[str, str], blocks: Iterable[Block]) -> None:
                 running.pop(job, None)
 
 
-def surroundings_told(entry: Entry) -> list[str]:
+def environment_told(entry: Entry) -> list[str]:
     """What a prompt, or the results of an exchange, told the model of its surroundings."""
     results = () if isinstance(entry, Prompt) else entry.results.values()
     blocks = entry.fact.blocks if isinstance(entry, Prompt) else [b for one in results for b in one.content]

@@ -9,7 +9,7 @@ from msgspec import Struct
 from agent.formatting import own_name
 from transcripts import Exchange, Folded, Prompt, Result, TextBlock
 
-from .environment import PLAN_TEXT, surroundings_told
+from .environment import PLAN_TEXT, environment_told
 
 PLAN_TOOL = "exit_plan"
 MAX_PLAN_CHARS = 20_000  # of a plan that a record repeats; the rest is behind its recall id
@@ -78,7 +78,7 @@ def newest_plan(folded: Folded) -> tuple[int, str] | None:
     for entry in folded.entries:
         if isinstance(entry, Prompt):
             if entry.fact.source == "user":
-                planning = PLAN_TEXT in surroundings_told(entry)
+                planning = PLAN_TEXT in environment_told(entry)
         elif (call := _plan_call(entry)) is not None:
             shows = True
             shown = (entry.seq, call[:MAX_PLAN_CHARS]) if call else shown

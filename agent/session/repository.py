@@ -124,7 +124,7 @@ class SessionRepository(Struct):
 
     def _copy(self, original: str, facts: Sequence[Fact], at: int | None = None) -> Session:
         """A session with these facts, those up to `at`, and its original's checkpoints; its name differs."""
-        session = self._with_facts(_of_a_person(facts))
+        session = self._with_facts(_of_a_user(facts))
         try:
             if self.keep:
                 copy_log(self.project, original, session.sid)
@@ -222,7 +222,7 @@ def copy_for_agent(repository: SessionRepository, session: Session, about: Mappi
     return repository._with_facts(facts)
 
 
-def _of_a_person(facts: Iterable[Fact]) -> list[Fact]:
+def _of_a_user(facts: Iterable[Fact]) -> list[Fact]:
     """The facts of a session that a person begins, also where they are of one that an agent worked in."""
     return [replace(fact, parent=None) if isinstance(fact, Opened) else fact for fact in facts]
 

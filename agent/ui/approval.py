@@ -19,7 +19,7 @@ from wcwidth import strip_sequences
 from agent.formatting import with_keys
 from agent.permissions import OUTSIDE, WRITES_A_FILE
 from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
-from tools.person_answer import ANSWERS
+from tools.user_answer import ANSWERS
 from transcripts.patterns import lazy_pattern
 
 from .question_form import LISTEN_DELAY_S, QuestionForm

@@ -15,7 +15,7 @@ from agent import events
 from agent.formatting import is_command
 from agent.menus import Menu, MenuRow
 from agent.ports import Allow, Deny, Driver, Factory, PermissionQuestion
-from tools.person_answer import ANSWERS
+from tools.user_answer import ANSWERS
 
 from .approval import approval_choices, question_body, question_head, question_target
 from .input_editor import EXIT_WORDS

@@ -7,7 +7,7 @@ its own, so that `/uncompact ID` expands it alone.
 from collections.abc import Iterator
 
 from compact.folding import entry_tokens, unseen_entries
-from compact.ledger import build_ledger, ledger_text
+from compact.local_summary import build_local_summary, local_summary_text
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow, trigger_of
 from compact.situation import Layer, Proposal, Situation
@@ -16,7 +16,7 @@ from compact.uncompact import exemptions
 from transcripts import Entry, Exchange, Fold, TextBlock
 
 STOP_SHARE = 0.7  # of the size that starts it: folding goes on down to there, so as not to run at every call
-DIGEST_LEDGER_TOKENS = 400
+DIGEST_LOCAL_SUMMARY_TOKENS = 400
 DIGEST_USER_TOKENS = 2_000  # of the user's messages in a digest
 DIGEST_LAST_TEXT_CHARS = 600  # of the model's last text in a digest
 MIN_SHORTENING = 2  # a digest has to be at least so many times smaller than its segment
@@ -84,8 +84,8 @@ def _digest(situation: Situation, segment: list[Entry]) -> Fold:
     words = user_messages(situation, segment, DIGEST_USER_TOKENS)
     if words:
         pieces.append(f"## User messages, verbatim\n{words}")
-    ledger = build_ledger(situation.folded, segment)
-    if text := ledger_text(ledger, situation.counter, DIGEST_LEDGER_TOKENS, skip=words):
+    local_summary = build_local_summary(situation.folded, segment)
+    if text := local_summary_text(local_summary, situation.counter, DIGEST_LOCAL_SUMMARY_TOKENS, skip=words):
         pieces.append(f"## Ledger\n{text}")
     replies = (entry.fact for entry in reversed(segment) if isinstance(entry, Exchange))
     texts = (block.text for reply in replies for block in reply.blocks if isinstance(block, TextBlock))

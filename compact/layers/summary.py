@@ -15,7 +15,7 @@ from compact.clearing import head_and_tail
 from compact.folding import Shrink, fold_before, fold_history, has_old_entries, shrink_to
 from compact.hazards import cheapness
 from compact.identifiers import joined_text
-from compact.ledger import coverage
+from compact.local_summary import coverage
 from compact.report import fits, largest_blocks_sentence, propose
 from compact.settings import (
     BLOCKING_PERCENT,
@@ -27,7 +27,7 @@ from compact.settings import (
 )
 from compact.situation import CompactionPlan, File, Flow, Layer, Proposal, Situation, Trigger, record_limit
 from compact.summary_prompt import SummaryFailed, request_summary
-from compact.summary_record import FoldLimits, ledger_before, summary_in
+from compact.summary_record import FoldLimits, local_summary_before, summary_in
 from compact.uncompact import exemptions, in_force
 from transcripts import Edit, Fold, Folded, Reply, TextBlock, User
 
@@ -74,7 +74,7 @@ def _plan(situation: Situation) -> Flow:
         failed = f"{settings.breaker_failures} summaries in a row failed"
         return _without_model(uncleared, "auto", f"{failed}; /compact asks again")
     # The reference pipeline that classic follows asks the model; its ledger is only part of the summary.
-    if settings.policy == "thrifty" and (proposal := ledger_first(uncleared, situation)) is not None:
+    if settings.policy == "thrifty" and (proposal := local_summary_first(uncleared, situation)) is not None:
         return CompactionPlan((proposal,))
     if settings.policy == "thrifty" and situation.window.size <= settings.ledger_only_max_window:
         proposal = fallback_summary(uncleared, "auto", "a summary costs more than it saves in a small window")
@@ -242,11 +242,11 @@ def _make_attempt(
     folding = fold_history(situation, replace(limits, trigger=trigger, summary=summary))
     if folding is None:
         return None
-    ledger = ledger_before(situation, len(situation.folded.entries) - len(folding.tail))
+    local_summary = local_summary_before(situation, len(situation.folded.entries) - len(folding.tail))
     about: dict[str, Any] = {
         "restored": folding.restored,
         "summary_tokens": situation.counter.text(summary),
-        "coverage": coverage(ledger, summary, joined_text(folding.fold.blocks)),
+        "coverage": coverage(local_summary, summary, joined_text(folding.fold.blocks)),
     }
     return propose(situation, "summary", trigger, (folding.fold,), why="summary", **about)
 
@@ -279,7 +279,7 @@ def fold_everything(situation: Situation, trigger: Trigger, why: str) -> Proposa
     return proposal if is_acceptable(situation, proposal) else None
 
 
-def ledger_first(situation: Situation, cleared: Situation) -> Proposal | None:
+def local_summary_first(situation: Situation, cleared: Situation) -> Proposal | None:
     """The ledger in place of history that was cleared already, if that makes a summary needless.
 
     `cleared` is the situation with the clearing planned in this pass.

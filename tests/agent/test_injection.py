@@ -359,7 +359,7 @@ def test_nothing_is_sent_and_nothing_run_without_a_rule(command: str) -> None:
         assert judge_call("bash", [Access("run", command)], rules).answer == "ask"
 
 
-def test_within_the_wall_orders_change_files_of_the_project_and_nothing_else(
+def test_within_the_sandbox_orders_change_files_of_the_project_and_nothing_else(
     tmp_path: Path, trap: Trap, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     project = repository(tmp_path, PLANTS["readme"], orders(trap.port, tmp_path / "home"))

@@ -35,7 +35,7 @@ from agent.ui.transcript_view import MarkdownStream
 from compact.commitments import commitments
 from compact.directives import weighed_sentences
 from compact.identifiers import whole_name_counts
-from compact.ledger import _NUMBER
+from compact.local_summary import _NUMBER
 from compact.summary_prompt import _ANALYSIS, _SUMMARY
 from compact.summary_record import summary_in
 from tools.files.patch import added_placeholder, find_all, unified_diff

@@ -18,10 +18,10 @@ import pytest
 from agent.app.own_commands import commands_within
 from agent.extensions.hooks import command_hooks
 from agent.extensions.hooks.table import read_hooks
-from agent.loop.session_wall import SessionWall
+from agent.loop.session_sandbox import SessionSandbox
 from agent.permissions import PermissionRules, PermissionStore
 from agent.ports import HookEvent
-from tests.tools.wall_session import walled_session
+from tests.tools.sandbox_session import sandboxed_session
 
 pytestmark = pytest.mark.bench
 ROUNDS = 40
@@ -43,8 +43,8 @@ async def median(what: Callable[[], Awaitable[object]]) -> float:
 
 @pytest.mark.parametrize("level", ["walled", "open"])
 def test_a_hook_costs_little_beyond_its_command(tmp_path: Path, level: str, capsys: Any) -> None:
-    session = walled_session(tmp_path)
-    wall = SessionWall(
+    session = sandboxed_session(tmp_path)
+    sandbox = SessionSandbox(
         session.context, PermissionStore(PermissionRules(folder=str(session.folder))), session.home
     )
 
@@ -55,14 +55,14 @@ def test_a_hook_costs_little_beyond_its_command(tmp_path: Path, level: str, caps
         await process.communicate(json.dumps(ABOUT).encode())
 
     async def compare() -> tuple[float, float, float]:
-        await wall.warm()
+        await sandbox.warm()
         if level == "open":
-            wall.permissions.set_mode("bypassPermissions")
+            sandbox.permissions.set_mode("bypassPermissions")
         one = read_hooks({"PreToolUse": [{"hooks": [{"command": GUARD}]}]}).entries
         four = read_hooks(
             {"PreToolUse": [{"hooks": [{"command": f"{GUARD}; : {n}"} for n in range(4)]}]}
         ).entries
-        made = [command_hooks(entries, commands_within(wall), dict, print) for entries in (one, four)]
+        made = [command_hooks(entries, commands_within(sandbox), dict, print) for entries in (one, four)]
         timed = [await median(lambda each=each: each.run(HookEvent.PRE_TOOL, ABOUT)) for each in made]  # type: ignore[misc]
         return await median(bare), timed[0], timed[1]
 

@@ -256,13 +256,13 @@ def answers(lines: Iterable[str], rules: PermissionRules) -> list[str]:
 def print_verdicts(lines: list[str]) -> None:
     """Count the verdicts by mode, and how many are other ones where nothing is proved to only read."""
     for mode in MODES:
-        for wall in (False, True):
+        for sandbox in (False, True):
             rules = PermissionRules(
                 mode,
                 folder=PLACES.folder,
                 home=PLACES.home,
-                sandboxed=wall,
-                sandbox_holds=wall and mode == "plan",
+                sandboxed=sandbox,
+                sandbox_holds=sandbox and mode == "plan",
                 reading=AnyProject(),
             )
             judged = answers(lines, rules)
@@ -270,7 +270,7 @@ def print_verdicts(lines: list[str]) -> None:
             changed = sum(one != other for one, other in zip(judged, unproved, strict=True))
             counts = Counter(judged)
             print(
-                f"{mode:18} {'sandboxed' if wall else 'no sandbox':11}"
+                f"{mode:18} {'sandboxed' if sandbox else 'no sandbox':11}"
                 f" allow {counts['allow']:5} ask {counts['ask']:5} deny {counts['deny']:5}"
                 f"  by proofs {changed:5}"
             )

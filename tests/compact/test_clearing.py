@@ -100,7 +100,7 @@ def test_the_placeholder_names_the_call_the_size_and_the_id():
 
 
 @pytest.mark.parametrize("pair", [("", "Never use make. " + "It is old. " * 9), ("Which?", "the small one")])
-def test_what_a_person_said_stays_where_the_result_is_cleared_or_previewed(pair):
+def test_what_a_user_said_stays_where_the_result_is_cleared_or_previewed(pair):
     made = World(judged=False)
     made.user("begin")
     reply = made.reply(ToolUseBlock("t", "bash", {"command": "make"}))
@@ -114,7 +114,7 @@ def test_what_a_person_said_stays_where_the_result_is_cleared_or_previewed(pair)
     assert abs(block.tokens - (sum(made.facts[-1].tokens) - COUNT.text(cleared))) < 30
 
 
-def test_of_very_long_words_of_a_person_the_ends_and_what_directs_the_work_stay():
+def test_of_very_long_words_of_a_user_the_ends_and_what_directs_the_work_stay():
     made = World(judged=False)
     made.user("begin")
     reply = made.reply(ToolUseBlock("t", "bash", {"command": "make"}))

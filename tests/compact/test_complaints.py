@@ -131,7 +131,7 @@ def refilled(world, times):
                 break
 
 
-def test_complaint_06_three_summaries_within_ten_calls_are_the_last_until_the_person_speaks():
+def test_complaint_06_three_summaries_within_ten_calls_are_the_last_until_the_user_speaks():
     world = World(CompactSettings(summary_max_output_tokens=1_000), window=20_000)
     world.user("go on and on")
     refilled(world, 5)
@@ -232,7 +232,7 @@ def test_complaint_13_the_newest_request_is_last_and_said_to_be_open_only_while_
     assert "The last of the user's messages above, answers aside, is the request being worked on" in words
 
 
-def test_complaint_14_the_ledger_tells_what_was_touched_and_how_commands_ended():
+def test_complaint_14_the_local_summary_tells_what_was_touched_and_how_commands_ended():
     world = busy(12)
     world.call("edit", "ok", file_path="src/changed.py", old_string="a", new_string="b")
     world.call("bash", "2 failed", command="pytest tests/test_it.py", thinks="")

@@ -11,7 +11,7 @@ from compact.folding import (
     shrink_blocks,
     unseen_entries,
 )
-from compact.layers.summary import fallback_summary, ledger_first, target_tokens
+from compact.layers.summary import fallback_summary, local_summary_first, target_tokens
 from compact.pipeline import dry_run
 from compact.settings import CompactSettings, ContextWindow
 from compact.summary_record import FoldLimits, record_text
@@ -222,7 +222,7 @@ def test_what_a_compaction_should_leave():
     assert target_tokens(session(trigger=300_000).situation) == 200_000
 
 
-def test_the_ledger_carries_an_earlier_summary_cut_to_a_third_of_the_record():
+def test_the_local_summary_carries_an_earlier_summary_cut_to_a_third_of_the_record():
     for words, whole in ((1_000, True), (9_000, False)):
         world = session()
         record = "[folded: x]\n\n## Summary\n" + "told " * words + "\n\n## Ledger (y)\nz"
@@ -245,18 +245,18 @@ def test_unseen_blocks_are_only_shrunk_where_room_was_asked_for():
     assert made is not None and made.report["after"] <= 10_000
 
 
-def test_the_ledger_is_taken_first_where_what_was_cleared_frees_enough():
+def test_the_local_summary_is_taken_first_where_what_was_cleared_frees_enough():
     world = session(calls=60, window=90_000)
     clears = tuple(Clear(3 * at + 4, 0, "content", "[cleared]", 990) for at in range(50))
     cleared = world.situation.with_edits(clears, lasting=False)
-    made = ledger_first(world.situation, cleared)
+    made = local_summary_first(world.situation, cleared)
     assert made.layer == "ledger" and made.report["why"] == "ledger first"
     assert made.edits[0].last == world.folded.entries[50].last
     assert made.report["after"] <= 0.6 * world.situation.trigger_tokens
     strict = replace(world.situation, settings=replace(world.settings, ledger_first_max_share=0.1))
-    assert ledger_first(strict, cleared) is None
-    assert ledger_first(world.situation, world.situation) is None
-    assert ledger_first(replace(world.situation, window=ContextWindow(1_000, 10)), cleared) is None
+    assert local_summary_first(strict, cleared) is None
+    assert local_summary_first(world.situation, world.situation) is None
+    assert local_summary_first(replace(world.situation, window=ContextWindow(1_000, 10)), cleared) is None
 
 
 def test_a_dry_run_makes_the_record_of_a_cut_once_for_each_summary(monkeypatch):

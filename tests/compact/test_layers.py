@@ -271,7 +271,7 @@ def thrash(calls, **settings):
 
 
 @pytest.mark.parametrize(("calls", "layer"), [(10, "ledger"), (11, "summary")])
-def test_three_summaries_within_ten_calls_are_followed_by_the_ledger(calls, layer):
+def test_three_summaries_within_ten_calls_are_followed_by_the_local_summary(calls, layer):
     assert due(thrash(calls)) == [layer]
     assert due(thrash(calls, thrash_summaries=4)) == ["summary"]
     assert due(thrash(calls, thrash_window_calls=11)) == ["ledger"]
@@ -292,7 +292,7 @@ def test_in_a_small_window_no_model_is_asked_because_that_costs_more_than_it_sav
 @pytest.mark.parametrize(
     ("window", "page", "most"), [(8_000, 1_200, 13), (8_000, 3_500, 9), (16_000, 2_500, 8)]
 )
-def test_reading_file_after_file_in_a_small_window_fits_each_time_and_seldom_takes_the_ledger(
+def test_reading_file_after_file_in_a_small_window_fits_each_time_and_seldom_takes_the_local_summary(
     window, page, most
 ):
     world = World(window=window, overhead=3_200, judged=False)

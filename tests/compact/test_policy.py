@@ -295,7 +295,7 @@ def folds(world):
     return [made for made in world.folded.compactions if any(isinstance(edit, Fold) for edit in made.edits)]
 
 
-def test_with_a_batch_the_ledger_takes_the_place_of_what_earlier_batches_went_through():
+def test_with_a_batch_the_local_summary_takes_the_place_of_what_earlier_batches_went_through():
     for world in grown():
         before = world.folded.view.tokens
         made = world.compact()

@@ -42,7 +42,7 @@ def test_the_first_rung_shows_unseen_results_by_previews_where_clearing_is_not_e
     assert list(shown) == sorted(shown) and made.report["after"] <= 20_000
 
 
-def test_the_second_rung_takes_the_ledger_or_asks_by_the_policy():
+def test_the_second_rung_takes_the_local_summary_or_asks_by_the_policy():
     world = session()
     (made,) = rung(world, 2).proposals
     assert (made.layer, made.report["why"]) == ("ledger", "rung 2") and isinstance(made.edits[0], Fold)

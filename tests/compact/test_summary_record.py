@@ -79,7 +79,7 @@ def test_without_summary_and_facts_only_what_there_is_stands():
     assert summary_in(text) == ""
 
 
-def test_a_summary_ends_where_the_ledger_or_the_messages_begin():
+def test_a_summary_ends_where_the_local_summary_or_the_messages_begin():
     assert summary_in("x\n\n## Summary\nall\nof it\n\n## Ledger (\n") == "all\nof it"
     assert summary_in("## Summary\nall\n\n## All user messages\n") == "all"
 
@@ -156,11 +156,11 @@ def test_the_newest_request_is_open_while_its_turn_goes_on(trigger, at, going_on
     assert text.endswith("wait for the user's next message.") is not going_on
 
 
-def test_a_name_that_is_shown_beside_needs_no_room_in_the_ledger():
+def test_a_name_that_is_shown_beside_needs_no_room_in_the_local_summary():
     world = session()
     world.call("grep", "", query="some_name other_name")
-    ledger = record(world, 6).partition("## Ledger")[2].partition("## ")[0]
-    assert "some_name" in ledger
+    local_summary = record(world, 6).partition("## Ledger")[2].partition("## ")[0]
+    assert "some_name" in local_summary
     beside = record(world, 6, beside="some_name").partition("## Ledger")[2].partition("## ")[0]
     assert "some_name" not in beside and "other_name" in beside
 

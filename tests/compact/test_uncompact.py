@@ -46,7 +46,7 @@ def test_the_newest_in_force_is_undone_where_none_is_named():
     assert in_force(world.folded) == [first]
 
 
-def test_what_left_is_listed_by_what_the_person_typed():
+def test_what_left_is_listed_by_what_the_user_typed():
     world = World(window=40_000, judged=False)
     world.user("<hook>\nhook day\n</hook>", "<surroundings>\nmain\n</surroundings>", "paint it green")
     fold(world, 1, 1)

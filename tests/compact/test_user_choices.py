@@ -59,7 +59,7 @@ def talk(world, tokens):
 
 
 @pytest.mark.parametrize("undone", [True, False])
-def test_what_an_undone_batch_gave_back_is_not_taken_by_the_ledger(undone):
+def test_what_an_undone_batch_gave_back_is_not_taken_by_the_local_summary(undone):
     world = World(window=60_000, judged=False)
     world.user("begin")
     talk(world, 18_000)
@@ -231,7 +231,7 @@ def test_a_cleared_input_is_counted_as_it_is_sent():
         assert abs(sum(part.tokens for part in message.parts) - afresh) <= 2 * len(message.parts)
 
 
-def test_a_summary_that_is_held_holds_the_ledger_too_and_a_focus_reaches_the_question():
+def test_a_summary_that_is_held_holds_the_local_summary_too_and_a_focus_reaches_the_question():
     world = grown(CompactSettings(), 40_000, 23_000)
     world.user("go on " * 1_000)
     assert world.situation.tokens > world.situation.trigger_tokens

@@ -82,7 +82,7 @@ def test_of_a_long_paste_only_the_line_itself_is_shown():
     assert binding == ["never touch billing/ in this"]
 
 
-def test_a_sentence_that_a_person_wrapped_by_hand_is_whole():
+def test_a_sentence_that_a_user_wrapped_by_hand_is_whole():
     text = "don't touch the\nbilling module\nuntil ana is back"
     [found] = weighed_sentences(text)
     assert (found.start, found.end, found.weight) == (0, len(text), LASTING)

@@ -28,14 +28,14 @@ async def main(folder: Path, mode: str, timeout: int, commands: list[str]) -> No
     environ = {**os.environ, "MAKEROOM_NAMESPACE": "off" if mode == "subreaper" else "on"}
     context = ToolContext(folder, folder, folder / ".task_outputs", folder / "journals", environ=environ)
     how = (await command_runner(context).supervisor()).how
-    walled = mode == "walled"
-    if walled and (await command_runner(context).wall())[0] == "namespaces":
+    sandboxed = mode == "walled"
+    if sandboxed and (await command_runner(context).sandbox())[0] == "namespaces":
         how = mode
-    await run_bash(BashArguments(command="true"), ToolCall(context, walled=walled))
+    await run_bash(BashArguments(command="true"), ToolCall(context, sandboxed=sandboxed))
     before = peak()
     print(json.dumps({"ready": how}), flush=True)
     for number, command in enumerate(commands):
-        call = ToolCall(context, f"{number}.0", walled=walled)
+        call = ToolCall(context, f"{number}.0", sandboxed=sandboxed)
         result = await run_bash(BashArguments(command=command, timeout=timeout), call)
         line = {"text": result.content[0].text, "about": dict(result.about), "grown": peak() - before}
         print(json.dumps(line), flush=True)

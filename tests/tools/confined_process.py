@@ -27,7 +27,7 @@ from supervisor.system_calls import DUMPABLE, call
 LIMIT_S = 10
 
 
-def surroundings(outside: Path) -> dict[str, Any]:
+def environment(outside: Path) -> dict[str, Any]:
     """What is to be out of reach: servers on this machine, other processes."""
     tcp = socket.create_server(("127.0.0.1", 0))
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -88,7 +88,7 @@ def main() -> None:
     profile = request["profile"]
     outside = Path(profile["private"]).parent / "outside"
     folders = {"project": Path(profile["folder"]), "scratch": Path(profile["scratch"]), "outside": outside}
-    names = {**globals(), **folders, **surroundings(outside)}
+    names = {**globals(), **folders, **environment(outside)}
     names |= {"profile": profile, "home": outside.parent / "home", "private": Path(profile["private"])}
     os.environ["TEST_SECRET"] = "only for the agent"
     reader, writer = os.pipe()

@@ -1,4 +1,4 @@
-"""A session on a system that refuses namespaces; for test_wall_fallbacks.py.
+"""A session on a system that refuses namespaces; for test_sandbox_fallbacks.py.
 
 `python restricted_process.py FOLDER KIND LINE...` runs the lines as walled commands, and prints as JSON: the
 `wall` (level, why), and for each line its output and exit code. KIND is "docker": a container with Docker's
@@ -61,15 +61,15 @@ async def main(folder: Path, lines: list[str]) -> None:
     )
     runner = command_runner(context)
     told = []
-    wall = await runner.wall()
+    sandbox = await runner.sandbox()
     for line in lines:
         output: list[bytes] = []
-        command, _ = await runner.start(line, folder, output.append, walled=True)
+        command, _ = await runner.start(line, folder, output.append, sandboxed=True)
         await asyncio.wait({command.exited}, timeout=GUARD_S)
         await asyncio.wait({command.closed}, timeout=DRAIN_LIMIT_S)
         told.append((b"".join(output).decode(), exit_code(command.exited.result())[0]))
     await runner.close()
-    print(json.dumps({"wall": wall, "told": told}))
+    print(json.dumps({"wall": sandbox, "told": told}))
 
 
 if __name__ == "__main__":

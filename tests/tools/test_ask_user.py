@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tools import ask_user, exit_plan
 from tools.base import Tool, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
-from tools.person_answer import PersonAnswer
+from tools.user_answer import UserAnswer
 
 from .bash_session import text
 
@@ -29,8 +29,8 @@ class Planning:
         self.planning = False
 
 
-def result_of(tool: Tool, answer: PersonAnswer | None, mode: Planning | None, **given: Any) -> ToolResult:
-    async def say() -> PersonAnswer:
+def result_of(tool: Tool, answer: UserAnswer | None, mode: Planning | None, **given: Any) -> ToolResult:
+    async def say() -> UserAnswer:
         assert answer is not None
         return answer
 
@@ -42,37 +42,37 @@ def result_of(tool: Tool, answer: PersonAnswer | None, mode: Planning | None, **
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (PersonAnswer("yes", {"answers": {"Which one?": "arrow"}}), "answered:\nWhich one? arrow"),
-        (PersonAnswer("yes", {"answers": {"Which one?": ["a", "b"]}}), "Which one? a, b"),
-        (PersonAnswer("yes", {}), "Which one? (no answer)"),
-        (PersonAnswer("yes", {"answers": "yes"}), "Which one? (no answer)"),
-        (PersonAnswer("no"), "declined to answer"),
-        (PersonAnswer("no", reason="ask Bob"), "They said: ask Bob"),
+        (UserAnswer("yes", {"answers": {"Which one?": "arrow"}}), "answered:\nWhich one? arrow"),
+        (UserAnswer("yes", {"answers": {"Which one?": ["a", "b"]}}), "Which one? a, b"),
+        (UserAnswer("yes", {}), "Which one? (no answer)"),
+        (UserAnswer("yes", {"answers": "yes"}), "Which one? (no answer)"),
+        (UserAnswer("no"), "declined to answer"),
+        (UserAnswer("no", reason="ask Bob"), "They said: ask Bob"),
     ],
 )
-def test_what_was_answered_is_told_with_its_question(answer: PersonAnswer, told: str) -> None:
+def test_what_was_answered_is_told_with_its_question(answer: UserAnswer, told: str) -> None:
     result = result_of(ask_user.TOOL, answer, None, questions=[ASKED])
     assert told in text(result) and not result.error
 
 
-def test_what_the_person_said_is_told_apart_from_what_the_model_asked() -> None:
-    def said(tool: Tool, answer: PersonAnswer, **given: Any) -> Any:
+def test_what_the_user_said_is_told_apart_from_what_the_model_asked() -> None:
+    def said(tool: Tool, answer: UserAnswer, **given: Any) -> Any:
         return result_of(tool, answer, Planning(), **given).about.get("said")
 
     two = [ASKED, {**ASKED, "question": "And then?"}, {**ASKED, "question": "At last?"}]
     answers = {"And then?": ["a", "b"], "Which one?": "my own"}
-    assert said(ask_user.TOOL, PersonAnswer("yes", {"answers": answers}), questions=two) == [
+    assert said(ask_user.TOOL, UserAnswer("yes", {"answers": answers}), questions=two) == [
         ["Which one?", "my own"],
         ["And then?", "a, b"],
     ]
-    declined = said(ask_user.TOOL, PersonAnswer("no", reason="ask Bob"), questions=two)
+    declined = said(ask_user.TOOL, UserAnswer("no", reason="ask Bob"), questions=two)
     assert declined == [["Which one?", "ask Bob"]]
-    assert said(exit_plan.TOOL, PersonAnswer("no", reason="slower"), plan="# Do it") == [["", "slower"]]
+    assert said(exit_plan.TOOL, UserAnswer("no", reason="slower"), plan="# Do it") == [["", "slower"]]
     for tool, given in ((ask_user.TOOL, {"questions": two}), (exit_plan.TOOL, {"plan": "# Do it"})):
-        assert said(tool, PersonAnswer("no"), **given) is None
+        assert said(tool, UserAnswer("no"), **given) is None
 
 
-@pytest.mark.parametrize("answer", [PersonAnswer("nobody"), None])
+@pytest.mark.parametrize("answer", [UserAnswer("nobody"), None])
 def test_where_nobody_is_there_a_question_is_an_error_and_a_plan_the_result(answer: Any) -> None:
     with pytest.raises(ToolError, match="There is nobody to ask"):
         result_of(ask_user.TOOL, answer, None, questions=[ASKED])
@@ -83,7 +83,7 @@ def test_where_nobody_is_there_a_question_is_an_error_and_a_plan_the_result(answ
 
 def test_what_cannot_be_asked_is_refused() -> None:
     with pytest.raises(ToolError, match="Two of the questions are the same"):
-        result_of(ask_user.TOOL, PersonAnswer("yes"), None, questions=[ASKED, ASKED])
+        result_of(ask_user.TOOL, UserAnswer("yes"), None, questions=[ASKED, ASKED])
     for questions in (
         [],
         [ASKED] * 5,
@@ -94,15 +94,15 @@ def test_what_cannot_be_asked_is_refused() -> None:
             parse_arguments(ask_user.TOOL, {"questions": questions})
 
 
-def test_a_plan_ends_plan_mode_once_it_is_approved_and_is_as_the_person_changed_it() -> None:
+def test_a_plan_ends_plan_mode_once_it_is_approved_and_is_as_the_user_changed_it() -> None:
     mode = Planning()
-    result = result_of(exit_plan.TOOL, PersonAnswer("no", reason="shorter"), mode, plan="# Do it")
+    result = result_of(exit_plan.TOOL, UserAnswer("no", reason="shorter"), mode, plan="# Do it")
     assert "did not approve the plan: shorter" in text(result) and mode.planning
-    result = result_of(exit_plan.TOOL, PersonAnswer("yes", {"plan": "# Do less"}), mode, plan="# Do it")
+    result = result_of(exit_plan.TOOL, UserAnswer("yes", {"plan": "# Do less"}), mode, plan="# Do it")
     assert text(result).endswith("as it is now:\n# Do less") and result.about == {"plan": "# Do less"}
     for over in (mode, None):
         with pytest.raises(ToolError, match="Plan mode is not on"):
-            result_of(exit_plan.TOOL, PersonAnswer("yes"), over, plan="# Do it")
-    result = result_of(exit_plan.TOOL, PersonAnswer("yes"), Planning(), plan="\n## Do it\n")
+            result_of(exit_plan.TOOL, UserAnswer("yes"), over, plan="# Do it")
+    result = result_of(exit_plan.TOOL, UserAnswer("yes"), Planning(), plan="\n## Do it\n")
     assert text(result) == "The person approved the plan. Carry it out."
     assert exit_plan.TOOL.title(parse_arguments(exit_plan.TOOL, {"plan": "\n## Do it\n"})) == "Do it"

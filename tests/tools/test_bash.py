@@ -151,7 +151,7 @@ for name in ["/dev/tty", "/dev/console", *glob.glob("/dev/pts/[0-9]*")]:
 EOF"""
 
 
-def test_nothing_can_be_typed_into_the_persons_terminal(tmp_path: Path, terminal: int) -> None:
+def test_nothing_can_be_typed_into_the_users_terminal(tmp_path: Path, terminal: int) -> None:
     (said,) = drive(tmp_path, terminal, INJECT)
     assert "/dev/tty No such device or address" in said
     assert "injected into /dev/pts" not in said
@@ -200,7 +200,7 @@ def test_credentials_are_taken_out_of_the_environment_and_nothing_else(shell: Ba
     assert names >= HARMLESS.keys()
 
 
-def test_a_person_may_let_a_variable_pass(shell: BashSession) -> None:
+def test_a_user_may_let_a_variable_pass(shell: BashSession) -> None:
     shell.context.environ = {**shell.context.environ, **SECRETS}
     shell.context.pass_env = frozenset(("GH_TOKEN",))
     assert shell.say("echo $GH_TOKEN-$GITHUB_TOKEN-") == "x--"

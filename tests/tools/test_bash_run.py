@@ -60,7 +60,7 @@ def test_a_long_output_keeps_its_head_and_tail_and_the_file_has_all_of_it(shell:
 
 
 @pytest.mark.parametrize(("command", "last"), [("seq 20000", 20_000), ("seq 100000; printf end", 100_001)])
-def test_a_person_gets_whole_lines_and_is_told_how_many_stand_above(
+def test_a_user_gets_whole_lines_and_is_told_how_many_stand_above(
     shell: BashSession, command: str, last: int
 ) -> None:
     result = shell.run(command)
@@ -70,7 +70,7 @@ def test_a_person_gets_whole_lines_and_is_told_how_many_stand_above(
     assert result.human["above"] == last - len(shown) and result.human["file"] == result.stored.path
 
 
-def test_what_has_no_file_is_whole_for_a_person_too(shell: BashSession) -> None:
+def test_what_has_no_file_is_whole_for_a_user_too(shell: BashSession) -> None:
     result = shell.run("seq 5000")
     assert result.stored is None and result.human == {"text": f"{text(result)}\n", "note": ""}
     one_line = shell.run("head -c 40000 /dev/zero | tr '\\0' x").human
@@ -435,7 +435,7 @@ def test_no_start_up_file_runs(shell: BashSession) -> None:
     assert said == "unset unset\ninner\nposix"
 
 
-def test_the_person_is_told_how_a_command_ended_where_it_did_not_succeed(shell: BashSession) -> None:
+def test_the_user_is_told_how_a_command_ended_where_it_did_not_succeed(shell: BashSession) -> None:
     assert shell.run("echo done").human == {"text": "done\n", "note": ""}
     result = shell.run("echo done; exit 3")
     assert result.human["note"] == "exit 3"

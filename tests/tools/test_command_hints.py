@@ -100,7 +100,7 @@ def test_hints_name_what_to_do() -> None:
         "git@host: Permission denied (publickey).",
     ],
 )
-def test_what_needs_a_terminal_is_for_the_person_in_another_one(output: str) -> None:
+def test_what_needs_a_terminal_is_for_the_user_in_another_one(output: str) -> None:
     advice = str(hint("x", output))
     assert "the person" in advice and "in another terminal" in advice
     assert "`!`" not in advice and "ask the person" not in advice  # who may have typed it there

@@ -57,13 +57,13 @@ def test_a_variable_that_only_sounds_secret_is_neither_withheld_nor_masked(name:
     assert masked({name: value}, f"<{value}>") == f"<{value}>"
 
 
-def test_a_secret_that_is_part_of_the_persons_name_or_folder_is_not_masked() -> None:
+def test_a_secret_that_is_part_of_the_users_name_or_folder_is_not_masked() -> None:
     environ = {"MY_PASSWORD": "ada-1815", "HOME": "/home/ada-1815", "USER": "ada-1815"}
     assert masked(environ, "/home/ada-1815/x") == "/home/ada-1815/x"
     assert filter_environment(environ)["HOME"] == "/home/ada-1815"
 
 
-def test_what_a_person_passes_on_reaches_commands_and_is_masked_in_what_they_print(
+def test_what_a_user_passes_on_reaches_commands_and_is_masked_in_what_they_print(
     shell: BashSession,
 ) -> None:
     environ = {"DEPLOY_PAT": "fj39dk2Lq0Xz81", "FAVOURITE": OWN, "ANTHROPIC_API_KEY": OWN}

@@ -9,7 +9,7 @@ import pytest
 
 from tools.sandbox.guards.git_backup import GitBackup
 
-from .wall_session import git
+from .sandbox_session import git
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def test_a_folder_that_looks_like_a_bare_repository_is_none(repository: Path) ->
     assert git(repository / "bare", "rev-parse", "--git-dir", **inside, **hardened_git({})) == ""
 
 
-def test_settings_that_a_person_hands_to_git_stay_and_ours_come_last(repository: Path) -> None:
+def test_settings_that_a_user_hands_to_git_stay_and_ours_come_last(repository: Path) -> None:
     theirs = {"GIT_CONFIG_COUNT": "2"}
     for at, (name, value) in enumerate([("user.name", "me"), ("core.fsmonitor", "./watch")]):
         theirs |= {f"GIT_CONFIG_KEY_{at}": name, f"GIT_CONFIG_VALUE_{at}": value}

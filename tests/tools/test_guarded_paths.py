@@ -13,7 +13,7 @@ from tools.sandbox.guards.guarded_paths import (
     secrets_of_home,
 )
 
-from .wall_session import git
+from .sandbox_session import git
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_the_folder_that_a_file_leads_a_checkout_to_is_guarded_in_the_project(pr
     assert ".git" in found(project)[0]
 
 
-def test_hooks_that_the_person_s_own_configuration_names_are_guarded(
+def test_hooks_that_the_user_s_own_configuration_names_are_guarded(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = project.parent / "home"

@@ -8,7 +8,7 @@ import pytest
 
 from tools.sandbox.guards.hard_links import changed_links, tell_changed_links
 
-from .wall_session import WalledSession, walled_session
+from .sandbox_session import SandboxedSession, sandboxed_session
 
 
 @pytest.fixture
@@ -57,21 +57,21 @@ def test_what_is_changed_in_place_is_told_and_what_is_not_shared_is_not(shared: 
 
 
 @pytest.fixture
-def walled(tmp_path: Path) -> WalledSession:
-    return walled_session(tmp_path)
+def sandboxed(tmp_path: Path) -> SandboxedSession:
+    return sandboxed_session(tmp_path)
 
 
-def test_after_walled_commands_they_are_looked_for_once(shared: Path, walled: WalledSession) -> None:
-    walled.require_wall()
+def test_after_sandboxed_commands_they_are_looked_for_once(shared: Path, sandboxed: SandboxedSession) -> None:
+    sandboxed.require_sandbox()
     later()
 
     def looked() -> list[str]:
-        return walled.runner.run(walled.commands.guard.look_at_links())
+        return sandboxed.runner.run(sandboxed.commands.guard.look_at_links())
 
     assert looked() == []
-    walled.prints("echo patched >node_modules/.pnpm/a/index.js")
+    sandboxed.prints("echo patched >node_modules/.pnpm/a/index.js")
     assert (shared.parent / "store/a").read_text() == "patched\n"
     (told,) = looked()
     assert "node_modules/.pnpm/a/index.js" in told
     assert looked() == []
-    walled.end()
+    sandboxed.end()

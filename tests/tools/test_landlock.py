@@ -261,7 +261,7 @@ def test_neighbours_of_what_is_hidden_are_readable_one_by_one(tmp_path: Path) ->
     assert "/usr" in readable
 
 
-def test_a_secret_within_what_may_be_written_is_no_wall(tmp_path: Path) -> None:
+def test_a_secret_within_what_may_be_written_is_no_sandbox(tmp_path: Path) -> None:
     (tmp_path / ".ssh").mkdir()
     profile = {"folder": str(tmp_path), "writable": [], "hidden": [str(tmp_path / ".ssh")]}
     with pytest.raises(OSError, match=r"Landlock cannot hide .*/.ssh"):
@@ -281,7 +281,7 @@ def test_the_filter_of_each_machine_is_whole_steps_and_smaller_where_sockets_are
 
 
 @dataclass
-class WalledSession:
+class SandboxedSession:
     """A session whose commands have no namespaces."""
 
     shell: BashSession
@@ -293,67 +293,69 @@ class WalledSession:
     async def _run(self, line: str) -> str:
         output: list[bytes] = []
         runner = command_runner(self.shell.context)
-        command, _ = await runner.start(line, self.shell.folder, output.append, walled=True)
+        command, _ = await runner.start(line, self.shell.folder, output.append, sandboxed=True)
         await asyncio.wait({command.exited}, timeout=GUARD_S)
         await asyncio.wait({command.closed}, timeout=DRAIN_LIMIT_S)
         code, _ = exit_code(command.exited.result())
         return f"{b''.join(output).decode()}[{code}]"
 
-    def wall(self) -> tuple[str, str]:
-        return self.shell.runner.run(command_runner(self.shell.context).wall())
+    def sandbox(self) -> tuple[str, str]:
+        return self.shell.runner.run(command_runner(self.shell.context).sandbox())
 
 
 @pytest.fixture
-def walled(tmp_path: Path) -> Iterator[WalledSession]:
+def sandboxed(tmp_path: Path) -> Iterator[SandboxedSession]:
     shell = BashSession(tmp_path.resolve(), "subreaper")
-    yield WalledSession(shell)
+    yield SandboxedSession(shell)
     shell.close()
     assert not shell.survivors()
     shell.runner.close()
 
 
-def test_without_namespaces_the_wall_is_the_weaker_one(walled: WalledSession) -> None:
-    assert walled.wall() == ("landlock", "namespaces are switched off")
-    folder = walled.shell.folder
-    assert walled.run(f"pwd; echo x > made && cat made; echo x > {folder.parent}/out").startswith(
+def test_without_namespaces_the_sandbox_is_the_weaker_one(sandboxed: SandboxedSession) -> None:
+    assert sandboxed.sandbox() == ("landlock", "namespaces are switched off")
+    folder = sandboxed.shell.folder
+    assert sandboxed.run(f"pwd; echo x > made && cat made; echo x > {folder.parent}/out").startswith(
         f"{folder}\nx\nbash: line 1: {folder.parent}/out: Permission denied"
     )
-    assert walled.run('[ -w "$TMPDIR" ] && touch "$TMPDIR/x" && echo $GOCACHE').startswith("/")
-    assert walled.shell.say(f"echo x > {folder.parent}/out && cat {folder.parent}/out") == "x"
+    assert sandboxed.run('[ -w "$TMPDIR" ] && touch "$TMPDIR/x" && echo $GOCACHE').startswith("/")
+    assert sandboxed.shell.say(f"echo x > {folder.parent}/out && cat {folder.parent}/out") == "x"
     (folder.parent / "out").unlink()
 
 
-def test_a_hook_that_a_walled_command_writes_is_put_back_and_told(walled: WalledSession) -> None:
-    hook = walled.shell.folder / ".git/hooks/pre-commit"
+def test_a_hook_that_a_sandboxed_command_writes_is_put_back_and_told(sandboxed: SandboxedSession) -> None:
+    hook = sandboxed.shell.folder / ".git/hooks/pre-commit"
     hook.parent.mkdir(parents=True)
     hook.write_text("true")
 
     def bash(line: str, inside: bool = True, background: bool = False) -> str:
-        call = ToolCall(walled.shell.context, walled=inside)
+        call = ToolCall(sandboxed.shell.context, sandboxed=inside)
         arguments = BashArguments(command=line, run_in_background=background)
-        return text(walled.shell.runner.run(run_bash(arguments, call)))
+        return text(sandboxed.shell.runner.run(run_bash(arguments, call)))
 
-    assert walled.wall()[0] == "landlock"
+    assert sandboxed.sandbox()[0] == "landlock"
     assert "changed .git/hooks/pre-commit: put back" in bash("echo evil > .git/hooks/pre-commit")
     assert hook.read_text() == "true"
     bash("echo evil > .git/hooks/pre-commit; touch on; sleep 300", background=True)
-    assert wait_until((walled.shell.folder / "on").exists)
+    assert wait_until((sandboxed.shell.folder / "on").exists)
     told = bash("cat .git/hooks/pre-commit", inside=False)
     assert told.startswith(
         "true\n[a walled command, or somebody meanwhile, changed .git/hooks/pre-commit: put back"
     )
 
 
-def test_a_walled_command_that_detaches_dies_with_the_session(walled: WalledSession) -> None:
-    assert walled.run("setsid -f sleep 300 >/dev/null; (sleep 300 >/dev/null &) ; echo on") == "on\n[0]"
-    assert len(walled.shell.survivors()) == 2
+def test_a_sandboxed_command_that_detaches_dies_with_the_session(sandboxed: SandboxedSession) -> None:
+    assert sandboxed.run("setsid -f sleep 300 >/dev/null; (sleep 300 >/dev/null &) ; echo on") == "on\n[0]"
+    assert len(sandboxed.shell.survivors()) == 2
 
 
-def test_killing_all_that_can_be_killed_leaves_the_agent_and_open_commands(walled: WalledSession) -> None:
-    assert walled.shell.say("sleep 300 & echo on").startswith("on")
-    before = walled.shell.survivors()
+def test_killing_all_that_can_be_killed_leaves_the_agent_and_open_commands(
+    sandboxed: SandboxedSession,
+) -> None:
+    assert sandboxed.shell.say("sleep 300 & echo on").startswith("on")
+    before = sandboxed.shell.survivors()
     with suppress(OSError):  # its spawner may be killed before it could tell that the command runs
-        walled.run("kill -9 -1; for p in /proc/[0-9]*; do kill -9 ${p#/proc/}; done 2>/dev/null")
-    assert wait_until(lambda: walled.shell.survivors() == before)
-    assert walled.run("echo again") == "again\n[0]"
-    assert walled.shell.say("echo alive") == "alive"
+        sandboxed.run("kill -9 -1; for p in /proc/[0-9]*; do kill -9 ${p#/proc/}; done 2>/dev/null")
+    assert wait_until(lambda: sandboxed.shell.survivors() == before)
+    assert sandboxed.run("echo again") == "again\n[0]"
+    assert sandboxed.shell.say("echo alive") == "alive"

@@ -9,7 +9,7 @@ import pytest
 
 from tools.sandbox.supervisor.containment import join_memory_group, make_memory_group, remove_memory_group
 
-from .wall_session import walled_session
+from .sandbox_session import sandboxed_session
 
 HUNGRY = "print(len(bytearray({})))"
 
@@ -35,11 +35,11 @@ def test_what_takes_more_than_the_bound_is_killed_and_others_are_not(group: str)
     assert status(300 << 20) == -9
 
 
-def test_walled_commands_are_bounded_together_and_the_bound_goes_with_the_session(
+def test_sandboxed_commands_are_bounded_together_and_the_bound_goes_with_the_session(
     group: str, tmp_path: Path
 ) -> None:
-    shell = walled_session(tmp_path)
-    shell.require_wall("namespaces")
+    shell = sandboxed_session(tmp_path)
+    shell.require_sandbox("namespaces")
     lines = shell.prints("cat /proc/self/cgroup").splitlines()
     (mine,) = {part for line in lines for part in line.split("/") if part.startswith("makeroom-")}
     bounded = Path(group).with_name(mine)

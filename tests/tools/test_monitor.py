@@ -85,7 +85,7 @@ def test_a_command_that_is_moved_goes_on_and_its_end_is_told(shell: BashSession)
     assert shell.say("echo next") == "next"
 
 
-def test_a_command_past_its_time_goes_on_where_a_person_is_at_the_screen(shell: BashSession) -> None:
+def test_a_command_past_its_time_goes_on_where_a_user_is_at_the_screen(shell: BashSession) -> None:
     shell.context.attended = True
     command = "echo so far; while [ ! -e go ]; do sleep 0.01; done; echo rest; exit 3"
     result = shell.run(command, timeout=200)
@@ -104,7 +104,7 @@ def test_a_command_past_its_time_goes_on_where_a_person_is_at_the_screen(shell: 
     assert wait_until(lambda: not shell.survivors())
 
 
-def test_a_late_command_that_waits_for_a_person_or_keys_is_ended_all_the_same(shell: BashSession) -> None:
+def test_a_late_command_that_waits_for_a_user_or_keys_is_ended_all_the_same(shell: BashSession) -> None:
     shell.context.attended = True
     shell.limit(quiet_s=0.1, editor_s=0.2)
     assert "timed out after 0.3 s" in shell.say("printf 'Overwrite f? [y/N] '; sleep 300", timeout=300)

@@ -606,7 +606,7 @@ def test_the_proxy_of_the_environment_is_chosen_as_other_programs_choose_it() ->
         proxy_for(ALLOWED, 443, {"HTTPS_PROXY": "socks5://four"})
 
 
-def test_tunnels_and_requests_go_through_the_persons_own_proxy(tmp_path: Path, certificate: Path) -> None:
+def test_tunnels_and_requests_go_through_the_users_own_proxy(tmp_path: Path, certificate: Path) -> None:
     """The proxy behind ours is one of ours too; it knows the name, which this machine cannot resolve."""
 
     async def main() -> None:
@@ -653,7 +653,7 @@ def test_tunnels_and_requests_go_through_the_persons_own_proxy(tmp_path: Path, c
     run(main())
 
 
-def test_a_plain_request_to_the_persons_proxy_has_the_whole_url(tmp_path: Path) -> None:
+def test_a_plain_request_to_the_users_proxy_has_the_whole_url(tmp_path: Path) -> None:
     async def main() -> None:
         origin = Echo()
         async with serving(origin) as port, proxying(tmp_path, port, absolute=True) as proxy:

@@ -70,7 +70,7 @@ def test_patterns_mean_what_they_mean_to_git(tmp_path: Path) -> None:
     assert differing(tmp_path, range(25)) == []
 
 
-def test_the_patterns_of_the_person_count_in_every_repository(
+def test_the_patterns_of_the_user_count_in_every_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, root = tmp_path / "home", tmp_path / "root"

@@ -11,7 +11,7 @@ import pytest
 
 from tools.sandbox.guards.project_guard import ProjectGuard, project_guard
 
-from .wall_session import git
+from .sandbox_session import git
 
 Act = Callable[[Path], object]
 
@@ -91,7 +91,7 @@ CHANGES: dict[str, tuple[Act, str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_a_walled_command_changed_is_put_back_and_told(name: str, project: Path) -> None:
+def test_what_a_sandboxed_command_changed_is_put_back_and_told(name: str, project: Path) -> None:
     change, told = CHANGES[name]
 
     async def main() -> None:
@@ -159,7 +159,7 @@ def test_a_new_place_is_told_once_and_can_be_filled(project: Path) -> None:
     run(main())
 
 
-def test_where_the_wall_keeps_guarded_files_only_new_ones_are_told(project: Path) -> None:
+def test_where_the_sandbox_keeps_guarded_files_only_new_ones_are_told(project: Path) -> None:
     async def main() -> None:
         guard = guard_of(project)
         guard.restores = False
@@ -190,7 +190,7 @@ def test_work_that_touches_nothing_guarded_is_not_told(project: Path) -> None:
     run(main())
 
 
-def test_a_walled_command_that_runs_on_is_looked_at_before_an_open_one_starts(project: Path) -> None:
+def test_a_sandboxed_command_that_runs_on_is_looked_at_before_an_open_one_starts(project: Path) -> None:
     async def main() -> None:
         guard = guard_of(project)
         await guard.begin()

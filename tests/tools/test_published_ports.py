@@ -14,7 +14,7 @@ from tools.processes.spool import Spool
 from tools.sandbox.published_ports import PublishedPorts
 
 from .bash_session import text
-from .wall_session import WalledSession, walled_session
+from .sandbox_session import SandboxedSession, sandboxed_session
 
 # Answers each line that it is sent, to any number of clients, after it has told its port.
 SERVER = """\
@@ -31,9 +31,9 @@ server.serve_forever()
 
 
 @pytest.fixture(scope="module")
-def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WalledSession]:
-    shell = walled_session(tmp_path_factory.mktemp("used"))
-    shell.require_wall("namespaces")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxedSession]:
+    shell = sandboxed_session(tmp_path_factory.mktemp("used"))
+    shell.require_sandbox("namespaces")
     yield shell
     shell.end()
 
@@ -44,16 +44,16 @@ def free_port() -> int:
         return int(any_socket.getsockname()[1])
 
 
-async def serve(used: WalledSession, host: str = "127.0.0.1") -> tuple[BackgroundJob, int]:
+async def serve(used: SandboxedSession, host: str = "127.0.0.1") -> tuple[BackgroundJob, int]:
     """A server within the wall, in the background, and its port there."""
     told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     family = "AF_INET6" if ":" in host else "AF_INET"
     (used.folder / "server.py").write_text(SERVER.format(host=host, family=family))
     command, _ = await used.commands.start(
-        "python3 server.py", used.folder, lambda data: told.set_result(int(data)), walled=True
+        "python3 server.py", used.folder, lambda data: told.set_result(int(data)), sandboxed=True
     )
     port = await told
-    request, spool = CommandRequest("python3 server.py", walled=True), Spool(used.folder / "out")
+    request, spool = CommandRequest("python3 server.py", sandboxed=True), Spool(used.folder / "out")
     return used.commands.add(request, command, spool), port
 
 
@@ -67,7 +67,7 @@ async def answer(port: int, words: bytes) -> bytes:
     return said
 
 
-def with_ports(used: WalledSession, work: Callable[[PublishedPorts], Awaitable[None]]) -> None:
+def with_ports(used: SandboxedSession, work: Callable[[PublishedPorts], Awaitable[None]]) -> None:
     async def whole() -> None:
         ports = PublishedPorts(used.commands.supervisor)
         try:
@@ -80,7 +80,7 @@ def with_ports(used: WalledSession, work: Callable[[PublishedPorts], Awaitable[N
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_a_published_port_leads_to_the_server_within_the_wall(used: WalledSession, host: str) -> None:
+def test_a_published_port_leads_to_the_server_within_the_sandbox(used: SandboxedSession, host: str) -> None:
     async def work(ports: PublishedPorts) -> None:
         job, port = await serve(used, host)
         outside = free_port()
@@ -97,7 +97,7 @@ def test_a_published_port_leads_to_the_server_within_the_wall(used: WalledSessio
     with_ports(used, work)
 
 
-def test_a_wider_wall_changes_nothing_for_what_is_published(used: WalledSession) -> None:
+def test_a_wider_sandbox_changes_nothing_for_what_is_published(used: SandboxedSession) -> None:
     async def work(ports: PublishedPorts) -> None:
         _, port = await serve(used)
         await ports.publish(port, outside := free_port())
@@ -109,7 +109,7 @@ def test_a_wider_wall_changes_nothing_for_what_is_published(used: WalledSession)
 
 
 def test_where_nothing_listens_the_connection_ends_and_a_server_that_comes_is_found(
-    used: WalledSession,
+    used: SandboxedSession,
 ) -> None:
     async def work(ports: PublishedPorts) -> None:
         job, port = await serve(used)
@@ -119,14 +119,14 @@ def test_where_nothing_listens_the_connection_ends_and_a_server_that_comes_is_fo
         again = f'python3 -c \'import socket as s; l = s.create_server(("127.0.0.1", {port}));'
         again += ' print(1, flush=True); l.accept()[0].send(b"again")\''
         up = asyncio.Event()
-        await used.commands.start(again, used.folder, lambda data: up.set(), walled=True)
+        await used.commands.start(again, used.folder, lambda data: up.set(), sandboxed=True)
         await up.wait()
         assert await answer(outside, b"") == b"again"
 
     with_ports(used, work)
 
 
-def test_a_port_that_is_not_published_any_more_is_closed_with_its_connections(used: WalledSession) -> None:
+def test_a_port_that_is_not_published_any_more_is_closed_with_its_connections(used: SandboxedSession) -> None:
     async def work(ports: PublishedPorts) -> None:
         _, port = await serve(used)
         await ports.publish(port, outside := free_port())
@@ -144,7 +144,7 @@ def test_a_port_that_is_not_published_any_more_is_closed_with_its_connections(us
 
 
 def test_a_port_of_this_machine_that_is_taken_is_an_error_and_nothing_is_published(
-    used: WalledSession,
+    used: SandboxedSession,
 ) -> None:
     async def work(ports: PublishedPorts) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
@@ -154,7 +154,7 @@ def test_a_port_of_this_machine_that_is_taken_is_an_error_and_nothing_is_publish
     with_ports(used, work)
 
 
-def test_each_new_port_is_given_once(used: WalledSession) -> None:
+def test_each_new_port_is_given_once(used: SandboxedSession) -> None:
     async def work(ports: PublishedPorts) -> None:
         job, port = await serve(used)
         assert await new_listeners(used.commands) == {port: job}
@@ -167,12 +167,12 @@ def test_each_new_port_is_given_once(used: WalledSession) -> None:
     with_ports(used, work)
 
 
-def test_the_model_is_told_who_reaches_the_ports_of_a_background_command(used: WalledSession) -> None:
+def test_the_model_is_told_who_reaches_the_ports_of_a_background_command(used: SandboxedSession) -> None:
     line = 'python3 -c \'import socket as s, time as t; l = s.create_server(("127.0.0.1", 0));'
     line += " print(l.getsockname()[1], flush=True); t.sleep(300)'"
 
     async def work(ports: PublishedPorts) -> None:
-        call = ToolCall(used.context, "served.0", walled=True)
+        call = ToolCall(used.context, "served.0", sandboxed=True)
         begun = text(await run_bash(BashArguments(command=line, run_in_background=True), call))
         assert begun.endswith(PORTS_HINT)
         job = used.commands.running[-1]

@@ -46,7 +46,7 @@ def test_a_long_file_comes_in_pages(files: FileSession):
     assert files.do("read", file_path="f", offset=-5000, limit=1).startswith("3124\tline 3124\n")
 
 
-def test_a_file_that_a_walled_command_left_in_its_own_tmp_is_not_there(files: FileSession):
+def test_a_file_that_a_sandboxed_command_left_in_its_own_tmp_is_not_there(files: FileSession):
     assert "/tmp of their own: bash shows" in files.refused("read", file_path="/tmp/makeroom-there-is-none")
     assert "Check the path" in files.refused("read", file_path="there-is-none")
 

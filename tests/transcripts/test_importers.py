@@ -304,7 +304,7 @@ def test_each_format_has_a_name_of_its_own():
     assert len({what for what, _ in IMPORT_FORMATS.values()}) == len(IMPORT_FORMATS) == 5
 
 
-def test_what_a_person_said_to_calls_of_claude_code_is_told_apart():
+def test_what_a_user_said_to_calls_of_claude_code_is_told_apart():
     refused = "The user doesn't want to proceed with this. To tell you how to proceed, the user said:\n"
     questions = [{"question": each} for each in ('Use "x"?', "Which one?", "Not asked?")]
     told = 'User has answered: "Use "x"?"="No, "y".", "Which one?"="the small". You can now continue.'
@@ -324,7 +324,7 @@ def test_what_a_person_said_to_calls_of_claude_code_is_told_apart():
     assert said(told, False, "AskUserQuestion") == ()
 
 
-def test_a_servers_or_a_commands_error_does_not_become_a_persons_words():
+def test_a_servers_or_a_commands_error_does_not_become_a_users_words():
     refused = "The user doesn't want to do this. To tell you how to proceed, the user said:\n"
 
     def said(name, told):

@@ -139,7 +139,7 @@ def test_the_record_of_the_running_session_is_put_back_and_goes_on(
     copy.close()
 
 
-def test_what_only_grew_is_left_and_what_a_person_removed_meanwhile_is_not_brought_back(
+def test_what_only_grew_is_left_and_what_a_user_removed_meanwhile_is_not_brought_back(
     project: Path, place: Path
 ) -> None:
     other = create_store(project, SID, pytest.fail)

@@ -76,8 +76,8 @@ async def run_foreground(
             full.set_result(None)
         progress.take(data)
 
-    line, walled = request.line, request.walled
-    command, report = await runner.start(line, request.cwd or runner.context.cwd, take, walled=walled)
+    line, sandboxed = request.line, request.sandboxed
+    command, report = await runner.start(line, request.cwd or runner.context.cwd, take, sandboxed=sandboxed)
     runner.foreground.add(moved)
     try:
         may_go_on = runner.context.attended and not key_advice(line)

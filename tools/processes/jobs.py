@@ -97,7 +97,7 @@ class CommandRequest(Struct, frozen=True):
     """A command line to run, within the wall or open."""
 
     line: str
-    walled: bool = False
+    sandboxed: bool = False
     cwd: Path | None = None  # where it runs; None: in the session's current folder
     inbox: Inbox | None = None  # where its end is told, once it is in the background; None: in the session's
     since: int = 0  # seq of the reply that asked for it; 0: none did
@@ -115,7 +115,7 @@ class BackgroundJob(Struct, eq=False):
     since: int  # as of the request
     began: float
     left_over: bool = False  # by a command in the foreground: it ends with the last process
-    wall: SandboxProfile | None = None  # that it runs within
+    sandbox: SandboxProfile | None = None  # that it runs within
     shown: int = 0  # bytes of its output that the model was shown
     last_output: float = 0.0
     ended: float | None = None  # None while it runs
@@ -144,13 +144,13 @@ class BackgroundJob(Struct, eq=False):
 
     async def ports(self) -> list[int]:
         """The ports on which it listens within the wall; none of an open command."""
-        return await self.command.listening_ports() if self.wall is not None and self.ended is None else []
+        return await self.command.listening_ports() if self.sandbox is not None and self.ended is None else []
 
     def refusal(self) -> BlockedAccess | None:
         """What the wall refused to a command that has failed; None for any other."""
-        if self.wall is None or self.ended is None or not self.status or self.stopped:
+        if self.sandbox is None or self.ended is None or not self.status or self.stopped:
             return None
-        return refusal_in(self.runner, CommandRequest(self.line, True), self.wall, self.spool, self.began)
+        return refusal_in(self.runner, CommandRequest(self.line, True), self.sandbox, self.spool, self.began)
 
     def _announcement(self) -> str:
         """What is told when it has ended: the same to the person and to the model."""
@@ -237,12 +237,12 @@ class CommandRunner:
             hide_own_environment()
         return self._supervisor
 
-    async def wall(self) -> tuple[SandboxLevel, str]:
+    async def sandbox(self) -> tuple[SandboxLevel, str]:
         """What holds walled commands, and why nothing does where that is "none". Raises SupervisorLost."""
         supervisor = await self.supervisor()
-        await supervisor.wall_ready()
-        self.guard.restores = supervisor.wall == "landlock"
-        return supervisor.wall, supervisor.why_no_wall
+        await supervisor.sandbox_ready()
+        self.guard.restores = supervisor.sandbox == "landlock"
+        return supervisor.sandbox, supervisor.why_no_sandbox
 
     async def use_profile(self, profile: SandboxProfile) -> None:
         """Run walled commands within another wall from now on; those under way keep theirs."""
@@ -251,7 +251,7 @@ class CommandRunner:
             await self._supervisor.use_profile(profile)
 
     async def start(
-        self, line: str, cwd: Path, take: Callable[[bytes], object], *, walled: bool = False
+        self, line: str, cwd: Path, take: Callable[[bytes], object], *, sandboxed: bool = False
     ) -> tuple[CommandHandle, Path]:
         """Start a command line: (the command, the file where its shell will write its last folder).
 
@@ -263,18 +263,18 @@ class CommandRunner:
         assert self._private is not None
         self._count += 1
         written = self.profile.writable if self.profile is not None else ()
-        await (self.guard.begin(written) if walled else self.guard.check())
-        report = (supervisor.scratch if walled else self._private) / f"cwd-{self._count}"
+        await (self.guard.begin(written) if sandboxed else self.guard.check())
+        report = (supervisor.scratch if sandboxed else self._private) / f"cwd-{self._count}"
         shell = _shell(self.context, line, self._private, report)
         try:
-            if walled:
-                await self.wall()
-            command = supervisor.run(take, walled, cwd=str(cwd), **shell)
+            if sandboxed:
+                await self.sandbox()
+            command = supervisor.run(take, sandboxed, cwd=str(cwd), **shell)
         except BaseException:
-            if walled:
+            if sandboxed:
                 await self.guard.end()
             raise
-        if walled:
+        if sandboxed:
             self.guard.end_after(command.over)
         try:
             pid = await command.pid
@@ -306,9 +306,9 @@ class CommandRunner:
         """Keep a command as one in the background; its output is in a file from now on."""
         now = asyncio.get_running_loop().time()
         id, shown = f"b{len(self.jobs) + 1}", spool.total if left_over else 0
-        line, wall = request.line, self.profile if request.walled else None
+        line, sandbox = request.line, self.profile if request.sandboxed else None
         told, since = request.inbox or self.context.inbox, request.since
-        job = BackgroundJob(self, id, line, command, spool, told, since, now, left_over, wall, shown, now)
+        job = BackgroundJob(self, id, line, command, spool, told, since, now, left_over, sandbox, shown, now)
         self.jobs[job.id] = job
         spool.keep()
         command.take = job.take
@@ -398,7 +398,7 @@ def refusal_in(
     """What the wall refused to a command, judged by its output; it ran since then."""
     output = spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace")
     hosts, supervisor = runner.refused_hosts(since), runner._supervisor
-    loopback = supervisor is None or supervisor.wall == "namespaces"
+    loopback = supervisor is None or supervisor.sandbox == "namespaces"
     cwd = request.cwd or runner.context.cwd
     return find_blocked_access(
         SandboxedRun(request.line, cwd, output, profile, runner.scratch, hosts, loopback, failed)

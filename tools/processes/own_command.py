@@ -39,14 +39,14 @@ class OwnCommandEnd(Struct, frozen=True):
     refusal: BlockedAccess | None = None
 
 
-async def run_own_command(runner: CommandRunner, command: OwnCommand, *, walled: bool) -> OwnCommandEnd:
+async def run_own_command(runner: CommandRunner, command: OwnCommand, *, sandboxed: bool) -> OwnCommandEnd:
     """Run it in the project's folder until its shell has ended. When cancelled, it is ended.
 
     What it leaves running in the background is not waited for. Raises SupervisorLost and OSError.
     """
     supervisor, mark, since = await runner.supervisor(), os.urandom(12).hex(), time.monotonic()
     given = supervisor.private / f"given-{mark}"
-    errors = (supervisor.scratch if walled else supervisor.private) / f"errors-{mark}"
+    errors = (supervisor.scratch if sandboxed else supervisor.private) / f"errors-{mark}"
     kept, total = bytearray(), 0
 
     def take(data: bytes) -> None:
@@ -59,7 +59,7 @@ async def run_own_command(runner: CommandRunner, command: OwnCommand, *, walled:
     given.write_text(command.given)
     try:
         folder, profile = runner.context.folder, runner.profile
-        running, _ = await runner.start(script, folder, take, walled=walled)
+        running, _ = await runner.start(script, folder, take, sandboxed=sandboxed)
         try:
             await asyncio.wait({running.exited})
             await asyncio.wait({running.closed}, timeout=DRAIN_LIMIT_S)
@@ -73,7 +73,7 @@ async def run_own_command(runner: CommandRunner, command: OwnCommand, *, walled:
         errors.unlink(missing_ok=True)
     code = exit_code(running.exited.result())[0]
     out = kept.decode("utf-8", "replace")
-    refusal = _refusal(runner, command.line, err, profile, since) if walled and code else None
+    refusal = _refusal(runner, command.line, err, profile, since) if sandboxed and code else None
     return OwnCommandEnd(1 if code is None else code, out, err, total > len(kept), refusal)
 
 

@@ -46,7 +46,7 @@ class Supervisor:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.open = CommandSocket(end)
-        self.walled: CommandSocket | None = None
+        self.sandboxed: CommandSocket | None = None
         self._profile: SandboxProfile | None = None
         self._retired: list[CommandSocket] = []
         self._process, self._log, self._private = process, log, private
@@ -61,48 +61,48 @@ class Supervisor:
         return str(self.open.hello.result().get("hello", ""))
 
     @property
-    def wall(self) -> SandboxLevel:
+    def sandbox(self) -> SandboxLevel:
         """What holds walled commands; "none" until it is known."""
-        level: SandboxLevel = self._wall_hello().get("hello", "none")
+        level: SandboxLevel = self._sandbox_hello().get("hello", "none")
         return level
 
     @property
-    def why_no_wall(self) -> str:
+    def why_no_sandbox(self) -> str:
         """Why there is none, or only a weaker one; "" where it is the strongest."""
-        hello = self._wall_hello()
+        hello = self._sandbox_hello()
         return str(hello.get("why", "")) if "hello" in hello else "the wall's process ended"
 
-    def _wall_hello(self) -> dict[str, Any]:
-        if self.walled is None:
+    def _sandbox_hello(self) -> dict[str, Any]:
+        if self.sandboxed is None:
             return {"hello": "none", "why": "no wall was asked for"}
-        return dict(self.walled.hello.result()) if self.walled.hello.done() else {}
+        return dict(self.sandboxed.hello.result()) if self.sandboxed.hello.done() else {}
 
-    async def wall_ready(self) -> None:
+    async def sandbox_ready(self) -> None:
         """Wait until it is known what holds walled commands. Raises SupervisorLost.
 
         A wall that is lost is raised again: a weaker one does not keep its commands from ending its process.
         """
-        if self.walled is not None and self._profile is not None:
-            if self.wall != "none" and not self.walled.socket.open:
-                self.raise_wall(self._profile)
-            await asyncio.wait({self.walled.hello}, timeout=_START_LIMIT_S)
+        if self.sandboxed is not None and self._profile is not None:
+            if self.sandbox != "none" and not self.sandboxed.socket.open:
+                self.start_sandbox(self._profile)
+            await asyncio.wait({self.sandboxed.hello}, timeout=_START_LIMIT_S)
 
     async def use_profile(self, profile: SandboxProfile) -> None:
         """Run walled commands within another wall from now on; those under way keep theirs."""
-        self.raise_wall(profile)
-        await self.wall_ready()
+        self.start_sandbox(profile)
+        await self.sandbox_ready()
 
-    def raise_wall(self, profile: SandboxProfile) -> None:
+    def start_sandbox(self, profile: SandboxProfile) -> None:
         """As `use_profile`, without waiting for it. Raises SupervisorLost."""
         if not self.alive:
             raise SupervisorLost("the process that runs commands is gone")
-        if self.walled is not None:
-            self.walled.retire()
-            self._retired = [each for each in (*self._retired, self.walled) if each.socket.open]
+        if self.sandboxed is not None:
+            self.sandboxed.retire()
+            self._retired = [each for each in (*self._retired, self.sandboxed) if each.socket.open]
         if self._profile is None and profile.cache_layers is not None:
             use_layers(profile.cache_layers)
         ours, theirs = socket.socketpair()
-        self._profile, self.walled = profile, CommandSocket(ours)
+        self._profile, self.sandboxed = profile, CommandSocket(ours)
         for name in (_SCRATCH, _STAGE):
             (self._private / name).mkdir(exist_ok=True)
         message = {"op": "wall", "profile": _profile_message(profile, self._private)}
@@ -113,20 +113,20 @@ class Supervisor:
 
         Walls of bwrap have a network each: that of a job may be an earlier one.
         """
-        for spawner in (self.walled, *reversed(self._retired)):
+        for spawner in (self.sandboxed, *reversed(self._retired)):
             for host in _LOOPBACK:
                 with suppress(OSError):
                     if spawner is not None:
                         return await spawner.connect(host, port)
         raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
-    def run(self, take: Callable[[bytes], object], walled: bool = False, **start: Any) -> CommandHandle:
+    def run(self, take: Callable[[bytes], object], sandboxed: bool = False, **start: Any) -> CommandHandle:
         """Start a command: see `CommandSocket.run`. A walled one without a wall: SupervisorLost."""
-        if not walled:
+        if not sandboxed:
             return self.open.run(take, **start)
-        if self.walled is None or self.wall == "none":
-            raise SupervisorLost(f"there is no wall to run the command in: {self.why_no_wall}")
-        return self.walled.run(take, **start)
+        if self.sandboxed is None or self.sandbox == "none":
+            raise SupervisorLost(f"there is no wall to run the command in: {self.why_no_sandbox}")
+        return self.sandboxed.run(take, **start)
 
     @property
     def private(self) -> Path:
@@ -162,7 +162,7 @@ class Supervisor:
             shutil.rmtree(self._private, ignore_errors=True)  # where it was killed before it could
 
     def _close_sockets(self) -> None:
-        for each in (self.open, self.walled, *self._retired):
+        for each in (self.open, self.sandboxed, *self._retired):
             if each is not None:
                 each.socket.close()
 
@@ -194,7 +194,7 @@ async def start_supervisor(
     for how in ("enclose", "refused") if enclose and sys.platform == "linux" else ("plain",):
         supervisor = _spawn(private, how)
         if profile is not None:
-            supervisor.raise_wall(profile)
+            supervisor.start_sandbox(profile)
         try:
             await asyncio.wait({supervisor.open.hello}, timeout=_START_LIMIT_S)
         except asyncio.CancelledError:

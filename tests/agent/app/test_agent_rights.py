@@ -21,7 +21,7 @@ def test_a_narrower_mode_holds_for_the_agent_alone_and_a_wider_one_for_nobody() 
     assert bypassing.rules.mode == "plan" and bypassing.planning
 
 
-def test_what_the_person_grants_to_an_agent_is_granted_to_the_session() -> None:
+def test_what_the_user_grants_to_an_agent_is_granted_to_the_session() -> None:
     session = PermissionStore(PermissionRules("manual"))
     agent = NarrowedPermissions(session, "plan")
     agent.allow(Rule("bash", "make"))

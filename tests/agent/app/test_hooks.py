@@ -15,10 +15,10 @@ import pytest
 from agent.app.own_commands import commands_within
 from agent.extensions.hooks import asking, command_hooks
 from agent.extensions.hooks.table import read_hooks
-from agent.loop.session_wall import SessionWall
+from agent.loop.session_sandbox import SessionSandbox
 from agent.permissions import PermissionRules, PermissionStore, parse_rules
 from agent.ports import HookAnswer, HookEvent
-from tests.tools.wall_session import WalledSession, walled_session
+from tests.tools.sandbox_session import SandboxedSession, sandboxed_session
 from tools.sandbox.command_socket import SupervisorLost
 
 BASH = {"tool": "bash", "input": {"command": "rm -rf build"}, "id": "t1"}
@@ -31,17 +31,17 @@ DENIAL = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecis
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WalledSession]:
-    made = walled_session(tmp_path_factory.mktemp("hooks"))
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxedSession]:
+    made = sandboxed_session(tmp_path_factory.mktemp("hooks"))
     yield made
     made.end()
 
 
 @pytest.fixture
-def wall(session: WalledSession) -> SessionWall:
+def sandbox(session: SandboxedSession) -> SessionSandbox:
     """A wall whose rules may be changed."""
     store = PermissionStore(PermissionRules(folder=str(session.folder)))
-    made = SessionWall(session.context, store, session.home)
+    made = SessionSandbox(session.context, store, session.home)
     session.runner.run(made.warm())
     if made.level == "none":
         pytest.skip(f"no wall here: {made.why}")
@@ -63,27 +63,27 @@ Asked = tuple[HookAnswer, list[str]]
 
 
 def ask(
-    session: WalledSession, wall: SessionWall, event: HookEvent, about: dict[str, Any], *hooks: Any
+    session: SandboxedSession, sandbox: SessionSandbox, event: HookEvent, about: dict[str, Any], *hooks: Any
 ) -> Asked:
     """What hooks answer, commands or objects of a settings file, and what is told of them."""
     told: list[str] = []
     entries = [{"type": "command", "command": each} if isinstance(each, str) else each for each in hooks]
     table = read_hooks({event: [{"hooks": entries}]})
-    made = command_hooks(table.entries, commands_within(wall), lambda: {"session_id": "s"}, told.append)
+    made = command_hooks(table.entries, commands_within(sandbox), lambda: {"session_id": "s"}, told.append)
     return session.runner.run(made.run(event, about)), told
 
 
-def stopping(session: WalledSession, wall: SessionWall, command: str) -> Asked:
+def stopping(session: SandboxedSession, sandbox: SessionSandbox, command: str) -> Asked:
     """What a command answers that stands under an older name in our settings."""
     told: list[str] = []
     table = read_hooks({"stop": command})
-    hooks = command_hooks(table.entries, commands_within(wall), dict, told.append)
+    hooks = command_hooks(table.entries, commands_within(sandbox), dict, told.append)
     about = {"answer": 'it\'s "done"', "again": False, "é": 1}
     return session.runner.run(hooks.run(HookEvent.STOP, about)), told
 
 
 def test_a_hook_under_an_older_name_is_told_and_answers_as_before(
-    session: WalledSession, wall: SessionWall
+    session: SandboxedSession, sandbox: SessionSandbox
 ) -> None:
     for command, answer in (
         ("true", HookAnswer()),
@@ -97,30 +97,32 @@ def test_a_hook_under_an_older_name_is_told_and_answers_as_before(
         ("echo out; echo no >&2; exit 2", HookAnswer(veto="no")),
         ("echo ${ANTHROPIC_API_KEY-no key}; touch here", HookAnswer(words="no key")),
     ):
-        assert stopping(session, wall, command) == (answer, []), command
+        assert stopping(session, sandbox, command) == (answer, []), command
     assert (session.folder / "here").exists()
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
-def test_a_guard_with_jq_and_a_formatter_work_as_they_are(session: WalledSession, wall: SessionWall) -> None:
-    assert ask(session, wall, HookEvent.PRE_TOOL, BASH, GUARD) == (
+def test_a_guard_with_jq_and_a_formatter_work_as_they_are(
+    session: SandboxedSession, sandbox: SessionSandbox
+) -> None:
+    assert ask(session, sandbox, HookEvent.PRE_TOOL, BASH, GUARD) == (
         HookAnswer(veto=f"no rm -rf in {session.folder.name}"),
         [],
     )
     harmless = {**BASH, "input": {"command": "ls"}}
-    assert ask(session, wall, HookEvent.PRE_TOOL, harmless, GUARD) == (HookAnswer(), [])
+    assert ask(session, sandbox, HookEvent.PRE_TOOL, harmless, GUARD) == (HookAnswer(), [])
     (session.folder / "a.txt").write_text("text")
-    assert ask(session, wall, HookEvent.POST_TOOL, EDITED, FORMATTER) == (HookAnswer(), [])
+    assert ask(session, sandbox, HookEvent.POST_TOOL, EDITED, FORMATTER) == (HookAnswer(), [])
     assert (session.folder / "a.txt").read_text() == "TEXT"
 
 
 def test_hooks_run_at_once_each_with_its_input_and_a_command_once(
-    session: WalledSession, wall: SessionWall
+    session: SandboxedSession, sandbox: SessionSandbox
 ) -> None:
     # Each waits for a file that the other makes, so one after the other would take too long.
     meet = "cat >in-{0}; touch did-{0}; until [ -e did-{1} ]; do sleep 0.01; done; echo >>count; exit 0"
     answer, told = ask(
-        session, wall, HookEvent.PRE_TOOL, BASH, meet.format(1, 2), meet.format(2, 1), meet.format(1, 2)
+        session, sandbox, HookEvent.PRE_TOOL, BASH, meet.format(1, 2), meet.format(2, 1), meet.format(1, 2)
     )
     assert (answer, told) == (HookAnswer(), [])
     first, second = (json.loads((session.folder / f"in-{n}").read_text()) for n in (1, 2))
@@ -139,21 +141,21 @@ def test_hooks_run_at_once_each_with_its_input_and_a_command_once(
 
 
 def test_deny_beats_ask_and_that_allow_and_two_rewrites_are_an_error(
-    session: WalledSession, wall: SessionWall
+    session: SandboxedSession, sandbox: SessionSandbox
 ) -> None:
     def says(**fields: Any) -> str:
         return f"cat >/dev/null; echo '{json.dumps({'hookSpecificOutput': fields})}'"
 
     allow, asks = says(permissionDecision="allow"), says(permissionDecision="ask")
-    answer, _ = ask(session, wall, HookEvent.PRE_TOOL, BASH, allow, asks)
+    answer, _ = ask(session, sandbox, HookEvent.PRE_TOOL, BASH, allow, asks)
     assert answer.decision == "ask" and answer.veto is None
-    answer, _ = ask(session, wall, HookEvent.PRE_TOOL, BASH, allow, f"echo '{json.dumps(DENIAL)}'")
+    answer, _ = ask(session, sandbox, HookEvent.PRE_TOOL, BASH, allow, f"echo '{json.dumps(DENIAL)}'")
     assert answer.veto == "no reason given"
     one, other = says(updatedInput={"command": "ls"}), says(updatedInput={"command": "pwd"})
-    answer, _ = ask(session, wall, HookEvent.PRE_TOOL, BASH, one, other)
+    answer, _ = ask(session, sandbox, HookEvent.PRE_TOOL, BASH, one, other)
     assert str(answer.veto).startswith("two hooks changed the input")
     answer, told = ask(
-        session, wall, HookEvent.PRE_TOOL, BASH, one, """echo '{"systemMessage": "mind the gap"}'"""
+        session, sandbox, HookEvent.PRE_TOOL, BASH, one, """echo '{"systemMessage": "mind the gap"}'"""
     )
     assert (answer.updated_input, told) == (
         {"command": "ls"},
@@ -173,78 +175,78 @@ def test_deny_beats_ask_and_that_allow_and_two_rewrites_are_an_error(
     ],
 )
 def test_a_guard_that_cannot_be_asked_lets_nothing_through(
-    session: WalledSession, wall: SessionWall, command: str, fault: str
+    session: SandboxedSession, sandbox: SessionSandbox, command: str, fault: str
 ) -> None:
     (session.folder / "guard").write_text("#!/bin/sh\n")
     guard = {"command": command, "timeout": 0.2 if "sleep" in command else 30}
-    answer, told = ask(session, wall, HookEvent.PRE_TOOL, BASH, guard)
+    answer, told = ask(session, sandbox, HookEvent.PRE_TOOL, BASH, guard)
     assert str(answer.veto).startswith(f"the hook PreToolUse ({command}) {fault}") and told == []
-    answer, told = ask(session, wall, HookEvent.PRE_TOOL, BASH, {**guard, "onFailure": "continue"})
+    answer, told = ask(session, sandbox, HookEvent.PRE_TOOL, BASH, {**guard, "onFailure": "continue"})
     assert answer == HookAnswer() and fault in told[0]
 
 
 def test_what_else_a_hook_does_wrong_is_told_and_changes_nothing(
-    session: WalledSession, wall: SessionWall
+    session: SandboxedSession, sandbox: SessionSandbox
 ) -> None:
-    answer, told = ask(session, wall, HookEvent.PRE_TOOL, BASH, "printf 'first\nsecond' >&2; exit 1")
+    answer, told = ask(session, sandbox, HookEvent.PRE_TOOL, BASH, "printf 'first\nsecond' >&2; exit 1")
     assert answer == HookAnswer() and told[0].endswith("failed: exit code 1: first")
-    answer, told = ask(session, wall, HookEvent.PRE_TOOL, BASH, f"echo '{json.dumps(DENIAL)}'; exit 1")
+    answer, told = ask(session, sandbox, HookEvent.PRE_TOOL, BASH, f"echo '{json.dumps(DENIAL)}'; exit 1")
     assert answer.veto == "no reason given" and told == []
-    answer, told = ask(session, wall, HookEvent.PROMPT, {"prompt": "p"}, "yes word | head -c 10000000")
+    answer, told = ask(session, sandbox, HookEvent.PROMPT, {"prompt": "p"}, "yes word | head -c 10000000")
     assert len(answer.words) == 10_000 and told == []
     answer, told = ask(
-        session, wall, HookEvent.STOP, {"answer": "", "again": False}, "gone; sleep 0.1; exec gone"
+        session, sandbox, HookEvent.STOP, {"answer": "", "again": False}, "gone; sleep 0.1; exec gone"
     )
     assert answer == HookAnswer() and "could not be started" in told[0]
 
 
 def test_what_a_hook_leaves_in_the_background_is_not_waited_for(
-    session: WalledSession, wall: SessionWall
+    session: SandboxedSession, sandbox: SessionSandbox
 ) -> None:
     hook = {"command": 'sleep 300 & echo \'{"decision": "block", "reason": "go on"}\'', "timeout": 20}
-    answer, told = ask(session, wall, HookEvent.STOP, {"answer": "", "again": False}, hook)
+    answer, told = ask(session, sandbox, HookEvent.STOP, {"answer": "", "again": False}, hook)
     assert (answer.veto, told) == ("go on", [])
 
 
 def test_a_hook_in_the_background_is_not_waited_for_and_decides_nothing(
-    session: WalledSession, wall: SessionWall
+    session: SandboxedSession, sandbox: SessionSandbox
 ) -> None:
     slow = {"command": "until [ -e go ]; do sleep 0.01; done; touch went; exit 2", "async": True}
-    assert ask(session, wall, HookEvent.PRE_TOOL, BASH, slow) == (HookAnswer(), [])
+    assert ask(session, sandbox, HookEvent.PRE_TOOL, BASH, slow) == (HookAnswer(), [])
     assert not (session.folder / "went").exists()
     done = {"answer": "", "again": False}
-    assert ask(session, wall, HookEvent.STOP, done, "touch go") == (HookAnswer(), [])
-    assert ask(session, wall, HookEvent.PRE_TOOL, BASH, "until [ -e went ]; do sleep 0.01; done")[1] == []
+    assert ask(session, sandbox, HookEvent.STOP, done, "touch go") == (HookAnswer(), [])
+    assert ask(session, sandbox, HookEvent.PRE_TOOL, BASH, "until [ -e went ]; do sleep 0.01; done")[1] == []
 
 
 def test_the_end_of_a_session_waits_for_no_hook_for_long(
-    session: WalledSession, wall: SessionWall, monkeypatch: pytest.MonkeyPatch
+    session: SandboxedSession, sandbox: SessionSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert asking.SESSION_END_TIMEOUT_S == 1.5
     monkeypatch.setattr(asking, "SESSION_END_TIMEOUT_S", 0.1)
     slow = {"command": "sleep 300", "timeout": 600}
-    _, told = ask(session, wall, HookEvent.SESSION_END, {"reason": "other"}, slow)
+    _, told = ask(session, sandbox, HookEvent.SESSION_END, {"reason": "other"}, slow)
     assert told == ["the hook SessionEnd (sleep 300) took longer than 0.1 s"]
 
 
-def test_a_hook_that_the_wall_refused_something_is_told_with_the_rule_that_lets_it_out(
-    session: WalledSession, wall: SessionWall, outside: Path
+def test_a_hook_that_the_sandbox_refused_something_is_told_with_the_rule_that_lets_it_out(
+    session: SandboxedSession, sandbox: SessionSandbox, outside: Path
 ) -> None:
     command = f"touch {outside}/log"
-    answer, (told,) = stopping(session, wall, command)
+    answer, (told,) = stopping(session, sandbox, command)
     assert answer == HookAnswer()
     assert "walled off: write" in told and f"the rule open({command}) in your settings lets it out" in told
-    wall.permissions.rules = PermissionRules(allow=parse_rules(f"open({command})"), sandboxed=True)
-    assert stopping(session, wall, command) == (HookAnswer(), [])
+    sandbox.permissions.rules = PermissionRules(allow=parse_rules(f"open({command})"), sandboxed=True)
+    assert stopping(session, sandbox, command) == (HookAnswer(), [])
     assert (outside / "log").exists()
 
 
-def test_what_the_wall_refuses_a_hook_again_is_told_in_few_words(
-    session: WalledSession, wall: SessionWall, outside: Path
+def test_what_the_sandbox_refuses_a_hook_again_is_told_in_few_words(
+    session: SandboxedSession, sandbox: SessionSandbox, outside: Path
 ) -> None:
     told: list[str] = []
     table = read_hooks({"Stop": [{"hooks": [{"type": "command", "command": f"touch {outside}/log"}]}]})
-    hooks = command_hooks(table.entries, commands_within(wall), dict, told.append)
+    hooks = command_hooks(table.entries, commands_within(sandbox), dict, told.append)
     for _ in range(3):
         session.runner.run(hooks.run(HookEvent.STOP, {"answer": "done", "again": False}))
     first, *others = told
@@ -252,14 +254,14 @@ def test_what_the_wall_refuses_a_hook_again_is_told_in_few_words(
     assert len(others) == 2 and all(line.endswith("/log (touch), as before") for line in others)
 
 
-def test_where_there_is_no_wall_or_the_mode_has_none_hooks_run_open(
-    session: WalledSession, wall: SessionWall, outside: Path
+def test_where_there_is_no_sandbox_or_the_mode_has_none_hooks_run_open(
+    session: SandboxedSession, sandbox: SessionSandbox, outside: Path
 ) -> None:
-    wall.permissions.set_mode("bypassPermissions")
-    assert stopping(session, wall, f"touch {outside}/bypass") == (HookAnswer(), [])
-    wall.level, wall.why = "none", "it is switched off"
-    wall.permissions.set_mode("manual")
-    assert stopping(session, wall, f"touch {outside}/none") == (HookAnswer(), [])
+    sandbox.permissions.set_mode("bypassPermissions")
+    assert stopping(session, sandbox, f"touch {outside}/bypass") == (HookAnswer(), [])
+    sandbox.level, sandbox.why = "none", "it is switched off"
+    sandbox.permissions.set_mode("manual")
+    assert stopping(session, sandbox, f"touch {outside}/none") == (HookAnswer(), [])
     assert {"bypass", "none"} == {path.name for path in outside.iterdir()}
 
 

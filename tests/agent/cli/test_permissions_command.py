@@ -82,7 +82,7 @@ def test_settings_stored_rules_and_flags_count_as_in_a_session(checker: Checker)
     assert (bypassed["verdict"], bypassed["why"]) == ("allow", "the mode is bypassPermissions")
 
 
-def test_within_the_wall_nothing_is_asked_but_what_is_ruinous_or_denied(checker: Checker) -> None:
+def test_within_the_sandbox_nothing_is_asked_but_what_is_ruinous_or_denied(checker: Checker) -> None:
     lines = "make\nrm -rf .git\ncurl x\n$x\n"
     found = checker.check(lines, "--wall", "on", "--disallowedTools", "bash(curl)")
     assert [each["verdict"] for each in found] == ["allow", "ask", "deny", "ask"]

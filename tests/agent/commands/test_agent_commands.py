@@ -135,7 +135,7 @@ def test_an_agent_that_was_cut_off_before_it_could_report_is_told_so_after_a_res
     run_controller(tmp_path, work, respond=respond, faults=(stall,), verified=False)
 
 
-def test_the_question_of_an_agent_in_the_background_waits_for_the_person(tmp_path: Path) -> None:
+def test_the_question_of_an_agent_in_the_background_waits_for_the_user(tmp_path: Path) -> None:
     write = Reply([calls("write", file_path="new.txt", content="x")])
     beside = Reply([task("work", run_in_background=True)])
     respond = parts(go=[beside, "it works"], work=[write, "written"])

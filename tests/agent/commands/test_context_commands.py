@@ -10,7 +10,7 @@ import pytest
 from agent.app.controller import prompt_blocks
 from agent.events import ContextChart, ContextCompacted, TurnFinished
 from agent.loop.model_call import prompt_tokens
-from agent.session.environment import surroundings_told
+from agent.session.environment import environment_told
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
 from tests.strict_api.demo_bridge import demo_reply
@@ -268,7 +268,7 @@ def told_with_prompts(run: ControllerRun) -> list[str]:
     """What the program told the model with each prompt."""
     entries = run.controller.in_use[0].folded.entries
     prompts = (entry for entry in entries if isinstance(entry, Prompt))
-    return ["\n".join(surroundings_told(entry)) for entry in prompts]
+    return ["\n".join(environment_told(entry)) for entry in prompts]
 
 
 def test_pins_and_their_removal_are_told_once_with_the_next_prompt(tmp_path: Path) -> None:

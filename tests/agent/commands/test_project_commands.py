@@ -263,7 +263,7 @@ def test_a_late_command_is_ended_where_nobody_is_at_the_screen(tmp_path: Path) -
         run_controller(tmp_path, work, environ={"BASH_DEFAULT_TIMEOUT_MS": "300"}, **options)
 
 
-def test_an_editor_after_a_bang_is_told_what_the_person_can_do(tmp_path: Path) -> None:
+def test_an_editor_after_a_bang_is_told_what_the_user_can_do(tmp_path: Path) -> None:
     (tmp_path / "vi").write_text("#!/bin/sh\nsleep 60\n")
     (tmp_path / "vi").chmod(0o755)
 

@@ -70,7 +70,7 @@ def test_lists_tell_which_session_a_fork_is_a_copy_of(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
-def test_a_fork_of_an_agents_session_is_the_persons(tmp_path: Path) -> None:
+def test_a_fork_of_an_agents_session_is_the_users(tmp_path: Path) -> None:
     """Listed as a copy, not as another agent of the session that started the agent."""
 
     async def work(run: ControllerRun) -> None:

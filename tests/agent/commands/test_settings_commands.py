@@ -224,7 +224,7 @@ def test_a_model_is_kept_for_new_sessions_and_nothing_else_in_the_file_changes(t
 
 
 @pytest.mark.parametrize("text", ['"model" = "haiku"\n', 'model = """haiku"""\n', "model = \n"])
-def test_a_settings_file_that_only_a_person_can_change_stays_as_it_is(tmp_path: Path, text: str) -> None:
+def test_a_settings_file_that_only_a_user_can_change_stays_as_it_is(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config" / "settings.toml"
     path.parent.mkdir()
     path.write_text(text)

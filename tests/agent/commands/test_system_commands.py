@@ -10,10 +10,10 @@ import pytest
 from agent.app.config import load_config
 from agent.errors import ConfigError
 from agent.events import Notice
-from agent.loop.session_wall import SessionWall
+from agent.loop.session_sandbox import SessionSandbox
 from agent.permissions import Rule, stored_places, stored_rules
 from agent.session.environment import END_OF_PLAN_TEXT, OPEN_TEXT, PLAN_TEXT
-from agent.session.system_prompts import WALL_TEXT
+from agent.session.system_prompts import SANDBOX_TEXT
 from agent.settings_files import permissions_path
 from tools.processes.jobs import CommandRequest, command_runner
 from tools.processes.spool import Spool
@@ -21,10 +21,10 @@ from tools.processes.spool import Spool
 from .controller_run import ControllerRun, run_controller
 
 
-def wall_of(run: ControllerRun) -> SessionWall:
-    wall = run.controller.in_use[1].wall
-    assert wall is not None
-    return wall
+def sandbox_of(run: ControllerRun) -> SessionSandbox:
+    sandbox = run.controller.in_use[1].sandbox
+    assert sandbox is not None
+    return sandbox
 
 
 def test_sandbox_shows_what_is_let_through_and_changes_it(tmp_path: Path) -> None:
@@ -37,32 +37,32 @@ def test_sandbox_shows_what_is_let_through_and_changes_it(tmp_path: Path) -> Non
         assert "Commands may reach Files.Example in this project from now on" in text
         assert stored_places(kept) == dict.fromkeys(("write", "read"), (str(tmp_path / "store"),))
         assert stored_rules(kept) == (Rule("net", "files.example"),)
-        if wall_of(run).level != "none":
+        if sandbox_of(run).level != "none":
             assert "hosts    files.example" in text and "also store" in text
         text = await run.do("/sandbox forget store", "/sandbox forget files.example")
         assert "files.example is not let through any more" in text
         assert stored_rules(kept) == () and not any(stored_places(kept).values())
         assert "was not let through" in await run.do("/sandbox forget store")
         assert "project  read-only" in await run.do("/sandbox project read-only") or (
-            wall_of(run).level == "none"
+            sandbox_of(run).level == "none"
         )
 
     run_controller(tmp_path, work)
 
 
-def test_the_model_is_told_of_a_wall_that_is_switched_off_and_of_plan_mode(tmp_path: Path) -> None:
+def test_the_model_is_told_of_a_sandbox_that_is_switched_off_and_of_plan_mode(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("hello")
-        walled = wall_of(run).level != "none"
+        sandboxed = sandbox_of(run).level != "none"
         context = run.controller.in_use[1]
-        assert (WALL_TEXT in context.settings.system) is walled
+        assert (SANDBOX_TEXT in context.settings.system) is sandboxed
         assert "wall     none: it is switched off" in await run.do("/sandbox off")
         assert not context.permissions.rules.sandboxed
         await run.do("go on", "and on")
-        assert b"".join(run.bodies()).count(OPEN_TEXT.split("\n")[-1].encode()) == int(walled)
-        if walled:
+        assert b"".join(run.bodies()).count(OPEN_TEXT.split("\n")[-1].encode()) == int(sandboxed)
+        if sandboxed:
             await run.do("/sandbox auto", "once more")
-            assert b"".join(run.bodies()).count(WALL_TEXT.split("\n")[0].encode()) == 2
+            assert b"".join(run.bodies()).count(SANDBOX_TEXT.split("\n")[0].encode()) == 2
         await run.do("/permissions mode plan", "a plan, please", "a better one")
         assert b"".join(run.bodies()).count(PLAN_TEXT.split("\n")[1].encode()) == 2
         await run.do("/permissions mode manual", "do it", "go on")
@@ -71,10 +71,10 @@ def test_the_model_is_told_of_a_wall_that_is_switched_off_and_of_plan_mode(tmp_p
     run_controller(tmp_path, work)
 
 
-def test_status_config_and_doctor_tell_of_the_wall_and_mistakes_are_explained(tmp_path: Path) -> None:
+def test_status_config_and_doctor_tell_of_the_sandbox_and_mistakes_are_explained(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         told = await run.do("/doctor")
-        line = wall_of(run).line
+        line = sandbox_of(run).line
         assert f"commands are walled in by: {line}" in told
         assert f"wall        {line}" in await run.do("/status")
         await run.do("/doctor")
@@ -118,7 +118,7 @@ def home(root: Path, project: str, own: str = "") -> Path:
         ),
     ],
 )
-def test_a_project_can_only_tighten_the_wall(
+def test_a_project_can_only_tighten_the_sandbox(
     tmp_path: Path, own: str, project: str, mode: str, access: str, ignored: str
 ) -> None:
     config = load_config({}, tmp_path, home(tmp_path, project, own))
@@ -143,18 +143,18 @@ def test_a_mistake_in_the_setting_is_an_error(tmp_path: Path, text: str) -> None
         load_config({}, tmp_path, home(tmp_path, "", text))
 
 
-def test_the_variable_sets_the_wall_and_the_words_are_checked(tmp_path: Path) -> None:
+def test_the_variable_sets_the_sandbox_and_the_words_are_checked(tmp_path: Path) -> None:
     empty = home(tmp_path, "", "")
     assert load_config({"MAKEROOM_SANDBOX": "require"}, tmp_path, empty).sandbox.mode == "require"
     with pytest.raises(ConfigError, match="MAKEROOM_SANDBOX='x'"):
         load_config({"MAKEROOM_SANDBOX": "x"}, tmp_path, empty)
 
 
-def test_without_a_wall_the_start_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_sandbox_the_start_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def none(self: object) -> tuple[str, str]:
         return "none", "the kernel is too old"
 
-    monkeypatch.setattr("tools.processes.jobs.CommandRunner.wall", none)
+    monkeypatch.setattr("tools.processes.jobs.CommandRunner.sandbox", none)
 
     async def work(run: ControllerRun) -> None:
         await run.controller.prompt("hello")  # the wall is known by then
@@ -176,9 +176,9 @@ async def serve(run: ControllerRun) -> int:
     runner = command_runner(run.controller.in_use[1].tool_context)
     told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     folder, outputs = runner.context.folder, runner.context.outputs
-    command, _ = await runner.start(SERVER, folder, lambda data: told.set_result(int(data)), walled=True)
+    command, _ = await runner.start(SERVER, folder, lambda data: told.set_result(int(data)), sandboxed=True)
     port = await told
-    runner.add(CommandRequest(SERVER, walled=True), command, Spool(outputs / "served.txt"))
+    runner.add(CommandRequest(SERVER, sandboxed=True), command, Spool(outputs / "served.txt"))
     return port
 
 
@@ -187,13 +187,13 @@ def fetched(port: int) -> int:
         return int(answer.status)
 
 
-def test_publish_lets_this_machine_reach_what_a_walled_command_serves(tmp_path: Path) -> None:
+def test_publish_lets_this_machine_reach_what_a_sandboxed_command_serves(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         outside = taken.getsockname()[1]
 
     async def work(run: ControllerRun) -> None:
         await run.do("hello")
-        if wall_of(run).level != "namespaces":
+        if sandbox_of(run).level != "namespaces":
             pytest.skip("there is no network of its own for walled commands")
         assert await run.do("/publish") == "no background command listens on a port within the wall"
         port = await serve(run)
@@ -229,10 +229,10 @@ def test_publish_lets_this_machine_reach_what_a_walled_command_serves(tmp_path: 
 def test_without_a_network_of_its_own_publish_says_what_becomes_of_ports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str, told: str
 ) -> None:
-    async def wall(self: object) -> tuple[str, str]:
+    async def sandbox(self: object) -> tuple[str, str]:
         return level, ""
 
-    monkeypatch.setattr("tools.processes.jobs.CommandRunner.wall", wall)
+    monkeypatch.setattr("tools.processes.jobs.CommandRunner.sandbox", sandbox)
 
     async def work(run: ControllerRun) -> None:
         assert told in await run.do("/publish 8000")

@@ -149,7 +149,7 @@ def test_says_so_when_a_tool_is_missing() -> None:
     assert reply.stop == "end_turn" and "was not given: read" in reply.blocks[-1]["text"]
 
 
-def test_the_surroundings_are_not_the_request() -> None:
+def test_the_environment_are_not_the_request() -> None:
     around = "<surroundings>\n(added by makeroom)\nDate: today\n</surroundings>"
     assert made(user(around, "read a.py")) == [("read", {"file_path": "a.py"})]
     assert made(user(f"{around}\n\nread a.py")) == [("read", {"file_path": "a.py"})]
@@ -158,7 +158,7 @@ def test_the_surroundings_are_not_the_request() -> None:
 SUMMARISE = "Text only. Write <analysis>...</analysis> and then <summary>...</summary> with nine sections."
 
 
-def test_a_summary_has_nine_sections_and_quotes_the_person() -> None:
+def test_a_summary_has_nine_sections_and_quotes_the_user() -> None:
     history = [
         user("never touch main.py. read a.py"),
         *called("read", "x = 1", file_path="a.py"),

@@ -157,7 +157,7 @@ def test_reads_every_file_once_through_summaries(tmp_path: Path, keep: int) -> N
     assert agent.read == files
 
 
-def test_reads_every_file_once_through_folds_that_only_carry_a_ledger(tmp_path: Path) -> None:
+def test_reads_every_file_once_through_folds_that_only_carry_a_local_summary(tmp_path: Path) -> None:
     files = tree(tmp_path, 130)
     agent = Agent(tmp_path)
 

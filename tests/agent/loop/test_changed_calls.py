@@ -44,7 +44,7 @@ def test_hooks_are_told_our_names_of_parameters(tmp_path: Path) -> None:
         assert parsed.access[0].target.endswith("/a.txt")
 
 
-def test_what_the_person_changes_is_judged_anew(tmp_path: Path) -> None:
+def test_what_the_user_changes_is_judged_anew(tmp_path: Path) -> None:
     for changed, ran in (("make safe", ["make safe"]), ("rm x", [])):
         with world([ACT, "done"], tmp_path, Allow(updated_input={"words": changed})) as w:
             for rule in parse_rules("bash(rm)"):

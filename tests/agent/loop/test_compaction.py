@@ -193,7 +193,7 @@ def test_a_veto_does_not_count_where_the_server_takes_the_prompt_no_more(tmp_pat
         (16_000, "the reply was cut off where the context was full"),
     ],
 )
-def test_what_was_shortened_and_why_is_told_also_where_it_is_the_persons_own_text(
+def test_what_was_shortened_and_why_is_told_also_where_it_is_the_users_own_text(
     words: int, cause: str, tmp_path: Path
 ) -> None:
     with loud(CompactSettings(), tmp_path, "done", "done", window=20_000) as w:
@@ -319,7 +319,7 @@ def test_a_model_whose_cache_holds_the_history_still_is_not_billed(tmp_path: Pat
         asyncio.run(whole())
 
 
-def test_what_the_person_says_to_calls_stands_among_their_messages_after_a_summary(tmp_path: Path) -> None:
+def test_what_the_user_says_to_calls_stands_among_their_messages_after_a_summary(tmp_path: Path) -> None:
     asked = {"question": "Which database?", "options": [{"label": "SQLite"}, {"label": "MySQL"}]}
     answers = {"Which database?": "Neither: use Postgres 15 only, never SQLite"}
     steps = [

@@ -14,7 +14,7 @@ from agent.ports import Allow, Deny, PermissionQuestion, PermissionUpdate
 from agent.session.environment import (
     END_OF_PLAN_TEXT,
     PLAN_TEXT,
-    news_of_surroundings,
+    news_of_environment,
     post_planning,
 )
 from agent.session.plan_and_todo import TodoItem, newest_plan, newest_todos
@@ -105,7 +105,7 @@ def test_mode_and_list_stand_word_for_word_in_the_record_of_a_compaction(tmp_pat
             assert f"  {line}" in sent
 
 
-def test_a_plan_is_put_to_the_person_and_its_end_is_told_once_with_the_result(tmp_path: Path) -> None:
+def test_a_plan_is_put_to_the_user_and_its_end_is_told_once_with_the_result(tmp_path: Path) -> None:
     accept = Allow(updates=(PermissionUpdate(mode="acceptEdits"),))
     plan = "# Plan\n\n1. Do it"
     steps = [
@@ -126,7 +126,7 @@ def test_a_plan_is_put_to_the_person_and_its_end_is_told_once_with_the_result(tm
         texts = w.texts()
         assert "did not approve the plan: slower" in texts[0] and "approved the plan." in texts[1]
         assert END_OF_PLAN_TEXT in texts[2] and "Plan mode is not on" in texts[3]
-        assert news_of_surroundings(w.session.folded, None, "acceptEdits") == []
+        assert news_of_environment(w.session.folded, None, "acceptEdits") == []
         found = newest_plan(w.session.folded)
         assert found is not None and found[1] == plan
         assert f"plan (r{found[0]}): {plan}" in list(live_state(w.session, w.context))

@@ -484,7 +484,7 @@ def test_calls_that_a_turn_without_end_leaves_are_not_said_to_be_interrupted_by_
         assert w.texts()[-1] == f"[not run: {STUCK}]"
 
 
-def test_a_call_that_the_person_asks_for_again_is_not_remarked_on(tmp_path: Path) -> None:
+def test_a_call_that_the_user_asks_for_again_is_not_remarked_on(tmp_path: Path) -> None:
     again = Answer([calls("echo", words="x"), calls("echo", words="x")])
     with world([again, "ok", again, "ok"], tmp_path) as w:
 

@@ -202,7 +202,7 @@ def with_variables(folder: Path, **environ: str) -> Any:
         return setup, server.requests[0], server.headers[0]
 
 
-def test_aliases_are_the_models_that_a_person_names(tmp_path: Path) -> None:
+def test_aliases_are_the_models_that_a_user_names(tmp_path: Path) -> None:
     for alias in ("opus", "sonnet", "haiku"):
         named = {f"ANTHROPIC_DEFAULT_{alias.upper()}_MODEL": "claude-sonnet-4-6", "MODEL": alias}
         _, request, _ = with_variables(tmp_path, **named)
@@ -240,7 +240,7 @@ def test_a_token_of_claude_code_is_said_to_be_of_no_use(tmp_path: Path) -> None:
     assert "CLAUDE_CODE_OAUTH_TOKEN is not usable" in config.warnings[0]
 
 
-def test_retries_are_as_many_as_a_person_wants(tmp_path: Path) -> None:
+def test_retries_are_as_many_as_a_user_wants(tmp_path: Path) -> None:
     with world(["ok"], tmp_path) as w:
         w.context.max_tries = 3
         w.server.faults.add(Fault("status", status=529, times=None))
@@ -291,7 +291,7 @@ def test_the_compact_tool_works_with_the_model_that_was_changed_to(tmp_path: Pat
     run_controller(tmp_path, work)
 
 
-def test_a_summary_is_written_by_the_model_that_a_person_named_for_it(tmp_path: Path) -> None:
+def test_a_summary_is_written_by_the_model_that_a_user_named_for_it(tmp_path: Path) -> None:
     files(tmp_path)
 
     async def work(run: ControllerRun) -> None:

@@ -224,15 +224,15 @@ def test_the_forms_can_be_nested_in_each_other() -> None:
 def test_what_may_be_denied_is_asked_about_in_every_mode_until_that_line_is_allowed(mode: str) -> None:
     line = "/bin/r? x"
     (rule,) = denied = parse_rules("bash(rm)")
-    for wall in (False, True):
-        rules = PermissionRules(mode, parse_rules("bash"), denied, "/w", sandboxed=wall)  # type: ignore[arg-type]
+    for sandbox in (False, True):
+        rules = PermissionRules(mode, parse_rules("bash"), denied, "/w", sandboxed=sandbox)  # type: ignore[arg-type]
         verdict = judge_call("bash", [Access("run", line)], rules)
         if mode in ("dontAsk", "plan"):
             assert verdict.answer == "deny"
             continue
         assert verdict.answer == "ask" and verdict.rule == rule and verdict.prefix == exact_rule("bash", line)
         assert verdict.why == "it cannot be told whether it runs what the rule bash(rm) denies"
-        allowed = PermissionRules(mode, (verdict.prefix,), denied, "/w", sandboxed=wall)  # type: ignore[arg-type]
+        allowed = PermissionRules(mode, (verdict.prefix,), denied, "/w", sandboxed=sandbox)  # type: ignore[arg-type]
         assert judge_call("bash", [Access("run", line)], allowed).answer == "allow"
 
 

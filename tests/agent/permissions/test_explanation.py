@@ -22,13 +22,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> ReadingProject:
     return ReadingProject(tmp_path_factory.mktemp("explained"))
 
 
-def explained(project: ReadingProject, line: str, wall: bool = True, mode: Mode = "manual") -> list[str]:
+def explained(project: ReadingProject, line: str, sandbox: bool = True, mode: Mode = "manual") -> list[str]:
     home = str(project.place / "home")
-    rules = replace(project.rules(), allow=RULES, sandboxed=wall, mode=mode, home=home)
+    rules = replace(project.rules(), allow=RULES, sandboxed=sandbox, mode=mode, home=home)
     return explain_line("bash", Access("run", line, cwd=str(project.root)), rules)
 
 
-def test_what_the_wall_or_the_mode_lets_run_needs_no_rule(project: ReadingProject) -> None:
+def test_what_the_sandbox_or_the_mode_lets_run_needs_no_rule(project: ReadingProject) -> None:
     within = "it runs within the wall"
     assert explained(project, "rm -rf ~/help") == [f"allow: {within}", f"  rm -rf ~/help  {within}"]
     doubt = "rm is not known to only read"
@@ -38,8 +38,8 @@ def test_what_the_wall_or_the_mode_lets_run_needs_no_rule(project: ReadingProjec
     ]
 
 
-def test_without_a_wall_it_is_told_which_rule_would_allow_a_line(project: ReadingProject) -> None:
-    assert explained(project, "rm -rf ~/help", wall=False) == [
+def test_without_a_sandbox_it_is_told_which_rule_would_allow_a_line(project: ReadingProject) -> None:
+    assert explained(project, "rm -rf ~/help", sandbox=False) == [
         f"ask: {NOT_PLAIN}",
         '"always" would add bash(=rm -rf ~/help)',
         f"  rm -rf ~/help  {NOT_PLAIN}",
@@ -47,21 +47,23 @@ def test_without_a_wall_it_is_told_which_rule_would_allow_a_line(project: Readin
     ]
 
 
-@pytest.mark.parametrize("wall", [True, False])
+@pytest.mark.parametrize("sandbox", [True, False])
 @pytest.mark.parametrize("mode", ["manual", "acceptEdits", "bypassPermissions"])
 def test_no_rule_is_offered_for_what_cannot_be_made_good(
-    project: ReadingProject, wall: bool, mode: Mode
+    project: ReadingProject, sandbox: bool, mode: Mode
 ) -> None:
     told = ["ask: it removes a home folder", "  rm -rf ~  it removes a home folder", NO_RULE]
-    assert explained(project, "rm -rf ~", wall, mode) == told
-    assert NO_RULE not in explained(project, "rm -rf ~", wall, "plan")
+    assert explained(project, "rm -rf ~", sandbox, mode) == told
+    assert NO_RULE not in explained(project, "rm -rf ~", sandbox, "plan")
 
 
-@pytest.mark.parametrize("wall", [True, False])
-def test_a_rule_for_a_whole_line_is_told_with_its_redirections(project: ReadingProject, wall: bool) -> None:
-    assert "  make > log  the rule bash(=make > log) allows this" in explained(project, "make > log", wall)
-    assert "bash(=make > log)" not in "\n".join(explained(project, "make > log", wall, "plan"))
-    opened = explained(project, "git push", wall)
+@pytest.mark.parametrize("sandbox", [True, False])
+def test_a_rule_for_a_whole_line_is_told_with_its_redirections(
+    project: ReadingProject, sandbox: bool
+) -> None:
+    assert "  make > log  the rule bash(=make > log) allows this" in explained(project, "make > log", sandbox)
+    assert "bash(=make > log)" not in "\n".join(explained(project, "make > log", sandbox, "plan"))
+    opened = explained(project, "git push", sandbox)
     assert opened[0] == "allow: the rule open(git push) allows this"
 
 
@@ -81,21 +83,21 @@ def test_redirections_are_shown(project: ReadingProject, line: str, shown: str) 
 
 
 def test_a_reason_is_told_of_the_command_that_it_is_about(project: ReadingProject) -> None:
-    assert explained(project, "git pull && rm -rf ~", wall=False)[1:] == [
+    assert explained(project, "git pull && rm -rf ~", sandbox=False)[1:] == [
         "  git pull",
         "  rm -rf ~  it removes a home folder",
         NO_RULE,
     ]
-    assert explained(project, "git pull && cat ~/x", wall=False)[2:] == [
+    assert explained(project, "git pull && cat ~/x", sandbox=False)[2:] == [
         "  git pull",
         f"  cat ~/x   {NOT_PLAIN}",
         ONLY_EXACT,
     ]
-    rows = explained(project, "echo a && make 2>&1 > out.txt; ls *.py | wc", wall=True)[1:]
+    rows = explained(project, "echo a && make 2>&1 > out.txt; ls *.py | wc", sandbox=True)[1:]
     within = "it runs within the wall"
     assert rows == ["  echo a", f"  make 2>&1 > out.txt  {within}", "  ls *.py", "  wc"]
 
 
 def test_a_command_that_another_one_runs_is_told_as_such(project: ReadingProject) -> None:
-    (*_, inner) = explained(project, "sh -c 'rm x'", wall=False)
+    (*_, inner) = explained(project, "sh -c 'rm x'", sandbox=False)
     assert inner == "  rm x          another command of the line runs it"

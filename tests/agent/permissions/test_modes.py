@@ -35,10 +35,10 @@ def judged(access: Access, rules: PermissionRules) -> str:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_each_mode_does_what_the_table_says(mode: Mode) -> None:
-    walled, unwalled, leaving, edit, protected = TABLE[mode]
-    inside, outside = (PermissionRules(mode, folder=FOLDER, sandboxed=wall) for wall in (True, False))
-    assert judged(COMMAND, inside) == walled
-    assert judged(COMMAND, outside) == unwalled
+    sandboxed, unsandboxed, leaving, edit, protected = TABLE[mode]
+    inside, outside = (PermissionRules(mode, folder=FOLDER, sandboxed=sandbox) for sandbox in (True, False))
+    assert judged(COMMAND, inside) == sandboxed
+    assert judged(COMMAND, outside) == unsandboxed
     assert inside.may_leave is leaving
     for rules in (inside, outside):
         assert judged(EDIT, rules) == edit
@@ -46,17 +46,17 @@ def test_each_mode_does_what_the_table_says(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("wall", [True, False])
-def test_denied_and_destructive_commands_stay_so_in_every_mode(mode: Mode, wall: bool) -> None:
-    rules = PermissionRules(mode, deny=DENIED, folder=FOLDER, sandboxed=wall)
+@pytest.mark.parametrize("sandbox", [True, False])
+def test_denied_and_destructive_commands_stay_so_in_every_mode(mode: Mode, sandbox: bool) -> None:
+    rules = PermissionRules(mode, deny=DENIED, folder=FOLDER, sandboxed=sandbox)
     assert judged(COMMAND, rules) == "deny"
     assert judged(DESTRUCTIVE, rules) == ("deny" if mode in ("plan", "dontAsk") else "ask")
     if mode not in ("plan", "dontAsk", "bypassPermissions"):
-        assert judge_call("bash", [DESTRUCTIVE], rules).sandboxed is wall  # also once a person allowed it
+        assert judge_call("bash", [DESTRUCTIVE], rules).sandboxed is sandbox  # also once a person allowed it
 
 
 @pytest.mark.parametrize(
-    ("mode", "walled", "unwalled"),
+    ("mode", "sandboxed", "unsandboxed"),
     [
         ("manual", "walled", "allow"),
         ("acceptEdits", "walled", "allow"),
@@ -65,9 +65,11 @@ def test_denied_and_destructive_commands_stay_so_in_every_mode(mode: Mode, wall:
         ("bypassPermissions", "allow", "allow"),
     ],
 )
-def test_a_rule_that_allows_a_command_does_not_open_the_wall(mode: Mode, walled: str, unwalled: str) -> None:
-    assert judged(COMMAND, PermissionRules(mode, ALLOWED, sandboxed=True)) == walled
-    assert judged(COMMAND, PermissionRules(mode, ALLOWED)) == unwalled
+def test_a_rule_that_allows_a_command_does_not_open_the_sandbox(
+    mode: Mode, sandboxed: str, unsandboxed: str
+) -> None:
+    assert judged(COMMAND, PermissionRules(mode, ALLOWED, sandboxed=True)) == sandboxed
+    assert judged(COMMAND, PermissionRules(mode, ALLOWED)) == unsandboxed
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -80,24 +82,26 @@ def test_a_rule_that_opens_a_line_opens_exactly_this_one(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_where_the_wall_is_required_and_missing_no_command_runs(mode: Mode) -> None:
+def test_where_the_sandbox_is_required_and_missing_no_command_runs(mode: Mode) -> None:
     rules = PermissionRules(mode, (*ALLOWED, *OPENED), sandbox_required=True)
     assert judged(COMMAND, rules) == ("allow" if mode == "bypassPermissions" else "deny")
 
 
-@pytest.mark.parametrize("wall", [True, False])
-def test_in_plan_mode_only_what_looks_goes_ahead(wall: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sandbox", [True, False])
+def test_in_plan_mode_only_what_looks_goes_ahead(sandbox: bool, tmp_path: Path) -> None:
     allow = (Rule("bash"), Rule("edit"), Rule("mcp__docs__search"))
     folder = str(tmp_path.resolve())
     (tmp_path / "a.py").touch()
     environment = ProjectEnvironment(folder, {"PATH": "/usr/bin:/bin", "HOME": folder})
-    rules = PermissionRules("plan", allow, folder=folder, sandboxed=wall, reading=environment)
+    rules = PermissionRules("plan", allow, folder=folder, sandboxed=sandbox, reading=environment)
 
     def judged_line(line: str) -> str:
         return judged(Access("run", line, cwd=folder), rules)
 
     looks = ("ls -la", "git status", "cat a.py | head -3", "grep -rn x .", "find . -name '*.py'")
-    assert {line: judged_line(line) for line in looks} == dict.fromkeys(looks, "walled" if wall else "allow")
+    assert {line: judged_line(line) for line in looks} == dict.fromkeys(
+        looks, "walled" if sandbox else "allow"
+    )
     changes = (
         "sed -i s/a/b/ a.py",
         "echo x > a.py",
@@ -113,7 +117,7 @@ def test_in_plan_mode_only_what_looks_goes_ahead(wall: bool, tmp_path: Path) -> 
     assert judge_call("todo", [Access("none")], rules).answer == "allow"
 
 
-def test_in_plan_mode_a_wall_that_holds_the_project_lets_commands_run(tmp_path: Path) -> None:
+def test_in_plan_mode_a_sandbox_that_holds_the_project_lets_commands_run(tmp_path: Path) -> None:
     folder = str(tmp_path.resolve())
     held = PermissionRules("plan", folder=folder, sandboxed=True, sandbox_holds=True)
     for line, answer in (("make test", "walled"), ("rm -rf .git", "deny"), ("rm -rf /", "deny")):
@@ -133,7 +137,7 @@ def test_rules_about_bash_are_about_every_tool_that_runs_commands() -> None:
     assert str(found[-1].prefix) == "bash(=x)"
 
 
-def test_a_call_that_does_several_things_is_walled_in_all_the_same() -> None:
+def test_a_call_that_does_several_things_is_sandboxed_in_all_the_same() -> None:
     rules = PermissionRules("acceptEdits", sandboxed=True, folder=FOLDER)
     assert judge_call("bash", [COMMAND, EDIT], rules).sandboxed
     assert judge_call("bash", [COMMAND, PROTECTED_EDIT], rules).answer == "ask"

@@ -111,7 +111,7 @@ def test_the_file_of_a_project_stays_where_it_was_whatever_bytes_its_folder_has(
     assert stored_rules(permissions_path(tmp_path, no_text)) == (LOG,)
 
 
-def test_a_line_let_out_of_the_wall_is_remembered_with_what_its_programs_were(tmp_path: Path) -> None:
+def test_a_line_let_out_of_the_sandbox_is_remembered_with_what_its_programs_were(tmp_path: Path) -> None:
     """A rule of this project's file is checked against what was kept; one of a flag against the start."""
     folder = tmp_path / "project"
     folder.mkdir()

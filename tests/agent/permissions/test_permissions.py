@@ -67,7 +67,7 @@ def test_modes_are_known_by_the_names_of_clients_too() -> None:
     assert mode_named("whatever") is None
 
 
-def test_where_a_client_wants_to_be_asked_the_wall_saves_no_question() -> None:
+def test_where_a_client_wants_to_be_asked_the_sandbox_saves_no_question() -> None:
     given = replace(rules("bash(make)"), sandboxed=True)
     assert run("touch x", given) == "allow"
     asks = replace(given, asks_sandboxed=True)

@@ -118,7 +118,7 @@ def test_a_rule_that_cannot_match_is_refused_with_the_reason(rule: str, reason: 
     assert str(refusal.value).startswith(f"the rule {rule!r} cannot match anything: ")
 
 
-def test_rules_about_the_wall_name_a_line_or_a_host() -> None:
+def test_rules_about_the_sandbox_name_a_line_or_a_host() -> None:
     assert parse_rules("open(git push origin $(x) :*)") == (Rule("open", "git push origin $(x) :*"),)
     assert parse_rules("Open(=git push)") == (Rule("open", "git push"),)
     assert parse_rules("net(Registry.Example), net(a.example:443) net(localhost)") == (

@@ -37,7 +37,7 @@ def test_a_name_is_a_reference_only_the_first_time():
     assert [r.user for r in found(*facts)] == [4]
 
 
-def test_a_name_that_the_person_or_the_model_said_first_is_none():
+def test_a_name_that_the_user_or_the_model_said_first_is_none():
     facts = (*reads(2, "the_topic and a/b.py"), *reads(4, "", q="the_topic in a/b.py"))
     assert found(*facts) == []
 
@@ -72,7 +72,7 @@ def test_a_placeholder_that_names_the_id_makes_it_recoverable_and_one_that_does_
     assert judged((Clear(3, 0, "content", "[cleared]"),)) is State.LOST
 
 
-def test_a_preview_or_a_ledger_that_has_the_name_keeps_it_in_context():
+def test_a_preview_or_a_local_summary_that_has_the_name_keeps_it_in_context():
     assert judged((Clear(3, 0, "content", "cut: def some_name"),)) is State.IN_CONTEXT
     assert judged((Fold(2, 4, (TextBlock("seen: some_name"),)),)) is State.IN_CONTEXT
 

@@ -31,11 +31,11 @@ FREEING = (
 )
 
 
-async def use(run: ControllerRun, name: str, walled: bool = False, **given: Any) -> Any:
+async def use(run: ControllerRun, name: str, sandboxed: bool = False, **given: Any) -> Any:
     """The result of a tool."""
     _, context = run.controller.in_use
     tool = context.tools[name]
-    call = ToolCall(context.tool_context, f"t.{len(run.events)}{name}", walled=walled)
+    call = ToolCall(context.tool_context, f"t.{len(run.events)}{name}", sandboxed=sandboxed)
     return await tool.run(parse_arguments(tool, given), call)
 
 
@@ -57,12 +57,12 @@ def test_no_command_reaches_the_records_and_all_else_does(tmp_path: Path) -> Non
         record = project / ".transcripts" / f"{session.sid}.jsonl"
         before = (record.read_bytes(), (project / stored.path).read_bytes())
         assert MARKER.encode() in before[0] and MARKER.encode() in before[1]
-        assert context.wall is not None
-        await context.wall.settle()
-        for walled in (True, False) if context.wall.level == "namespaces" else (False,):
+        assert context.sandbox is not None
+        await context.sandbox.settle()
+        for sandboxed in (True, False) if context.sandbox.level == "namespaces" else (False,):
             mark = f"MARK={MARKER[:9]}'{MARKER[9:]}'\n"
-            line = mark + LOOKING + CHANGING + (FREEING + LOOKING + CHANGING if walled else "")
-            shown = text_of(await use(run, "bash", walled, command=f"{line}echo all tried"))
+            line = mark + LOOKING + CHANGING + (FREEING + LOOKING + CHANGING if sandboxed else "")
+            shown = text_of(await use(run, "bash", sandboxed, command=f"{line}echo all tried"))
             assert "all tried" in shown
             assert MARKER not in shown.replace(MARKER[:9] + "'", "") and session.sid not in shown, shown
             assert (record.read_bytes(), (project / stored.path).read_bytes()) == before

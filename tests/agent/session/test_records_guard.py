@@ -104,7 +104,7 @@ def test_what_an_interrupted_command_does_at_its_end_is_undone_with_the_next_one
     assert records(project) == kept and len(told) == 2 and not (tmp_path / "state").exists()
 
 
-def test_without_a_place_for_a_copy_the_person_is_told_once(tmp_path: Path) -> None:
+def test_without_a_place_for_a_copy_the_user_is_told_once(tmp_path: Path) -> None:
     told: list[str] = []
     guard = RecordsGuard(tmp_path, (tmp_path / "state",), told.append)
 

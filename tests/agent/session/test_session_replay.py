@@ -102,7 +102,7 @@ def test_of_a_long_prompt_the_first_lines_are_shown() -> None:
     assert shown.text.split("\n")[-2:] == ["line 6", "… 53 more lines: /recall r1 shows them"]
 
 
-def test_what_the_program_and_the_person_put_before_a_prompt_is_told_apart() -> None:
+def test_what_the_program_and_the_user_put_before_a_prompt_is_told_apart() -> None:
     one = session()
     own = "<command-of-the-user>\n$ make\nall built\n</command-of-the-user>"
     prompt(one, injected("Date: today"), own, "<hook>\nwords\n</hook>", "and now?")

@@ -244,8 +244,8 @@ def test_no_wrapper_hides_ruin(kind: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_ruin_is_asked_about_in_every_mode_whatever_the_rules_say(mode: str) -> None:
-    for wall in (False, True):
-        rules = PermissionRules(mode, parse_rules("bash bash(rm *)"), (), FOLDER, HOME, wall)  # type: ignore[arg-type]
+    for sandbox in (False, True):
+        rules = PermissionRules(mode, parse_rules("bash bash(rm *)"), (), FOLDER, HOME, sandbox)  # type: ignore[arg-type]
         for lines in RUIN.values():
             verdict = judge_call("bash", [Access("run", lines[0], cwd=FOLDER)], rules)
             assert verdict.answer == ("deny" if mode in ("plan", "dontAsk") else "ask"), lines[0]

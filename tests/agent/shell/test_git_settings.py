@@ -126,7 +126,7 @@ def test_a_setting_that_sorts_by_signatures_is_a_trap(project: ReadingProject) -
     assert not project.runs("git tag -l")  # such names are known since git 2.42
 
 
-def test_a_rule_covers_what_the_person_set_up(project: ReadingProject) -> None:
+def test_a_rule_covers_what_the_user_set_up(project: ReadingProject) -> None:
     (project.place / "home/.gitconfig").write_text(HOSTILE["textconv"])
     assert not project.runs("git diff") and project.runs("git diff", "git diff")
 

@@ -375,7 +375,7 @@ def test_all_of_a_change_is_worth_more_than_air_around_it():
 REFUSED = {"refused": "walled off: write ~/.cargo (cargo)", "through": "write ~/.cargo"}
 
 
-def test_leaving_the_wall_is_another_question_with_answers_of_its_own():
+def test_leaving_the_sandbox_is_another_question_with_answers_of_its_own():
     asked = question(prefix="open(cargo install x)", preview={"text": "cargo install x"}, **REFUSED)
     assert [(choice.digit, choice.answer) for choice in approval_choices(asked)] == [
         ("1", Allow("once")),
@@ -417,7 +417,7 @@ def test_leaving_the_wall_is_another_question_with_answers_of_its_own():
         ),
     ],
 )
-def test_without_a_person_a_question_is_a_denial_that_names_the_flag(fields, reason):
+def test_without_a_user_a_question_is_a_denial_that_names_the_flag(fields, reason):
     answer = asyncio.run(DenyAll().ask(question(**fields)))
     assert answer == Deny(f"{reason} would allow it", unattended=True)
 

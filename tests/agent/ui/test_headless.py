@@ -56,11 +56,11 @@ def test_each_call_says_on_standard_error_why_it_was_denied(here: Run) -> None:
     steps = [Reply([call]) for call in made]
     with Server(ScriptedModel([*steps, "the answer"])) as server:
         done = here(server, "go")
-    read, removal, failed, walled = (line for line in done.stderr.splitlines() if line.startswith("● "))
+    read, removal, failed, sandboxed = (line for line in done.stderr.splitlines() if line.startswith("● "))
     assert read.endswith("nobody is there to ask; --allowedTools 'read(/etc/shadow)' would allow it)")
     assert removal.endswith("rm -rf ~  (denied: it removes a home folder, and nobody is there to ask)")
     assert failed.endswith("(failed)") or "nobody is there to ask" in failed  # where no wall can be built
-    assert walled.endswith("(walled off: write /opt/x (touch))") or "nobody is there to ask" in walled
+    assert sandboxed.endswith("(walled off: write /opt/x (touch))") or "nobody is there to ask" in sandboxed
 
 
 def test_stream_json_has_the_lines_that_wrappers_know(here: Run) -> None:

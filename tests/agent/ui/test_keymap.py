@@ -78,7 +78,7 @@ def test_keys_of_ones_own_work_and_the_replaced_ones_do_not(tmp_path: Path) -> N
         terminal.type("\x1b[17~").sees("❯ /cost", "output")
 
 
-def test_hints_and_help_tell_the_keys_of_the_person(tmp_path: Path) -> None:
+def test_hints_and_help_tell_the_keys_of_the_user(tmp_path: Path) -> None:
     config = tmp_path / ".config" / "makeroom"
     config.mkdir(parents=True)
     (config / "keybindings.toml").write_text(

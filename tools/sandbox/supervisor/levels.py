@@ -24,7 +24,14 @@ from .bubblewrap import exec_bwrap
 from .containment import join_memory_group
 from .mounts import build_tree
 from .relay import open_listener, proxy_environment, wait_for
-from .sandboxed_spawner import READY, WalledStart, WallRequest, close_all_but, fork_relay, serve_walled
+from .sandboxed_spawner import (
+    READY,
+    SandboxedStart,
+    SandboxRequest,
+    close_all_but,
+    fork_relay,
+    serve_sandboxed,
+)
 from .seatbelt import SANDBOX_EXEC, seatbelt_profile
 from .system_calls import NEW_IPC, NEW_MOUNTS, NEW_NETWORK, NEW_PIDS, PDEATHSIG, call, drop_capabilities
 
@@ -37,7 +44,7 @@ _SET_INTERFACE_FLAGS, _INTERFACE_UP = 0x8914, 1  # linux/sockios.h, linux/if.h
 _REASONS = {"plain": "namespaces are switched off", "refused": "the system gives no namespaces"}
 
 
-def raise_wall(end: socket.socket, profile: dict[str, Any], how: str) -> int:
+def start_sandbox(end: socket.socket, profile: dict[str, Any], how: str) -> int:
     """Fork a walled spawner that serves `end`; the pid of what holds it, 0 where no wall can be had.
 
     `how` tells what holds the supervisor, see `contain`. The spawner's first message, or ours in its place,
@@ -52,7 +59,7 @@ def raise_wall(end: socket.socket, profile: dict[str, Any], how: str) -> int:
         pid = os.fork()
         if not pid:
             os.close(reader)
-            _become_spawner(enter, WallRequest(profile, end, hello, writer))
+            _become_spawner(enter, SandboxRequest(profile, end, hello, writer))
         os.close(writer)
         if not (why := _failure(reader, pid)):
             return pid
@@ -82,7 +89,7 @@ def _failure(reader: int, pid: int) -> str:
     return last[:_REASON_CHARS]
 
 
-def _become_spawner(enter: Callable[[WallRequest], WalledStart], request: WallRequest) -> None:
+def _become_spawner(enter: Callable[[SandboxRequest], SandboxedStart], request: SandboxRequest) -> None:
     """In the forked process: set the wall up, tell how that went, serve. Does not return."""
     status = CANNOT_ENCLOSE
     try:
@@ -91,7 +98,7 @@ def _become_spawner(enter: Callable[[WallRequest], WalledStart], request: WallRe
         join_memory_group(request.profile["group"])
         if sys.platform == "linux":
             call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        serve_walled(request, enter(request))
+        serve_sandboxed(request, enter(request))
         status = 0
     except (OSError, ValueError) as error:
         with suppress(OSError):
@@ -100,7 +107,7 @@ def _become_spawner(enter: Callable[[WallRequest], WalledStart], request: WallRe
         os._exit(status)
 
 
-def _enter_namespaces(request: WallRequest) -> WalledStart:
+def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
     """Become PID 1 of new namespaces, with the profile's file tree, without privileges.
 
     Network and IPC are those of the session's first wall. What this process was waits outside of the new
@@ -134,21 +141,21 @@ def _enter_namespaces(request: WallRequest) -> WalledStart:
     if listener:
         environ |= proxy_environment(listener.getsockname()[1])
         listener.close()
-    return WalledStart(environ)
+    return SandboxedStart(environ)
 
 
-def _enter_bwrap(request: WallRequest) -> NoReturn:
+def _enter_bwrap(request: SandboxRequest) -> NoReturn:
     """Become bwrap, which goes on with `serve_within`. Does not return, or raises OSError."""
     exec_bwrap(request.profile, request.end, request.writer, request.hello)
 
 
-def _enter_landlock(request: WallRequest) -> WalledStart:
+def _enter_landlock(request: SandboxRequest) -> SandboxedStart:
     """Stay in everybody's namespaces. Raises OSError."""
     landlock.confine(request.profile)
-    return WalledStart(landlock.private_places(request.profile))
+    return SandboxedStart(landlock.private_places(request.profile))
 
 
-def _enter_sandbox_exec(request: WallRequest) -> WalledStart:
+def _enter_sandbox_exec(request: SandboxRequest) -> SandboxedStart:
     """Have every command started by sandbox-exec, this process being outside. Raises OSError, ValueError."""
     profile, port = request.profile, None
     if profile["proxy"]:
@@ -161,17 +168,17 @@ def _enter_sandbox_exec(request: WallRequest) -> WalledStart:
     if os.waitpid(tried, 0)[1]:
         raise OSError(errno.EPERM, "sandbox-exec does not take the profile")
     environ = landlock.private_places(profile) | (proxy_environment(port) if port else {})
-    return WalledStart(environ, prefix)
+    return SandboxedStart(environ, prefix)
 
 
-_LEVELS: dict[Callable[[WallRequest], WalledStart], str] = {
+_LEVELS: dict[Callable[[SandboxRequest], SandboxedStart], str] = {
     _enter_namespaces: "namespaces",
     _enter_bwrap: "namespaces",
     _enter_landlock: "landlock",
     _enter_sandbox_exec: "sandbox-exec",
 }
 # By what holds the supervisor, the strongest first; each is tried in a process of its own.
-_WAYS: dict[str, tuple[Callable[[WallRequest], WalledStart], ...]] = {
+_WAYS: dict[str, tuple[Callable[[SandboxRequest], SandboxedStart], ...]] = {
     "enclose": (_enter_namespaces, _enter_landlock),
     "refused": (_enter_bwrap, _enter_landlock),
     "plain": (_enter_landlock,),

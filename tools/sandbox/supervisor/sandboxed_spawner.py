@@ -36,7 +36,7 @@ _LEADING_OUT = [
 ]
 
 
-class WallRequest(NamedTuple):  # dataclasses would take a third of the time to start
+class SandboxRequest(NamedTuple):  # dataclasses would take a third of the time to start
     """A wall to raise: what it is to let through, the socket and the first message of its spawner.
 
     Through the descriptor `writer` is told that it is set up, or why it cannot be.
@@ -48,14 +48,14 @@ class WallRequest(NamedTuple):  # dataclasses would take a third of the time to 
     writer: int
 
 
-class WalledStart(NamedTuple):
+class SandboxedStart(NamedTuple):
     """What commands are started with: more environment, and before their own words others."""
 
     environ: dict[str, str]
     prefix: tuple[str, ...] = ()
 
 
-def serve_walled(request: WallRequest, start: WalledStart, relay: int | None = None) -> None:
+def serve_sandboxed(request: SandboxRequest, start: SandboxedStart, relay: int | None = None) -> None:
     """Serve within a wall that has been set up but for the system calls. Raises OSError."""
     if sys.platform == "linux":
         deny_system_calls()
@@ -78,7 +78,7 @@ def serve_within(end: str, writer: str, given: str) -> None:
     values = json.loads(given)
     for fd in (end, writer):
         os.set_inheritable(int(fd), False)
-    request = WallRequest({}, socket.socket(fileno=int(end)), values["hello"], int(writer))
+    request = SandboxRequest({}, socket.socket(fileno=int(end)), values["hello"], int(writer))
     environ, relay = values["environ"], None
     if values["proxy"]:
         listener = open_listener()
@@ -87,7 +87,7 @@ def serve_within(end: str, writer: str, given: str) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stderr.fileno())
     os.close(null)
-    serve_walled(request, WalledStart(environ), relay)
+    serve_sandboxed(request, SandboxedStart(environ), relay)
 
 
 def fork_relay(listener: socket.socket, proxy: str) -> int:

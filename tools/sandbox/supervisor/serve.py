@@ -11,7 +11,7 @@ from contextlib import suppress
 from . import CANNOT_ENCLOSE
 from .containment import contain
 from .spawner import Spawner, serve_spawner
-from .stage import WallStage
+from .stage import SandboxStage
 
 
 def main(fd: str, folder: str, how: str) -> None:
@@ -27,8 +27,8 @@ def main(fd: str, folder: str, how: str) -> None:
         os._exit(CANNOT_ENCLOSE)
     end = socket.socket(fileno=int(fd))
     spawner = Spawner(end, enclosed)
-    stage = WallStage(how)
-    spawner.raise_wall = stage.add_wall
+    stage = SandboxStage(how)
+    spawner.start_sandbox = stage.add_sandbox
     try:
         plain = "subreaper" if sys.platform == "linux" else "group"
         serve_spawner(spawner, {"hello": "namespace" if enclosed else plain})

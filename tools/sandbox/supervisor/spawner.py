@@ -45,7 +45,7 @@ class Spawner:
         self.agent, self.enclosed = agent, enclosed
         self.environ: Mapping[str, str] = {}  # over that of every command; "" takes a variable away
         self.prefix: tuple[str, ...] = ()  # a program with options that starts every command
-        self.raise_wall: Callable[[dict[str, Any], int], int] | None = None  # given a profile and a socket
+        self.start_sandbox: Callable[[dict[str, Any], int], int] | None = None  # given a profile and a socket
         self.commands: dict[int, RunningCommand] = {}
         self.owners: dict[int, int] = {}  # child -> number of the command that it belongs to
         self.fds: list[int] = []  # received, each for a command that is yet to be started
@@ -84,8 +84,8 @@ class Spawner:
         self.agent.sendall(json.dumps(message).encode() + b"\n")
 
     def obey(self, request: dict[str, Any]) -> None:
-        if request["op"] == "wall" and self.raise_wall is not None:
-            self.owners[self.raise_wall(request["profile"], self.fds.pop(0))] = 0  # of no command
+        if request["op"] == "wall" and self.start_sandbox is not None:
+            self.owners[self.start_sandbox(request["profile"], self.fds.pop(0))] = 0  # of no command
             return
         number = request["n"]
         command = self.commands.get(number)

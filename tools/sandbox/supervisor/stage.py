@@ -15,7 +15,7 @@ from typing import Any
 
 from .cache_layers import mount_overlay, reserve_layer
 from .containment import make_memory_group, remove_memory_group
-from .levels import raise_wall
+from .levels import start_sandbox
 from .mounts import DEVICES, MAX_TEMPORARY_BYTES, TEMPORARY
 from .system_calls import BIND, NO_DEVICES, NO_EXEC, NO_SETUID, READ_ONLY, call, mount, set_mount
 
@@ -29,7 +29,7 @@ _DEVICE_LINKS = {
 _DETACH = 2  # of umount2, linux/fs.h
 
 
-class WallStage:
+class SandboxStage:
     """Belongs to a supervisor that is held by `how`: see `contain`."""
 
     def __init__(self, how: str) -> None:
@@ -43,7 +43,7 @@ class WallStage:
         self.namespaces: list[int] = []  # descriptors of the network and IPC namespaces of the first wall
         self.ready = False
 
-    def add_wall(self, profile: dict[str, Any], fd: int) -> int:
+    def add_sandbox(self, profile: dict[str, Any], fd: int) -> int:
         """Fork a spawner of walled commands, which serves the socket `fd`; its pid, 0 where there is no wall.
 
         Our records are hidden from open commands as well.
@@ -60,7 +60,7 @@ class WallStage:
         common: dict[str, Any] = {"group": self.group, "views": self.views}
         common |= {"namespaces": self.namespaces, "stage": self.stage}
         with socket.socket(fileno=fd) as end:
-            holder = raise_wall(end, {**profile, **common}, self.how)
+            holder = start_sandbox(end, {**profile, **common}, self.how)
         if holder and not self.namespaces:
             self._keep_namespaces(holder)
         return holder

@@ -133,7 +133,7 @@ def test_a_file_that_a_hook_writes_and_runs_counts(places: Places, command: str)
     assert places.commands() == []
 
 
-def test_the_persons_own_file_needs_one_yes_for_all_projects(places: Places, tmp_path: Path) -> None:
+def test_the_users_own_file_needs_one_yes_for_all_projects(places: Places, tmp_path: Path) -> None:
     line = {"type": "command", "command": "line.sh"}
     places.write("home/.claude/settings.json", hooks=GUARD, statusLine=line, outputStyle="terse")
     assert (places.commands(), places.found().status_line, places.found().output_style) == ([], "", "terse")
@@ -149,7 +149,7 @@ def test_the_persons_own_file_needs_one_yes_for_all_projects(places: Places, tmp
     assert places.found().status_line == "evil.sh"
 
 
-def test_hooks_are_switched_off_by_the_person_and_not_by_a_project(places: Places) -> None:
+def test_hooks_are_switched_off_by_the_user_and_not_by_a_project(places: Places) -> None:
     places.write("home/.claude/settings.json", hooks=GUARD)
     places.write(
         ".claude/settings.json", disableAllHooks=True, hooks={"Stop": [{"hooks": [{"command": "x"}]}]}

@@ -25,7 +25,7 @@ class Told:
         return self.answer
 
 
-class Person:
+class User:
     async def ask(self, question: PermissionQuestion) -> Allow | Deny:
         return Allow()
 
@@ -34,8 +34,8 @@ def test_a_question_is_told_to_the_hooks_of_that_moment() -> None:
     hooks = Told()
 
     async def ask() -> None:
-        assert await NotifyingApprover(Person(), lambda: None).ask(BASH) == Allow()
-        assert await NotifyingApprover(Person(), lambda: hooks).ask(BASH) == Allow()
+        assert await NotifyingApprover(User(), lambda: None).ask(BASH) == Allow()
+        assert await NotifyingApprover(User(), lambda: hooks).ask(BASH) == Allow()
         assert hooks.told == []
         await hooks.noticed.wait()
 

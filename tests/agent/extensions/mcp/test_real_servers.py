@@ -117,7 +117,7 @@ def test_everything_answers_with_text_images_links_and_structure(tmp_path: Path)
     with_servers(tmp_path, {"e": npm("everything")}, act)
 
 
-def test_without_a_person_nothing_is_elicited(tmp_path: Path) -> None:
+def test_without_a_user_nothing_is_elicited(tmp_path: Path) -> None:
     async def act(servers: dict[str, McpServer]) -> None:
         assert len(servers["e"].offer.tools) == 13
 

@@ -209,7 +209,7 @@ def test_no_process_outlives_the_servers(tmp_path: Path) -> None:
     assert running(mark) == 0
 
 
-def test_prompts_and_resources_of_servers_are_there_for_the_person(tmp_path: Path) -> None:
+def test_prompts_and_resources_of_servers_are_there_for_the_user(tmp_path: Path) -> None:
     async def run() -> None:
         async with servers_of(tmp_path, a=script(), other=script("exits")) as servers:
             await asyncio.gather(*(server.begin() for server in servers.values()))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.wall_session import WalledSession, git, walled_session
+from tests.tools.sandbox_session import SandboxedSession, git, sandboxed_session
 from tools.base import ToolCall
 from tools.bash import BashArguments, run_bash
 
@@ -14,10 +14,10 @@ pytestmark = pytest.mark.bench
 ROUNDS = 200
 
 
-async def command(shell: WalledSession, walled: bool) -> float:
+async def command(shell: SandboxedSession, sandboxed: bool) -> float:
     """How long a command takes, in milliseconds."""
     start = time.perf_counter()
-    done, _ = await shell.commands.start("true", shell.folder, lambda data: None, walled=walled)
+    done, _ = await shell.commands.start("true", shell.folder, lambda data: None, sandboxed=sandboxed)
     await done.exited
     took = (time.perf_counter() - start) * 1000
     await done.over
@@ -25,14 +25,14 @@ async def command(shell: WalledSession, walled: bool) -> float:
     return took
 
 
-async def call(shell: WalledSession, walled: bool) -> float:
+async def call(shell: SandboxedSession, sandboxed: bool) -> float:
     """How long a call of the bash tool takes, guarded files looked at."""
     start = time.perf_counter()
-    await run_bash(BashArguments(command="true"), ToolCall(shell.context, walled=walled))
+    await run_bash(BashArguments(command="true"), ToolCall(shell.context, sandboxed=sandboxed))
     return (time.perf_counter() - start) * 1000
 
 
-async def raised(shell: WalledSession) -> float:
+async def raised(shell: SandboxedSession) -> float:
     """How long it takes to raise another wall, in milliseconds."""
     profile = shell.commands.profile
     assert profile is not None
@@ -46,22 +46,22 @@ def quick(times: list[float]) -> float:
     return sorted(times)[len(times) // 4]
 
 
-def test_a_walled_command_costs_at_most_ten_milliseconds_more(tmp_path: Path) -> None:
-    shell = walled_session(tmp_path)
+def test_a_sandboxed_command_costs_at_most_ten_milliseconds_more(tmp_path: Path) -> None:
+    shell = sandboxed_session(tmp_path)
     git(shell.folder, "init", "-q")
     git(shell.folder, "commit", "-qm", "one", "--allow-empty")
-    shell.require_wall()
-    ways = [(way, walled) for way in (command, call) for walled in (False, True)]
+    shell.require_sandbox()
+    ways = [(way, sandboxed) for way in (command, call) for sandboxed in (False, True)]
     times: dict[tuple[object, bool], list[float]] = {way: [] for way in ways}
     for _ in range(ROUNDS):
-        for way, walled in ways:
-            times[way, walled].append(shell.runner.run(way(shell, walled)))
-    walls = [shell.runner.run(raised(shell)) for _ in range(20)]
+        for way, sandboxed in ways:
+            times[way, sandboxed].append(shell.runner.run(way(shell, sandboxed)))
+    sandboxes = [shell.runner.run(raised(shell)) for _ in range(20)]
     shell.end()
     print(f"\n  {ROUNDS} rounds in turns: quicker quarter (median) ms")
-    for way, walled in ways:
-        name, found = f"{way.__name__}, {'walled' if walled else 'open'}", times[way, walled]
+    for way, sandboxed in ways:
+        name, found = f"{way.__name__}, {'walled' if sandboxed else 'open'}", times[way, sandboxed]
         print(f"  {name:16} {quick(found):6.2f} ({statistics.median(found):6.2f})")
-    print(f"  {'a wall':16} {quick(walls):6.2f} ({statistics.median(walls):6.2f})")
+    print(f"  {'a wall':16} {quick(sandboxes):6.2f} ({statistics.median(sandboxes):6.2f})")
     for way in (command, call):
         assert quick(times[way, True]) - quick(times[way, False]) <= 10

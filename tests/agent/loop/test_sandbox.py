@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from agent.app.session_factory import end_session, raise_wall
+from agent.app.session_factory import end_session, start_sandbox
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.errors import ConfigError
 from agent.events import Notice, ToolCallFinished, TurnFinished
 from agent.loop.call_permission import UNCOVERED
-from agent.loop.session_wall import SessionWall
+from agent.loop.session_sandbox import SessionSandbox
 from agent.permissions import (
     OPENING,
     REACHING,
@@ -70,11 +70,11 @@ def outside() -> Iterator[Path]:
 
 
 @dataclass
-class WalledWorld:
+class SandboxedWorld:
     """A repository in which a model runs command lines, one a turn; what was asked, told and done."""
 
     folder: Path
-    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
+    chosen: SandboxSettings = field(default_factory=SandboxSettings)
     environ: dict[str, str] = field(default_factory=dict)
     checkpoint_limits: SnapshotLimits = field(default_factory=SnapshotLimits)
     before_each: Callable[[], None] = lambda: None
@@ -86,12 +86,12 @@ class WalledWorld:
         environ = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null"}
         subprocess.run(["git", "init", "-q", self.folder], check=True, env=environ)
 
-    def run(self, lines: list[str], *answers: Allow | Deny) -> WalledWorld:
+    def run(self, lines: list[str], *answers: Allow | Deny) -> SandboxedWorld:
         """Run a turn for each line; skips the test where there is no wall."""
         steps = [step for line in lines for step in (Reply((calls("bash", command=line),)), "done")]
         return self.play(steps, len(lines), *answers)
 
-    def play(self, steps: list[Reply | str], turns: int, *answers: Allow | Deny) -> WalledWorld:
+    def play(self, steps: list[Reply | str], turns: int, *answers: Allow | Deny) -> SandboxedWorld:
         with world(steps, self.folder, *answers) as self.world:
             asyncio.run(self._run(turns))
             assert list(self.world.server.refused) == []
@@ -108,11 +108,11 @@ class WalledWorld:
         context.checkpoints = Checkpoints(
             self.folder, "test", lambda: session.folded.last_seq, self.checkpoint_limits
         )
-        wall = context.wall = SessionWall(context.tool_context, store, real_home())
+        sandbox = context.sandbox = SessionSandbox(context.tool_context, store, real_home())
         try:
-            await wall.warm()
-            if wall.level == "none" and self.sandbox.mode != "off":
-                pytest.skip(f"no wall here: {wall.why}")
+            await sandbox.warm()
+            if sandbox.level == "none" and self.chosen.mode != "off":
+                pytest.skip(f"no wall here: {sandbox.why}")
             for _ in range(turns):
                 self.before_each()
                 await self.world.turn("go")
@@ -125,7 +125,7 @@ class WalledWorld:
     def store(self) -> PermissionStore:
         reading = ProjectEnvironment(str(self.folder), {"PATH": os.environ["PATH"]})
         rules = PermissionRules(folder=str(self.folder), reading=reading)
-        return PermissionStore(rules, self.granted, sandbox=self.sandbox)
+        return PermissionStore(rules, self.granted, sandbox=self.chosen)
 
     @property
     def granted(self) -> Path:
@@ -155,11 +155,11 @@ class WalledWorld:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> WalledWorld:
-    return WalledWorld(tmp_path.resolve() / "project")
+def shell(tmp_path: Path) -> SandboxedWorld:
+    return SandboxedWorld(tmp_path.resolve() / "project")
 
 
-def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: WalledWorld) -> None:
+def test_a_command_needs_no_question_and_what_it_changed_is_listed(shell: SandboxedWorld) -> None:
     """Many files are counted for the person, and not told to the model; guarded ones are reported."""
     for name in ("old", "away"):
         (shell.folder / name).write_text(name)
@@ -189,7 +189,7 @@ def test_where_no_checkpoint_covers_the_project_the_question_comes_back(
     tmp_path: Path, limits: SnapshotLimits, asked: list[str]
 ) -> None:
     """Where only contents are missing, about what deletes or overwrites; the person is warned once."""
-    shell = WalledWorld(tmp_path / "project", checkpoint_limits=limits)
+    shell = SandboxedWorld(tmp_path / "project", checkpoint_limits=limits)
     for name in "ab":
         (shell.folder / name).write_text(name)
     shell.run(["ls", "rm a", "touch c", "echo new >b"], *[Deny() for _ in asked])
@@ -201,7 +201,7 @@ def test_where_no_checkpoint_covers_the_project_the_question_comes_back(
     assert len(warned) <= 1 and (len(asked) == 3 or "are not in the checkpoint yet" in warned[0].text)
 
 
-def test_a_project_that_is_moved_away_is_not_made_anew_and_the_model_is_told(shell: WalledWorld) -> None:
+def test_a_project_that_is_moved_away_is_not_made_anew_and_the_model_is_told(shell: SandboxedWorld) -> None:
     away = shell.folder.with_name("away")
 
     def move() -> None:
@@ -217,7 +217,7 @@ def test_a_project_that_is_moved_away_is_not_made_anew_and_the_model_is_told(she
     assert memory_paths(shell.folder, away) == [], "a session that begins now is told the same, and no fault"
 
 
-def test_what_was_refused_is_asked_about_once_and_a_no_leaves_it_so(shell: WalledWorld) -> None:
+def test_what_was_refused_is_asked_about_once_and_a_no_leaves_it_so(shell: SandboxedWorld) -> None:
     before = shell.config
     shell.run(["git config a.b c", "git config a.b c"], Deny("use a file of your own"), Deny("", stop=True))
     assert shell.asked == [QUESTION, QUESTION]
@@ -230,7 +230,9 @@ def test_what_was_refused_is_asked_about_once_and_a_no_leaves_it_so(shell: Walle
     assert [turn.reason for turn in shell.world.told(TurnFinished)] == ["done", "denied"]
 
 
-def test_a_yes_runs_it_again_outside_the_wall_and_always_means_exactly_this_line(shell: WalledWorld) -> None:
+def test_a_yes_runs_it_again_outside_the_sandbox_and_always_means_exactly_this_line(
+    shell: SandboxedWorld,
+) -> None:
     line = "git config a.b c; echo x >>ran"
     lines = [f"{line} && exit 4", "git config a.b d", "git config a.b d", "git config a.b e"]
     shell.run(lines, Allow("once"), Allow("always"), Deny())
@@ -240,7 +242,7 @@ def test_a_yes_runs_it_again_outside_the_wall_and_always_means_exactly_this_line
     assert stored_rules(shell.granted) == (Rule(OPENING, "git config a.b d"),)
 
 
-def test_a_program_of_the_project_that_was_replaced_does_not_run_open_unasked(shell: WalledWorld) -> None:
+def test_a_program_of_the_project_that_was_replaced_does_not_run_open_unasked(shell: SandboxedWorld) -> None:
     """Whoever let a line out of the wall knew the program as it was; another session knows it too."""
     tool = shell.folder / ".venv/bin/tool"
     tool.parent.mkdir(parents=True)
@@ -257,8 +259,8 @@ def test_a_program_of_the_project_that_was_replaced_does_not_run_open_unasked(sh
     assert stored_openings(shell.granted) == {line: own_programs_of(line, rules.folder, rules.reading)}
 
 
-def test_a_place_that_is_let_through_widens_the_wall_for_this_project(
-    shell: WalledWorld, outside: Path
+def test_a_place_that_is_let_through_widens_the_sandbox_for_this_project(
+    shell: SandboxedWorld, outside: Path
 ) -> None:
     """Each thing that is refused to a call is asked about, but nothing twice."""
     lines = [f"echo a >{outside}/a && git config a.b c", f"echo b >{outside}/b"]
@@ -295,7 +297,9 @@ def test_in_what_else_may_be_written_nothing_that_steers_programs_is_changed(
     move = f"cd {other}; mv .git/hooks .git/h; mv .git/worktrees w; mv .git g"
     commit = f"git -C {other} commit -qm two --allow-empty && git -C {other} log --format=%s"
     new = f"mkdir {other}/.git/info/; echo x >{other}/.git/info/attributes"
-    shell = WalledWorld(tmp_path.resolve() / "project", SandboxSettings(write=(f"{other.parent}/{place}",)))
+    shell = SandboxedWorld(
+        tmp_path.resolve() / "project", SandboxSettings(write=(f"{other.parent}/{place}",))
+    )
     shell.run([plant, steer, move, commit, new], *[Deny()] * 3)
     assert (other / ".git/config").read_text() == before
     assert not (other / ".git/hooks/pre-commit").exists() and not any((other / ".claude").iterdir())
@@ -304,11 +308,11 @@ def test_in_what_else_may_be_written_nothing_that_steers_programs_is_changed(
     assert f"[look at {other}/.git/info/attributes: " in shell.texts
 
 
-def test_what_the_person_replaces_stays_kept_though_the_system_gives_a_number_again(
+def test_what_the_user_replaces_stays_kept_though_the_system_gives_a_number_again(
     tmp_path: Path, outside: Path
 ) -> None:
     """A mount goes with the file that it was over: git puts a new one in its place each time."""
-    shell = WalledWorld(outside / "project")
+    shell = SandboxedWorld(outside / "project")
     steering = shell.folder / ".git/config"
 
     def configure() -> None:
@@ -337,7 +341,7 @@ def test_what_is_worked_in_too_is_what_stands_there_when_a_command_begins(
             if how != "removed":
                 other.mkdir()
 
-    shell = WalledWorld(tmp_path.resolve() / "project", SandboxSettings(write=(str(other),)))
+    shell = SandboxedWorld(tmp_path.resolve() / "project", SandboxSettings(write=(str(other),)))
     shell.before_each = replace_it
     shell.run([f"touch {other}/{name}" for name in "cab"], Deny())
     assert not (outside / "old/b").exists()
@@ -353,25 +357,25 @@ def test_secrets_of_another_folder_are_as_those_of_the_project(tmp_path: Path, o
         (outside / name).parent.mkdir(exist_ok=True)
         (outside / name).write_text(f"{name} is read")
     places = (str(outside), str(outside / "own/.env"))
-    shell = WalledWorld(tmp_path.resolve() / "project", SandboxSettings(write=places))
+    shell = SandboxedWorld(tmp_path.resolve() / "project", SandboxSettings(write=places))
     shell.run([f"cat {outside}/.env {outside}/own/.env {outside}/shown"], Deny())
     assert "own/.env is read" in shell.texts and "shown is read" in shell.texts
-    if shell.world.context.wall is not None and shell.world.context.wall.level == "namespaces":
+    if shell.world.context.sandbox is not None and shell.world.context.sandbox.level == "namespaces":
         assert ".env is read" not in shell.texts.replace("own/.env is read", "")
         assert shell.asked == [f"walled off: read ~/{outside.name}/.env (cat)"]
 
 
 @pytest.fixture
-def worktree(tmp_path: Path) -> WalledWorld:
+def worktree(tmp_path: Path) -> SandboxedWorld:
     """A project that is a worktree of the repository `main` beside it."""
-    shell = WalledWorld(tmp_path.resolve() / "project")
+    shell = SandboxedWorld(tmp_path.resolve() / "project")
     shutil.rmtree(shell.folder)
     main = repository(shell.folder.parent / "main")
     subprocess.run(["git", "-C", main, "worktree", "add", "-q", shell.folder], check=True)
     return shell
 
 
-def test_what_a_commit_in_a_worktree_needs_is_let_through_by_one_answer(worktree: WalledWorld) -> None:
+def test_what_a_commit_in_a_worktree_needs_is_let_through_by_one_answer(worktree: SandboxedWorld) -> None:
     """No more than that: what steers the other checkouts of the repository stays as it is."""
     git = worktree.folder.parent / "main/.git"
     names = ("config", "HEAD", "worktrees/project/commondir")
@@ -393,7 +397,7 @@ def test_what_a_commit_in_a_worktree_needs_is_let_through_by_one_answer(worktree
 
 def test_one_answer_suffices_in_a_worktree_of_a_bare_repository(tmp_path: Path) -> None:
     """Which has no logs before the first commit there."""
-    shell = WalledWorld(tmp_path.resolve() / "project")
+    shell = SandboxedWorld(tmp_path.resolve() / "project")
     shutil.rmtree(shell.folder)
     bare = tmp_path.resolve() / "bare"
     subprocess.run(["git", "clone", "-q", "--bare", repository(tmp_path / "main"), bare], check=True)
@@ -407,11 +411,11 @@ def test_one_answer_suffices_in_a_worktree_of_a_bare_repository(tmp_path: Path) 
 
 def test_a_repository_that_was_let_through_and_emptied_is_put_back(tmp_path: Path) -> None:
     """Of the package's repository only the git folder was, of the other one all."""
-    shell = WalledWorld(tmp_path.resolve() / "main/package")
+    shell = SandboxedWorld(tmp_path.resolve() / "main/package")
     shutil.rmtree(shell.folder / ".git")
     whole = [repository(tmp_path.resolve() / name) for name in ("main", "other")]
     main, other = whole
-    shell.sandbox = SandboxSettings(write=(f"{main}/.git", str(other)))
+    shell.chosen = SandboxSettings(write=(f"{main}/.git", str(other)))
     shell.run([f"rm -rf {main}/.git/* {other}/.git/*; ls {other}/.git"])
     for top in whole:
         assert f"emptied {top}/.git: HEAD, " in shell.texts
@@ -421,7 +425,7 @@ def test_a_repository_that_was_let_through_and_emptied_is_put_back(tmp_path: Pat
 
 def test_emptied_repositories_within_the_project_are_put_back(tmp_path: Path) -> None:
     """A submodule's, and that of a checkout beside it."""
-    shell = WalledWorld(tmp_path.resolve() / "project")
+    shell = SandboxedWorld(tmp_path.resolve() / "project")
     add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", repository(tmp_path / "lib")]
     subprocess.run(["git", "-C", shell.folder, *add, "lib"], check=True, capture_output=True)
     repository(shell.folder / "api")
@@ -433,7 +437,7 @@ def test_emptied_repositories_within_the_project_are_put_back(tmp_path: Path) ->
         assert subprocess.run(look, capture_output=True, text=True).stdout == "one\n"
 
 
-def test_an_emptied_repository_of_a_worktree_is_put_back(worktree: WalledWorld) -> None:
+def test_an_emptied_repository_of_a_worktree_is_put_back(worktree: SandboxedWorld) -> None:
     """Of which only parts can be written."""
     git = worktree.folder.parent / "main/.git"
     wipe = f"rm -rf {git}/objects/* {git}/refs/* {git}/worktrees/project/*"
@@ -444,10 +448,10 @@ def test_an_emptied_repository_of_a_worktree_is_put_back(worktree: WalledWorld) 
     assert subprocess.run(look, capture_output=True, text=True).stdout == "two\none\n"
 
 
-def test_git_s_refusal_that_names_no_path_is_asked_about_too(worktree: WalledWorld) -> None:
+def test_git_s_refusal_that_names_no_path_is_asked_about_too(worktree: SandboxedWorld) -> None:
     """The worktree's own folder was let through alone, as older versions offered it."""
     git = worktree.folder.parent / "main/.git"
-    worktree.sandbox = SandboxSettings(write=(f"{git}/worktrees/project",))
+    worktree.chosen = SandboxSettings(write=(f"{git}/worktrees/project",))
     worktree.run(["echo two >f && git add f && git commit -qm two && git log --format=%s"], Allow("through"))
     assert worktree.asked == [f"walled off: write {git}/objects (git)"]
     assert "two\none" in worktree.texts
@@ -455,7 +459,7 @@ def test_git_s_refusal_that_names_no_path_is_asked_about_too(worktree: WalledWor
 
 def test_what_a_package_commits_to_a_repository_for_temporary_files_is_not_lost(tmp_path: Path) -> None:
     """/tmp is private in the wall, but for the git folder that the project belongs to."""
-    shell = WalledWorld(tmp_path.resolve() / "main" / "package")
+    shell = SandboxedWorld(tmp_path.resolve() / "main" / "package")
     shutil.rmtree(shell.folder / ".git")
     main = repository(tmp_path.resolve() / "main")
     shell.run(["git commit -qm two --allow-empty && git log --format=%s"], Allow("through"))
@@ -466,19 +470,19 @@ def test_what_a_package_commits_to_a_repository_for_temporary_files_is_not_lost(
 
 def test_a_checkout_that_names_a_secret_as_its_git_folder_does_not_show_it(tmp_path: Path) -> None:
     """Neither where it lies below /tmp."""
-    shell = WalledWorld(tmp_path.resolve() / "project")
+    shell = SandboxedWorld(tmp_path.resolve() / "project")
     secret = repository(tmp_path.resolve() / "home/.ssh")
-    wall = {"HOME": str(secret.parent)}
-    profile = sandbox_profile(shell.folder, secret.parent, wall)
+    sandbox = {"HOME": str(secret.parent)}
+    profile = sandbox_profile(shell.folder, secret.parent, sandbox)
     shutil.rmtree(shell.folder / ".git")
     for shown in (secret, shell.folder.parent / "main"):
         git = shown / ".git" if shown == secret else repository(shown) / ".git"
         (shell.folder / ".git").write_text(f"gitdir: {git}\n")
-        profile = sandbox_profile(shell.folder, secret.parent, wall)
+        profile = sandbox_profile(shell.folder, secret.parent, sandbox)
         assert profile.shown == (() if shown == secret else (git,))
 
 
-def test_a_host_that_the_proxy_refused_is_asked_about_and_kept_as_a_rule(shell: WalledWorld) -> None:
+def test_a_host_that_the_proxy_refused_is_asked_about_and_kept_as_a_rule(shell: SandboxedWorld) -> None:
     request = "GET http://files.example/ HTTP/1.1\\r\\nHost: files.example\\r\\n\\r\\n"
     ask = f"exec 3<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}; printf '{request}' >&3; head -1 <&3"
     shell.run([f"{ask} | tee answer; grep -v 403 answer"], Allow("through"))
@@ -490,7 +494,7 @@ def test_a_host_that_the_proxy_refused_is_asked_about_and_kept_as_a_rule(shell: 
 
 
 def test_what_was_refused_to_a_line_that_ended_well_is_told_and_not_asked_about(
-    shell: WalledWorld, outside: Path
+    shell: SandboxedWorld, outside: Path
 ) -> None:
     shell.run([f"touch {outside}/a 2>&1 | tail -3"])
     assert shell.asked == []
@@ -500,7 +504,7 @@ def test_what_was_refused_to_a_line_that_ended_well_is_told_and_not_asked_about(
     assert not finished.result.error and "walled off: write" in finished.result.human["note"]
 
 
-def test_the_question_shows_what_the_command_said(shell: WalledWorld, outside: Path) -> None:
+def test_the_question_shows_what_the_command_said(shell: SandboxedWorld, outside: Path) -> None:
     shell.run([f"echo one; touch {outside}/a; echo package.json is missing; false"], Deny())
     (question,) = shell.world.approver.questions
     assert question.preview["said"].startswith("one\ntouch: ")
@@ -508,21 +512,21 @@ def test_the_question_shows_what_the_command_said(shell: WalledWorld, outside: P
     assert "package.json is missing" in "\n".join(question_body(question, RenderContext(80, Theme(False))))
 
 
-def test_where_the_wall_has_no_network_no_host_is_offered(tmp_path: Path) -> None:
-    shell = WalledWorld(tmp_path / "project", environ={"MAKEROOM_NAMESPACE": "off"})
+def test_where_the_sandbox_has_no_network_no_host_is_offered(tmp_path: Path) -> None:
+    shell = SandboxedWorld(tmp_path / "project", environ={"MAKEROOM_NAMESPACE": "off"})
     fails = "echo 'curl: (6) Could not resolve host: files.example' >&2; exit 6"
     local = "echo 'fetching http://localhost/: Network is unreachable' >&2; exit 7"
     shell.run([fails, local], Deny(), Deny())
-    if (wall := shell.world.context.wall) is None or wall.level != "landlock":
+    if (sandbox := shell.world.context.sandbox) is None or sandbox.level != "landlock":
         pytest.skip("the wall here is another one")
     assert shell.asked == ["walled off: reach files.example (curl)", "walled off: reach localhost"]
     assert [question.through for question in shell.world.approver.questions] == ["", ""]
     assert shell.world.approver.questions[0].prefix == f"open({fails})"
 
 
-def test_each_mode_has_its_wall_before_the_next_command(tmp_path: Path) -> None:
+def test_each_mode_has_its_sandbox_before_the_next_command(tmp_path: Path) -> None:
     """Where nothing may leave nobody is asked; what runs open is not held."""
-    shell = WalledWorld(tmp_path / "project")
+    shell = SandboxedWorld(tmp_path / "project")
     modes: list[Mode] = ["plan", "manual", "dontAsk", "bypassPermissions", "plan"]
     each = iter(modes)
     shell.before_each = lambda: shell.world.context.permissions.set_mode(next(each))
@@ -541,18 +545,18 @@ def test_each_mode_has_its_wall_before_the_next_command(tmp_path: Path) -> None:
 
 
 def test_in_a_project_set_read_only_each_write_is_asked_about(tmp_path: Path) -> None:
-    shell = WalledWorld(tmp_path / "project", sandbox=SandboxSettings(project="read-only"))
+    shell = SandboxedWorld(tmp_path / "project", chosen=SandboxSettings(project="read-only"))
     shell.run(["touch a"], Allow("once"))
     assert shell.asked == ["walled off: write a (touch)"] and (shell.folder / "a").exists()
 
 
 def test_switched_off_a_command_is_asked_about_and_runs_open(tmp_path: Path) -> None:
-    shell = WalledWorld(tmp_path / "project", sandbox=SandboxSettings("off"))
+    shell = SandboxedWorld(tmp_path / "project", chosen=SandboxSettings("off"))
     shell.run(["git config a.b c"], Allow("once"))
     assert shell.asked == [""] and "b = c" in shell.config
 
 
-def test_what_was_refused_to_a_background_command_is_told_with_its_end(shell: WalledWorld) -> None:
+def test_what_was_refused_to_a_background_command_is_told_with_its_end(shell: SandboxedWorld) -> None:
     steps = [Reply((calls("bash", command="git config a.b c", run_in_background=True),)), "done"]
     steps += [Reply((calls("bash", job="b1"),)), "done"]
     shell.play(steps, 2)
@@ -560,11 +564,11 @@ def test_what_was_refused_to_a_background_command_is_told_with_its_end(shell: Wa
     assert f"[{QUESTION}: the wall holds" in shell.texts
 
 
-def test_a_wall_that_is_lost_is_told_and_commands_are_asked_about(shell: WalledWorld) -> None:
+def test_a_sandbox_that_is_lost_is_told_and_commands_are_asked_about(shell: SandboxedWorld) -> None:
     async def none() -> tuple[SandboxLevel, str]:
         return "none", "it broke"
 
-    each = iter([lambda: None, lambda: setattr(shell.runner, "wall", none)])
+    each = iter([lambda: None, lambda: setattr(shell.runner, "sandbox", none)])
     shell.before_each = lambda: next(each)()
     shell.run(["true", "touch a"], Deny())
     (notice,) = [notice for notice in shell.world.told(Notice) if "wall" in notice.text]
@@ -572,27 +576,27 @@ def test_a_wall_that_is_lost_is_told_and_commands_are_asked_about(shell: WalledW
     assert shell.asked == [""] and not (shell.folder / "a").exists()
 
 
-class NoWall(CommandRunner):
+class NoSandbox(CommandRunner):
     """Commands on a system that gives no wall."""
 
-    async def wall(self) -> tuple[SandboxLevel, str]:
+    async def sandbox(self) -> tuple[SandboxLevel, str]:
         await self.supervisor()
         return "none", "the kernel is too old"
 
 
 @pytest.mark.parametrize("required", [False, True])
-def test_without_a_wall_it_is_said_and_where_one_is_required_nothing_begins(
+def test_without_a_sandbox_it_is_said_and_where_one_is_required_nothing_begins(
     tmp_path: Path, required: bool
 ) -> None:
     async def work(made: World) -> str:
         context = made.context
         context.tool_context.environ = {"PATH": os.environ["PATH"]}
-        context.tool_context.jobs = NoWall(context.tool_context)
+        context.tool_context.jobs = NoSandbox(context.tool_context)
         sandbox = SandboxSettings("require" if required else "auto")
         context.permissions = PermissionStore(PermissionRules(), sandbox=sandbox)
-        context.wall = SessionWall(context.tool_context, context.permissions, tmp_path)
+        context.sandbox = SessionSandbox(context.tool_context, context.permissions, tmp_path)
         try:
-            return await raise_wall(made.session, context)
+            return await start_sandbox(made.session, context)
         except ConfigError as error:
             return f"no start: {error}"
         finally:

@@ -72,7 +72,7 @@ Scores = dict[str, float]
 ScoreKind = Literal["read", "changed", "gone", "names", "numbers"]
 
 
-class Ledger(Struct):
+class LocalSummary(Struct):
     """What a stretch of the conversation says. Scores are sums over uses, halved every HALF_LIFE_CALLS.
 
     commands are as they are listed, with exit code or "error"; constraints are (sentence, recall id), and so
@@ -107,13 +107,13 @@ class EntryAccount(Struct):
     attached: list[tuple[str, str]] = field(default_factory=list)
 
 
-def build_ledger(folded: Folded, entries: Iterable[Entry]) -> Ledger:
+def build_local_summary(folded: Folded, entries: Iterable[Entry]) -> LocalSummary:
     """The ledger of a stretch of the conversation.
 
     What each entry says is worked out once, as it costs far more than to sum it up: further cuts, what comes
     after a preview and later compactions use it again.
     """
-    ledger = Ledger()
+    local_summary = LocalSummary()
     kind_of = cache(folded.kind_of)
     calls = 0
     known: dict[int, EntryAccount] = folded.derived.setdefault(_ACCOUNTS, {})
@@ -122,13 +122,19 @@ def build_ledger(folded: Folded, entries: Iterable[Entry]) -> Ledger:
         if (account := known.get(entry.seq)) is None or account.made_of != made_of:
             account = known[entry.seq] = _account(entry, made_of)
         for kind, offset, found in account.uses:
-            _add(getattr(ledger, kind), found, _weight(calls + offset))
-            if other := ledger.changed if kind == "gone" else ledger.gone if kind == "changed" else None:
+            _add(getattr(local_summary, kind), found, _weight(calls + offset))
+            if (
+                other := local_summary.changed
+                if kind == "gone"
+                else local_summary.gone
+                if kind == "changed"
+                else None
+            ):
                 _drop(other, found)
         calls += account.calls
         for name in ("commands", "errors", "constraints", "commitments", "attached"):
-            getattr(ledger, name).extend(getattr(account, name))
-    return ledger
+            getattr(local_summary, name).extend(getattr(account, name))
+    return local_summary
 
 
 def _made_of(entry: Entry, kind_of: Callable[[str], ToolKind]) -> tuple[int, tuple[ToolKind, ...]]:
@@ -254,7 +260,7 @@ def pins_of(notes: Iterable[Metadata]) -> dict[int, str]:
     return pins
 
 
-def ledger_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "") -> str:
+def local_summary_text(local_summary: LocalSummary, counter: TokenCounter, limit: int, skip: str = "") -> str:
     """The ledger in at most `limit` tokens of our count, without the names that are in `skip`.
 
     `skip` is what the model is shown beside the ledger. Files, errors and commands get just under half of
@@ -262,37 +268,37 @@ def ledger_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "
     """
     sections: list[str] = []
     left = limit
-    gone = {f"{path} ({GONE})": score for path, score in ledger.gone.items()}
+    gone = {f"{path} ({GONE})": score for path, score in local_summary.gone.items()}
     for title, rows, share in (
-        ("Files changed", _ranked({**ledger.changed, **gone}), 0.12),
-        ("Files read", _files_read(ledger), 0.12),
-        ("Last errors", dict.fromkeys(reversed(ledger.errors)), 0.06),
-        ("Last commands", dict.fromkeys(reversed(ledger.commands)), 0.08),
+        ("Files changed", _ranked({**local_summary.changed, **gone}), 0.12),
+        ("Files read", _files_read(local_summary), 0.12),
+        ("Last errors", dict.fromkeys(reversed(local_summary.errors)), 0.06),
+        ("Last commands", dict.fromkeys(reversed(local_summary.commands)), 0.08),
     ):
         kept, used = _fitting(title, rows, counter, min(left, int(limit * share)))
         if kept:
             sections.append("\n  ".join([f"{title}:", *kept]))
             left -= used
-    found = _without_parts(_names_not_in("\n".join([skip, *sections]), ledger))
+    found = _without_parts(_names_not_in("\n".join([skip, *sections]), local_summary))
     named, _ = _fitting("Names", found, counter, left)
     return "\n".join([*sections, *([f"Names:  {', '.join(named)}"] if named else [])])
 
 
-def _files_read(ledger: Ledger) -> Iterator[str]:
+def _files_read(local_summary: LocalSummary) -> Iterator[str]:
     """Paths, with the id of the newest text where a prompt mentioned them."""
-    ids = dict(ledger.attached)
-    paths = (path for path in _ranked(ledger.read) if path not in ledger.changed)
+    ids = dict(local_summary.attached)
+    paths = (path for path in _ranked(local_summary.read) if path not in local_summary.changed)
     return (f"{path} ({ids[path]})" if path in ids else path for path in paths)
 
 
-def commitments_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: str = "") -> str:
+def commitments_text(local_summary: LocalSummary, counter: TokenCounter, limit: int, skip: str = "") -> str:
     """What the assistant promised, decided and gave up, verbatim, with ids, in at most `limit` tokens.
 
     The heaviest are taken first and of the same weight the newest; they stand in their order. What `skip`
     holds is left out.
     """
-    ids = {each.text: ident for each, ident in ledger.commitments}
-    newest_first = reversed(ledger.commitments)  # what is said again stands where it was said last
+    ids = {each.text: ident for each, ident in local_summary.commitments}
+    newest_first = reversed(local_summary.commitments)  # what is said again stands where it was said last
     unique = list({each.text: each for each, _ in newest_first if each.text not in skip}.values())[::-1]
     ranked = sorted(enumerate(unique), key=lambda item: (-item[1].weight, -item[0]))
     kept: dict[int, Commitment] = {}
@@ -309,11 +315,11 @@ def commitments_text(ledger: Ledger, counter: TokenCounter, limit: int, skip: st
     return "\n".join(sections)
 
 
-def missing_names(ledger: Ledger, counter: TokenCounter, limit: int, text: str) -> str:
+def missing_names(local_summary: LocalSummary, counter: TokenCounter, limit: int, text: str) -> str:
     """The most used and latest numbers and names that `text` lacks, in at most `limit` tokens."""
-    numbers = [number for number in _used_numbers(ledger) if number not in text]
+    numbers = [number for number in _used_numbers(local_summary) if number not in text]
     # Lazy: names are searched for only as long as there is room for one more.
-    rows = chain(numbers[:MAX_APPENDED_NUMBERS], _names_not_in(text, ledger))
+    rows = chain(numbers[:MAX_APPENDED_NUMBERS], _names_not_in(text, local_summary))
     return ", ".join(_fitting("Names", rows, counter, limit)[0])
 
 
@@ -330,27 +336,27 @@ def _fitting(title: str, rows: Iterable[str], counter: TokenCounter, room: int) 
     return kept, used
 
 
-def coverage(ledger: Ledger, summary: str, kept: str) -> dict[str, list[int]]:
+def coverage(local_summary: LocalSummary, summary: str, kept: str) -> dict[str, list[int]]:
     """What a summary covers, by kind of name: [named by the summary, by all that is kept, of so many]."""
     return {
         kind: [sum(name in summary for name in found), sum(name in kept for name in found), len(found)]
-        for kind, found in _most_used(ledger).items()
+        for kind, found in _most_used(local_summary).items()
     }
 
 
-def _most_used(ledger: Ledger) -> dict[str, list[str]]:
+def _most_used(local_summary: LocalSummary) -> dict[str, list[str]]:
     """The paths, identifiers and numbers in most and latest use, which a summary should name."""
-    paths = {**ledger.names, **ledger.read, **ledger.changed}
-    others = ledger.names.items()
+    paths = {**local_summary.names, **local_summary.read, **local_summary.changed}
+    others = local_summary.names.items()
     return {
         "paths": _ranked({name: score for name, score in paths.items() if _is_path(name)})[:CHECKED_NAMES],
         "identifiers": _ranked({name: score for name, score in others if not _is_path(name)})[:CHECKED_NAMES],
-        "numbers": _used_numbers(ledger),
+        "numbers": _used_numbers(local_summary),
     }
 
 
-def _used_numbers(ledger: Ledger) -> list[str]:
-    return _ranked(ledger.numbers)[: CHECKED_NAMES // 2]
+def _used_numbers(local_summary: LocalSummary) -> list[str]:
+    return _ranked(local_summary.numbers)[: CHECKED_NAMES // 2]
 
 
 def _is_path(name: str) -> bool:
@@ -370,9 +376,9 @@ def _without_parts(names: Iterable[str]) -> Iterator[str]:
             yield name
 
 
-def _names_not_in(text: str, ledger: Ledger) -> Iterator[str]:
+def _names_not_in(text: str, local_summary: LocalSummary) -> Iterator[str]:
     """The names, best first, that do not stand in a text: as a word, a part of one, or the end of a path."""
-    ranked = _ranked({**ledger.read, **ledger.changed, **ledger.names})
+    ranked = _ranked({**local_summary.read, **local_summary.changed, **local_summary.names})
     if len(ranked) <= MANY_NAMES:
         return (name for name in ranked if name not in text)
     mentioned = {word.strip(_EDGE) for word in set(_WORD_WITH_SIGNS.findall(text))}

@@ -52,13 +52,13 @@ def test_a_script_is_told_which_rule_would_let_the_line_out(
     assert f"--allowedTools 'open({LINE})' would allow it" in told
 
 
-def test_a_required_wall_that_cannot_be_had_is_no_start(
+def test_a_required_sandbox_that_cannot_be_had_is_no_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def none(self: object) -> tuple[str, str]:
         return "none", "the kernel is too old"
 
-    monkeypatch.setattr("tools.processes.jobs.CommandRunner.wall", none)
+    monkeypatch.setattr("tools.processes.jobs.CommandRunner.sandbox", none)
     monkeypatch.chdir(tmp_path)
     with Server(ScriptedModel([])) as server:
         for name, value in credentials(tmp_path, server).items():

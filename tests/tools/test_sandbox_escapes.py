@@ -1,6 +1,7 @@
 """Whatever a walled command tries, it stays in its project: each attempt meets the refusal that it has to.
 
-The attempts are in wall_escapes.py; wall_process.py has them made in one session, on a machine of its own.
+The attempts are in sandbox_escapes.py; sandbox_process.py has them made in one session, on a machine
+of its own.
 """
 
 import json
@@ -12,14 +13,14 @@ from typing import Any
 import pytest
 
 from .bash_session import GUARD_S
-from .wall_escapes import ESCAPES
+from .sandbox_escapes import ESCAPES
 
-WALL_PROCESS = Path(__file__).with_name("wall_process.py")
+SANDBOX_PROCESS = Path(__file__).with_name("sandbox_process.py")
 
 
 def tried(who: str) -> tuple[dict[str, str], dict[str, Any]]:
     """(what each attempt met, what was found afterwards) in a session of that user."""
-    argv = [sys.executable, str(WALL_PROCESS), who]
+    argv = [sys.executable, str(SANDBOX_PROCESS), who]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=2 * GUARD_S)
     if done.returncode == 77:
         pytest.skip(f"no wall of namespaces can be tried here as {who}: {done.stderr.strip()}")
@@ -41,7 +42,7 @@ def is_refused(name: str, met: str, who: str) -> bool:
 
 @pytest.mark.parametrize("who", ["root", "guest", "ordinary"])
 @pytest.mark.skipif(sys.platform != "linux", reason="namespaces are Linux's")
-def test_every_way_out_of_the_wall_is_refused(who: str) -> None:
+def test_every_way_out_of_the_sandbox_is_refused(who: str) -> None:
     met, found = tried(who)
     assert met.keys() == ESCAPES.keys()
     assert len(met) >= 60

@@ -13,7 +13,7 @@ import pytest
 from tools.sandbox.supervisor.bubblewrap import bwrap_arguments
 from tools.sandbox.supervisor.landlock import LEAST_ABI, landlock_abi
 
-from .wall_escapes import ESCAPES
+from .sandbox_escapes import ESCAPES
 
 LINUX = sys.platform == "linux" and os.uname().machine in ("x86_64", "aarch64")
 pytestmark = pytest.mark.skipif(not LINUX, reason="these are systems of Linux, on machines that we know")
@@ -41,7 +41,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(landlock_abi() < LEAST_ABI, reason="Landlock is too old here")
-def test_in_a_container_of_docker_the_wall_is_landlock(project: Path) -> None:
+def test_in_a_container_of_docker_the_sandbox_is_landlock(project: Path) -> None:
     (level, why), told = session(
         project,
         "docker",
@@ -70,7 +70,7 @@ BWRAP = (
 
 
 @pytest.mark.skipif(not BWRAP, reason="bwrap is not installed, or may make no namespaces either")
-def test_where_only_bwrap_may_make_namespaces_it_builds_the_wall(project: Path) -> None:
+def test_where_only_bwrap_may_make_namespaces_it_builds_the_sandbox(project: Path) -> None:
     refused = {
         f"echo x > {project.parent}/out; echo private": "private",  # /tmp is its own
         "echo x > /etc/out": "Read-only file system",
@@ -116,7 +116,7 @@ def test_where_only_bwrap_may_make_namespaces_it_builds_the_wall(project: Path) 
 
 
 @pytest.mark.skipif(not BWRAP, reason="bwrap is not installed, or may make no namespaces either")
-def test_links_among_what_is_guarded_leave_the_wall_of_bwrap_whole(project: Path) -> None:
+def test_links_among_what_is_guarded_leave_the_sandbox_of_bwrap_whole(project: Path) -> None:
     """To nowhere, from the root, and out of the project."""
     (project / "rules.md").write_text("rules\n")
     (project / "settings").mkdir()
@@ -136,8 +136,8 @@ def test_links_among_what_is_guarded_leave_the_wall_of_bwrap_whole(project: Path
 @pytest.mark.sweep
 @pytest.mark.skipif(not BWRAP, reason="bwrap is not installed, or may make no namespaces either")
 @pytest.mark.parametrize("who", ["root", "ordinary"])
-def test_every_way_out_of_the_wall_of_bwrap_is_refused(who: str) -> None:
-    argv = [sys.executable, str(Path(__file__).with_name("wall_process.py")), who, "apparmor"]
+def test_every_way_out_of_the_sandbox_of_bwrap_is_refused(who: str) -> None:
+    argv = [sys.executable, str(Path(__file__).with_name("sandbox_process.py")), who, "apparmor"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     if done.returncode == 77:
         pytest.skip(f"no wall can be tried here as {who}: {done.stderr.strip()}")

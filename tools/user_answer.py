@@ -10,7 +10,7 @@ from msgspec import Struct, field
 ANSWERS = "answers"  # the field of a changed input that has what was answered: {question: answer}
 
 
-class PersonAnswer(Struct, frozen=True):
+class UserAnswer(Struct, frozen=True):
     """ "yes", "no", or "nobody" where none is there to ask.
 
     `input` is the call's input as they changed it, where they did; `reason` what they said to a no.
@@ -21,8 +21,8 @@ class PersonAnswer(Struct, frozen=True):
     reason: str = ""
 
 
-NOBODY_THERE = PersonAnswer("nobody")
-AskPerson = Callable[[], Awaitable[PersonAnswer]]
+NOBODY_THERE = UserAnswer("nobody")
+AskUser = Callable[[], Awaitable[UserAnswer]]
 
 
 class PlanMode(Protocol):

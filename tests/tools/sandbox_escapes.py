@@ -1,7 +1,7 @@
 """What a walled command may try to get out, each with the refusal that it has to meet.
 
-As a program (`wall_escapes.py '<JSON of Place>'`) it tries them all, each in a process of its own, and prints
-a JSON object: name -> the refusal, or what was reached.
+As a program (`sandbox_escapes.py '<JSON of Place>'`) it tries them all, each in a process of its own, and
+prints a JSON object: name -> the refusal, or what was reached.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ X86 = platform.machine() == "x86_64"
 ESCAPES: dict[str, tuple[str, Callable[[], Any]]] = {}  # name -> (refusals that will do, attempt)
 AT = (
     SimpleNamespace()
-)  # where things are: project, home, outside, and what is served there; see wall_process.py
+)  # where things are: project, home, outside, and what is served there; see sandbox_process.py
 
 
 def refused(*refusals: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:

@@ -1,8 +1,8 @@
 """A session on a small machine of its own, whose walled commands try to get out of their project.
 
-`wall_process.py root|guest|ordinary [KIND]` lays out a home, a project and a folder outside of both in a file
-system in memory, which no other process sees, and prints two lines of JSON: what each attempt of
-wall_escapes.py met, and what was found afterwards. An exit with 77 says on stderr why it cannot be tried
+`sandbox_process.py root|guest|ordinary [KIND]` lays out a home, a project and a folder outside of both in a
+file system in memory, which no other process sees, and prints two lines of JSON: what each attempt of
+sandbox_escapes.py met, and what was found afterwards. An exit with 77 says on stderr why it cannot be tried
 here. A guest is root on a project of somebody else; started by root, an ordinary user is `nobody`. With a
 KIND of restricted_process.py the system refuses what it says there.
 """
@@ -28,7 +28,7 @@ from tools.base import ToolContext
 from tools.processes.jobs import DRAIN_LIMIT_S, command_runner
 from tools.sandbox.supervisor.system_calls import NEW_MOUNTS, NEW_USER, PRIVATE, RECURSIVE, call, mount
 
-ESCAPES = Path(__file__).with_name("wall_escapes.py")
+ESCAPES = Path(__file__).with_name("sandbox_escapes.py")
 NOBODY = 65534
 PLACE = Path("/mnt")
 CANNOT = 77
@@ -110,7 +110,7 @@ def listening(address: str, family: socket.AddressFamily = socket.AF_UNIX) -> so
 
 async def output(runner: Any, line: str, folder: Path) -> str:
     pieces: list[bytes] = []
-    command, _ = await runner.start(line, folder, pieces.append, walled=True)
+    command, _ = await runner.start(line, folder, pieces.append, sandboxed=True)
     await asyncio.wait({command.exited})
     await asyncio.wait({command.closed}, timeout=DRAIN_LIMIT_S)
     command.close()
@@ -144,7 +144,7 @@ async def main(who: str, kind: str = "") -> None:
     }
     context = ToolContext(project, project, project / ".task_outputs", PLACE / "journals", environ=environ)
     runner = command_runner(context)
-    level, why = await runner.wall()
+    level, why = await runner.sandbox()
     if level != "namespaces":
         await runner.close()
         raise OSError(0, f"no wall of namespaces: {why}")

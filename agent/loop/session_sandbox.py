@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from agent.errors import ConfigError
 from agent.permissions import REACHING, PermissionStore
-from agent.session import RECORDS_TEXT, WALL_AND_RECORDS_TEXT, WALL_TEXT
+from agent.session import RECORDS_TEXT, SANDBOX_AND_RECORDS_TEXT, SANDBOX_TEXT
 from tools.base import ToolContext
 from tools.files import FILE_TIMEOUT_S, FileError, in_thread
 from tools.processes import command_runner
@@ -37,7 +37,7 @@ LEVEL_NAMES: Mapping[SandboxLevel, str] = {
 }
 
 
-class SessionWall(Struct):
+class SessionSandbox(Struct):
     """The wall of a session. Belongs to one event loop once `warm` was awaited.
 
     level  what holds walled commands; "none" until it is known
@@ -156,7 +156,7 @@ class SessionWall(Struct):
                 runner.profile = wanted
             elif moved or runner.profile != wanted:
                 await runner.use_profile(wanted)
-            self.level, self.why = await runner.wall()
+            self.level, self.why = await runner.sandbox()
             holds = self.level != "landlock" and not (wanted.project_writable or wanted.writable)
             hides_records = (await runner.supervisor()).how == "namespace"
         except (SupervisorLost, FileError) as error:
@@ -175,7 +175,7 @@ class SessionWall(Struct):
             sandbox_required=required,
         )
         if store.rules.sandboxed:
-            self.text = WALL_TEXT if hides_records else WALL_AND_RECORDS_TEXT
+            self.text = SANDBOX_TEXT if hides_records else SANDBOX_AND_RECORDS_TEXT
         else:
             self.text = "" if hides_records else RECORDS_TEXT
 

@@ -115,7 +115,7 @@ def found(run: SandboxedRun, output: str) -> BlockedAccess | None:
         ),
     ],
 )
-def test_a_path_beyond_the_wall_is_recognised(
+def test_a_path_beyond_the_sandbox_is_recognised(
     run: SandboxedRun, output: str, action: str, target: str, program: str
 ) -> None:
     refusal, place = found(run, output), str(run.cwd.parent / target)
@@ -168,7 +168,7 @@ def test_other_failures_are_the_commands_own(run: SandboxedRun, output: str) -> 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_what_the_agent_could_not_write_either_was_not_refused_by_the_wall(run: SandboxedRun) -> None:
+def test_what_the_agent_could_not_write_either_was_not_refused_by_the_sandbox(run: SandboxedRun) -> None:
     (run.cwd.parent / "home" / "closed").mkdir(mode=0o500)
     assert found(run, "touch: cannot touch '{home}/closed/x': Permission denied") is None
 
@@ -189,7 +189,7 @@ def test_what_the_agent_could_not_write_either_was_not_refused_by_the_wall(run: 
         ("connect: Network is unreachable", NO_HOST),
     ],
 )
-def test_a_host_beyond_the_wall_is_recognised(run: SandboxedRun, output: str, host: str) -> None:
+def test_a_host_beyond_the_sandbox_is_recognised(run: SandboxedRun, output: str, host: str) -> None:
     refusal = found(run, output)
     assert refusal is not None and (refusal.action, refusal.target) == ("reach", host)
 
@@ -227,7 +227,7 @@ def test_a_line_that_ended_well_was_refused_what_its_own_programs_say(
     assert refusal is None or refusal.said == passed.output
 
 
-def test_the_own_machine_is_within_the_wall(run: SandboxedRun) -> None:
+def test_the_own_machine_is_within_the_sandbox(run: SandboxedRun) -> None:
     assert found(run, "getaddrinfo failed for http://localhost:8080/") is None
     assert found(run, "curl: (7) Failed to connect to localhost port 80: Connection refused") is None
 
@@ -250,7 +250,7 @@ def test_a_search_writes_nothing_where_it_may_not_look(run: SandboxedRun) -> Non
     assert find_blocked_access(replace(run, line="grep -r word ../home", output=message)) is None
 
 
-def test_a_place_that_the_person_let_through_is_not_forbidden(run: SandboxedRun) -> None:
+def test_a_place_that_the_user_let_through_is_not_forbidden(run: SandboxedRun) -> None:
     home = run.cwd.parent / "home"
     wider = replace(run.profile, writable=(home / ".cargo",), hidden=())
     assert forbidden_action(run.profile, home / ".cargo" / "x") == "write"

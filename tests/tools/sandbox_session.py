@@ -15,7 +15,7 @@ from .bash_session import BashSession
 
 
 @dataclass
-class WalledSession(BashSession):
+class SandboxedSession(BashSession):
     """A session in a project folder; what its environment names as the home is beside it."""
 
     def __post_init__(self) -> None:
@@ -32,29 +32,29 @@ class WalledSession(BashSession):
     def commands(self) -> CommandRunner:
         return command_runner(self.context)
 
-    def require_wall(self, *levels: str) -> None:
+    def require_sandbox(self, *levels: str) -> None:
         """Skip the test where no wall can be had, or none of these levels."""
-        level, why = self.runner.run(self.commands.wall())
+        level, why = self.runner.run(self.commands.sandbox())
         if level == "none" or (levels and level not in levels):
             pytest.skip(f"the wall here is {level}: {why}")
 
-    async def output(self, line: str, walled: bool = True) -> str:
+    async def output(self, line: str, sandboxed: bool = True) -> str:
         """What a command line prints, stdout and stderr."""
         pieces: list[bytes] = []
-        command, _ = await self.commands.start(line, self.folder, pieces.append, walled=walled)
+        command, _ = await self.commands.start(line, self.folder, pieces.append, sandboxed=sandboxed)
         await asyncio.wait({command.exited})
         await asyncio.wait({command.closed}, timeout=0.3)
         command.close()
         return b"".join(pieces).decode().strip()
 
-    def prints(self, line: str, walled: bool = True) -> str:
-        return self.runner.run(self.output(line, walled))
+    def prints(self, line: str, sandboxed: bool = True) -> str:
+        return self.runner.run(self.output(line, sandboxed))
 
     def told(self, line: str) -> list[str]:
         """What is told of guarded files after a walled command line."""
 
         async def run() -> list[str]:
-            command, _ = await self.commands.start(line, self.folder, lambda data: None, walled=True)
+            command, _ = await self.commands.start(line, self.folder, lambda data: None, sandboxed=True)
             await asyncio.wait({command.over})
             return await self.commands.guard.settle()
 
@@ -66,11 +66,11 @@ class WalledSession(BashSession):
         self.runner.close()
 
 
-def walled_session(folder: Path) -> WalledSession:
+def sandboxed_session(folder: Path) -> SandboxedSession:
     """A session in a new project within the folder."""
     project = folder.resolve() / "project"
     project.mkdir(exist_ok=True)
-    return WalledSession(project)
+    return SandboxedSession(project)
 
 
 def git(folder: Path, *words: str) -> None:

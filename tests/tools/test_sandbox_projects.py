@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .wall_session import WalledSession, git, walled_session
+from .sandbox_session import SandboxedSession, git, sandboxed_session
 
 PROCESSES = """
 import multiprocessing, os, pty, signal, socket, tempfile
@@ -80,8 +80,8 @@ PROJECTS = {
 
 
 @pytest.fixture
-def walled(tmp_path: Path) -> Iterator[WalledSession]:
-    shell = walled_session(tmp_path)
+def sandboxed(tmp_path: Path) -> Iterator[SandboxedSession]:
+    shell = sandboxed_session(tmp_path)
     yield shell
     shell.end()
 
@@ -92,15 +92,15 @@ def put(folder: Path, files: dict[str, str]) -> None:
         (folder / name).write_text(text)
 
 
-def test_processes_of_all_kinds_run_within_the_wall(walled: WalledSession) -> None:
-    walled.require_wall("namespaces")
-    put(walled.folder, {"processes.py": PROCESSES})
-    assert walled.prints("python3 processes.py") == "all well"
+def test_processes_of_all_kinds_run_within_the_sandbox(sandboxed: SandboxedSession) -> None:
+    sandboxed.require_sandbox("namespaces")
+    put(sandboxed.folder, {"processes.py": PROCESSES})
+    assert sandboxed.prints("python3 processes.py") == "all well"
 
 
-def test_a_repository_is_worked_with_within_the_wall(walled: WalledSession) -> None:
-    git(walled.folder, "init", "-q", "-b", "main")
-    walled.require_wall()
+def test_a_repository_is_worked_with_within_the_sandbox(sandboxed: SandboxedSession) -> None:
+    git(sandboxed.folder, "init", "-q", "-b", "main")
+    sandboxed.require_sandbox()
     work = (
         "git config --get user.name; export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@example.org"
         " GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@example.org; echo a >a; git add a; git commit -qm one;"
@@ -108,51 +108,53 @@ def test_a_repository_is_worked_with_within_the_wall(walled: WalledSession) -> N
         "echo c >>a; git stash -q; git stash pop -q; git tag v1; git gc -q; git status --short;"
         "git log --format=%s"
     )
-    assert walled.prints(work).split() == ["M", "a", "two", "one"]
+    assert sandboxed.prints(work).split() == ["M", "a", "two", "one"]
 
 
-def test_guarded_links_and_what_they_lead_to_are_not_replaced_unseen(walled: WalledSession) -> None:
-    git(walled.folder, "init", "-q")
-    put(walled.folder, {"scripts/hook.sh": "hook", "AGENTS.md": "agents", "team/.vscode/tasks.json": "{}"})
-    (walled.folder / ".git/hooks/pre-commit").symlink_to("../../tools/hook.sh")
+def test_guarded_links_and_what_they_lead_to_are_not_replaced_unseen(sandboxed: SandboxedSession) -> None:
+    git(sandboxed.folder, "init", "-q")
+    put(sandboxed.folder, {"scripts/hook.sh": "hook", "AGENTS.md": "agents", "team/.vscode/tasks.json": "{}"})
+    (sandboxed.folder / ".git/hooks/pre-commit").symlink_to("../../tools/hook.sh")
     for name, target in {"tools": "scripts", "CLAUDE.md": "AGENTS.md"}.items():
-        (walled.folder / name).symlink_to(target)
-    walled.require_wall()
+        (sandboxed.folder / name).symlink_to(target)
+    sandboxed.require_sandbox()
     for line in (
         "echo evil >scripts/hook.sh; rm tools CLAUDE.md; echo evil >CLAUDE.md; ln -sfn . tools",
         "echo evil >x; mv x CLAUDE.md; mv tools t; echo evil >.git/hooks/pre-commit",
     ):
-        walled.told(line)
-    assert (walled.folder / "tools").readlink() == Path("scripts")
-    assert (walled.folder / "CLAUDE.md").readlink() == Path("AGENTS.md")
-    assert (walled.folder / "scripts/hook.sh").read_text() == "hook"
-    walled.told("echo b >scripts/other.sh")
-    assert (walled.folder / "scripts/other.sh").read_text() == "b\n", "what is linked is one file of it"
-    told = walled.told("mv team t; cp -r t team; echo evil >team/.vscode/tasks.json")
+        sandboxed.told(line)
+    assert (sandboxed.folder / "tools").readlink() == Path("scripts")
+    assert (sandboxed.folder / "CLAUDE.md").readlink() == Path("AGENTS.md")
+    assert (sandboxed.folder / "scripts/hook.sh").read_text() == "hook"
+    sandboxed.told("echo b >scripts/other.sh")
+    assert (sandboxed.folder / "scripts/other.sh").read_text() == "b\n", "what is linked is one file of it"
+    told = sandboxed.told("mv team t; cp -r t team; echo evil >team/.vscode/tasks.json")
     assert any("team/.vscode/tasks.json: " in line for line in told)
-    told = walled.told("rm -r team; mkdir -p build; mv t build/; ln -s build/t team")
+    told = sandboxed.told("rm -r team; mkdir -p build; mv t build/; ln -s build/t team")
     assert any("team: " in line for line in told)
 
 
-def test_a_repository_that_the_next_status_looks_into_is_told(walled: WalledSession) -> None:
-    git(walled.folder, "init", "-q")
-    walled.require_wall()
+def test_a_repository_that_the_next_status_looks_into_is_told(sandboxed: SandboxedSession) -> None:
+    git(sandboxed.folder, "init", "-q")
+    sandboxed.require_sandbox()
     plant = (
         "mkdir -p vendor/x; git init -q vendor/x; cd vendor/x; git config core.fsmonitor .git/evil; cd ../..;"
         " git -C vendor/x -c user.name=a -c user.email=a@b commit -qm one --allow-empty"
     )
-    assert walled.told(plant) == []
-    assert any("look at vendor/x/.git/config: " in line for line in walled.told("git add vendor/x"))
+    assert sandboxed.told(plant) == []
+    assert any("look at vendor/x/.git/config: " in line for line in sandboxed.told("git add vendor/x"))
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("program", PROJECTS)
-def test_real_projects_are_built_and_tested_within_the_wall(walled: WalledSession, program: str) -> None:
+def test_real_projects_are_built_and_tested_within_the_sandbox(
+    sandboxed: SandboxedSession, program: str
+) -> None:
     if not shutil.which(program):
         pytest.skip(f"there is no {program} here")
     files, line, said = PROJECTS[program]
-    put(walled.folder, files)
-    assert isinstance(walled.context.environ, dict)
-    walled.context.environ["HOME"] = os.environ.get("HOME", "/")  # where toolchains are
-    walled.require_wall()
-    assert said in walled.prints(line)
+    put(sandboxed.folder, files)
+    assert isinstance(sandboxed.context.environ, dict)
+    sandboxed.context.environ["HOME"] = os.environ.get("HOME", "/")  # where toolchains are
+    sandboxed.require_sandbox()
+    assert said in sandboxed.prints(line)

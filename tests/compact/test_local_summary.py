@@ -3,7 +3,14 @@
 import pytest
 
 from compact.identifiers import whole_name_counts
-from compact.ledger import build_ledger, commitments_text, coverage, ledger_text, missing_names, pins_of
+from compact.local_summary import (
+    build_local_summary,
+    commitments_text,
+    coverage,
+    local_summary_text,
+    missing_names,
+    pins_of,
+)
 from transcripts.facts import Compacted, Fold, Instructed, about_said
 from transcripts.folding import fold
 from transcripts.messages import ATTACHED_LINE, ImageBlock, TextBlock, ToolUseBlock, injected
@@ -11,8 +18,8 @@ from transcripts.messages import ATTACHED_LINE, ImageBlock, TextBlock, ToolUseBl
 from .worlds import COUNT, World
 
 
-def ledger(world):
-    return build_ledger(world.folded, world.folded.entries)
+def local_summary(world):
+    return build_local_summary(world.folded, world.folded.entries)
 
 
 def started():
@@ -26,10 +33,10 @@ def test_files_are_told_apart_by_what_the_tool_does():
     world.call("read", "", file_path="a.py")
     world.call("MultiEdit", "", file_path="b.py")
     world.call("deploy", "", path="c.py")
-    made = ledger(world)
+    made = local_summary(world)
     assert (list(made.read), list(made.changed)) == (["a.py", "c.py"], ["b.py"])
     world.open({"name": "deploy", "kind": "writes"})
-    assert list(ledger(world).changed) == ["b.py", "c.py"]
+    assert list(local_summary(world).changed) == ["b.py", "c.py"]
 
 
 def test_what_failed_or_was_refused_changed_and_read_nothing_and_the_reason_is_no_error():
@@ -39,7 +46,7 @@ def test_what_failed_or_was_refused_changed_and_read_nothing_and_the_reason_is_n
     reply = world.reply(ToolUseBlock("t", "edit", {"file_path": "c.py"}))
     said = about_said(("", "No. Never edit c.py by hand. It is nice."))
     refused = world.result(reply, 0, "The user refused this call: No.", error=True, about=said)
-    made = ledger(world)
+    made = local_summary(world)
     assert made.changed == {} == made.read and {"a.py", "b.py", "c.py"} <= made.names.keys()
     assert made.errors == ["edit a.py: File has not been read yet", "read b.py: no such file"]
     assert made.constraints == [("No. Never edit c.py by hand.", f"r{refused.seq}")]
@@ -58,15 +65,15 @@ def test_what_commands_changed_counts_and_what_they_removed_is_told_as_gone():
     run(a_py="changed", made_py="gone", b_py="new")
     run(c_py="gone")
     run()
-    assert list(ledger(world).changed) == ["/p/unmade.py", "a.py", "b.py"]
-    shown = ledger_text(ledger(world), COUNT, 500).partition("\nLast commands")[0].splitlines()
+    assert list(local_summary(world).changed) == ["/p/unmade.py", "a.py", "b.py"]
+    shown = local_summary_text(local_summary(world), COUNT, 500).partition("\nLast commands")[0].splitlines()
     assert shown[0] == "Files changed:" and {line.strip() for line in shown[1:]} == {
         "/p/unmade.py", "a.py", "b.py", "made.py (gone)", "c.py (gone)"
     }  # fmt: skip
     world.call("write", "ok", file_path="/p/made.py")
-    assert list(ledger(world).gone) == ["c.py"] and "/p/made.py" in ledger(world).changed
+    assert list(local_summary(world).gone) == ["c.py"] and "/p/made.py" in local_summary(world).changed
     run(**{f"f{at}_py": "new" for at in range(40)})
-    assert ledger(world).changed["f7.py"] < ledger(world).changed["a.py"] / 5
+    assert local_summary(world).changed["f7.py"] < local_summary(world).changed["a.py"] / 5
 
 
 def test_files_that_a_prompt_attached_are_read_and_stand_with_their_ids():
@@ -75,7 +82,7 @@ def test_files_that_a_prompt_attached_are_read_and_stand_with_their_ids():
     image = (ImageBlock("image/png", "AA"), TextBlock(injected(f"{ATTACHED_LINE}\nImage: b (2).png\n8x8")))
     world.user(file, *image, "look at @src/a (1).py")
     world.call("read", "text", file_path="/p/c.py")
-    shown = ledger_text(ledger(world), COUNT, 1_000)
+    shown = local_summary_text(local_summary(world), COUNT, 1_000)
     assert shown.startswith("Files read:\n  ")
     listed = {line.strip() for line in shown.partition("\nNames:")[0].splitlines()[1:]}
     assert listed == {"src/a (1).py (r1.0)", "b (2).png (r1.1)", "/p/c.py"}
@@ -91,32 +98,34 @@ def test_commands_stand_with_their_exit_codes_and_errors_with_their_last_line():
         reply = world.reply(ToolUseBlock(command, "bash", {"command": command}))
         world.result(reply, 0, "first\n\n  last line  \n\n", error=error, about=about)
     world.reply(ToolUseBlock("t", "bash", {"command": "unfinished"}))
-    made = ledger(world)
+    made = local_summary(world)
     assert made.commands == ["make a -> 0", "make b -> error", "make c", "unfinished"]
     assert made.errors == ["bash make b: last line"]
     world.call("read", "no such file " * 50, error=True, file_path="gone.py")
-    assert len(ledger(world).errors[1]) == 160 and ledger(world).errors[1].startswith("read gone.py: no such")
+    assert len(local_summary(world).errors[1]) == 160 and local_summary(world).errors[1].startswith(
+        "read gone.py: no such"
+    )
 
 
 def test_a_name_weighs_by_where_it_stands_and_half_as_much_60_calls_later():
     world = started()
     world.call("grep", "seen_name seen_name", query="used_name")
     world.reply("said_name 4217")
-    scores = ledger(world).names
+    scores = local_summary(world).names
     assert scores["said_name"] == pytest.approx(scores["used_name"] * 0.5)
     assert scores["seen_name"] == pytest.approx(scores["used_name"] * 0.15 * (1 + 0.6931), rel=1e-3)
-    assert list(ledger(world).numbers) == ["4217"]
+    assert list(local_summary(world).numbers) == ["4217"]
     for _ in range(59):
         world.call("bash", "", command="ls")
     world.call("grep", "", query="later_name")
-    scores = ledger(world).names
+    scores = local_summary(world).names
     assert scores["later_name"] == pytest.approx(2 * scores["used_name"])
 
 
 def test_only_the_beginning_of_a_long_result_is_looked_through():
     world = started()
     world.call("bash", "early_name " + " " * 59_985 + " cut_name", command="ls")
-    assert "early_name" in ledger(world).names and "cut_name" not in ledger(world).names
+    assert "early_name" in local_summary(world).names and "cut_name" not in local_summary(world).names
 
 
 @pytest.mark.parametrize(
@@ -137,7 +146,7 @@ def test_constraints_are_sentences_of_the_user_that_forbid_or_demand(sentence, k
     world = World(judged=False)
     world.user("Hello.", sentence + " And more!")
     world.user("never mind, says the harness", source="harness")
-    assert ledger(world).constraints == [(sentence, "r1.1")] * kept
+    assert local_summary(world).constraints == [(sentence, "r1.1")] * kept
 
 
 def test_pins_are_what_was_pinned_and_not_taken_off():
@@ -159,10 +168,10 @@ def rich():
 
 
 def test_the_text_keeps_within_its_limit_and_each_section_within_its_share():
-    made = ledger(rich())
+    made = local_summary(rich())
     shares = {"Files changed": 0.12, "Files read": 0.12, "Last errors": 0.06, "Last commands": 0.08}
     for limit in (150, 300, 600):
-        text = ledger_text(made, COUNT, limit)
+        text = local_summary_text(made, COUNT, limit)
         assert 0.5 * limit <= COUNT.text(text) <= limit
         for title, share in shares.items():
             start = text.find(f"{title}:")
@@ -173,7 +182,7 @@ def test_the_text_keeps_within_its_limit_and_each_section_within_its_share():
 
 
 def test_the_text_has_the_newest_first_and_names_nothing_twice():
-    text = ledger_text(ledger(rich()), COUNT, 2_000, skip="src/read_3.py shown_name_7")
+    text = local_summary_text(local_summary(rich()), COUNT, 2_000, skip="src/read_3.py shown_name_7")
     changed = text[: text.index("Files read")].splitlines()
     assert changed[:3] == ["Files changed:", "  src/changed_29.py", "  src/changed_28.py"]
     names = text[text.index("Names:  ") :].removeprefix("Names:  ").split(", ")
@@ -187,12 +196,12 @@ def test_a_file_that_was_changed_does_not_stand_among_those_read():
     world = started()
     world.call("read", "", file_path="a.py")
     world.call("edit", "", file_path="a.py")
-    assert ledger_text(ledger(world), COUNT, 500) == "Files changed:\n  a.py"
+    assert local_summary_text(local_summary(world), COUNT, 500) == "Files changed:\n  a.py"
 
 
-def test_an_empty_ledger_is_no_text():
-    assert ledger_text(ledger(started()), COUNT, 500) == ""
-    assert missing_names(ledger(started()), COUNT, 500, "") == ""
+def test_an_empty_local_summary_is_no_text():
+    assert local_summary_text(local_summary(started()), COUNT, 500) == ""
+    assert missing_names(local_summary(started()), COUNT, 500, "") == ""
 
 
 def test_what_a_summary_lacks_is_named_numbers_first_within_the_limit():
@@ -200,9 +209,9 @@ def test_what_a_summary_lacks_is_named_numbers_first_within_the_limit():
     world.reply(
         TextBlock("values " + " ".join(str(100 + at) for at in range(20)) + " first_name second_name")
     )
-    missing = missing_names(ledger(world), COUNT, 500, "first_name 100").split(", ")
+    missing = missing_names(local_summary(world), COUNT, 500, "first_name 100").split(", ")
     assert missing == [*(str(101 + at) for at in range(15)), "second_name"]
-    assert len(missing_names(ledger(world), COUNT, 20, "").split(", ")) < 10
+    assert len(missing_names(local_summary(world), COUNT, 20, "").split(", ")) < 10
 
 
 def test_coverage_counts_what_the_summary_and_what_all_names():
@@ -210,7 +219,7 @@ def test_coverage_counts_what_the_summary_and_what_all_names():
     for at in range(50):
         world.call("read", "", file_path=f"src/f{at}.py")
         world.reply(f"name_{at} is {1000 + at}")
-    made = coverage(ledger(world), "src/f49.py name_49", "src/f48.py name_49 name_48 1049")
+    made = coverage(local_summary(world), "src/f49.py name_49", "src/f48.py name_49 name_48 1049")
     assert made == {"paths": [1, 1, 40], "identifiers": [1, 2, 40], "numbers": [0, 1, 20]}
 
 
@@ -219,7 +228,7 @@ def test_what_the_assistant_promised_decided_and_gave_up_stands_verbatim_with_it
     world.reply("I chose SQLite over Postgres because one process writes. It has 3 tables.")
     world.reply("I tried a cache, but it made the diff unstable. I will not touch billing.")
     world.call("read", "", file_path="a.py")
-    text = commitments_text(ledger(world), COUNT, 500)
+    text = commitments_text(local_summary(world), COUNT, 500)
     assert text.splitlines() == [
         "Promised by the assistant:",
         "- I will not touch billing. (r5.0)",
@@ -228,8 +237,10 @@ def test_what_the_assistant_promised_decided_and_gave_up_stands_verbatim_with_it
         "Tried and given up:",
         "- I tried a cache, but it made the diff unstable. (r5.0)",
     ]
-    assert "billing" not in commitments_text(ledger(world), COUNT, 500, skip="I will not touch billing.")
-    assert commitments_text(ledger(world), COUNT, 45).splitlines()[1:] == [
+    assert "billing" not in commitments_text(
+        local_summary(world), COUNT, 500, skip="I will not touch billing."
+    )
+    assert commitments_text(local_summary(world), COUNT, 45).splitlines()[1:] == [
         "- I will not touch billing. (r5.0)"
     ]
 
@@ -239,7 +250,7 @@ def test_what_the_assistant_says_again_stands_where_it_was_said_last():
     for text in ("I'll use Redis because it is fast.", "I'll use files since Redis fell.") * 2:
         world.reply(text)
     world.reply("I'll use Redis because it is fast.")
-    assert commitments_text(ledger(world), COUNT, 500).splitlines()[1:] == [
+    assert commitments_text(local_summary(world), COUNT, 500).splitlines()[1:] == [
         "- I'll use files since Redis fell. (r9.0)",
         "- I'll use Redis because it is fast. (r11.0)",
     ]
@@ -248,9 +259,12 @@ def test_what_the_assistant_says_again_stands_where_it_was_said_last():
 def test_a_compound_name_is_listed_whole_and_its_parts_are_not_repeated():
     world = started()
     world.call("grep", "", query="state.AgentType AgentType data-testid")
-    assert ledger_text(ledger(world), COUNT, 500) == "Names:  AgentType, data-testid, state.AgentType"
+    assert (
+        local_summary_text(local_summary(world), COUNT, 500)
+        == "Names:  AgentType, data-testid, state.AgentType"
+    )
     world.call("grep", "", query="state.AgentType state.AgentType")
-    assert ledger_text(ledger(world), COUNT, 500) == "Names:  state.AgentType, data-testid"
+    assert local_summary_text(local_summary(world), COUNT, 500) == "Names:  state.AgentType, data-testid"
 
 
 def searched_texts(monkeypatch):
@@ -261,36 +275,36 @@ def searched_texts(monkeypatch):
         searched.append(text)
         return whole_name_counts(text)
 
-    monkeypatch.setattr("compact.ledger.whole_name_counts", search)
+    monkeypatch.setattr("compact.local_summary.whole_name_counts", search)
     return searched
 
 
 def test_what_an_entry_says_is_worked_out_once_and_anew_where_it_has_changed(monkeypatch):
     world = rich()
     asks = world.reply(ToolUseBlock("c1", "read", {"file_path": "src/first_one.py"}))
-    before, searched = ledger(world), searched_texts(monkeypatch)
+    before, searched = local_summary(world), searched_texts(monkeypatch)
     world.add(Compacted, "ledger", "manual", (Fold(1, 4, (TextBlock("folded"),), 1),))
-    assert ledger(world) == before
+    assert local_summary(world) == before
     assert searched == []
     world.result(asks, 0, "from src/other_name.py")
-    assert "src/other_name.py" in ledger(world).names
+    assert "src/other_name.py" in local_summary(world).names
     assert len(searched) == 2  # the input and the result
     anew = fold(world.facts)
-    assert ledger(world) == build_ledger(anew, anew.entries)
+    assert local_summary(world) == build_local_summary(anew, anew.entries)
 
 
 def test_a_tool_that_turns_out_to_write_is_accounted_for_anew():
     world = started()
     world.call("put_file", "done", file_path="src/a.py")
-    assert list(ledger(world).read) == ["src/a.py"]
+    assert list(local_summary(world).read) == ["src/a.py"]
     world.add(Instructed, (), ({"name": "put_file", "kind": "writes"},))
-    assert list(ledger(world).changed) == ["src/a.py"]
+    assert list(local_summary(world).changed) == ["src/a.py"]
 
 
 def test_what_a_command_of_the_users_wrote_constrains_nothing():
     world = started()
     world.user("<command-of-the-user>\n$ cat policy.txt\nNever push.\n</command-of-the-user>", "Never pull.")
-    assert [text for text, _ in ledger(world).constraints] == ["Never pull."]
+    assert [text for text, _ in local_summary(world).constraints] == ["Never pull."]
 
 
 @pytest.mark.parametrize(
@@ -309,4 +323,4 @@ def test_what_a_command_of_the_users_wrote_constrains_nothing():
 def test_an_error_of_a_command_names_it_and_what_it_said(command, output, told):
     world = started()
     world.call("bash", output, error=True, command=command)
-    assert ledger(world).errors == [f"bash {told}"]
+    assert local_summary(world).errors == [f"bash {told}"]
