@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from .edits import earliest_seq
     from .entries import Entry, Exchange, Prompt
+    from .errors import SessionInUse, StoreError, TranscriptTooNew
     from .facts import (
         CHANGED_KEY,
         GONE,
@@ -56,10 +57,10 @@ if TYPE_CHECKING:
         in_tree_order,
         newest_session,
         newest_summary,
-        record_files,
         recorded_sessions,
+        transcript_files,
     )
-    from .load import MAX_LINE_BYTES, LazyResults, LoadedRecord, fetch_everything, read_record
+    from .load import MAX_LINE_BYTES, LazyResults, LoadedTranscript, fetch_everything, read_transcript
     from .masking import MASK_TEXT, SecretMasks, mask
     from .messages import (
         ADDED_TAGS,
@@ -104,8 +105,7 @@ if TYPE_CHECKING:
         without_injected,
     )
     from .originals import NOTHING_SAID, RECALL_ID, Originals, Scope, prompt_in_view
-    from .record_errors import RecordTooNew, SessionInUse, StoreError
-    from .record_recovery import recover_records
+    from .recovery import recover_transcripts
     from .render_text import (
         INVISIBLE,
         JOINERS,
@@ -196,7 +196,7 @@ __all__ = [
     "ImageBlock",
     "Instructed",
     "LazyResults",
-    "LoadedRecord",
+    "LoadedTranscript",
     "Message",
     "Metadata",
     "Opened",
@@ -204,7 +204,6 @@ __all__ = [
     "Part",
     "PartKind",
     "Prompt",
-    "RecordTooNew",
     "RedactedThinkingBlock",
     "Reply",
     "RequestSent",
@@ -226,6 +225,7 @@ __all__ = [
     "ToolKind",
     "ToolResultBlock",
     "ToolUseBlock",
+    "TranscriptTooNew",
     "Undone",
     "UnknownBlock",
     "Unthink",
@@ -292,11 +292,10 @@ __all__ = [
     "prompt_in_view",
     "read_output",
     "read_pieces",
-    "read_record",
     "read_regular",
-    "record_files",
+    "read_transcript",
     "recorded_sessions",
-    "recover_records",
+    "recover_transcripts",
     "replace_file",
     "replace_surrogates",
     "replace_surrogates_in_json",
@@ -315,6 +314,7 @@ __all__ = [
     "to_json_bytes",
     "told_of",
     "tool_kind",
+    "transcript_files",
     "trusted_owners",
     "typed_blocks",
     "utc_time",
@@ -342,9 +342,9 @@ __getattr__ = lazy_door(
         "folding": "Charge Folded RequestSize fold",
         "listing": (
             "FORK_TOPIC SessionSummary find_session in_tree_order newest_session newest_summary "
-            "record_files recorded_sessions"
+            "transcript_files recorded_sessions"
         ),
-        "load": "LazyResults LoadedRecord MAX_LINE_BYTES fetch_everything read_record",
+        "load": "LazyResults LoadedTranscript MAX_LINE_BYTES fetch_everything read_transcript",
         "masking": "MASK_TEXT SecretMasks mask",
         "messages": (
             "ADDED_TAGS ATTACHED_LINE Block HOOK_OPENING_TAG INJECTED_CLOSING_TAG INJECTED_OPENING_TAG "
@@ -356,8 +356,8 @@ __getattr__ = lazy_door(
             "without_added without_injected"
         ),
         "originals": "NOTHING_SAID Originals RECALL_ID Scope prompt_in_view",
-        "record_errors": "RecordTooNew SessionInUse StoreError",
-        "record_recovery": "recover_records",
+        "errors": "TranscriptTooNew SessionInUse StoreError",
+        "recovery": "recover_transcripts",
         "render_text": (
             "INVISIBLE JOINERS NO_DATE block_text call_of content_text fact_text first_words format_age "
             "indexed_text is_harmless name_of session_title shortened speaker_of utc_time"

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from .record_errors import RecordUnreadable
+from .errors import Unreadable
 
 _PIECE_BYTES = 1 << 20
 # Darwin has no fdatasync.
@@ -238,7 +238,7 @@ def open_record(path: Path, disk: Disk, whole_size: int, read_size: int) -> int:
     """Open a record, or create it if `read_size` is 0. Returns its descriptor.
 
     `read_size` is the size that the file had when it was read. What stands behind `whole_size` is torn: it is
-    saved in `<sid>.torn` and cut off. Raises also RecordUnreadable for no regular file, and for one that
+    saved in `<sid>.torn` and cut off. Raises also Unreadable for no regular file, and for one that
     something else has written to since.
     """
     create = 0 if read_size else os.O_CREAT  # one that was removed meanwhile must not begin in its middle
@@ -246,11 +246,11 @@ def open_record(path: Path, disk: Disk, whole_size: int, read_size: int) -> int:
     try:
         found = disk.stat(fd)
         if not stat.S_ISREG(found.st_mode):
-            raise RecordUnreadable(f"{path} is no regular file: nothing is written there")
+            raise Unreadable(f"{path} is no regular file: nothing is written there")
         with suppress(PermissionError):  # some file systems have no modes
             os.fchmod(fd, 0o600)
         if found.st_size != read_size:
-            raise RecordUnreadable(f"{path} was written to since it was read: resume the session once more")
+            raise Unreadable(f"{path} was written to since it was read: resume the session once more")
         if whole_size == 0:
             sync_folders(disk, *record_folders(path))
         if read_size > whole_size:  # last, for then the file has another size

@@ -18,7 +18,7 @@ from .disk import (
     record_folders,
     replace_and_open,
 )
-from .record_errors import RecordUnreadable
+from .errors import Unreadable
 from .session_lock import acquire_lock, ensure_private_folder, holds_lock, release_lock
 
 
@@ -146,7 +146,7 @@ class Journal:
     def write(self, lines: list[bytes], durable: bool) -> None:
         """Append lines, each with one write and taken off the list behind it; with `durable`, sync them.
 
-        Raises OSError, RecordUnreadable (something else wrote to the file) and SessionInUse. The same call
+        Raises OSError, Unreadable (something else wrote to the file) and SessionInUse. The same call
         may be tried again.
         """
         fd = self._fd
@@ -157,7 +157,7 @@ class Journal:
         while lines:
             size = self.disk.stat(fd).st_size
             if size != self.whole_size and not self.write_failed:
-                raise RecordUnreadable(f"something else writes to {self.path}: nothing of that is cut off")
+                raise Unreadable(f"something else writes to {self.path}: nothing of that is cut off")
             if size > self.whole_size:
                 self.disk.truncate(fd, self.whole_size)
             line = lines[0] if self.ends_with_newline else b"\n" + lines[0]

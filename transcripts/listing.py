@@ -17,9 +17,9 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from .codec import BadLine, decode_line
+from .errors import AmbiguousSession, NoSuchSession, Unreadable
 from .facts import Fact, Metadata, Opened, User
 from .messages import TextBlock, said_by_user
-from .record_errors import AmbiguousSession, NoSuchSession, RecordUnreadable
 from .render_text import agent_label, agent_task, name_of
 from .session_lock import RECORDS_FOLDER
 
@@ -62,7 +62,7 @@ class SessionSummary(Struct, frozen=True):
     fork_of: str = ""
 
 
-def record_files(project: Path) -> list[tuple[Path, os.stat_result]]:
+def transcript_files(project: Path) -> list[tuple[Path, os.stat_result]]:
     """The records of a project, the last written to first. Raises StoreError if the folder cannot be read."""
     folder = project / RECORDS_FOLDER
     found = list[tuple[Path, os.stat_result]]()
@@ -71,7 +71,7 @@ def record_files(project: Path) -> list[tuple[Path, os.stat_result]]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise RecordUnreadable(f"{folder} cannot be read: {error.strerror}") from error
+        raise Unreadable(f"{folder} cannot be read: {error.strerror}") from error
     for path in (path for path in paths if path.name.endswith(".jsonl")):
         with suppress(OSError):  # it went in between
             if stat.S_ISREG((about := path.lstat()).st_mode):
@@ -88,9 +88,9 @@ def _newest_first(at: float, now: float) -> tuple[bool, float]:
 def recorded_sessions(project: Path) -> list[SessionSummary]:
     """The sessions of a project's folder, the last active first. An unreadable file is left out.
 
-    Raises StoreError as `record_files` does.
+    Raises StoreError as `transcript_files` does.
     """
-    files = record_files(project)
+    files = transcript_files(project)
     left = MAX_LISTING_BYTES
     listed = []
     for path, found in files:
@@ -129,7 +129,7 @@ def newest_session(project: Path) -> Path | None:
 
 def newest_summary(project: Path) -> SessionSummary | None:
     """The session whose file was written to last, by that file alone: cheap, whatever else there is."""
-    for path, found in record_files(project):
+    for path, found in transcript_files(project):
         one = _summary(path, found, is_whole=found.st_size <= MAX_START_BYTES)
         if one is not None and one.prompts and one.parent is None:
             return one

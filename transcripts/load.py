@@ -27,9 +27,9 @@ from transcripts.patterns import lazy_bytes_pattern
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
 from .disk import DISK, Disk, opened_fd
+from .errors import NoSuchSession, StoreError, Unreadable
 from .facts import Compacted, Fact, Opened, Result, Rewound, Undone, UnknownFact
 from .folding import Folded, fold, replace_facts
-from .record_errors import NoSuchSession, RecordUnreadable, StoreError
 
 MAX_LINE_BYTES = 1 << 28  # a longer line is no record: we write at most 50 MB
 MAX_RECORDS_IN_LINE = 8  # beginnings of a record that are tried in a damaged line
@@ -71,7 +71,7 @@ class LazyResults(dict[int, tuple[int, int]]):
                 yield fact
 
 
-class LoadedRecord(Struct):
+class LoadedTranscript(Struct):
     """What a file holds.
 
     facts              in the order of `seq`, each number once
@@ -99,23 +99,23 @@ class LoadedRecord(Struct):
         return self.size - self.whole_size
 
 
-def read_record(path: Path, disk: Disk = DISK, *, defer: bool = False) -> LoadedRecord:
+def read_transcript(path: Path, disk: Disk = DISK, *, defer: bool = False) -> LoadedTranscript:
     """Load a record; with `defer`, results that the conversation does not show are left in the file.
 
-    Raises NoSuchSession, RecordUnreadable for a link or no regular file, and StoreError where the disk fails.
+    Raises NoSuchSession, Unreadable for a link or no regular file, and StoreError where the disk fails.
     """
     try:
         fd = disk.open(str(path), os.O_RDONLY | os.O_NONBLOCK, 0)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise RecordUnreadable(f"{path} is no regular file: it is not read")
+            raise Unreadable(f"{path} is no regular file: it is not read")
         with os.fdopen(fd, "rb", buffering=1 << 20) as file, _without_garbage_collection():
             return _read(file, path, defer)
     except FileNotFoundError as error:
         raise NoSuchSession(f"there is no session file {path}") from error
     except OSError as error:
         if path.is_symlink():
-            raise RecordUnreadable(f"{path} is a link: it is not followed, give the file itself") from error
+            raise Unreadable(f"{path} is a link: it is not followed, give the file itself") from error
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
@@ -131,8 +131,8 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedRecord:
-    loaded = LoadedRecord(path, path.stem, lazy_results=LazyResults(path))
+def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedTranscript:
+    loaded = LoadedTranscript(path, path.stem, lazy_results=LazyResults(path))
     damaged: list[DamagedLine] = []
     places: list[tuple[int, int]] = []
     for number, offset, line in _lines(file):
@@ -194,7 +194,7 @@ def _record_at_end(line: bytes) -> tuple[Fact, str] | None:
     return None
 
 
-def _put_in_order(loaded: LoadedRecord, places: list[tuple[int, int]]) -> Iterator[DamagedLine]:
+def _put_in_order(loaded: LoadedTranscript, places: list[tuple[int, int]]) -> Iterator[DamagedLine]:
     """Sort the facts by seq where lines were moved; of several with one seq the first counts.
 
     The same record again does no harm. `places` are the (number, offset) of the facts' lines.

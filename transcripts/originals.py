@@ -19,12 +19,12 @@ from msgspec.structs import replace
 from transcripts.patterns import lazy_pattern
 
 from .codec import BadLine
+from .errors import NoSuchSession, StoreError
 from .facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, Started, User
 from .folding import Folded, fold
 from .listing import find_session
-from .load import LazyResults, read_record
+from .load import LazyResults, read_transcript
 from .messages import typed_blocks
-from .record_errors import NoSuchSession, StoreError
 from .render_text import block_text, content_text, fact_text, speaker_of
 from .search import Found, Hit, make_hits, record_path, recorded_sids, search_facts, search_records, short_sid
 from .session_lock import path_of
@@ -92,7 +92,7 @@ class Originals(Struct, frozen=True):
         try:
             if self.home is None:
                 raise NoSuchSession("no records are kept")
-            loaded = read_record(path_of(self.home, sid))
+            loaded = read_transcript(path_of(self.home, sid))
         except StoreError as error:
             raise KeyError(str(error)) from error
         return replace(self, folded=fold(loaded.facts), lazy_results=loaded.lazy_results, sid=sid)
@@ -202,7 +202,9 @@ def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
     if home is None or last >= record.folded.last_seq or (at < len(facts) and facts[at].seq <= last):
         return []
     with suppress(StoreError):
-        return [fact for fact in read_record(path_of(home, record.sid)).facts if first <= fact.seq <= last]
+        return [
+            fact for fact in read_transcript(path_of(home, record.sid)).facts if first <= fact.seq <= last
+        ]
     return []
 
 

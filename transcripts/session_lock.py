@@ -18,7 +18,7 @@ from pathlib import Path
 from transcripts.patterns import lazy_pattern
 
 from .disk import DISK, Disk, opened_fd, write_ignore_files
-from .record_errors import RecordUnreadable, SessionInUse
+from .errors import SessionInUse, Unreadable
 
 RECORDS_FOLDER = ".transcripts"
 _SESSION_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
@@ -30,23 +30,23 @@ def new_sid() -> str:
 
 
 def path_of(project: Path, sid: str) -> Path:
-    """The file of a session. Raises RecordUnreadable for an id that could name a file elsewhere."""
+    """The file of a session. Raises Unreadable for an id that could name a file elsewhere."""
     if not _SESSION_ID.match(sid):
-        raise RecordUnreadable(f"{sid!r} is no session id: letters, digits, dots and dashes only")
+        raise Unreadable(f"{sid!r} is no session id: letters, digits, dots and dashes only")
     return project / RECORDS_FOLDER / f"{sid}.jsonl"
 
 
 def ensure_private_folder(folder: Path, disk: Disk = DISK) -> None:
-    """Make the folder, or check that the one there is ours. Raises RecordUnreadable and OSError."""
+    """Make the folder, or check that the one there is ours. Raises Unreadable and OSError."""
     with suppress(FileExistsError):
         disk.mkdir(str(folder), 0o700)
     found = folder.lstat()
     if stat.S_ISLNK(found.st_mode):
-        raise RecordUnreadable(f"{folder} is a link: remove it, sessions are kept in a folder of their own")
+        raise Unreadable(f"{folder} is a link: remove it, sessions are kept in a folder of their own")
     if not stat.S_ISDIR(found.st_mode):
-        raise RecordUnreadable(f"{folder} is no folder: move it away, sessions are kept there")
+        raise Unreadable(f"{folder} is no folder: move it away, sessions are kept there")
     if found.st_uid != os.geteuid():
-        raise RecordUnreadable(
+        raise Unreadable(
             f"{folder} belongs to another user (uid {found.st_uid}): sessions are not kept there"
         )
     if stat.S_IMODE(found.st_mode) != 0o700:

@@ -3,7 +3,7 @@
 Commands run in the project, and so do `sed -i` over a recursive search and `git clean -fdx`. Before one the
 copy takes over what is there (`adopt`), after it what was changed or removed is put back (`restore`); what
 only grew is left. The copy lies outside of the project, belongs to one process and goes with it. Where that
-is killed while a command runs, the next one in the project puts back what is needed (record_recovery.py).
+is killed while a command runs, the next one in the project puts back what is needed (recovery.py).
 
 A hard link keeps a file that is removed or replaced; it costs nothing, and other processes that have the file
 open go on with the same one. A file that is changed in place needs a true copy. There is none of the contents
@@ -29,8 +29,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .disk import append_line, make_private_folders
+from .errors import StoreError
 from .file_states import WRITTEN_ONCE, RecordFiles, Stamp
-from .record_errors import StoreError
 from .spare_files import SpareFile, SpareFiles
 
 MAX_NAMED_FILES = 3  # in a line about what was put back

@@ -1,7 +1,7 @@
 """The store: the record of one session on disk, appended to by this process and never rewritten.
 
 A disk that fails while the session runs raises nothing: the records stay in memory, the user is told once,
-and every append tries again. What can keep a record from being opened is in record_errors.py.
+and every append tries again. What can keep a record from being opened is in errors.py.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tempfile import gettempdir, mkstemp
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, encode_fact
 from .disk import DISK, Disk, read_regular
+from .errors import StoreError, TranscriptTooNew, Unreadable
 from .facts import Closed, Fact, Instructed, Metadata, Opened
 from .journal import Journal
-from .load import MAX_LINE_BYTES, LoadedRecord, read_record
+from .load import MAX_LINE_BYTES, LoadedTranscript, read_transcript
 from .masking import SecretMasks
-from .record_errors import RecordTooNew, RecordUnreadable, StoreError
 from .session_lock import path_of
 
 Warn = Callable[[str], None]
@@ -33,28 +33,28 @@ def create_store(project: Path, sid: str, warn: Warn, disk: Disk = DISK) -> Stor
 
     `warn` takes one line for the user; a failing disk is told to it.
 
-    Raises RecordUnreadable where the id is taken or invalid, or the folder of records is not plainly ours,
+    Raises Unreadable where the id is taken or invalid, or the folder of records is not plainly ours,
     and SessionInUse where another process holds the lock of this id.
     """
     path = path_of(project, sid)
     if os.path.lexists(path):
-        raise RecordUnreadable(f"{path} is there already: take another session id")
+        raise Unreadable(f"{path} is there already: take another session id")
     return _locked(Store(Journal(path, disk), sid, warn))
 
 
-def resume_store(path: Path, warn: Warn, disk: Disk = DISK) -> tuple[Store, LoadedRecord]:
+def resume_store(path: Path, warn: Warn, disk: Disk = DISK) -> tuple[Store, LoadedTranscript]:
     """The store of a recorded session, and what the record holds: locked first, then read.
 
     Results that are not shown are left in the file. A torn tail is saved in `<sid>.torn` and cut off before
-    the first append. Raises every StoreError; after RecordTooNew and SessionInUse `read_record` still shows
-    the session.
+    the first append. Raises every StoreError; after TranscriptTooNew and SessionInUse `read_transcript` still
+    shows the session.
     """
     journal = Journal(path, disk)
     store = _locked(Store(journal, path.stem, warn))
     try:
-        loaded = read_record(path, disk, defer=True)
+        loaded = read_transcript(path, disk, defer=True)
         if loaded.version > FORMAT_VERSION:
-            raise RecordTooNew(loaded.sid, loaded.version)
+            raise TranscriptTooNew(loaded.sid, loaded.version)
     except BaseException:
         journal.release()
         raise
@@ -156,7 +156,7 @@ class Store:
             self._warn(_save_elsewhere(chain(start or (), left), len(left), self.path, is_all))
         journal.release()
 
-    def join(self, saved: Path, loaded: LoadedRecord) -> None:
+    def join(self, saved: Path, loaded: LoadedTranscript) -> None:
         """Take over what an earlier run saved elsewhere, where it goes on from what the record holds."""
         known = {fact.seq: fact for fact in loaded.facts}
         new: list[tuple[Fact, bytes]] = []

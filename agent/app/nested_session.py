@@ -55,7 +55,7 @@ from transcripts import (
     Usage,
     User,
     path_of,
-    read_record,
+    read_transcript,
 )
 
 from .agent_fork import begin_fork, works_as_fork
@@ -276,7 +276,7 @@ def undelivered_reports(
         if not about.get("background") or LATE_HEAD.format(label) in told:
             continue
         try:
-            facts = read_record(path_of(home, str(about.get("session")))).facts
+            facts = read_transcript(path_of(home, str(about.get("session")))).facts
         except StoreError as error:
             reports[seq] = late_report(label, str(about.get("task")), f"(none: {error})")
             continue

@@ -33,7 +33,7 @@ from transcripts import (
     Fact,
     Fold,
     Folded,
-    LoadedRecord,
+    LoadedTranscript,
     Message,
     Originals,
     Part,
@@ -49,7 +49,7 @@ from transcripts import (
     find_session,
     fold,
     read_output,
-    read_record,
+    read_transcript,
     sendable,
 )
 from transcripts.search import record_path, recorded_sids
@@ -118,7 +118,7 @@ def _tell(home: Path, sid: str) -> int:
 
 def verify_record(home: Path, sid: str) -> Verified:
     """Check one record. Raises Difference at the first thing that is not as it was, and StoreError."""
-    loaded = read_record(record_path(home, sid))
+    loaded = read_transcript(record_path(home, sid))
     if loaded.damaged:
         damaged = loaded.damaged[0]
         raise Difference(f"line {damaged.line} is damaged: {damaged.why}")
@@ -188,9 +188,9 @@ def _request_of(folded: Folded, sent: RequestSent) -> ModelRequest:
     return ModelRequest(settings, folded.view if paused else sendable(folded.view), tuple(sent.marks))
 
 
-def _verify_removed(home: Path, loaded: LoadedRecord, verified: Verified) -> None:
+def _verify_removed(home: Path, loaded: LoadedTranscript, verified: Verified) -> None:
     """Fetch what compactions left out as `recall` does, and compare it with the facts."""
-    deferred = read_record(loaded.path, defer=True)
+    deferred = read_transcript(loaded.path, defer=True)
     outputs = home / OUTPUTS_FOLDER
     record = Originals(fold(deferred.facts), outputs, deferred.lazy_results, loaded.sid, home, home)
     live = {fact.seq for fact in record.folded.facts}

@@ -22,8 +22,8 @@ from transcripts import (
     content_text,
     find_session,
     fold,
-    read_record,
     read_regular,
+    read_transcript,
     speaker_of,
     typed_blocks,
     without_injected,
@@ -43,7 +43,7 @@ def load_conversation(wanted: str, folder: Path) -> tuple[str, Folded]:
             return path.stem, fold(import_session(recording, lambda blocks: ()).facts)
     else:
         path = find_session(folder, wanted)
-    loaded = read_record(path)
+    loaded = read_transcript(path)
     return loaded.sid, fold(loaded.facts)
 
 

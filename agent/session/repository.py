@@ -30,14 +30,14 @@ from transcripts import (
     Charge,
     Fact,
     LazyResults,
-    LoadedRecord,
+    LoadedTranscript,
     Opened,
     Originals,
-    RecordTooNew,
     SecretMasks,
     SessionSummary,
     Store,
     StoreError,
+    TranscriptTooNew,
     Usage,
     create_store,
     fetch_everything,
@@ -47,8 +47,8 @@ from transcripts import (
     new_sid,
     newest_session,
     path_of,
-    read_record,
     read_regular,
+    read_transcript,
     recorded_sessions,
     resume_store,
 )
@@ -104,9 +104,9 @@ class SessionRepository(Struct):
 
     def fork(self, path: Path, at: int | None = None) -> Session:
         """A copy of a recorded session, up to the fact `at`. Raises StoreError, and UsageError without it."""
-        loaded = read_record(path)
+        loaded = read_transcript(path)
         if loaded.version > FORMAT_VERSION:
-            raise RecordTooNew(loaded.sid, loaded.version)
+            raise TranscriptTooNew(loaded.sid, loaded.version)
         return self._copy(loaded.sid, loaded.facts if at is None else _facts_up_to(loaded, at), at)
 
     def copy(self, session: Session) -> Session:
@@ -248,7 +248,7 @@ def unused_sid(repository: SessionRepository) -> str:
     return wanted or new_sid()
 
 
-def _facts_up_to(loaded: LoadedRecord, at: int) -> list[Fact]:
+def _facts_up_to(loaded: LoadedTranscript, at: int) -> list[Fact]:
     """The facts of a record up to one of them. Raises UsageError where there is no such fact."""
     if all(fact.seq != at for fact in loaded.facts):
         last = loaded.facts[-1].seq if loaded.facts else 0

@@ -23,7 +23,7 @@ from tests.strict_api.request_checks import violations
 from tests.strict_api.server import Server, ServerOptions
 from transcripts.facts import Reply, User
 from transcripts.folding import fold
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
 
 MODEL = "claude-sonnet-5-5"
@@ -47,7 +47,7 @@ def transcript(folder: Path) -> Path:
 
 def accepted(path: Path) -> list[str]:
     """What the API would refuse about the conversation of a transcript file and "continue"."""
-    facts = list(read_record(path).facts)
+    facts = list(read_transcript(path).facts)
     folded = fold(facts)
     if folded.opened is None:
         return []
@@ -103,7 +103,7 @@ def run_and_check(
     path = transcript(folder)
     named = {
         str(block.input.get("file_path"))
-        for fact in read_record(path).facts
+        for fact in read_transcript(path).facts
         if isinstance(fact, Reply)
         for block in fact.blocks
         if getattr(block, "name", "") == "read"

@@ -23,7 +23,7 @@ from tests.strict_api.server import Server, ServerOptions
 from tests.transcripts.simulated_disk import DiskState, SimulatedDisk, write_out
 from transcripts.facts import Compacted, Fact, Reply, Result, Started
 from transcripts.folding import fold
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.messages import ToolUseBlock
 
 from .test_long_session import accepted
@@ -55,7 +55,7 @@ class Run:
         write_out(left, self.folder, after)
         (record,) = after.glob(".transcripts/*.jsonl")
         assert accepted(record) == []
-        facts = read_record(record).facts
+        facts = read_transcript(record).facts
         shutil.rmtree(after)
         return facts
 
@@ -196,7 +196,7 @@ def test_whatever_the_power_left_the_program_goes_on_with_it(run: Run) -> None:
         for text in said(run.requests[moment.request - 1]):
             assert json.dumps(text, ensure_ascii=False)[1:-1] in sent
         (record,) = run.folder.glob(".transcripts/*.jsonl")
-        assert read_record(record).torn_size == 0
+        assert read_transcript(record).torn_size == 0
 
 
 WRITES = """

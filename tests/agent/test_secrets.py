@@ -31,7 +31,7 @@ from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 from transcripts.export import EXPORTERS, export_text
 from transcripts.folding import Folded
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
 from transcripts.secret_forms import secret_values
@@ -134,7 +134,7 @@ def test_what_is_run_and_written_is_never_masked_and_what_is_recorded_is(
     assert (tmp_path / "a.toml").read_text() == text
     (record,) = (tmp_path / ".transcripts").glob("*.jsonl")
     assert "rm -rf cache/lmstudio cache/****" in record.read_text()
-    assert read_record(record).damaged == ()
+    assert read_transcript(record).damaged == ()
 
 
 @pytest.mark.parametrize(("name", "value"), WITHHELD)
@@ -145,7 +145,7 @@ def test_a_record_is_whole_whatever_stands_for_a_credential(tmp_path: Path, name
     session = Session("s", store, Folded(), load_counter(), TestClock().now)
     session.user((TextBlock(value),))
     session.compacted("summary", "auto", (), {"reason": value})
-    assert read_record(store.path).facts == session.folded.facts
+    assert read_transcript(store.path).facts == session.folded.facts
     session.close("left")
 
 
@@ -185,7 +185,7 @@ def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_as_it_
     assert len(lines) == 9
     for line in lines:
         assert KEY.encode() not in line and (b"****" in line or b'"closed"' in line), line
-    assert read_record(store.path).damaged == ()
+    assert read_transcript(store.path).damaged == ()
 
 
 def test_thinking_is_recorded_as_it_is_because_its_signature_covers_it(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_thinking_is_recorded_as_it_is_because_its_signature_covers_it(tmp_path:
     session.user((TextBlock("hi"),))
     session.reply(Reply(blocks=[thinking, TextBlock(KEY)], complete=True, stop="end_turn"), 1)
     session.close("left")
-    reply = read_record(store.path).facts[1]
+    reply = read_transcript(store.path).facts[1]
     assert reply.blocks == (thinking, TextBlock("****"))
 
 

@@ -11,7 +11,7 @@ from tests.agent.ui.headless_run import run_here
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server, ServerOptions
 from transcripts.facts import Compacted, Result
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.search import record_path, recorded_sids
 
 LINES = "\n".join(f"def function_{row}(value): return value * {row}" for row in range(12))
@@ -48,7 +48,7 @@ def reader(count: int) -> Any:
 
 def shown_again(folder: Path) -> set[int]:
     """The seqs of the results that are recalled by an id in the view: of a placeholder or within a record."""
-    facts = read_record(record_path(folder, recorded_sids(folder)[0])).facts
+    facts = read_transcript(record_path(folder, recorded_sids(folder)[0])).facts
     edits = [edit for fact in facts if isinstance(fact, Compacted) for edit in fact.edits]
     named: set[int] = set()
     for fact in facts:

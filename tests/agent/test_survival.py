@@ -15,7 +15,7 @@ from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server, ServerOptions
 from transcripts.facts import Reply as Said
 from transcripts.facts import Result
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 
 FILES = 5
 
@@ -95,7 +95,7 @@ def test_two_agents_in_one_project_keep_whole_records_of_their_own(tmp_path: Pat
     records = list((tmp_path / ".transcripts").glob("*.jsonl"))
     assert len(records) == 2
     for path in records:
-        loaded = read_record(path)
+        loaded = read_transcript(path)
         assert (loaded.damaged, loaded.torn_size) == ((), 0)
         assert sum(isinstance(fact, Said) for fact in loaded.facts) == turns + 1
         assert sum(isinstance(fact, Result) for fact in loaded.facts) == turns

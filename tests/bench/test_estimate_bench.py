@@ -7,7 +7,7 @@ import pytest
 
 from tests.agent.test_long_session import run_and_check
 from transcripts.facts import Reply, RequestSent
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
 CALIBRATED = 5  # replies after which the fit is taken to be calibrated
@@ -18,7 +18,7 @@ def test_the_estimate_is_within_three_percent_of_the_usage(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], policy: str
 ) -> None:
     path, _ = run_and_check(tmp_path, capfd, policy, files=60, window=60_000, believed=60_000)
-    facts = {fact.seq: fact for fact in read_record(path).facts}
+    facts = {fact.seq: fact for fact in read_transcript(path).facts}
     errors = []
     for reply in facts.values():
         asked = facts.get(reply.asked or 0) if isinstance(reply, Reply) else None

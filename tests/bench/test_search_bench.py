@@ -78,13 +78,13 @@ def chat(home: Path, rng: random.Random) -> list[tuple[str, str, int]]:
 
 def plain_fts5(home: Path) -> sqlite3.Connection:
     """The same turns in a plain FTS5 table with the porter tokenizer, to compare with."""
-    from transcripts.load import read_record
+    from transcripts.load import read_transcript
     from transcripts.render_text import fact_text
 
     table = sqlite3.connect(":memory:")
     table.execute("CREATE VIRTUAL TABLE t USING fts5(text, sid UNINDEXED, seq UNINDEXED, tokenize='porter')")
     for sid in recorded_sids(home):
-        facts = read_record(record_path(home, sid)).facts
+        facts = read_transcript(record_path(home, sid)).facts
         table.executemany("INSERT INTO t VALUES (?, ?, ?)", [(fact_text(f), sid, f.seq) for f in facts])
     return table
 

@@ -13,7 +13,7 @@ import pytest
 
 from transcripts.codec import encode_fact
 from transcripts.facts import Compacted, Fact, Fold, Reply, Result, Started, User
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.store import create_store
 
@@ -110,7 +110,7 @@ def test_loading_100_mb_takes_at_most_half_as_long_again_as_parsing_it(
     two fifths: there 2 is the bound.
     """
     ours, theirs = [], []
-    pair = [(theirs, lambda: bare_pass(large)), (ours, lambda: read_record(large, defer=defer))]
+    pair = [(theirs, lambda: bare_pass(large)), (ours, lambda: read_transcript(large, defer=defer))]
     for number in range(6):
         for times, work in pair if number % 2 else reversed(pair):
             times.append(seconds(work))

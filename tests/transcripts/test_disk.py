@@ -24,7 +24,7 @@ from transcripts.disk import (
     sync_folders,
     write_ignore_files,
 )
-from transcripts.record_errors import RecordUnreadable
+from transcripts.errors import Unreadable
 
 
 def mode(path: Path) -> int:
@@ -92,7 +92,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="Input/output"):
         replace_file(tmp_path / "file", b"new", replace(DISK, sync=failing_with(errno.EIO)))
     torn.write_bytes(b"line\ntorn")
-    with pytest.raises(RecordUnreadable):
+    with pytest.raises(Unreadable):
         open_record(torn, DISK, 5, 8)
     os.close(open_record(torn, DISK, 5, 9))
     assert len(os.listdir("/dev/fd")) == before  # noqa: PTH208
@@ -214,7 +214,7 @@ def test_a_record_is_opened_private_and_only_as_it_was_read(tmp_path: Path) -> N
     path.write_bytes(b"line\ntorn")
     path.chmod(0o644)
     for size in (0, 5, 8):
-        with pytest.raises(RecordUnreadable, match="was written to"):
+        with pytest.raises(Unreadable, match="was written to"):
             open_record(path, DISK, 5, size)
     os.close(open_record(path, DISK, 5, 9))
     assert path.read_bytes() == b"line\n" and mode(path) == 0o600
@@ -248,5 +248,5 @@ def test_a_new_record_is_made_and_one_that_was_removed_is_not(tmp_path: Path) ->
 
 def test_nothing_but_a_regular_file_is_opened_as_a_record(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(RecordUnreadable, match="no regular file"):
+    with pytest.raises(Unreadable, match="no regular file"):
         open_record(tmp_path / "fifo", DISK, 0, 0)

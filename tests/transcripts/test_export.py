@@ -27,7 +27,7 @@ from transcripts.facts import (
     User,
 )
 from transcripts.folding import fold
-from transcripts.load import MIN_LAZY_LINE_BYTES, read_record
+from transcripts.load import MIN_LAZY_LINE_BYTES, read_transcript
 from transcripts.messages import (
     ImageBlock,
     RedactedThinkingBlock,
@@ -164,7 +164,7 @@ def test_a_fence_is_longer_than_any_in_the_text_and_a_long_text_loses_its_middle
 def test_the_jsonl_export_can_be_resumed(tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
     path.write_text(export_text(FOLDED, "s1", ".jsonl"), "utf-8")
-    loaded = read_record(path)
+    loaded = read_transcript(path)
     assert [fact.seq for fact in loaded.facts] == [fact.seq for fact in FOLDED.facts]
     assert loaded.damaged == () and loaded.torn_size == 0
     assert len(fold(loaded.facts).view) == len(FOLDED.view)
@@ -181,7 +181,7 @@ def test_the_json_export_is_the_conversation_before_any_compaction() -> None:
 def test_results_left_in_the_file_are_exported_too(tmp_path: Path) -> None:
     path = tmp_path / "s1.jsonl"
     path.write_bytes(b"".join(encode_fact(fact, "s1") for fact in session()))
-    loaded = read_record(path, defer=True)
+    loaded = read_transcript(path, defer=True)
     assert len(loaded.lazy_results) == 1
     assert "done 0" not in export_text(fold(loaded.facts), "s1", ".md")
     assert "done 0" in export_text(fold(loaded.facts), "s1", ".md", loaded.lazy_results)

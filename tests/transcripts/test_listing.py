@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from agent.menus import session_line
 from transcripts.codec import encode_fact
+from transcripts.errors import AmbiguousSession, NoSuchSession
 from transcripts.facts import Fact, Metadata, Opened, Reply, User
 from transcripts.listing import (
     MAX_END_BYTES,
@@ -18,7 +19,6 @@ from transcripts.listing import (
 )
 from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock
-from transcripts.record_errors import AmbiguousSession, NoSuchSession
 from transcripts.render_text import session_title
 from transcripts.session_lock import RECORDS_FOLDER
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from transcripts.codec import decode_line, encode_fact, seal
+from transcripts.errors import NoSuchSession, Unreadable
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Undone, User
 from transcripts.folding import Folded, fold
-from transcripts.load import MIN_LAZY_LINE_BYTES, fetch_everything, read_record
+from transcripts.load import MIN_LAZY_LINE_BYTES, fetch_everything, read_transcript
 from transcripts.messages import TextBlock, ToolUseBlock
-from transcripts.record_errors import NoSuchSession, RecordUnreadable
 
 from .api_rules import bytes_sent
 from .random_histories import histories, history, seeds
@@ -38,7 +38,7 @@ FACTS = as_recorded(history(7, 12))
 
 def test_a_whole_file_gives_every_fact(path: Path) -> None:
     path.write_bytes(b"".join(lines_of(FACTS)))
-    loaded = read_record(path)
+    loaded = read_transcript(path)
     assert loaded.facts == FACTS
     assert (loaded.torn_size, loaded.damaged, loaded.ends_with_newline, loaded.sid) == (0, (), True, "s")
 
@@ -56,7 +56,7 @@ def test_a_whole_file_gives_every_fact(path: Path) -> None:
 )
 def test_the_changes_that_editors_make_to_a_file_lose_nothing(path: Path, changed: object) -> None:
     path.write_bytes(changed(b"".join(lines_of(FACTS))))  # type: ignore[operator]
-    loaded = read_record(path)
+    loaded = read_transcript(path)
     assert loaded.facts == FACTS
     assert loaded.torn_size == 0 and loaded.damaged == ()
 
@@ -76,7 +76,7 @@ def test_the_changes_that_editors_make_to_a_file_lose_nothing(path: Path, change
 def test_what_stands_behind_the_last_good_line_is_torn(path: Path, tail: bytes) -> None:
     good = b"".join(lines_of(FACTS))
     path.write_bytes(good + tail)
-    loaded = read_record(path)
+    loaded = read_transcript(path)
     assert loaded.facts == FACTS
     assert loaded.whole_size + loaded.torn_size == len(good) + len(tail)
     assert loaded.whole_size in (len(good), len(good) + 1)
@@ -87,7 +87,7 @@ def test_a_damaged_line_in_the_middle_is_skipped_counted_and_left_in_place(path:
     lines = lines_of(FACTS)
     lines[4] = lines[4].replace(b'"seq":5', b'"seq":6')
     path.write_bytes(b"".join(lines))
-    loaded = read_record(path)
+    loaded = read_transcript(path)
     assert loaded.facts == FACTS[:4] + FACTS[5:]
     assert [(bad.line, bad.offset) for bad in loaded.damaged] == [(5, len(b"".join(lines[:4])))]
     assert loaded.torn_size == 0
@@ -100,7 +100,7 @@ def test_a_damaged_line_in_the_middle_is_skipped_counted_and_left_in_place(path:
 def test_a_record_that_was_appended_to_a_torn_one_is_found(path: Path, before: bytes) -> None:
     lines = lines_of(FACTS)
     path.write_bytes(b"".join(lines[:4]) + before + b"".join(lines[4:]))
-    loaded = read_record(path)
+    loaded = read_transcript(path)
     assert loaded.facts == FACTS
     assert len(loaded.damaged) == 1
 
@@ -111,7 +111,7 @@ def test_a_flipped_bit_costs_one_record_at_most(path: Path) -> None:
     for _ in range(200):
         at = random.randrange(len(data))
         path.write_bytes(data[:at] + bytes([data[at] ^ 1 << random.randrange(8)]) + data[at + 1 :])
-        kept = {fact.seq for fact in read_record(path).facts}
+        kept = {fact.seq for fact in read_transcript(path).facts}
         assert len(kept) >= len(FACTS) - (2 if data[at : at + 1] == b"\n" else 1)
 
 
@@ -125,7 +125,7 @@ def test_lines_in_any_order_and_any_number_give_the_same_facts(
     mixed = lines + Random(seed).choices(lines, k=5)
     Random(seed).shuffle(mixed)
     path.write_bytes(b"".join(mixed))
-    loaded = read_record(path)
+    loaded = read_transcript(path)
     assert loaded.facts == FACTS
     assert loaded.damaged == () and loaded.torn_size == 0
 
@@ -133,7 +133,7 @@ def test_lines_in_any_order_and_any_number_give_the_same_facts(
 def test_a_newer_version_is_reported(path: Path) -> None:
     raw = {"v": 2, "seq": 13, "ts": "2026-11-21T09:30:00Z", "sid": "s", "kind": "user", "words": "x"}
     path.write_bytes(b"".join([*lines_of(FACTS), seal(raw)]))
-    assert read_record(path).version == 2
+    assert read_transcript(path).version == 2
 
 
 def test_nothing_but_a_regular_file_is_read(tmp_path: Path) -> None:
@@ -142,15 +142,15 @@ def test_nothing_but_a_regular_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "real.jsonl").write_bytes(b"".join(lines_of(FACTS)))
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
     for name in ("fifo", "folder", "link"):
-        with pytest.raises(RecordUnreadable):
-            read_record(tmp_path / f"{name}.jsonl")
+        with pytest.raises(Unreadable):
+            read_transcript(tmp_path / f"{name}.jsonl")
     with pytest.raises(NoSuchSession):
-        read_record(tmp_path / "none.jsonl")
+        read_transcript(tmp_path / "none.jsonl")
 
 
 def test_an_empty_file_is_an_empty_session(path: Path) -> None:
     path.write_bytes(b"")
-    assert read_record(path).facts == [] and read_record(path).torn_size == 0
+    assert read_transcript(path).facts == [] and read_transcript(path).torn_size == 0
 
 
 def shown(folded: Folded) -> list[object]:
@@ -190,7 +190,7 @@ def test_a_session_with_deferred_results_shows_what_the_whole_one_shows(
 ) -> None:
     path = tmp_path_factory.mktemp("deferred") / "s.jsonl"
     path.write_bytes(b"".join(lines_of(facts)))
-    full, deferred = read_record(path), read_record(path, defer=True)
+    full, deferred = read_transcript(path), read_transcript(path, defer=True)
     same_state(fold(deferred.facts), fold(full.facts))
     same_state(fetch_everything(fold(deferred.facts), deferred.lazy_results), fold(full.facts))
     assert fetch_everything(fold(deferred.facts), deferred.lazy_results).facts == fold(full.facts).facts
@@ -206,7 +206,7 @@ def test_it_shows_the_same_until_a_fact_is_undone_or_rewound(
 ) -> None:
     path = tmp_path_factory.mktemp("deferred") / "s.jsonl"
     path.write_bytes(b"".join(lines_of(facts)))
-    loaded = read_record(path, defer=True)
+    loaded = read_transcript(path, defer=True)
     one, other = fold(loaded.facts), fold(as_recorded(facts))
     shift = one.last_seq
     for fact in as_recorded(later):
@@ -234,7 +234,7 @@ def test_results_under_a_fold_or_a_clear_stay_in_the_file_and_no_other(path: Pat
     facts.append(Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (TextBlock("so far"),)),)))
     facts.append(Compacted(21, 0.0, "micro", "auto", (Clear(7, 0, "content", "[cleared]"),)))
     path.write_bytes(b"".join(lines_of(facts)))
-    loaded = read_record(path, defer=True)
+    loaded = read_transcript(path, defer=True)
     assert sorted(loaded.lazy_results) == [3, 5, 7]
 
 
@@ -242,7 +242,7 @@ def test_results_are_whole_again_when_their_compaction_was_undone(path: Path) ->
     facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (TextBlock("so far"),)),))]
     facts.append(Undone(21, 0.0, "c20"))
     path.write_bytes(b"".join(lines_of(facts)))
-    assert len(read_record(path, defer=True).lazy_results) == 0
+    assert len(read_transcript(path, defer=True).lazy_results) == 0
 
 
 def test_damage_in_a_deferred_line_is_noticed(path: Path) -> None:
@@ -251,21 +251,21 @@ def test_damage_in_a_deferred_line_is_noticed(path: Path) -> None:
     at = data.index(b"yyyy", data.index(b'"seq":3'))
     data[at] = ord("n")
     path.write_bytes(bytes(data))
-    loaded = read_record(path, defer=True)
+    loaded = read_transcript(path, defer=True)
     assert len(loaded.damaged) == 1 and 3 not in {fact.seq for fact in loaded.facts}
 
 
 def test_lines_in_reverse_order_are_sorted(path: Path) -> None:
     facts = long_session(2)
     path.write_bytes(b"".join(reversed(lines_of(facts))))
-    assert read_record(path, defer=True).facts == as_recorded(facts)
+    assert read_transcript(path, defer=True).facts == as_recorded(facts)
 
 
 def test_results_are_whole_when_their_compaction_was_rewound_away(path: Path) -> None:
     facts = [*long_session(3), Compacted(20, 0.0, "summary", "auto", (Fold(1, 5, (TextBlock("so far"),)),))]
     facts += [User(21, 0.0, (TextBlock("hm"),)), Rewound(22, 0.0, 20)]
     path.write_bytes(b"".join(lines_of(facts)))
-    loaded = read_record(path, defer=True)
+    loaded = read_transcript(path, defer=True)
     assert len(loaded.lazy_results) == 0
     same_state(fold(loaded.facts), fold(as_recorded(facts)))
 
@@ -273,6 +273,6 @@ def test_results_are_whole_when_their_compaction_was_rewound_away(path: Path) ->
 def test_results_that_were_rewound_away_stay_in_the_file(path: Path) -> None:
     facts = [*long_session(3), Rewound(8, 0.0, 4)]
     path.write_bytes(b"".join(lines_of(facts)))
-    loaded = read_record(path, defer=True)
+    loaded = read_transcript(path, defer=True)
     assert sorted(loaded.lazy_results) == [5, 7]
     same_state(fold(loaded.facts), fold(as_recorded(facts)))

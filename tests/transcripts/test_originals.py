@@ -20,7 +20,7 @@ from transcripts.facts import (
     User,
 )
 from transcripts.folding import Folded, fold
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, injected
 from transcripts.originals import MAX_FACT_CHARS, Originals
 from transcripts.session_lock import RECORDS_FOLDER
@@ -41,7 +41,7 @@ FACTS: list[Fact] = [
 def recall(request: pytest.FixtureRequest, tmp_path: Path) -> Originals:
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"".join(encode_fact(fact, "s") for fact in FACTS))
-    loaded = read_record(path, defer=request.param)
+    loaded = read_transcript(path, defer=request.param)
     assert (3 in loaded.lazy_results) == request.param
     return Originals(fold(loaded.facts), tmp_path / "outputs", loaded.lazy_results)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from transcripts.load import read_record
-from transcripts.record_recovery import recover_records
+from transcripts.load import read_transcript
+from transcripts.recovery import recover_transcripts
 from transcripts.session_lock import RECORDS_FOLDER, lock_holder
 from transcripts.spare_copy import SpareCopy, make_spare_copy
 from transcripts.store import Store, create_store, resume_store
@@ -133,7 +133,7 @@ def test_the_record_of_the_running_session_is_put_back_and_goes_on(
     assert store.put_back() == (damage not in ("locked out", "opened to all"))
     append_all(store, turn(11))
     store.close()
-    loaded = read_record(store.path)
+    loaded = read_transcript(store.path)
     assert [fact.seq for fact in loaded.facts] == list(range(1, 16))
     assert (loaded.damaged, loaded.torn_size, told) == ((), 0, [])
     copy.close()
@@ -153,7 +153,7 @@ def test_what_only_grew_is_left_and_what_a_user_removed_meanwhile_is_not_brought
     run(project, DAMAGE["in place"])
     assert f"{RECORDS_FOLDER}/{SID}.jsonl" in copy.restore().files
     other.close()
-    assert [fact.seq for fact in read_record(other.path).facts] == list(range(1, 11)), "as it was adopted"
+    assert [fact.seq for fact in read_transcript(other.path).facts] == list(range(1, 11)), "as it was adopted"
     assert not (project / RECORDS_FOLDER / f"{OLD}.jsonl").exists()
     assert not list(copy.place.rglob(f"{OLD}.jsonl"))
     copy.close()
@@ -195,7 +195,7 @@ def test_after_a_kill_the_next_process_puts_the_records_back(project: Path, plac
     run(project, DAMAGE[damage])
     store.journal.release()
     killed(copy)
-    assert all("objects" in name for name in recover_records(project, [place]).lost)
+    assert all("objects" in name for name in recover_transcripts(project, [place]).lost)
     assert_kept(project, before, damage)
     again, loaded = resume_store(store.path, pytest.fail)
     assert [fact.seq for fact in loaded.facts] == list(range(1, 11))
@@ -209,7 +209,7 @@ def test_after_a_kill_between_commands_nothing_is_put_back(project: Path, tmp_pa
     copy.end()
     run(project, DAMAGE["rm"])
     killed(copy)
-    assert recover_records(project, [tmp_path / "state"]).files == ()
+    assert recover_transcripts(project, [tmp_path / "state"]).files == ()
     assert contents(project) == {}
 
 
@@ -217,7 +217,7 @@ def test_a_copy_that_a_living_process_uses_is_left_alone(project: Path, tmp_path
     copy = copy_of(project, tmp_path / "state")
     copy.begin()
     run(project, DAMAGE["rm"])
-    assert recover_records(project, [tmp_path / "state"]).files == ()
+    assert recover_transcripts(project, [tmp_path / "state"]).files == ()
     assert copy.restore().files != ()
     copy.close()
 
@@ -229,7 +229,7 @@ def test_a_copy_that_the_power_loss_damaged_is_not_put_back(project: Path, tmp_p
     (copy.place / "copies" / record).write_bytes(bytes((project / record).stat().st_size))
     (project / record).write_bytes(b"something else")
     killed(copy)
-    assert recover_records(project, [tmp_path / "state"]).lost == (record,)
+    assert recover_transcripts(project, [tmp_path / "state"]).lost == (record,)
     assert (project / record).read_bytes() == b"something else"
 
 
@@ -239,7 +239,7 @@ def test_a_copy_in_a_folder_that_others_can_write_to_is_not_believed(project: Pa
     run(project, DAMAGE["rm"])
     killed(copy)
     (tmp_path / "state").chmod(0o777)
-    assert recover_records(project, [tmp_path / "state"]).files == ()
+    assert recover_transcripts(project, [tmp_path / "state"]).files == ()
 
 
 def test_an_index_that_leads_out_of_the_records_is_not_followed(project: Path, tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_an_index_that_leads_out_of_the_records_is_not_followed(project: Path, t
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
     killed(copy)
-    assert recover_records(project, [tmp_path / "state"]).lost == ()
+    assert recover_transcripts(project, [tmp_path / "state"]).lost == ()
     assert not (tmp_path / "escaped").exists() and not (project / "src").exists()
 
 
@@ -264,7 +264,7 @@ def put_back_by(project: Path, change: Callable[[Store], None]) -> list[int]:
     change(store)
     append_all(store, turn(6))
     store.close()
-    return [fact.seq for fact in read_record(store.path).facts]
+    return [fact.seq for fact in read_transcript(store.path).facts]
 
 
 def test_without_a_copy_a_record_that_was_moved_or_replaced_is_made_anew(project: Path) -> None:
@@ -287,7 +287,7 @@ def test_a_session_goes_on_in_its_file_when_the_whole_project_is_moved(project: 
     append_all(store, turn(6))
     store.close()
     record = project.with_name("moved") / RECORDS_FOLDER / f"{SID}.jsonl"
-    assert [fact.seq for fact in read_record(record).facts] == list(range(1, 11))
+    assert [fact.seq for fact in read_transcript(record).facts] == list(range(1, 11))
 
 
 def test_a_lock_that_a_command_removed_is_taken_again_after_it(project: Path) -> None:
@@ -298,7 +298,7 @@ def test_a_lock_that_a_command_removed_is_taken_again_after_it(project: Path) ->
     assert lock_holder(store.path) == os.getpid()
     append_all(store, turn(6))
     store.close()
-    assert [fact.seq for fact in read_record(store.path).facts] == list(range(1, 11))
+    assert [fact.seq for fact in read_transcript(store.path).facts] == list(range(1, 11))
 
 
 def test_a_record_that_another_process_locked_meanwhile_is_left_to_it(project: Path) -> None:
@@ -310,7 +310,7 @@ def test_a_record_that_another_process_locked_meanwhile_is_left_to_it(project: P
     append_all(store, turn(6))
     append_all(other, turn(6))
     other.close()
-    assert [fact.seq for fact in read_record(store.path).facts] == list(range(1, 11))
+    assert [fact.seq for fact in read_transcript(store.path).facts] == list(range(1, 11))
     assert "in use by" in told[0]
 
 
@@ -319,4 +319,4 @@ def test_records_that_were_removed_before_the_first_prompt_are_made_anew(project
     shutil.rmtree(project / RECORDS_FOLDER)
     append_all(store, turn())
     store.close()
-    assert [fact.seq for fact in read_record(store.path).facts] == list(range(1, 6))
+    assert [fact.seq for fact in read_transcript(store.path).facts] == list(range(1, 6))

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from transcripts.codec import encode_fact, seal
 from transcripts.disk import Disk
+from transcripts.errors import NoSuchSession, SessionInUse, TranscriptTooNew, Unreadable
 from transcripts.facts import Closed, Instructed, Metadata, Opened, User
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock
-from transcripts.record_errors import NoSuchSession, RecordTooNew, RecordUnreadable, SessionInUse
 from transcripts.session_lock import RECORDS_FOLDER, lock_holder, new_sid, path_of
 from transcripts.store import Store, create_store, resume_store
 
@@ -36,7 +36,7 @@ def test_what_is_appended_is_read_back(tmp_path: Path) -> None:
     store = create_store(tmp_path, SID, told)
     append_all(store, turn())
     store.close()
-    loaded = read_record(path_of(tmp_path, SID))
+    loaded = read_transcript(path_of(tmp_path, SID))
     assert loaded.facts == TURN
     assert loaded.sid == SID and loaded.torn_size == 0 and told == []
 
@@ -80,14 +80,14 @@ def test_facts_before_the_first_prompt_are_written_with_it(tmp_path: Path) -> No
     opened = Opened(1, 0.0, (), (), "m", 1, str(tmp_path))
     store.append(opened, True)
     store.append(User(2, 0.0, (TextBlock("hi"),)), True)
-    assert [fact.seq for fact in read_record(store.path).facts] == [1, 2]
+    assert [fact.seq for fact in read_transcript(store.path).facts] == [1, 2]
     store.close()
 
 
 def test_a_linked_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / RECORDS_FOLDER).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RecordUnreadable, match="is a link"):
+    with pytest.raises(Unreadable, match="is a link"):
         create_store(tmp_path, SID, ToldLines())
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -96,33 +96,33 @@ def test_a_linked_folder_is_refused(tmp_path: Path) -> None:
 def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).mkdir()
     os.chown(tmp_path / RECORDS_FOLDER, 12345, 12345)
-    with pytest.raises(RecordUnreadable, match="another user"):
+    with pytest.raises(Unreadable, match="another user"):
         create_store(tmp_path, SID, ToldLines())
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).write_text("x")
-    with pytest.raises(RecordUnreadable, match="no folder"):
+    with pytest.raises(Unreadable, match="no folder"):
         create_store(tmp_path, SID, ToldLines())
 
 
 @pytest.mark.parametrize("sid", ["../x", "a/b", "", ".hidden", "a\nb", "x" * 200])
 def test_a_session_id_that_names_a_file_elsewhere_is_refused(tmp_path: Path, sid: str) -> None:
-    with pytest.raises(RecordUnreadable):
+    with pytest.raises(Unreadable):
         create_store(tmp_path, sid, ToldLines())
 
 
 def test_a_session_id_that_is_taken_is_refused(tmp_path: Path) -> None:
     append_all(store := create_store(tmp_path, SID, ToldLines()), turn())
     store.close()
-    with pytest.raises(RecordUnreadable, match="there already"):
+    with pytest.raises(Unreadable, match="there already"):
         create_store(tmp_path, SID, ToldLines())
 
 
 def test_a_session_id_whose_file_is_a_broken_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).mkdir()
     path_of(tmp_path, SID).symlink_to(tmp_path / "nowhere")
-    with pytest.raises(RecordUnreadable, match="there already"):
+    with pytest.raises(Unreadable, match="there already"):
         create_store(tmp_path, SID, ToldLines())
 
 
@@ -135,7 +135,7 @@ def test_an_empty_record_that_is_resumed_stays_empty_until_there_is_a_prompt(tmp
     assert store.path.read_bytes() == b"" and len(again.pending) == 1
     again.append(User(2, 0.0, (TextBlock("hi"),)), True)
     again.close()
-    assert [fact.seq for fact in read_record(store.path).facts] == [1, 2]
+    assert [fact.seq for fact in read_transcript(store.path).facts] == [1, 2]
 
 
 def test_a_renamed_record_keeps_the_session_id_that_is_in_it(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_session_in_use_names_the_process(tmp_path: Path) -> None:
     append_all(store, turn())
     script = (
         "import sys; from pathlib import Path; from transcripts.store import resume_store\n"
-        "from transcripts.record_errors import SessionInUse\n"
+        "from transcripts.errors import SessionInUse\n"
         "try: resume_store(Path(sys.argv[1]), print)\nexcept SessionInUse as e: print(e.pid, e)"
     )
     done = subprocess.run(
@@ -210,7 +210,7 @@ def test_a_newer_version_is_not_written_to(tmp_path: Path) -> None:
     path = path_of(tmp_path, SID)
     raw = {"v": 2, "seq": 1, "ts": "2026-11-21T09:30:00Z", "sid": SID, "kind": "user", "words": "x"}
     path.write_bytes(seal(raw))
-    with pytest.raises(RecordTooNew, match="format 2"):
+    with pytest.raises(TranscriptTooNew, match="format 2"):
         resume_store(path, ToldLines())
     assert path.read_bytes() == seal(raw)
     assert lock_holder(path) is None
@@ -234,8 +234,8 @@ def test_a_torn_tail_is_set_aside_and_never_appended_to(tmp_path: Path, torn: by
     append_all(again, turn(6))
     again.close()
     assert store.path.with_suffix(".torn").read_bytes() == torn
-    assert read_record(store.path).facts == TURN + [fact for fact, _ in turn(6)]
-    assert read_record(store.path).damaged == ()
+    assert read_transcript(store.path).facts == TURN + [fact for fact, _ in turn(6)]
+    assert read_transcript(store.path).damaged == ()
 
 
 def test_torn_tails_of_several_crashes_are_all_kept(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_session_whose_last_newline_is_missing_is_resumed_on_a_new_line(tmp_pa
     again, _ = resume_store(store.path, ToldLines())
     append_all(again, turn(6))
     again.close()
-    loaded = read_record(store.path)
+    loaded = read_transcript(store.path)
     assert len(loaded.facts) == 10 and loaded.damaged == () and loaded.torn_size == 0
 
 
@@ -265,7 +265,7 @@ def attempt(folder: Path, plan: FailurePlan, disk: Disk) -> tuple[Store | None, 
     told = ToldLines()
     try:
         store = create_store(folder, SID, told, disk)
-    except RecordUnreadable:
+    except Unreadable:
         return None, told
     append_all(store, turn())
     return store, told
@@ -287,8 +287,8 @@ def test_a_call_that_fails_once_loses_nothing(tmp_path: Path, error: int) -> Non
         store, told = attempt(folder, plan, failing_disk(plan))
         assert store is not None
         store.close()
-        assert read_record(path_of(folder, SID)).facts == TURN, (at, plan.log[at - 1])
-        assert read_record(path_of(folder, SID)).damaged == ()
+        assert read_transcript(path_of(folder, SID)).facts == TURN, (at, plan.log[at - 1])
+        assert read_transcript(path_of(folder, SID)).damaged == ()
         assert len(told) in (0, 2), "told once when it failed and once when it worked again"
 
 
@@ -305,7 +305,7 @@ def test_a_disk_that_keeps_failing_is_reported_once_and_everything_stays_in_memo
         plan.at, plan.forever = 10**9, False  # the disk works again
         append_all(store, turn(6))
         store.close()
-        loaded = read_record(path_of(folder, SID))
+        loaded = read_transcript(path_of(folder, SID))
         assert loaded.facts == TURN + [fact for fact, _ in turn(6)], (at, plan.log[at - 1])
         assert loaded.damaged == () and loaded.torn_size == 0
 
@@ -319,12 +319,12 @@ def test_a_short_write_leaves_no_half_record(tmp_path: Path, keep: float, foreve
         store, _ = attempt(folder, plan, short_writing_disk(plan, keep))
         assert store is not None
         if store.path.exists():
-            assert read_record(store.path).torn_size == 0
+            assert read_transcript(store.path).torn_size == 0
         plan.at, plan.forever = 10**9, False
         store.sync()
         store.close()
-        assert read_record(path_of(folder, SID)).facts == TURN
-        assert read_record(path_of(folder, SID)).damaged == ()
+        assert read_transcript(path_of(folder, SID)).facts == TURN
+        assert read_transcript(path_of(folder, SID)).damaged == ()
 
 
 def _made(parent: Path, name: str) -> str:
@@ -385,8 +385,8 @@ def test_what_was_saved_elsewhere_joins_the_session_again(
     third, loaded = resume_store(store.path, told := ToldLines())
     third.close()
     assert f"{len(TURN) - 4} records that had not reached the disk were joined from" in told[-1]
-    assert loaded.facts == read_record(store.path).facts == TURN
-    assert read_record(store.path).damaged == () and list(tmp_path.glob("makeroom-*")) == []
+    assert loaded.facts == read_transcript(store.path).facts == TURN
+    assert read_transcript(store.path).damaged == () and list(tmp_path.glob("makeroom-*")) == []
 
 
 def test_what_was_saved_elsewhere_and_does_not_fit_any_more_is_refused(
@@ -400,13 +400,13 @@ def test_what_was_saved_elsewhere_and_does_not_fit_any_more_is_refused(
     (tmp_path / f"makeroom-{SID}-x.jsonl").write_bytes(changed)
     again, loaded = resume_store(store.path, told := ToldLines())
     again.close()
-    assert loaded.facts == TURN and read_record(store.path).facts == TURN
+    assert loaded.facts == TURN and read_transcript(store.path).facts == TURN
     (apart,) = tmp_path.glob("makeroom-*")
     assert "do not fit to the record any more" in told[-1] and told[-1].endswith(str(apart))
     assert apart.read_bytes() == changed
     with store.path.open("ab") as file:
         file.write(changed)
-    assert next(bad.line for bad in read_record(store.path).damaged) == len(TURN) + 1
+    assert next(bad.line for bad in read_transcript(store.path).damaged) == len(TURN) + 1
 
 
 @pytest.mark.parametrize("in_the_way", ["file", "link"])
@@ -422,7 +422,7 @@ def test_where_the_folder_is_replaced_the_whole_session_is_saved_elsewhere(
     append_all(store, [(fact, False) for fact in TURN[3:]])
     store.close()
     (saved,) = tmp_path.glob("makeroom-*.jsonl")
-    assert read_record(saved).facts == TURN and f"go on with makeroom --resume {saved}" in told[-1]
+    assert read_transcript(saved).facts == TURN and f"go on with makeroom --resume {saved}" in told[-1]
 
 
 def test_only_records_that_are_not_in_the_file_are_saved_elsewhere(
@@ -437,7 +437,7 @@ def test_only_records_that_are_not_in_the_file_are_saved_elsewhere(
     store.close()
     (saved,) = tmp_path.glob("makeroom-*.jsonl")
     assert saved.read_bytes() == b"".join(encode_fact(fact, SID) for fact in TURN[3:])
-    assert read_record(store.path).facts == TURN[:3]
+    assert read_transcript(store.path).facts == TURN[:3]
 
 
 def test_a_store_knows_that_the_disk_fails_as_long_as_it_does(
@@ -469,7 +469,7 @@ def test_a_record_that_need_not_be_durable_is_not_synced(tmp_path: Path) -> None
     store.append(TURN[0], True)
     before = plan.count
     store.append(TURN[1])
-    assert plan.count == before and read_record(store.path).facts == TURN[:2]
+    assert plan.count == before and read_transcript(store.path).facts == TURN[:2]
     store.sync()
     store.sync()
     assert plan.count == before + 1
@@ -491,7 +491,9 @@ def test_after_each_failed_sync_the_file_is_rebuilt_at_once_and_whole(tmp_path: 
     for number, fact in enumerate(TURN[1:], 2):
         store.append(fact, True)
         assert not store.journal.sync_failed and len(told) == 2 * (number - 1)
-        assert read_record(store.path).facts == TURN[:number] and read_record(store.path).damaged == ()
+        assert (
+            read_transcript(store.path).facts == TURN[:number] and read_transcript(store.path).damaged == ()
+        )
     store.close()
 
 
@@ -524,7 +526,7 @@ def test_closing_saves_and_syncs_the_last_records_whatever_they_are(tmp_path: Pa
     plan = FailurePlan(10**9, 0, ("sync",))
     store = create_store(tmp_path, SID, told := ToldLines(), failing_disk(plan))
     append_all(store, [*turn(), (Metadata(6, 0.0, "mode"), False)])
-    assert len(read_record(store.path).facts) == 6
+    assert len(read_transcript(store.path).facts) == 6
     before = plan.count
     store.close()
     assert plan.count == before + 1 and store.journal.unsynced == [] and told == []
@@ -552,7 +554,7 @@ def test_records_behind_a_failed_sync_are_written_again_to_a_new_file(tmp_path: 
     append_all(store, turn())
     store.close()
     assert lost and store.path.stat().st_ino != lost[0]
-    assert read_record(store.path).facts == TURN and read_record(store.path).damaged == ()
+    assert read_transcript(store.path).facts == TURN and read_transcript(store.path).damaged == ()
     assert (len(told) == 2 and "Input/output" in told[0]) or "input/output" in told[0]
 
 
@@ -562,7 +564,7 @@ def test_a_file_removed_while_open_is_restored_whole(tmp_path: Path) -> None:
     store.path.unlink()
     append_all(store, turn(6))
     store.close()
-    assert len(read_record(store.path).facts) == 10
+    assert len(read_transcript(store.path).facts) == 10
 
 
 def test_a_folder_removed_while_open_is_restored_with_the_whole_session(tmp_path: Path) -> None:
@@ -575,7 +577,7 @@ def test_a_folder_removed_while_open_is_restored_with_the_whole_session(tmp_path
     with pytest.raises(SessionInUse):
         resume_store(store.path, ToldLines())
     store.close()
-    assert len(read_record(store.path).facts) == 10
+    assert len(read_transcript(store.path).facts) == 10
     assert told == []
 
 
@@ -633,12 +635,12 @@ def test_without_file_locks_sessions_are_kept_and_the_second_writer_is_told(tmp_
     assert len(second.pending) == 1 and len(told) == 1
     append_all(first, turn(11))
     first.close()
-    assert [fact.seq for fact in read_record(first.path).facts] == list(range(1, 16))
+    assert [fact.seq for fact in read_transcript(first.path).facts] == list(range(1, 16))
 
 
 RACE = (
     "import sys; from pathlib import Path; from transcripts.store import resume_store\n"
-    "from transcripts.record_errors import SessionInUse\n"
+    "from transcripts.errors import SessionInUse\n"
     "input()\n"
     "try: store, _ = resume_store(Path(sys.argv[1]), print); print('in', flush=True)\n"
     "except SessionInUse: print('out', flush=True)\n"
@@ -670,7 +672,7 @@ def test_in_a_read_only_folder_the_session_stays_in_memory(tmp_path: Path) -> No
     assert len(told) == 1 and len(store.pending) == 5
     store.sync()
     store.close()
-    assert read_record(store.path).facts == TURN
+    assert read_transcript(store.path).facts == TURN
 
 
 def crash(folder: Path, at: int, keep: float) -> tuple[int, int]:
@@ -707,8 +709,8 @@ def test_a_crash_at_any_call_loses_nothing_that_was_acknowledged(tmp_path: Path,
         rest = turn()[len(loaded.facts) :]
         append_all(store, rest or turn(6))
         store.close()
-        assert read_record(path).facts[:5] == TURN
-        assert read_record(path).damaged == () and read_record(path).torn_size == 0
+        assert read_transcript(path).facts[:5] == TURN
+        assert read_transcript(path).damaged == () and read_transcript(path).torn_size == 0
     assert at > (20 if keep == 0.5 else 5)
 
 
@@ -719,7 +721,7 @@ def test_two_sessions_of_one_project_do_not_disturb_each_other(tmp_path: Path) -
             append_all(store, turn(1 + 5 * number))
     for store in stores:
         store.close()
-        assert [fact.seq for fact in read_record(store.path).facts] == list(range(1, 101))
+        assert [fact.seq for fact in read_transcript(store.path).facts] == list(range(1, 101))
 
 
 def test_one_record_is_one_write(tmp_path: Path) -> None:
@@ -749,11 +751,11 @@ def test_nothing_is_appended_behind_a_half_record_that_could_not_be_cut_off(tmp_
     append_all(store, turn()[:2])
     troubled[0] = True
     append_all(store, turn()[2:4])
-    assert read_record(store.path).torn_size > 0
+    assert read_transcript(store.path).torn_size > 0
     troubled[0] = False
     append_all(store, turn()[4:])
     store.close()
-    assert read_record(store.path).facts == TURN and read_record(store.path).damaged == ()
+    assert read_transcript(store.path).facts == TURN and read_transcript(store.path).damaged == ()
 
 
 def test_no_line_holds_a_value_that_is_to_be_hidden(tmp_path):

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from tests.sampling import sampled
 from transcripts.codec import encode_fact, seal
 from transcripts.disk import Disk
+from transcripts.errors import StoreError
 from transcripts.facts import Compacted, Fact, Fold, Result, UnknownFact, User
 from transcripts.listing import recorded_sessions
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
-from transcripts.record_errors import StoreError
 from transcripts.session_lock import path_of
 from transcripts.store import Store, create_store, resume_store
 
@@ -47,7 +47,7 @@ def resume_and_check(path: Path) -> list[Fact]:
     prompt = User(max((fact.seq for fact in loaded.facts), default=0) + 1, 9.5, (TextBlock("go on"),))
     store.append(prompt, True)
     store.close()
-    again = read_record(path)
+    again = read_transcript(path)
     assert told == [] and again.torn_size == 0
     assert again.facts == [*loaded.facts, prompt] and again.damaged == loaded.damaged
     assert path.read_bytes().startswith(before)
@@ -114,7 +114,7 @@ def test_a_clock_that_runs_backwards_changes_no_order(tmp_path: Path) -> None:
     for fact in early:
         store.append(fact, True)
     store.close()
-    assert read_record(path).facts == [*TURN, *early]
+    assert read_transcript(path).facts == [*TURN, *early]
     assert recorded_sessions(tmp_path)[0].first_prompt == "list the files"
     assert resume_and_check(path) == [*TURN, *early]
 
@@ -126,8 +126,8 @@ def test_a_record_of_50_mb_can_be_written_read_deferred_and_torn(tmp_path: Path)
     cut = store.path.stat().st_size - 10
     store.append(Compacted(4, 4.5, "summary", "auto", (Fold(1, 3, (TextBlock("much"),)),)), True)
     store.close()
-    assert read_record(store.path).facts[2] == large
-    deferred = read_record(store.path, defer=True)
+    assert read_transcript(store.path).facts[2] == large
+    deferred = read_transcript(store.path, defer=True)
     assert next(deferred.lazy_results.fetch(3)) == large and told == []
     os.truncate(store.path, cut)
     again, loaded = resume_store(store.path, told)
@@ -135,7 +135,7 @@ def test_a_record_of_50_mb_can_be_written_read_deferred_and_torn(tmp_path: Path)
     again.close()
     assert loaded.facts == TURN[:2] and told == []
     assert store.path.with_suffix(".torn").stat().st_size == loaded.torn_size > 50 << 20
-    assert [fact.seq for fact in read_record(store.path).facts] == [1, 2, 3]
+    assert [fact.seq for fact in read_transcript(store.path).facts] == [1, 2, 3]
 
 
 @pytest.mark.sweep
@@ -180,7 +180,7 @@ def test_a_call_that_fails_once_during_repair_loses_nothing(
             store, _ = resume_store(path, ToldLines())
         append_all(store, turn(6))
         store.close()
-        loaded = read_record(path)
+        loaded = read_transcript(path)
         assert loaded.facts == [*TURN, *LATER] and (loaded.damaged, loaded.torn_size) == ((), 0), plan.log[
             at - 1
         ]
@@ -223,7 +223,7 @@ SMALL_DISK = """
 import json, subprocess, sys
 from pathlib import Path
 from tests.transcripts.sample_turn import SID, ToldLines, append_all, turn
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.session_lock import path_of
 from transcripts.store import create_store
 
@@ -248,7 +248,7 @@ else:
     subprocess.run(["mount", "-o", "remount,rw", folder], check=True)
 append_all(store, turn(at + 5))
 store.close()
-loaded = read_record(path_of(folder, SID))
+loaded = read_transcript(path_of(folder, SID))
 assert [fact.seq for fact in loaded.facts] == list(range(1, at + 10))
 assert (loaded.damaged, loaded.torn_size) == ((), 0)
 print(json.dumps(told))

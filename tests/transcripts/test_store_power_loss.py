@@ -10,7 +10,7 @@ import pytest
 
 from transcripts.facts import Fact, User
 from transcripts.folding import fold
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
 from transcripts.session_lock import RECORDS_FOLDER, path_of
 from transcripts.store import Store, create_store, resume_store
@@ -160,7 +160,7 @@ def check(project: Path, acknowledged: list[Fact], appended: list[Fact]) -> None
     store.append(prompt, True)
     store.close()
     assert (aside.read_bytes() if aside.exists() else b"") == before + torn
-    again = read_record(path)
+    again = read_transcript(path)
     assert again.facts == [*loaded.facts, prompt]
     assert (again.torn_size, again.damaged) == (0, loaded.damaged)
 

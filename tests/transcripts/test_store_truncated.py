@@ -9,7 +9,7 @@ from tests.sampling import sampled
 from transcripts.codec import encode_fact
 from transcripts.facts import Closed, Compacted, Fact, Fold, Reply, Result, Started, User
 from transcripts.folding import fold
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.store import resume_store
 
@@ -65,7 +65,7 @@ ENDS = ends()
 def check_cut(path: Path, at: int) -> None:
     path.write_bytes(DATA[:at])
     whole = sum(end <= at for end in ENDS)
-    loaded = read_record(path)
+    loaded = read_transcript(path)
     assert loaded.facts == FACTS[:whole]
     assert loaded.damaged == () and loaded.whole_size + loaded.torn_size == at
     word = User(whole + 1, 0.0, (TextBlock("continue"),))
@@ -79,8 +79,8 @@ def check_resumed(path: Path, at: int) -> None:
     store, _ = resume_store(path, pytest.fail)
     store.append(word := User(whole + 1, 0.0, (TextBlock("continue"),)), True)
     store.close()
-    assert read_record(path).facts == [*FACTS[:whole], word]
-    assert read_record(path).damaged == ()
+    assert read_transcript(path).facts == [*FACTS[:whole], word]
+    assert read_transcript(path).damaged == ()
 
 
 @pytest.fixture
@@ -146,12 +146,12 @@ def test_a_file_damaged_at_random_still_loads_folds_and_is_resumed(path: Path, s
     if seed % 3 == 0:
         random.shuffle(order)
     path.write_bytes(b"".join(lines[i] for i in order))
-    loaded = read_record(path)
+    loaded = read_transcript(path)
     assert {facts[i].seq for i in whole} <= {fact.seq for fact in loaded.facts}
     word = User(loaded.facts[-1].seq + 1 if loaded.facts else 1, 0.0, (TextBlock("continue"),))
     assert violations([as_sent(message) for message in fold([*loaded.facts, word]).view]) == []
     store, _ = resume_store(path, pytest.fail)
     store.append(word, True)
     store.close()
-    assert read_record(path).facts == [*loaded.facts, word]
-    assert read_record(path).damaged == loaded.damaged
+    assert read_transcript(path).facts == [*loaded.facts, word]
+    assert read_transcript(path).damaged == loaded.damaged

@@ -11,13 +11,13 @@ from typing import Any
 from transcripts.codec import encode_fact
 from transcripts.facts import FACT_TYPES
 from transcripts.folding import Folded
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.view import CALL_ID_TOKENS, View
 
 from .api_rules import as_sent
 
 DATA = Path(__file__).parent / "data"
-LOADED = read_record(DATA / "every_kind.jsonl")
+LOADED = read_transcript(DATA / "every_kind.jsonl")
 
 
 def written_down(view: View) -> list[dict[str, Any]]:

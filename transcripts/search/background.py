@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 
-from ..record_errors import StoreError
+from ..errors import StoreError
 from .filling import IndexFiller
 from .index_file import IndexUnavailable, open_database, recorded_sids
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..disk import make_private_folders, opened_fd
 from ..file_states import SEARCH_FOLDER
-from ..listing import record_files
+from ..listing import transcript_files
 from ..session_lock import RECORDS_FOLDER
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class IndexUnavailable(Exception):
 
 def recorded_sids(home: Path) -> tuple[str, ...]:
     """Return the sessions of the project, the last written to first. Raises StoreError."""
-    return tuple(path.stem for path, _ in record_files(home))
+    return tuple(path.stem for path, _ in transcript_files(home))
 
 
 def record_path(home: Path, sid: str) -> Path:

@@ -19,10 +19,10 @@ from msgspec.structs import replace
 
 from ..codec import BadLine, decode_line
 from ..disk import opened_regular
+from ..errors import StoreError
 from ..facts import Fact, Opened, Result, Rewound
-from ..load import MAX_LINE_BYTES, read_record
+from ..load import MAX_LINE_BYTES, read_transcript
 from ..messages import ToolUseBlock
-from ..record_errors import StoreError
 from ..render_text import call_of, indexed_text
 from ..stored_outputs import OUTPUTS_FOLDER
 from .filling import IndexFiller
@@ -225,6 +225,6 @@ def _search_without_index(home: Path, query: str, sids: Sequence[str], limit: in
     found = list[Found]()
     for sid in sids:
         with suppress(StoreError):
-            facts = read_record(record_path(home, sid)).facts
+            facts = read_transcript(record_path(home, sid)).facts
             found += search_facts(home / OUTPUTS_FOLDER, query, sid, facts, limit)
     return SearchResult(tuple(nlargest(limit, found, key=_merit)))

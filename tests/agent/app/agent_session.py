@@ -25,7 +25,7 @@ from tests.strict_api.reply import Block, Body, Reply, calls, says
 from tests.strict_api.server import Server
 from tools.base import Tool
 from transcripts.facts import Fact, Result
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
 
 Part = Sequence[Reply | str]
@@ -97,7 +97,9 @@ class AgentRun:
         assert self.context.agents is not None
         home = self.services.repository.home / ".transcripts"
         return [
-            read_record(home / f"{each.sid}.jsonl").facts for each in self.context.agents.agents if each.sid
+            read_transcript(home / f"{each.sid}.jsonl").facts
+            for each in self.context.agents.agents
+            if each.sid
         ]
 
 

@@ -17,12 +17,12 @@ from tests.strict_api.server import Server
 from transcripts.facts import Opened
 from transcripts.folding import fold
 from transcripts.listing import in_tree_order, newest_session, recorded_sessions
-from transcripts.load import LoadedRecord, read_record
+from transcripts.load import LoadedTranscript, read_transcript
 
 from .agent_session import parts, task
 
 
-def session_of(record: LoadedRecord) -> Session:
+def session_of(record: LoadedTranscript) -> Session:
     return Session(record.sid, Memory(), fold(record.facts), load_counter(), lambda: 0.0)
 
 
@@ -59,7 +59,7 @@ def check_records(folder: Path) -> None:
     """Three records, all whole; the session's cost is that of all requests that were answered."""
     listed = in_tree_order(recorded_sessions(folder))
     assert [depth for depth, _ in listed] == [0, 1, 1]
-    records = [read_record(one.path) for _, one in listed]
+    records = [read_transcript(one.path) for _, one in listed]
     assert len(records) == 3 and all(not record.damaged for record in records)
     parent, *children = map(session_of, records)
     newest = newest_session(folder)

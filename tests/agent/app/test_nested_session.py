@@ -24,7 +24,7 @@ from tools.parameters import Arguments
 from tools.spawning import SpawnRequest, SpawnResult
 from transcripts.facts import Closed, Opened
 from transcripts.folding import fold
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
 
 from .agent_session import agent_run
@@ -79,7 +79,7 @@ READ = Reply((calls("read", file_path="README.md"),))
 def test_a_nested_session_answers_a_call_and_has_a_record_of_its_own(tmp_path: Path) -> None:
     session, (result,), server, services = run(tmp_path, [TASK, READ, "It is Title.", "done"])
     assert (result.text, result.turns, result.error) == ("It is Title.", 2, "")
-    facts = read_record(services.repository.home / ".transcripts" / f"{result.session}.jsonl").facts
+    facts = read_transcript(services.repository.home / ".transcripts" / f"{result.session}.jsonl").facts
     opened = next(fact for fact in facts if isinstance(fact, Opened))
     assert opened.parent == session.sid
     assert [len(body["messages"]) for body in server.requests] == [1, 1, 3, 3]
@@ -179,7 +179,7 @@ def test_an_interrupted_call_ends_it_with_a_sound_record(tmp_path: Path) -> None
     with Server(ScriptedModel([TASK, "never said"])) as server:
         server.faults.add(Fault("stall", when=lambda body: "what is the title" in str(body["messages"][0])))
         path = asyncio.run(whole(server))
-    record = read_record(path)
+    record = read_transcript(path)
     assert not record.damaged and isinstance(record.facts[-1], Closed)
 
 

@@ -17,7 +17,7 @@ from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server
 from transcripts.facts import Opened, Reply, User
 from transcripts.listing import recorded_sessions
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
 from transcripts.session_lock import RECORDS_FOLDER
 from transcripts.store import Store, create_store, resume_store
@@ -186,7 +186,9 @@ def test_a_session_is_gone_on_with_at_a_past_moment(project: Path, headless: Hea
     assert (done.returncode, "I understand" in done.stdout) == (0, True), done.stderr
     (copy,) = files(project).keys() - before.keys()
     assert {name: data for name, data in files(project).items() if name != copy} == before
-    texts = [fact for fact in read_record(project / RECORDS_FOLDER / copy).facts if isinstance(fact, User)]
+    texts = [
+        fact for fact in read_transcript(project / RECORDS_FOLDER / copy).facts if isinstance(fact, User)
+    ]
     assert len(texts) == 2 and "1 + 1" not in str(texts), "what came later is not known there"
 
 

@@ -13,7 +13,7 @@ from agent.errors import PromptTooLong
 from agent.model_port import IncomingReply, ModelRequest, RequestSettings
 from transcripts.facts import Compacted, User
 from transcripts.folding import fold
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.messages import TextBlock, Usage
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -91,7 +91,7 @@ def test_a_small_window_shows_how_room_is_made(tmp_path: Path) -> None:
     done = offline(tmp_path, *words)
     assert "all 12 files" in done.stdout and "12 could be read" in done.stdout
     (record,) = tmp_path.glob(".transcripts/*.jsonl")
-    assert any(isinstance(fact, Compacted) for fact in read_record(record).facts)
+    assert any(isinstance(fact, Compacted) for fact in read_transcript(record).facts)
     until = ("Keep reading files until compression triggers automatically.", *words[1:-1], "16000")
     done = offline(tmp_path, *until)
     assert "The context was compacted by itself, so I stop here" in done.stdout

@@ -10,7 +10,7 @@ from tests.agent.loop.world import world
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 from transcripts.facts import Opened
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
 
 
@@ -39,7 +39,7 @@ def test_a_transcript_of_another_project_goes_on_here_and_the_model_is_told(tmp_
     first, *_, last = server.requests[-1]["messages"]
     assert f"Project folder: {there}" in first["content"][0]["text"]
     assert f"Project folder: {here}" in last["content"][0]["text"]
-    opened = [fact.folder for fact in read_record(path).facts if isinstance(fact, Opened)]
+    opened = [fact.folder for fact in read_transcript(path).facts if isinstance(fact, Opened)]
     assert opened == [str(there), str(here)]
     server = run_controller(here, work, resume=path.stem)
     assert "so far" not in words[1] and len(server.requests[-1]["messages"][-1]["content"]) == 1
@@ -64,7 +64,7 @@ def test_a_record_that_was_damaged_under_a_session_is_told_and_the_session_goes_
     run_controller(tmp_path, fill)
     path = record_of(tmp_path)
     run_controller(tmp_path, ask_back, resume=path.stem, verified=False)
-    assert len(read_record(path).damaged) == 1
+    assert len(read_transcript(path).damaged) == 1
     assert record_of(tmp_path) == path, "the fork that could not be made left nothing behind"
 
 

@@ -11,7 +11,7 @@ from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tools.base import ToolCall, parse_arguments
 from tools.processes.jobs import command_runner
 from transcripts.facts import Result
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.stored_outputs import read_output
 
 MARKER = "mark-in-the-record"
@@ -87,6 +87,6 @@ def test_no_command_reaches_the_records_and_all_else_does(tmp_path: Path) -> Non
 
     run_controller(project, work)
     run_controller(project, go_on, resume=sids[0])
-    loaded = read_record(project / ".transcripts" / f"{sids[0]}.jsonl")
+    loaded = read_transcript(project / ".transcripts" / f"{sids[0]}.jsonl")
     assert (loaded.damaged, loaded.torn_size) == ((), 0)
     assert any(isinstance(fact, Result) and "seen" in str(fact.content) for fact in loaded.facts)

@@ -22,7 +22,7 @@ from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 from tests.transcripts.sample_turn import SID, append_all, turn
 from tools.base import ToolCall, parse_arguments
-from transcripts.load import read_record
+from transcripts.load import read_transcript
 from transcripts.store import create_store
 
 OPEN = {"MAKEROOM_NAMESPACE": "off"}
@@ -76,7 +76,7 @@ def test_a_command_that_searches_the_records_is_told_so_and_one_that_changes_the
         assert {path: path.read_bytes() for path in kept} == kept
         assert "put back" in await bash(run, "true")
         await run.do("hello")
-        loaded = read_record(tmp_path / ".transcripts" / f"{own}.jsonl")
+        loaded = read_transcript(tmp_path / ".transcripts" / f"{own}.jsonl")
         assert (loaded.damaged, loaded.torn_size) == ((), 0) and len(loaded.facts) > 4
 
     run_controller(tmp_path, work, environ=OPEN)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from .codec import BadLine, decode_line
 from .disk import DISK, opened_fd, read_pieces, replace_and_open
+from .errors import StoreError
 from .file_states import RECORD_FOLDERS
-from .record_errors import StoreError
 from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder
 from .spare_copy import Restored, SpareCopy, is_ours, lock_folder, project_key
 from .spare_files import SpareFile
@@ -23,7 +23,7 @@ from .spare_files import SpareFile
 MAX_LEFT_S = 30 * 86_400.0  # a copy that was left for a project that is not used any more
 
 
-def recover_records(home: Path, places: Iterable[Path]) -> Restored:
+def recover_transcripts(home: Path, places: Iterable[Path]) -> Restored:
     """Put back what commands did to the records of a project when the process that ran them was killed."""
     back: list[str] = []
     lost: list[str] = []

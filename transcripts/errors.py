@@ -10,7 +10,7 @@ class StoreError(Exception):
     """The record cannot be opened as asked; the base of the others."""
 
 
-class RecordUnreadable(StoreError):
+class Unreadable(StoreError):
     """The file or folder is not plainly ours: a link, another owner, no regular file."""
 
 
@@ -27,7 +27,7 @@ class SessionInUse(StoreError):
         self.pid = pid
 
 
-class RecordTooNew(StoreError):
+class TranscriptTooNew(StoreError):
     """A version with a newer format wrote the record: it can be read, not continued."""
 
     def __init__(self, sid: str, version: int) -> None:
