@@ -145,5 +145,5 @@ class ModelNotFound(RequestRejected):
 
 
 def program_changed(error: ImportError) -> str:
-    """What is told where a part of the program, which is loaded when it is first used, cannot be loaded."""
+    """Return the notice for a part of the program that is loaded on first use and cannot be loaded."""
     return f"makeroom changed on disk since it started ({error}): leave, and go on with makeroom -c"

@@ -183,7 +183,7 @@ class PromptRestored(Struct, frozen=True):
 
 
 class AgentStatus(Struct, frozen=True):
-    """What an agent, a nested session, is at.
+    """The current state of an agent, a nested session.
 
     label   what people know it by; `task` is what it is to do, `doing` what it does now
     call    the id of the call that started it, `place` the reply's seq and the block of that call

@@ -70,7 +70,7 @@ def own_name(tool: str) -> str:
 
 
 def client_output(tool: str, text: str) -> dict[str, Any] | None:
-    """What a call printed in the form that clients and hooks know; None for tools without one."""
+    """Return the output of a call in the form that clients and hooks know; None for tools without one."""
     if client_name(tool) != "Bash":
         return None
     text = "" if text == NO_OUTPUT else text
@@ -115,7 +115,9 @@ def format_count(number: int) -> str:
 
 
 def whole_percent(part: int, whole: int) -> int:
-    """What share of `whole`, more than 0, a part is, rounded; 100 only where it is all of it."""
+    """Return the rounded percentage that a part is of `whole`, which is more than 0; 100 only for
+    all of it.
+    """
     rounded = round(100 * part / whole)
     return 99 if rounded == 100 and part < whole else rounded
 

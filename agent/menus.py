@@ -40,7 +40,7 @@ class Menu(Struct, frozen=True):
     switches: bool = False
 
     def key_of(self, place: int) -> str:
-        """What is typed for the row at a place (from 0)."""
+        """Return the key for the row at a place (from 0)."""
         return self.rows[place].key or str(place + 1)
 
     def row_for_key(self, key: str) -> MenuRow | None:
@@ -90,7 +90,7 @@ def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks
 
 
 def in_use_menu(error: SessionInUse, leave: str) -> Menu:
-    """What to do about a session in use: the values are view, fork and leave, whose words are given."""
+    """Ask about a session in use: the values are view, fork and leave, whose words are given."""
     who = f"pid {error.pid}" if error.pid else "another process"
     return question_menu(
         f"Session {error.sid} is in use by {who}",

@@ -1,4 +1,6 @@
-"""What an agent may do: never more than the session that started it, and nothing that was refused to that."""
+"""The rights of an agent: never more than those of the session that started it, and nothing that was refused
+to that session.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def _places(accesses: Iterable[Access]) -> set[Place]:
 
 
 def refused_to_agents(session: Session, context: TurnContext) -> set[Place]:
-    """What the person has refused since the newest prompt, to the session or to one of its agents."""
+    """Return the calls that the user has refused since the newest prompt, to the session or to one of its
+    agents.
+    """
     prompts = (each for each in reversed(session.folded.entries) if isinstance(each, Prompt))
     since = next((each.seq for each in prompts if each.fact.source == "user"), 0)
     pool = context.agents

@@ -48,7 +48,7 @@ def give_agents(services: Services, session: Session, context: TurnContext) -> N
 
 
 def _spawning(services: Services, pool: AgentPool) -> Callable[[SpawnRequest], Awaitable[SpawnResult]]:
-    """How the tools start an agent; see tools.base.ToolContext."""
+    """Return the function by which tools start an agent; see tools.base.ToolContext."""
 
     async def spawn(request: SpawnRequest) -> SpawnResult:
         definition = find_agent(services.agents, request.agent)

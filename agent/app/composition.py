@@ -94,7 +94,7 @@ PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {
 
 @cache
 def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
-    """How recorded requests are encoded again, by the names that the record holds."""
+    """Return the functions that encode recorded requests again, by the names that the transcript contains."""
     chat = import_module("agent.model.chat_completions.chat_request")
     demo = import_module("agent.demo.demo_model")
     return {
@@ -115,7 +115,9 @@ TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 
 class Services(Struct):
-    """What outlives a session within one run of the program. Made at once, warmed once the prompt stands.
+    """The services that outlive a session within one run of the program.
+
+    Made at once, warmed once the prompt is painted.
 
     `chooser` is None where nobody can choose, `waiting` where nobody writes while a turn runs; `approvals`
     are there once it is warm. `turn_ends` are called once, when the turn ends.
@@ -237,12 +239,12 @@ class Services(Struct):
         return self.skills.warnings
 
     def end_turn(self) -> None:
-        """What held for a turn alone is over."""
+        """End everything that was granted for one turn alone."""
         while self.turn_ends:
             self.turn_ends.pop()()
 
     def after_turn(self) -> None:
-        """What is done behind the person's back between two turns."""
+        """Do the work that is due between two turns, unseen by the user."""
         self.end_turn()
         if self.mcp is not None:
             self.mcp.renew()

@@ -155,7 +155,9 @@ def session_hooks(services: Services, session: Session, sandbox: SessionSandbox)
 
 
 def tool_context_of(services: Services, session: Session) -> ToolContext:
-    """Where the tools of a session work; writes that a crash cut short are undone first."""
+    """Return the place in which the tools of a session work; writes that a crash interrupted are undone
+    first.
+    """
     setup = services.setup
     outputs = services.repository.outputs
     context = ToolContext(
@@ -185,7 +187,9 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
 
 
 def request_settings(services: Services, opened: Opened | None, rules: PermissionRules) -> RequestSettings:
-    """What every request has in common: the system prompt as the session began, the rest as it is now."""
+    """Return the settings that all requests share: the system prompt as the session began, the rest as it is
+    now.
+    """
     setup = services.setup
     facts = services.selection.facts
     tools = services.tools
@@ -278,7 +282,10 @@ def window_source(setup: RunSetup, selection: ModelSelection) -> str:
 
 
 def compaction_state(services: Services, settings: RequestSettings) -> CompactionState:
-    """What the pipeline needs to know. Raises ConfigError for settings that make no sense."""
+    """Return the circumstances that the pipeline plans by.
+
+    Raises ConfigError for settings that make no sense.
+    """
     setup = services.setup
     facts = services.selection.facts
     limits = setup.compact_settings()

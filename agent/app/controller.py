@@ -79,7 +79,9 @@ class CommandTable(Protocol):
         """
 
     async def unknown_command(self, controller: Controller, line: str) -> str:
-        """What is said to a prompt of a script that looks like a command and is none; "" to any other."""
+        """Return the answer to a prompt of a script that looks like a command and is not one; "" to any
+        other.
+        """
 
     async def run_command(self, controller: Any, line: str) -> None:
         """Run a command line, on a controller; where it needs no session, on an early driver as well.
@@ -358,7 +360,9 @@ async def take_waiting(controller: Controller, waiting: WaitingPrompts) -> None:
 async def _additions(
     in_use: ActiveSession, prompt: tuple[str, str], headless: bool, emit: Emit
 ) -> PromptAdditions:
-    """What goes with a prompt that mentions or calls something; what finds that is loaded now."""
+    """Return the blocks that go with a prompt that mentions or calls something; the code that finds them is
+    loaded now.
+    """
     add = import_module(MENTIONS_MODULE).additions_to
     found: PromptAdditions = await add(in_use, prompt, headless, emit)
     return found

@@ -1,4 +1,6 @@
-"""What flags name beside the settings files: --settings in our terms or Claude Code's, prompts, folders."""
+"""The settings that flags name beside the settings files: --settings in our terms or Claude Code's, prompts,
+directories.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _HARMLESS = {
 
 
 class GivenSettings(Struct, frozen=True):
-    """What --settings and --setting-sources say. `entries` are in the terms of a settings file of ours.
+    """The entries of --settings and --setting-sources, in the terms of our settings files.
 
     sources   the files to be read: "user", "project", "local"; None: all
     environ   variables to be set before anything else is read

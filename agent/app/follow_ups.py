@@ -67,7 +67,7 @@ async def run_with_follow_ups(
 
 
 async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[str]) -> TurnFinished | None:
-    """How a turn ends at once whose prompt the hook refuses, else None; its words go into `earlier`."""
+    """Return the end of a turn whose prompt a hook refuses, else None; the hook's words go into `earlier`."""
     answer = await hooks.run(HookEvent.PROMPT, {"prompt": prompt})
     if (reason := answer.stop if answer.veto is None else answer.veto) is not None:
         return TurnFinished("denied", 0, f"a hook refused the prompt: {reason}", 1)

@@ -27,7 +27,7 @@ SECRET = "it may hold secrets; ask for it, and you will be asked before it is re
 async def additions_to(
     in_use: ActiveSession, prompt: tuple[str, str], headless: bool, emit: Emit
 ) -> PromptAdditions:
-    """What goes with a prompt, given its whole text and the words that were typed of it.
+    """Return the blocks that go with a prompt, given its whole text and the words of it that were typed.
 
     Emits how the turn ended where it does not begin. The memory files of mentioned files wait in the inbox.
     """

@@ -1,4 +1,4 @@
-"""What a nested session works with: the calling session's world, with its own tools, limits and rights."""
+"""The context of a nested session: the calling session's context with tools, limits and rights of its own."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NestedCall(Struct, frozen=True):
 
     @property
     def about(self) -> dict[str, Any]:
-        """What the opening of its record says of it."""
+        """Return the facts about the agent that the opening of its transcript contains."""
         agent = self.agent
         return {
             "agent": agent.name,
@@ -175,7 +175,7 @@ def _each(tools: Mapping[str, Tool], name: str) -> list[Tool]:
 async def model_of_agent(
     services: Services, context: TurnContext, definition: AgentDefinition | None
 ) -> tuple[RequestSettings, CompactionState]:
-    """What the requests of an agent ask for, and what its compactions plan with.
+    """Return the request settings of an agent, and the state that its compactions plan with.
 
     The system prompt and the tools are still the session's. Raises ToolError where there is no such model.
     """

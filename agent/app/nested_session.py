@@ -299,7 +299,7 @@ def _has_reported(facts: Sequence[Fact], since: int) -> bool:
 
 
 def _told_text(session: Session) -> str:
-    """What the model was told beside its own words."""
+    """Return the text that the model was given beside its own words."""
     facts = (fact for fact in session.folded.facts if isinstance(fact, User | Result))
     contents = (fact.blocks if isinstance(fact, User) else fact.content for fact in facts)
     return "\n".join(block.text for each in contents for block in each if isinstance(block, TextBlock))

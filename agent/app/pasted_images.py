@@ -109,7 +109,7 @@ def _clipboard_commands(environ: Mapping[str, str]) -> Iterator[tuple[str, ...]]
 
 
 def _output_of(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
-    """What the program says that the clipboard holds as an image; b"" for none."""
+    """Return the image that a program finds in the clipboard; b"" for none."""
     harmless = filter_environment(environ)
     try:
         done = subprocess.run(

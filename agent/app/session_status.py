@@ -1,4 +1,4 @@
-"""What the status line says of a session, and what the person's own command for it writes."""
+"""The status line of a session, and the user's own command for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LARGE_PROMPT_TOKENS = 200_000  # above which Claude Code's field `exceeds_200k_t
 
 
 class SessionStatus:
-    """What a driver answers when it is asked for its status.
+    """The status of a driver, made when it is asked for.
 
     on_change  called when there is something new without an event; None: nobody draws the status
     """
@@ -134,7 +134,7 @@ class StatusCommand:
 
 
 def status_input(status: Status, session: Session, context: TurnContext) -> dict[str, Any]:
-    """What the command of a status line is told, in the words of Claude Code."""
+    """Return the input of a status line command, in the terms of Claude Code."""
     tools = context.tool_context
     usage = session.folded.usage
     tokens = status.tokens or 0
@@ -176,7 +176,7 @@ def window_state(context: TurnContext, tokens: int) -> WindowState:
 
 
 def status_of(session: Session, context: TurnContext, branch: str) -> Status:
-    """What the status line says of a session."""
+    """Return the status of a session."""
     tokens = prompt_tokens(session, context) if session.folded.entries else None
     _, todos = newest_todos(session.folded) or (0, ())
     return Status(

@@ -1,4 +1,4 @@
-"""What the program was started with: command line, settings, folder, environment, clock."""
+"""The setup of a run: command line, settings, directory, environment, clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CYCLED_MODES: tuple[Mode, ...] = ("manual", "acceptEdits", "plan")
 
 
 class RunSetup(Struct, frozen=True):
-    """What the program was started with; flags win over settings. `folder` is the project's real path.
+    """The setup of a run; flags win over settings. `folder` is the project's real path.
 
     added    further folders to work in, real paths
     sources  tools that whoever runs the program serves
@@ -48,7 +48,7 @@ class RunSetup(Struct, frozen=True):
 
     @property
     def spare_places(self) -> tuple[Path, ...]:
-        """Where a copy of the records may be kept while commands run, the preferred place first."""
+        """Return the places for a copy of the transcripts while commands run, the preferred place first."""
         temporary = Path(tempfile.gettempdir()) / f"makeroom-records-{os.geteuid()}"
         return self.config.state_dir / "records", temporary
 

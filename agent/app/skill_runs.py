@@ -61,7 +61,9 @@ class SessionSkills(Struct):
         return self.services.skills
 
     async def typed(self, line: str) -> PromptAdditions:
-        """What a typed line stands for besides itself; nothing where it calls no command or skill."""
+        """Return the text that a typed line stands for besides itself; nothing where it calls no command or
+        skill.
+        """
         found = self.library.typed(line)
         if found is None:
             return NO_ADDITIONS
@@ -88,7 +90,7 @@ class SessionSkills(Struct):
         return replace(files, behind=(TextBlock(injected_instructions(text)),))
 
     async def load(self, name: str, arguments: str) -> ToolResult:
-        """What the skill tool returns. Raises ToolError."""
+        """Load a skill for the model and return the tool's result. Raises ToolError."""
         skill = self.library.find(name)
         if skill is None or skill not in self.library.for_model():
             near = text_of(search_result(self.library, name).content)

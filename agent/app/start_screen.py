@@ -1,4 +1,4 @@
-"""What a session begins with on the screen: model and place, the last session, what to try."""
+"""The first lines of a session on the screen: model and place, the last session, a suggestion."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def open_run(services: Services) -> bool:
 
 
 def starting_status(services: Services) -> Status:
-    """What the status line says before there is a session."""
+    """Return the status before there is a session."""
     setup = services.setup
     model = services.selection.facts.id
     return Status(model, None, 0, "NORMAL", 0.0, setup.mode, "", str(setup.folder), note="starting")

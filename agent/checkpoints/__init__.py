@@ -1,4 +1,4 @@
-"""What changed in the project, and how to put it back."""
+"""Find out which files of the project changed, and put them back."""
 
 from typing import TYPE_CHECKING
 

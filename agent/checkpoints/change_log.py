@@ -89,7 +89,7 @@ class ChangeLog(Struct):
             replace_private(self._path("stamps", make=True).with_stem("all"), json.dumps(packed).encode())
 
     def load_stamps(self) -> Stamps:
-        """What the newest session saved by which files are known; empty without that."""
+        """Return the stamps by which the newest session knew files; empty where it saved none."""
         try:
             packed = json.loads(read_regular(self._path("stamps").with_stem("all"), MAX_LOG_BYTES))
             return {name: (tuple(stamp), _state(raw)) for name, (stamp, raw) in packed.items()}
@@ -117,7 +117,7 @@ class ChangeLog(Struct):
 
 
 def checkpoints_folder(root: Path) -> Path:
-    """Where the logs and contents of a project's sessions lie."""
+    """Return the directory of the logs and contents of a project's sessions."""
     return root / RECORDS_FOLDER / "checkpoints"
 
 
@@ -129,7 +129,10 @@ def copy_log(root: Path, old_sid: str, new_sid: str) -> None:
 
 
 class OtherLogs:
-    """What other sessions of the project record from now on. Blocks on the disk and raises no OSError."""
+    """The changes that other sessions of the project record from now on.
+
+    Blocks on the disk and raises no OSError.
+    """
 
     def __init__(self, own: ChangeLog) -> None:
         self._folder = checkpoints_folder(own.root)

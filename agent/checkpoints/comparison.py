@@ -1,4 +1,4 @@
-"""What a session changed in the project: each file as it was before its first change, compared with it now.
+"""Compare the project's files with what they were before a session first changed them.
 
 Reads only. It does not wait for a running command, whose changes are known when it has ended.
 """
@@ -40,7 +40,7 @@ class FileDifference(Struct, frozen=True):
 
 
 def differences(checkpoints: Checkpoints) -> list[FileDifference]:
-    """What the session changed and that still differs, by path. Reads files: call it in a thread."""
+    """Return the changes of the session that still differ, by path. Reads files: call it in a thread."""
     by_path: dict[str, list[FileChange]] = {}
     for change in list(checkpoints.log.changes):
         by_path.setdefault(change.path, []).append(change)
@@ -48,7 +48,9 @@ def differences(checkpoints: Checkpoints) -> list[FileDifference]:
 
 
 def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[FileDifference]:
-    """What the session changed at a path, and apart from it what others did, as far as that can be told."""
+    """Return the change of the session at a path, and apart from it the changes of others, as far as that is
+    known.
+    """
     path = changes[0].path
     before = changes[0].before
     kind, now = _read_now(checkpoints, path)
@@ -81,7 +83,7 @@ def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[Fi
 
 
 def _swapped(before: str, now: str) -> str:
-    """What has taken the place of what, such as `file -> folder`; "" where nothing has."""
+    """Return a description of a path that changed its kind, such as `file -> folder`; "" for any other."""
     names = {"file": "file", "link": "link", "dir": "folder", "other": _NO_FILE}
     return f"{names[before]} -> {names[now]}" if before != now and {before, now} <= names.keys() else ""
 

@@ -32,7 +32,7 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class RestoreStep(Struct, frozen=True):
-    """What has to happen to one path, relative to the project, to bring it to the state `target`.
+    """One step of a restore: bring one path, relative to the project, to the state `target`.
 
     `action` is "lost" where the contents were not kept. `added` and `removed` count the lines that the step
     adds and removes; `changed_since` tells that somebody else changed the file after the session did,

@@ -49,7 +49,7 @@ UNSTORED_FILES = (
 
 
 class SharedRecording(Struct):
-    """What the sessions have in common that work in one project at a time: a session and its agents.
+    """The state that sessions share that work in one project at a time: a session and its agents.
 
     before     the files as they were when the recording of commands began or went on last, with the seq
     crashed    `before` is of a command whose end an earlier run did not see
@@ -99,7 +99,8 @@ class SharedRecording(Struct):
         return {} if self.others is None else self.others.left()
 
     def coverage(self) -> Literal["all", "changes", "nothing"]:
-        """What is known afterwards of a command that would run now: all, or only which files it changed.
+        """Return how well a command that runs now would be covered: wholly, or only by the names of the
+        files it changed.
 
         As the newest scan found it; where there was none, the project is looked through.
         """
@@ -111,7 +112,7 @@ class SharedRecording(Struct):
             return "changes" if self.unread or self.scanner.store.full else "all"
 
     def take_warning(self) -> str:
-        """What the person has to know of commands in a project that is not covered; "" but the first time."""
+        """Return the warning about commands in a project that is not covered, the first time; else ""."""
         if not self.complete and self.warned != "nothing":
             self.warned = "nothing"
             return UNSEEN_CHANGES
@@ -251,7 +252,9 @@ class Checkpoints(Struct):
         return after
 
     def uncovered(self) -> list[str]:
-        """What could not be recorded so far, one line each; empty when everything is covered."""
+        """Return the things that could not be recorded so far, one line each; empty when everything is
+        covered.
+        """
         lines = sorted(self.log.gaps | self.log.failures)
         if unread := self.recording.unread:
             lines.append(f"{unread:,} files are not stored yet: what commands change of them shows, no more")

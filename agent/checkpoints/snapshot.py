@@ -33,7 +33,7 @@ MAX_ANNOUNCED_FILE_BYTES = 16 << 20  # of a file that write or edit is about to 
 
 
 class SnapshotLimits(Struct, frozen=True):
-    """How much is looked at in one scan, and how much is stored, of one file of a scan and in all.
+    """The limits of one scan: how much is read, and how much is stored, per file and in all.
 
     `max_reading_seconds` limits the reading of contents that are not stored yet, `max_seconds` all else.
     """
@@ -46,7 +46,7 @@ class SnapshotLimits(Struct, frozen=True):
 
 
 class PathState(Struct, frozen=True):
-    """What stands at a path. `value` is the hash of a file's contents, or the target of a link.
+    """The state of a path. `value` is the hash of a file's contents, or the target of a link.
 
     kind "none" is nothing, "other" a pipe, socket or device, "unseen" what no scan reached. A file whose
     contents are not stored has no `value` but a `stamp` of size and time, by which a change is noticed.
@@ -189,7 +189,9 @@ class ProjectScanner(Struct):
     def _unchanged(
         self, name: str, found: os.stat_result, stored: set[str] | ContentStore
     ) -> tuple[tuple[int, ...], PathState] | None:
-        """What the last scan saw, if that must still be so and the contents are among those `stored`."""
+        """Return the state that the last scan saw, if it must still hold and the contents are among those
+        `stored`.
+        """
         known = self.stamps.get(name)
         if known is None or known[0] != _stamp(found):
             return None

@@ -180,6 +180,6 @@ def _refuse_foreign(made: argparse.ArgumentParser, words: Sequence[str], names: 
 
 
 def _nearest(word: str, known: Collection[str]) -> list[str]:
-    """What a word may have been meant as: letters in another order first."""
+    """Return the word that was probably meant: letters in another order first."""
     same_letters = [each for each in known if sorted(each) == sorted(word)]
     return [*same_letters, *get_close_matches(word, known, 1, MIN_LIKENESS)]

@@ -113,7 +113,10 @@ def _refuse(options: Options, error: str) -> None:
 
 
 def run_setup(options: Options) -> RunSetup:
-    """What the options ask for, in the folder that they name. Raises UsageError and ConfigError."""
+    """Return the setup that the options ask for, in the directory that they name.
+
+    Raises UsageError and ConfigError.
+    """
     if options.sample:
         options = import_module("agent.cli.sample_project").with_sample(options)
     try:

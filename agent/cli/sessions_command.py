@@ -60,7 +60,7 @@ def show_session(words: list[str], folder: Path) -> int:
 
 
 def search_sessions(words: list[str], folder: Path) -> int:
-    """What fits the words best in all sessions, the best first."""
+    """Print the best matches for the words in all sessions, the best first."""
     return recall([*words, "--scope", "project"], folder) if words else recall([], folder)
 
 

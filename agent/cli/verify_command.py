@@ -63,11 +63,12 @@ _SETTINGS = frozenset(RequestSettings.__struct_fields__)
 
 
 class Difference(Exception):
-    """What is not as it was, in one line that names the fact."""
+    """A difference from the transcript, in one line that names the fact."""
 
 
 class Verified(Struct):
-    """How much of a record was checked and found as it was; `unhashed` requests have no hash to compare.
+    """The parts of a transcript that were checked and found unchanged; `unhashed` requests have no hash to
+    compare.
 
     `torn`: bytes of a last line that was cut off, as a crash or a full disk leaves one.
     """

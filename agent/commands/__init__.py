@@ -318,7 +318,9 @@ async def _run(controller: Controller, line: str) -> Event | None:
 
 
 def _unknown_option(command: Command, argument: str) -> str:
-    """What is said of a word that looks like an option of the command and is none; "" without such."""
+    """Return the answer to a word that looks like an option of the command and is not one; "" where there is
+    none.
+    """
     words = (word for word in argument.split() if word.startswith("--") and word not in command.options)
     word = next((word for word in words if word[2:]), "") if command.options else ""
     near = difflib.get_close_matches(word, command.options, 1)
@@ -344,7 +346,7 @@ async def _is_brought(controller: Controller, line: str) -> bool:
 
 
 async def unknown_command(controller: Controller, line: str) -> str:
-    """What is said to a prompt of a script that looks like a command and is none; "" to any other."""
+    """Return the answer to a prompt of a script that looks like a command and is not one; "" to any other."""
     name = line.strip().removeprefix("/").partition(" ")[0]
     if not is_command(line.strip()) or find_command(name.lower()) or await _is_brought(controller, line):
         return ""
@@ -352,7 +354,7 @@ async def unknown_command(controller: Controller, line: str) -> str:
 
 
 def unknown(controller: Controller, name: str) -> Notice:
-    """What is said of the name of a command that there is not, with those that are like it."""
+    """Return the notice about an unknown command, with the commands whose names are similar."""
     names = [known for known, _ in controller.commands()]
     near = difflib.get_close_matches(name, names, 3, MIN_NAME_LIKENESS)
     near.sort(key=lambda each: sorted(each) != sorted(name))  # letters in another order first

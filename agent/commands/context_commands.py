@@ -140,7 +140,7 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
 
 
 def _agents_line(session: Session) -> list[str]:
-    """What agents used of that; nothing where there were none."""
+    """Return the line about the share that agents used; nothing where there were none."""
     notes = [note.about for note in session.folded.metadata if note.topic == NESTED_TOPIC]
     dollars = sum(float(about.get("dollars") or 0) for about in notes)
     agents = len({about.get("session") for about in notes})
@@ -301,7 +301,9 @@ async def _search(controller: Controller, words: str, scope: Scope) -> Event:
 
 
 def _evicted_lines(found: list[Evicted], slope: float) -> list[str]:
-    """What left the context, in at most MAX_EVICTED_LINES lines, and how to bring it back."""
+    """List the blocks that left the context, in at most MAX_EVICTED_LINES lines, and how to bring
+    them back.
+    """
     if not found:
         return ["nothing left the context so far; /recall WORDS searches the whole record"]
     shown = found if len(found) < MAX_EVICTED_LINES else found[: MAX_EVICTED_LINES - 2]

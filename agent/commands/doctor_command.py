@@ -64,7 +64,7 @@ async def write_report(controller: Controller, argument: str) -> Event | None:
 
 
 async def _examined(controller: Controller) -> str:
-    """What is here, a line each, with the remedy of what is wrong."""
+    """List the findings about this installation, a line each, with the remedy for each problem."""
     sandbox = controller.in_use[1].sandbox
     if sandbox is not None:
         with suppress(ConfigError):  # told below: there is none
@@ -107,7 +107,7 @@ def _findings(controller: Controller) -> Iterator[Finding]:
 
 
 def _terminal(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """What the terminal can show."""
+    """Return a description of the terminal's abilities."""
     name = environ.get("TERM", "")
     colours = "16 colours"
     if environ.get("COLORTERM") in ("truecolor", "24bit"):

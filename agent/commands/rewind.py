@@ -101,7 +101,7 @@ def why_no_files(controller: Controller) -> str:
 
 
 def gaps_of(controller: Controller) -> list[str]:
-    """What /diff and /rewind do not know of in this session, one line each."""
+    """List the changes that /diff and /rewind do not know of in this session, one line each."""
     checkpoints = checkpoints_of(controller)
     (session, context) = controller.in_use
     if checkpoints is None:
@@ -116,7 +116,7 @@ def gaps_of(controller: Controller) -> list[str]:
 
 
 async def _choose(controller: Controller, points: list[RewindPoint], chooser: Chooser) -> str | None:
-    """What the user chooses in menus, in the words that could have been typed; None when cancelled."""
+    """Return the user's choices in menus, in the words that could have been typed; None when cancelled."""
     row = await chooser.choose(_points_menu(controller, points))
     if row is None:
         return None
@@ -170,7 +170,7 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
 
 
 async def _plan(controller: Controller, point: RewindPoint) -> list[RestoreStep]:
-    """What has to happen to the files; nothing where none can be restored."""
+    """Return the steps that the files need; none where nothing can be restored."""
     checkpoints = None if why_no_files(controller) else checkpoints_of(controller)
     return await asyncio.to_thread(plan_restore, checkpoints, point.seq) if checkpoints else []
 
@@ -207,7 +207,7 @@ def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
 
 
 def _scope_menu(point: RewindPoint, plan: list[RestoreStep]) -> Menu:
-    """What is to be restored. Where no file has to change, only the conversation can be."""
+    """Ask for the scope of a restore. Where no file has to change, only the conversation can be restored."""
     unchanged = "" if plan else " (no file is known to have changed)"
     answers = {"conversation": f"The conversation{unchanged}; the prompt comes back to be edited"}
     if plan:

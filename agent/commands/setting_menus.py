@@ -70,7 +70,7 @@ def theme_menu(now: str) -> Menu:
 
 
 def mode_words(mode: str, sandbox: bool) -> str:
-    """What a mode does, where there is a wall around commands or none."""
+    """Describe a permission mode, where commands are sandboxed or not."""
     return MODE_WORDS[mode] if sandbox else OPEN_MODE_WORDS.get(mode, MODE_WORDS[mode])
 
 

@@ -1,4 +1,4 @@
-"""What the demo says: its help, plain accounts of what calls brought, and the summary of a conversation."""
+"""The answers of the demo: its help, plain accounts of results, and the summary of a conversation."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _DEFINITION = r"(?m)^\s*(?:async\s+)?(?:def|class|function|fn|func|interface|str
 
 
 def small_talk(text: str) -> str:
-    """What is said where there is nothing to do."""
+    """Return an answer for when there is nothing to do."""
     if _THANKS.fullmatch(text):
         return 'You are welcome. Say "help" for what I understand.'
     if is_continuation(text) or not text:
@@ -36,7 +36,7 @@ def small_talk(text: str) -> str:
 
 
 def name_calls(calls: Calls) -> str:
-    """What calls do, as in "I <this>": a verb and the first argument."""
+    """Describe calls, as in "I <this>": a verb and the first argument."""
     named = ((call.name.replace("bash", "run"), *map(str, call.input.values())) for call in calls)
     return " and ".join(" ".join((verb, *(f"`{what}`" for what in given[:1]))) for verb, *given in named)
 
@@ -48,7 +48,7 @@ def quote(lines: Sequence[str]) -> str:
 
 
 def describe_failure(call: Step) -> str:
-    """What a failed call said, and that the turn ends with it."""
+    """Return the message of a failed call, and end the turn with it."""
     what = call.input.get("file_path") or call.input.get("command") or call.tool
     said = quote((call.text.strip() or "no result").split("\n")[-SHOWN_LINES:])
     if call.denied:
@@ -58,7 +58,7 @@ def describe_failure(call: Step) -> str:
 
 
 def describe_success(call: Step) -> str:
-    """What a call brought, in the words of its result."""
+    """Describe the outcome of a call, in the words of its result."""
     text = re.sub(r"(?m)^ *\d+\t", "", call.text) if call.tool == "read" else call.text
     lines = text.rstrip("\n").split("\n")
     count = f"{len(lines)} line{'s' * (len(lines) != 1)}"

@@ -1,4 +1,4 @@
-"""What the demo reads in a view, compacted or not: prompts, records of earlier messages, replies, calls.
+"""Read a view for the demo, compacted or not: prompts, summaries of earlier messages, replies, calls.
 
 It knows nothing but what is in view: cleared results are placeholders, folded exchanges a user's message.
 """

@@ -52,7 +52,7 @@ class DemoModel(Struct):
         """Nothing is open."""
 
     def encode(self, request: ModelRequest) -> bytes:
-        """What the demo answers; it is not posted anywhere."""
+        """Return the demo's answer as bytes; it is not posted anywhere."""
         return encode_for_demo(request)
 
     def known_facts(self, model: str) -> ModelFacts:

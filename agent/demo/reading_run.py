@@ -67,7 +67,7 @@ class ReadingRun(Struct, frozen=True):
 
 
 class ReadingProgress(Struct):
-    """How far a run has come."""
+    """The progress of a run."""
 
     done: int = 0
     total: int = 0  # 0: not known
@@ -100,7 +100,7 @@ def find_run(text: str) -> ReadingRun | None:
 
 
 def find_progress(run: ReadingRun, past: Sequence[Step]) -> ReadingProgress:
-    """Where the run stands by the notes, listings and calls in view."""
+    """Find the progress of the run by the notes, listings and calls in view."""
     found = ReadingProgress()
     text = own_text(past)
     calls = calls_in(past)

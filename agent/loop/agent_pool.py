@@ -65,12 +65,12 @@ class Agent(Struct, eq=False):
 
     @property
     def label(self) -> str:
-        """What people know it by."""
+        """The name by which users know the agent."""
         return f"{self.name} #{self.number}"
 
     @property
     def status(self) -> AgentStatus:
-        """What a face shows of it now."""
+        """The state of the agent that a face shows."""
         return AgentStatus(
             self.label,
             self.task,
@@ -121,7 +121,7 @@ class AgentPool(Struct, eq=False):
 
     @property
     def beside(self) -> list[Agent]:
-        """Those that work in the background."""
+        """The agents that work in the background."""
         return [agent for agent in self.running if agent.background]
 
     async def spawn(self, request: SpawnRequest) -> SpawnResult:
@@ -217,7 +217,7 @@ class AgentPool(Struct, eq=False):
             self.tell(agent)
 
     def _share(self) -> float:
-        """What the next agent may spend. Raises ToolError where nothing is left."""
+        """Return the budget of the next agent. Raises ToolError where nothing is left."""
         if self.max_cost is None:
             return AGENT_BUDGET_USD
         promised = sum(max(0.0, agent.budget - agent.dollars) for agent in self.running)
@@ -228,5 +228,5 @@ class AgentPool(Struct, eq=False):
 
 
 def late_report(label: str, task: str, report: str) -> str:
-    """What the model is told when an agent in the background has ended."""
+    """Return the text for the model about an agent in the background that has ended."""
     return f"{LATE_HEAD.format(label)} ({task}) has ended. Its report:\n{report}"

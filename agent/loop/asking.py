@@ -10,7 +10,7 @@ from .leaving import Leaving
 
 
 async def ask_user(waiting: Leaving) -> UserAnswer:
-    """What the person says to the call of `waiting`, whose preview says what is asked.
+    """Return the user's answer to the call `waiting`, whose preview contains the question.
 
     What they change of the permissions with a yes is changed when this returns. The time that it takes, and
     that they want the turn to end, is noted in `waiting`.

@@ -185,7 +185,7 @@ def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Permi
 
 
 def preview_of(context: TurnContext, call: ParsedCall) -> Mapping[str, Any]:
-    """What the person is shown of a call that they are asked about."""
+    """Return the preview of a call that the user is asked about."""
     preview = call.tool.preview
     return preview(call.arguments, context.tool_context) if preview is not None else {"text": call.title}
 
@@ -232,7 +232,8 @@ def grant_always(context: TurnContext, emit: Emit, rule: Rule, folder: str = "")
 
 
 def rules_for_session(question: PermissionQuestion, verdict: Verdict) -> list[Rule]:
-    """What "for this session" grants: the rule that was shown; else just the paths, or the tool.
+    """Return the rules that "for this session" grants: the rule that was shown; else just the paths, or the
+    tool.
 
     Nothing for a command without a rule: one that is asked about each time.
     """

@@ -1,4 +1,6 @@
-"""What a call changed in the project: recorded around it and with its result, and told of walled ones."""
+"""The changes of a call in the project: recorded around it and with its result, and reported for sandboxed
+ones.
+"""
 
 from __future__ import annotations
 

@@ -73,8 +73,8 @@ NOT_COMPACTED = "The conversation was not compacted as you asked: {}. Go on with
 
 
 class CompactionRequest(Struct, frozen=True):
-    """Why room is to be made: `focus` says what to keep in detail, `attempt` counts reactions from 1, which
-    came `because` of what is told.
+    """A request for a compaction: `focus` says what to keep in detail, `attempt` counts reactions from 1,
+    which came `because` of an error.
     """
 
     trigger: Trigger
@@ -260,7 +260,7 @@ def situation_of(session: Session, context: TurnContext, worked_out: WorkedOut |
 
 
 def live_state(session: Session, context: TurnContext) -> Iterator[str]:
-    """What holds now beside the conversation, a line each: mode, commands, agents, plan, to-do list."""
+    """Return the state beside the conversation, a line each: mode, commands, agents, plan, to-do list."""
     yield f"permission mode: {context.permissions.rules.mode}"
     jobs = context.tool_context.jobs
     for job in jobs.running if jobs is not None else ():
@@ -331,7 +331,7 @@ async def _apply(
 
 
 def _summary(applied: Sequence[Proposal]) -> str:
-    """What stands in the place of the history that was replaced; "" where none was."""
+    """Return the text that replaced the history; "" where none did."""
     folds = [edit for proposal in applied for edit in proposal.edits if isinstance(edit, Fold)]
     return (
         "\n".join(block.text for block in folds[-1].blocks if isinstance(block, TextBlock)) if folds else ""

@@ -1,4 +1,4 @@
-"""What a turn works with, chosen in the composition root and handed over as one value."""
+"""The context of a turn, chosen in the composition root and handed over as one value."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIN_TOLD_DOLLARS = 0.05  # of a request, from which on it is told of before it i
 
 
 class CompactionState(Struct):
-    """What the pipeline needs to know besides the conversation. Changes when the server teaches us.
+    """The circumstances of compaction besides the conversation. They change when the server corrects them.
 
     overhead         our count of system prompt and tools, in tokens
     binds            whether the model binds thinking to its prefix

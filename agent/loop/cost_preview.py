@@ -1,4 +1,4 @@
-"""What the next request will cost where that is more than usual, told before anything is sent."""
+"""The cost of the next request where it is higher than usual, shown before anything is sent."""
 
 from __future__ import annotations
 

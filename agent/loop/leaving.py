@@ -29,7 +29,8 @@ WHY = "It ran in part: yes runs it again"
 
 
 class Passage(Struct, frozen=True):
-    """What the wall would let through: to "write" or "read" the path `target`, or to "reach" the host.
+    """An access that the sandbox would allow: to "write" or "read" the path `target`, or to "reach" the
+    host.
 
     `parts` are paths in the target, where it is only those.
     """
@@ -60,7 +61,7 @@ class Leaving(Struct):
     said: str = ""
 
     async def ask(self, refusal: BlockedAccess) -> UnblockDecision:
-        """What the person says to a refusal; what they let through is so when this returns."""
+        """Return the user's answer to a refusal; the access that they allow is in force when this returns."""
         store = self.context.permissions
         if not store.rules.may_leave:
             return self._no(f"the mode is {store.rules.mode}: nothing leaves the wall")
@@ -152,7 +153,7 @@ def opening_rule(line: str) -> Rule | None:
 
 
 def passage_for(refusal: BlockedAccess, profile: SandboxProfile, home: Path) -> Passage | None:
-    """What would have to be let through so that this is not refused again; None where that is too much.
+    """Return the access that would prevent this refusal; None where that would allow too much.
 
     To write a file its folder is needed, for a commit in a worktree what commits write of the repository.
     Never let through are a home, what lies directly below the root, our records, and files that grant rights

@@ -21,7 +21,7 @@ NOTE = (
 
 
 def with_repeat_note(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...]) -> tuple[Block, ...]:
-    """What a call came to; with a note where the calls before it were the same and ended so."""
+    """Return the outcome of a call, with a note where the calls before it were the same and ended so."""
     times = 1 + _equal(folded, use, content, MAX_COUNTED_TIMES)
     told = times if times <= MAX_COUNTED_TIMES else f"more than {MAX_COUNTED_TIMES}"
     return content if times < TIMES else (*content, TextBlock(NOTE.format(times=told)))

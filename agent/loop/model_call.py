@@ -74,7 +74,7 @@ STREAM_ENDED_EARLY = "the stream ended before the reply did"
 
 
 class Repairs(Struct):
-    """What has been repaired for one reply already: each cause once, of blocks each one.
+    """The repairs made for one reply so far: each cause once, each block once.
 
     `max_tokens` is how much output fits beside this prompt, where a server told it. `summary_by_model`: the
     service's own compaction failed.

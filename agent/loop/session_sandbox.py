@@ -60,7 +60,7 @@ class SessionSandbox(Struct):
 
     @property
     def line(self) -> str:
-        """What there is, in a few words."""
+        """The state of the sandbox, in a few words."""
         if self.level != "none":
             return LEVEL_NAMES[self.level]
         return f"none: {self.why}" if self.why else "not known yet"
@@ -93,7 +93,7 @@ class SessionSandbox(Struct):
                 await self._raise()
 
     def profile(self) -> SandboxProfile:
-        """What commands may touch now: the project's profile, with what the person lets through."""
+        """Return the profile of commands now: the project's, with the accesses that the user allows."""
         base = self._base or self._look()
         sandbox = self.permissions.sandbox
         read = {self._place(text) for text in sandbox.read}

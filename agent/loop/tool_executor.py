@@ -84,7 +84,7 @@ class PreparedCall(Struct, frozen=True):
 
 
 class CallBatch(Struct, frozen=True):
-    """What is needed to run the calls of a reply; `reply` is its seq."""
+    """The calls of one reply and the context to run them; `reply` is its seq."""
 
     session: Session
     context: TurnContext

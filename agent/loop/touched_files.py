@@ -1,4 +1,6 @@
-"""What a call shows of files: not what the view has already, and again what was cleared and is needed."""
+"""The files that a call shows: leave out what the view has already, and show again what was cleared and is
+needed.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ LOOK_TIMEOUT_S = 2.0  # for all of them
 
 
 class NeededText(Struct, frozen=True):
-    """What a call or a prompt needs again; `present` has the files' texts by path."""
+    """The text that a call or a prompt needs again; `present` has the files' texts by path."""
 
     texts: tuple[ClearedText, ...]
     touch: FileTouch
@@ -54,7 +56,9 @@ class NeededText(Struct, frozen=True):
     present: Mapping[str, str]
 
     def blocks(self, session: Session) -> tuple[TextBlock, ...]:
-        """What to append to the result: the spans that neither the view nor the results so far show."""
+        """Return the blocks to append to the result: the spans that neither the view nor the results so far
+        show.
+        """
         return put_back(session.folded, self.texts, self.touch, self.rules, self.present)
 
 
@@ -75,7 +79,9 @@ def content_of(
 async def needed_text(
     session: Session, context: TurnContext, use: ToolUseBlock, result: ToolResult
 ) -> NeededText | None:
-    """What a call with this result needs again; None where that is nothing, or no file could be read."""
+    """Return the text that a call with this result needs again; None where there is none, or no file could
+    be read.
+    """
     state = context.compaction
     real = partial(_real_path, context.tool_context)
     prompt = state.overhead + session.folded.view.tokens
@@ -91,7 +97,7 @@ def _real_path(context: ToolContext, name: str) -> str:
 
 
 async def text_named(session: Session, state: CompactionState, content: Sequence[Block]) -> list[str]:
-    """What stands before a prompt because it names files or what is in them: their cleared or folded text."""
+    """Return the cleared or summarized text of files that a prompt names, to precede the prompt."""
     prompt = state.overhead + session.folded.view.tokens
     needed = await _needed(session, state, FileTouch(None, tuple(content), False, prompt))
     return [injected(block.text) for block in needed.blocks(session)] if needed else []
@@ -200,7 +206,7 @@ def _memory_below_all(folder: Path, paths: Iterable[Path], known: Sequence[str])
 
 
 class PromptAdditions(Struct, frozen=True):
-    """What stands before a prompt of the files that it mentions, and what the record keeps of them.
+    """The blocks that precede a prompt for the files that it mentions, and the facts to record about them.
 
     behind  what stands behind it: the instructions of the command or skill that it calls
     ended   the turn that it ends instead of beginning one

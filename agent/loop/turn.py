@@ -34,7 +34,7 @@ MAX_PAUSES = 10  # times in a row that a reply which paused for tools of the ser
 
 
 class Progress(Struct):
-    """How far a turn has come: the replies it has, and how many of the newest had to be continued."""
+    """The progress of a turn: its replies, and how many of the newest had to be continued."""
 
     replies: int = 0
     continuations: int = 0

@@ -180,7 +180,7 @@ def find_tool(tools: Mapping[str, T], name: str) -> T | None:
 
 
 def answer_unknown(name: str, tools: Collection[str]) -> str:
-    """What the model is told that called a tool which is not among these."""
+    """Return the answer to a call of a tool that is not among these."""
     plain = "mcp" if name.lower().startswith("mcp__") else _plain(name).rstrip("0123456789")
     ways = (way for tool, way, names in _FOREIGN_TOOLS if plain in names and (not tool or tool in tools))
     near = [plain] if plain in tools else get_close_matches(name.lower(), tools, 1, _MIN_MISTYPED_LIKENESS)

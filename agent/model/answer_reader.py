@@ -221,7 +221,7 @@ def parsed_input(text: str, initial: Any = None) -> Mapping[str, Any]:
 
 
 def reply_label(value: Any) -> str:
-    """What a reply says of itself (its model, why it stopped), cut to a length that makes sense."""
+    """Return the label of a reply (its model, why it stopped), cut to a sensible length."""
     return replace_surrogates(str(value)[:MAX_REPLY_LABEL_CHARS])
 
 

@@ -64,7 +64,7 @@ LOCAL_TRIES = 3  # a machine of one's own that refuses is not going to come up b
 
 
 class ServerNames(Struct, frozen=True):
-    """What the servers of a provider call things, and the variables that lead to them.
+    """The names that a provider's servers use, and the variables that lead to them.
 
     `features` maps patterns of their words to the optional feature that these refuse; `place` is the URL.
     """

@@ -126,7 +126,8 @@ def _find_block(flat: str, old: str, simple: Callable[[str], str]) -> int | None
 
 def _differing_characters(found: str, old: str) -> str:
     """The characters that differ, by code point: `: the file has U+00A0 (no-break space) where ...`."""
-    found, old = found[:_MAX_COMPARED_CHARS], old.strip("\n")[:_MAX_COMPARED_CHARS]
+    found = found[:_MAX_COMPARED_CHARS]
+    old = old.strip("\n")[:_MAX_COMPARED_CHARS]
     steps = [step for step in SequenceMatcher(None, found, old, False).get_opcodes() if step[0] != "equal"]
     within = [step for step in steps if step[0] != "delete" or (step[1] > 0 and step[2] < len(found))]
     theirs = _named("".join(found[i1:i2] for _, i1, i2, _, _ in within))

@@ -122,7 +122,7 @@ _MAX_LOOKED_AT_BYTES = 64 * 1024
 
 
 def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
-    """Whether a person is always asked before this canonical path is used so.
+    """Return whether a person is always asked before this canonical path is used so.
 
     Judged by name, in any letter case and any part of the path, so that no alias of the file system escapes.
     A file that may hold a private key by its name is looked into before it is read.
@@ -149,10 +149,14 @@ def _is_guarded_folder(path: str, kind: str) -> bool:
 
 
 def _guards(above: str, name: str, kind: str) -> bool:
-    """Whether a plain name is that of a folder whose content is protected; `above` is the folder it is in."""
-    folders, settings = GUARDED_FOLDERS, GUARDED_CONFIG_FOLDERS
+    """Return whether a plain name is that of a folder whose content is protected; `above` is the
+    folder it is in.
+    """
+    folders = GUARDED_FOLDERS
+    settings = GUARDED_CONFIG_FOLDERS
     if kind == "read":
-        folders, settings = SECRET_FOLDERS, SECRET_CONFIG_FOLDERS
+        folders = SECRET_FOLDERS
+        settings = SECRET_CONFIG_FOLDERS
     if name in folders:
         return True
     above = plain_name(above)
@@ -160,14 +164,14 @@ def _guards(above: str, name: str, kind: str) -> bool:
 
 
 def holds_key(path: str) -> bool:
-    """Whether a file is named like one with a private key, and holds one."""
+    """Return whether a file is named like one with a private key, and holds one."""
     if not _MAYBE_KEY.fullmatch(plain_name(path.rpartition("/")[2])):
         return False
     return _HELD_KEY.search(beginning(path)) is not None
 
 
 def may_hold_secret(name: str) -> bool:
-    """Whether it depends on what a file holds, or on this plain name alone, that it is secret."""
+    """Return whether it depends on what a file holds, or on this plain name alone, that it is secret."""
     if name.startswith(".env"):
         return ENV_FILE.fullmatch(name) is not None
     ending = name.rpartition(".")[2]  # most names are done with here, of which there may be thousands
@@ -175,7 +179,9 @@ def may_hold_secret(name: str) -> bool:
 
 
 def sounds_secret(name: str) -> bool:
-    """Whether a file that nobody can look into, as in another commit, may hold a secret by its name."""
+    """Return whether a file that nobody can look into, as in another commit, may hold a secret by
+    its name.
+    """
     found = plain_name(name)
     by_name = found in SECRET_FILES or any(form.fullmatch(found) for form in (ENV_FILE, SECRET_FORM))
     return by_name or (_MAYBE_KEY.fullmatch(found) is not None and not _SAID_PUBLIC.search(found))
@@ -203,7 +209,8 @@ def repositories_in_index(data: bytes, hash_bytes: int) -> Iterator[bytes]:
     if GITLINK not in data or data[:4] != b"DIRC":
         return
     version, count = (int.from_bytes(data[at : at + 4], "big") for at in (4, 8))
-    at, path = 12, b""
+    at = 12
+    path = b""
     with suppress(ValueError, IndexError):
         for _ in range(count):
             flags = at + 40 + hash_bytes
@@ -215,7 +222,8 @@ def repositories_in_index(data: bytes, hash_bytes: int) -> Iterator[bytes]:
                 while data[start] & 0x80:
                     start += 1
                     cut = ((cut + 1) << 7) | (data[start] & 0x7F)
-                start, kept = start + 1, max(0, len(path) - cut)
+                start = start + 1
+                kept = max(0, len(path) - cut)
             end = data.index(0, start) if length == 0xFFF else start + length - kept
             path = path[:kept] + data[start:end]
             if data[at + 24 : at + 28] == GITLINK:
@@ -227,7 +235,9 @@ def links_on_way(path: str) -> list[str]:
     """The links that an absolute path leads through, and last what it leads to: parts that do not exist are
     taken as they are. At most MAX_LINKS and one more, as there are circles.
     """
-    parts, found, done = path.split("/")[::-1], list[str](), "/"
+    parts = path.split("/")[::-1]
+    found = list[str]()
+    done = "/"
     while parts and len(found) <= MAX_LINKS:
         part = parts.pop()
         if part in ("", ".", ".."):

@@ -54,7 +54,8 @@ def load_image(data: bytes, kind: str) -> tuple[ImageBlock, str]:
 
 def _without_broken_extras(data: bytes) -> bytes:
     """A PNG without those chunks beside the picture whose checksum is wrong: no decoder takes such a file."""
-    kept, at = [data[:8]], 8
+    kept = [data[:8]]
+    at = 8
     while at + 12 <= len(data):
         end = at + 12 + int.from_bytes(data[at : at + 4], "big")
         is_extra = data[at + 4] & 0x20  # a lower-case name
@@ -128,10 +129,12 @@ def _base64_size(data: bytes) -> int:
 def _png_size(data: bytes) -> tuple[int, int]:
     if data[12:16] != b"IHDR":
         raise ValueError
-    place, name = 8, b""
+    place = 8
+    name = b""
     while name != b"IEND":
         length, name = struct.unpack(">I4s", data[place : place + 8])
-        body, checksum = data[place + 4 : place + 8 + length], data[place + 8 + length : place + 12 + length]
+        body = data[place + 4 : place + 8 + length]
+        checksum = data[place + 8 + length : place + 12 + length]
         if struct.unpack(">I", checksum) != (zlib.crc32(body),):
             raise BadImage("its checksums are wrong")
         place += 12 + length

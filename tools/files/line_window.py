@@ -118,7 +118,8 @@ class _HashingReader(io.RawIOBase):
     """The rest of an open file, hashed as it is read. It ends early where that takes too long."""
 
     def __init__(self, descriptor: int, mark: bytes, abandoned: threading.Event) -> None:
-        self._descriptor, self._abandoned = descriptor, abandoned
+        self._descriptor = descriptor
+        self._abandoned = abandoned
         self._until = monotonic() + _SCAN_LIMIT_S
         self.hash = hashlib.sha256(mark)
         self.stopped = False
@@ -146,7 +147,11 @@ def _scan(
     """Read the lines and keep those wanted. A huge file is read no further than that."""
     offset, limit = wanted
     kept: deque[tuple[str, int]] = deque(maxlen=min(-offset, _MAX_TAIL_LINES) if offset < 0 else None)
-    line, start, length, kept_chars, full = 1, "", 0, 0, False  # the line that is read, as far as it was
+    line = 1
+    start = ""
+    length = 0
+    kept_chars = 0
+    full = False  # the line that is read, as far as it was
     while not (huge and full) and (text := file.read(_SCAN_CHARS)):
         *closed, rest = text.split("\n")
         if closed:
@@ -158,8 +163,11 @@ def _scan(
                 kept.extend((each[:MAX_WIDTH_CHARS], size) for each, size in pairs)
                 kept_chars += sum(map(len, closed[skipped:]))
             full = offset > 0 and (len(kept) >= limit or kept_chars >= max_bytes)
-            line, start, length = line + len(closed), "", 0
-        start, length = (start + rest)[:MAX_WIDTH_CHARS], length + len(rest)
+            line = line + len(closed)
+            start = ""
+            length = 0
+        start = (start + rest)[:MAX_WIDTH_CHARS]
+        length = length + len(rest)
     if length and not full and line >= offset:
         kept.append((start, length))
     line += length > 0
@@ -198,7 +206,9 @@ def _form_of(sample: bytes) -> TextForm | None:
 
 
 def _shown_width(line: str) -> int:
-    """How many characters of a line are shown: of a long one that is encoded data only the first of those."""
+    """Return how many characters of a line are shown: of a long one that is encoded data only the
+    first of those.
+    """
     if len(line) < MAX_WIDTH_CHARS:
         return MAX_WIDTH_CHARS
     data = _ENCODED_DATA.search(line, 0, MAX_WIDTH_CHARS)

@@ -125,7 +125,8 @@ def read_at_most(descriptor: int, max_bytes: int) -> bytes:
     The size that the system states is only a first guess; below /proc it is 0.
     """
     data = os.read(descriptor, min(max(os.fstat(descriptor).st_size + 1, 4096), max_bytes + 1))
-    pieces, total = [data], len(data)
+    pieces = [data]
+    total = len(data)
     while pieces[-1] and total <= max_bytes:
         pieces.append(os.read(descriptor, _READ_BYTES))
         total += len(pieces[-1])
@@ -135,7 +136,7 @@ def read_at_most(descriptor: int, max_bytes: int) -> bytes:
 
 
 def begins_binary(path: str) -> bool:
-    """Whether the file has a NUL in its beginning and is no UTF-16; False where it cannot be read."""
+    """Return whether the file has a NUL in its beginning and is no UTF-16; False where it cannot be read."""
     try:
         with opened_file(path) as (descriptor, _):
             head = os.pread(descriptor, _FILE_HEAD_BYTES, 0)
@@ -149,7 +150,8 @@ def with_lone_cr(folder: str, sizes: Mapping[str, int]) -> list[str]:
 
     As many are looked into as is quick, texts of bytes alone.
     """
-    found, room = list[str](), _MAX_CR_BYTES
+    found = list[str]()
+    room = _MAX_CR_BYTES
     for name in [name for name, size in sizes.items() if 0 < size < _MAX_CR_BYTES][:_MAX_CR_FILES]:
         with suppress(OSError, FileError):
             data = load_file(f"{folder}/{name}", room).data
@@ -184,7 +186,9 @@ def restore_seen(context: Workspace, about: Mapping[str, Any], seq: int) -> None
 
 def seen_file(about: Mapping[str, Any]) -> SeenFile | None:
     """What a result of read, write or edit showed of its file; None where it shows no content."""
-    sha256, first, last = about.get("sha256"), about.get("first"), about.get("last")
+    sha256 = about.get("sha256")
+    first = about.get("first")
+    last = about.get("last")
     if not isinstance(about.get("path"), str) or not isinstance(sha256, str):
         return None
     whole = first is None or (first == 1 and last == about.get("total"))

@@ -105,7 +105,7 @@ def find_all(flat: str, piece: str) -> list[int]:
 
 
 def any_overlap(places: list[int], size: int) -> bool:
-    """Whether pieces of this size, at these rising places, overlap."""
+    """Return whether pieces of this size, at these rising places, overlap."""
     return any(after - before < size for before, after in pairwise(places))
 
 
@@ -134,9 +134,12 @@ def splice(source: SourceText, places: list[int], old: str, new: str) -> bytes:
 
 def _byte_spans(source: SourceText, places: list[int], size: int) -> Iterator[tuple[int, int]]:
     """Where pieces of `flat` are in the bytes; each is checked to decode to the same text."""
-    form, at, last = source.form, len(source.form.mark), 0
+    form = source.form
+    at = len(source.form.mark)
+    last = 0
     for place in places:
-        raw_start, raw_end = source.raw(place), source.raw(place + size)
+        raw_start = source.raw(place)
+        raw_end = source.raw(place + size)
         body = source.text[raw_start:raw_end]
         start = at + _byte_size(form, source.text[last:raw_start])
         end = start + _byte_size(form, body)
@@ -147,7 +150,8 @@ def _byte_spans(source: SourceText, places: list[int], size: int) -> Iterator[tu
         if not faithful:
             raise NotRepresentable
         yield start, end
-        at, last = end, raw_end
+        at = end
+        last = raw_end
 
 
 def _byte_size(form: TextForm, text: str) -> int:
@@ -212,7 +216,8 @@ def snippet(flat: str, start: int, end: int) -> str:
     lines = flat.split("\n")
     if lines and not lines[-1]:
         lines.pop()
-    low, high = max(0, first - 1), min(len(lines), last + 2)
+    low = max(0, first - 1)
+    high = min(len(lines), last + 2)
     if high - low < 4:
         high = min(len(lines), low + 4)
         low = max(0, high - 4)
@@ -224,7 +229,8 @@ def snippet(flat: str, start: int, end: int) -> str:
 
 def unified_diff(old: str, new: str, name: str) -> UnifiedDiff:
     """The diff of two texts with unified line ends. Equal lines at both ends are skipped first, for speed."""
-    before, after = _lines(old), _lines(new)
+    before = _lines(old)
+    after = _lines(new)
     start = _common(before, after)
     same_end = _common(before[start:][::-1], after[start:][::-1])
     low = max(0, start - _CONTEXT_LINES)
@@ -248,7 +254,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _common(one: list[str], two: list[str]) -> int:
-    """How many lines at the beginning are equal."""
+    """Return how many lines at the beginning are equal."""
     pairs = enumerate(zip(one, two, strict=False))
     return next((index for index, (left, right) in pairs if left != right), min(len(one), len(two)))
 
@@ -258,11 +264,15 @@ def _hunks(one: list[str], two: list[str], low: int, equal: tuple[int, int]) -> 
     if len(one) + len(two) <= _MAX_COMPARED_LINES:
         groups = list(difflib.SequenceMatcher(None, one, two, False).get_grouped_opcodes(_CONTEXT_LINES))
     else:
-        head, end_one, end_two = equal[0], len(one) - equal[1], len(two) - equal[1]
-        before, after = ("equal", 0, head, 0, head), ("equal", end_one, len(one), end_two, len(two))
+        head = equal[0]
+        end_one = len(one) - equal[1]
+        end_two = len(two) - equal[1]
+        before = ("equal", 0, head, 0, head)
+        after = ("equal", end_one, len(one), end_two, len(two))
         groups = [[before, ("replace", head, end_one, head, end_two), after]]
     for group in groups:
-        first, last = group[0], group[-1]
+        first = group[0]
+        last = group[-1]
         yield f"@@ -{_range(first[1], last[2], low)} +{_range(first[3], last[4], low)} @@"
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":

@@ -120,7 +120,7 @@ def canonical_path(path: str) -> str:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a canonical path is the folder or below it."""
+    """Return whether a canonical path is the folder or below it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 

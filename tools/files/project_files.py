@@ -132,7 +132,8 @@ def name_matcher(pattern: str) -> Callable[[str], bool]:
 
 def _without_braces(pattern: str) -> list[str]:
     """The patterns that one with `{a,b}` stands for; braces without a comma are ordinary characters."""
-    done, waiting = [], [pattern]
+    done = []
+    waiting = [pattern]
     while waiting:
         found = _BRACES.search(each := waiting.pop())
         if found is None:
@@ -166,7 +167,9 @@ def _name_pattern(glob: str) -> re.Pattern[str]:
 
 
 def _fits(parts: Sequence[re.Pattern[str] | None], path: Sequence[str]) -> bool:
-    """Whether the parts of a path match those of a pattern; a `**` may stand for any number of them."""
+    """Return whether the parts of a path match those of a pattern; a `**` may stand for any number
+    of them.
+    """
     if parts and parts[-1] is not None and not parts[-1].match(path[-1]):
         return False  # most paths, at once
     reached = {0}  # how many parts of the pattern are used up
@@ -241,12 +244,12 @@ def _kind(entry: os.DirEntry[str]) -> str:
 
 
 def is_in_idle_folder(folder: Path) -> bool:
-    """Whether the directory is one that holds no work, or is in one."""
+    """Return whether the directory is one that holds no work, or is in one."""
     return not IDLE_FOLDERS.isdisjoint(folder.parts)
 
 
 def is_left_out(folder: Path) -> bool:
-    """Whether the directory or one above it is ignored, or holds no work."""
+    """Return whether the directory or one above it is ignored, or holds no work."""
     return _is_left_out(_ignore_files_above(folder), folder)
 
 

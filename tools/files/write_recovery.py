@@ -99,7 +99,9 @@ def _parsed(data: bytes) -> tuple[str, bytes, bytes] | None:
     head, _, rest = data.partition(b"\n")
     try:
         entry = json.loads(head)
-        path, old, new = str(entry["path"]), int(entry["old"]), int(entry["new"])
+        path = str(entry["path"])
+        old = int(entry["old"])
+        new = int(entry["new"])
     except (ValueError, KeyError, TypeError):
         return None
     return (path, rest[:old], rest[old:]) if len(rest) == old + new else None
@@ -120,11 +122,14 @@ def _restore(path: str, old: bytes, new: bytes) -> bool:
 
 
 def _is_partly_overwritten(current: bytes, old: bytes, new: bytes) -> bool:
-    """Whether an interrupted overwriting can leave these bytes: new ones, then old ones, then those added."""
+    """Return whether an interrupted overwriting can leave these bytes: new ones, then old ones, then
+    those added.
+    """
     added = len(old)
     if current[added:] != new[added : len(current)]:
         return False
-    low, high = 0, min(added, len(new))
+    low = 0
+    high = min(added, len(new))
     while low < high:  # the length of the longest common beginning with `new`
         middle = (low + high + 1) // 2
         low, high = (middle, high) if current[:middle] == new[:middle] else (low, middle - 1)

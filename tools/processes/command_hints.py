@@ -77,7 +77,9 @@ def lex_commands(line: str) -> list[list[str]]:
     if len(line) > _MAX_LEXED_CHARS:
         return []
     lexer = shlex.shlex(_SUBSTITUTION.sub(" file ", line), posix=True, punctuation_chars="();|&\n")
-    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t", "", True
+    lexer.whitespace = " \t"
+    lexer.commenters = ""
+    lexer.whitespace_split = True
     found: list[list[str]] = [[]]
     try:
         for word in lexer:
@@ -95,7 +97,7 @@ def _program(words: list[str]) -> str:
 
 
 def is_answer(line: str, status: int) -> bool:
-    """Whether exit status 1 of this command line means "no" rather than a failure."""
+    """Return whether exit status 1 of this command line means "no" rather than a failure."""
     commands = lex_commands(line) if status == 1 else []
     if not commands:
         return False
@@ -108,7 +110,8 @@ def is_answer(line: str, status: int) -> bool:
 def key_advice(line: str) -> str:
     """What to do instead of a program in the line that would wait forever for keys; "" without one."""
     for words in lex_commands(line):
-        program, options = _program(words), " " + " ".join(words[1:])
+        program = _program(words)
+        options = " " + " ".join(words[1:])
         if program in _EDITORS and not _EDITOR_BATCH.search(options):
             return EDITOR_ADVICE
         if program == "watch" and not _ENDING_WATCH.search(options):
@@ -117,7 +120,7 @@ def key_advice(line: str) -> str:
 
 
 def looks_like_prompt(text: str) -> bool:
-    """Whether output that stopped here ends in an unfinished line that asks for an answer."""
+    """Return whether output that stopped here ends in an unfinished line that asks for an answer."""
     last = text[-_MAX_PROMPT_CHARS:].rpartition("\n")[2]
     return bool(last.strip() and _PROMPT.search(last))
 

@@ -37,7 +37,8 @@ class ProgressThrottle:
 
     def _flush(self) -> None:
         self._timer = None
-        text, self._new = self._decoder.decode(self._new), b""
+        text = self._decoder.decode(self._new)
+        self._new = b""
         if text:
             self._show(text)
 
@@ -50,7 +51,10 @@ class LineNews:
     """Posts the new lines of a command under one key: the newest that wait, and how many there are."""
 
     def __init__(self, inbox: Inbox, job: str, since: int, mask: Callable[[str], str]) -> None:
-        self._inbox, self._job, self._since, self._mask = inbox, job, since, mask
+        self._inbox = inbox
+        self._job = job
+        self._since = since
+        self._mask = mask
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._unfinished = ""
         self._untold: list[str] = []
@@ -65,7 +69,8 @@ class LineNews:
 
     def end(self) -> None:
         """The command has ended: what has no line end is a line too."""
-        last, self._unfinished = self._unfinished, ""
+        last = self._unfinished
+        self._unfinished = ""
         self._post([last])
 
     def _post(self, lines: list[str]) -> None:
@@ -73,7 +78,9 @@ class LineNews:
         if not shown:
             return
         if self._key not in self._inbox.waiting:  # a key of its own, so that each can be told again
-            self._untold, self._count, self._number = [], 0, self._number + 1
+            self._untold = []
+            self._count = 0
+            self._number = self._number + 1
         self._count += len(shown)
         self._untold += (self._mask(line)[:_MAX_TOLD_LINE_CHARS] for line in shown[-MAX_LINE_NEWS_CHARS:])
         while sum(len(line) + 1 for line in self._untold) > MAX_LINE_NEWS_CHARS - len(self._head()):

@@ -56,7 +56,8 @@ def filter_environment(environ: Mapping[str, str], pass_env: Iterable[str] = ())
 
     A variable that repeats the secret of another, alone or within more, is left out too.
     """
-    passed, secrets = frozenset(pass_env), secret_values(environ)
+    passed = frozenset(pass_env)
+    secrets = secret_values(environ)
     kept = {
         name: value
         for name, value in environ.items()

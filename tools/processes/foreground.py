@@ -64,7 +64,8 @@ async def run_foreground(
     TERM before this returns, and KILL half a second later.
     """
     loop = asyncio.get_running_loop()
-    began, free = loop.time(), _free_bytes(runner.context.folder)
+    began = loop.time()
+    free = _free_bytes(runner.context.folder)
     full: asyncio.Future[None] = loop.create_future()
     moved: asyncio.Future[None] = loop.create_future()  # the person wants it in the background
     last_output = began
@@ -76,18 +77,21 @@ async def run_foreground(
             full.set_result(None)
         progress.take(data)
 
-    line, sandboxed = request.line, request.sandboxed
+    line = request.line
+    sandboxed = request.sandboxed
     command, report = await runner.start(line, request.cwd or runner.context.cwd, take, sandboxed=sandboxed)
     runner.foreground.add(moved)
     try:
         may_go_on = runner.context.attended and not key_advice(line)
         limit = min(limits.timeout_s, limits.editor_s) if key_advice(line) else limits.timeout_s
         await _first_of(limit, command.exited, full, moved)
-        took, quiet = loop.time() - began, loop.time() - last_output
+        took = loop.time() - began
+        quiet = loop.time() - last_output
         asks = quiet >= min(limits.quiet_s, limit / 2) and ends_in_prompt(spool)
         if (moved.done() or (may_go_on and not asks)) and not (command.exited.done() or full.done()):
             going = runner.add(request, command, spool)
-            going.began, going.shown = began, spool.total
+            going.began = began
+            going.shown = spool.total
             return CommandEnd(None, None, "moved" if moved.done() else "late", took, limit, job=going)
         why = await _finish(runner, command, full, "editor" if limit < limits.timeout_s else "timeout")
         job, left = await _keep_strays(runner, request, command, spool)
@@ -99,7 +103,8 @@ async def run_foreground(
         progress.stop()
     code, signal = exit_code(command.exited.result() if command.exited.done() else None)
     used = free - _free_bytes(runner.context.folder, unknown=free)
-    prompted, folder = why == "timeout" and asks, last_folder(report)
+    prompted = why == "timeout" and asks
+    folder = last_folder(report)
     return CommandEnd(code, signal, why, took, limit, folder, job, left, prompted, used)
 
 

@@ -36,7 +36,8 @@ class Inbox:
         self.withdraw(key)
         if not key:
             key = next(key for n in count() if (key := f"{_UNKEYED}{n}") not in self._since)
-        self.waiting[key], self._since[key] = text, since
+        self.waiting[key] = text
+        self._since[key] = since
         self._note([key] if key.startswith(_UNKEYED) else ())
 
     def withdraw(self, key: str) -> None:
@@ -91,7 +92,8 @@ class Inbox:
     def restore(self, notes: Iterable[Mapping[str, Any]]) -> None:
         """Take the notes of earlier runs, in order: what they told can be told again, what waited waits."""
         for note in notes:
-            key, text = str(note["key"]), str(note["text"])
+            key = str(note["key"])
+            text = str(note["text"])
             if not key.startswith(_UNKEYED):
                 key = f"earlier {key}"  # ids of commands begin anew with each run
             self._since[key] = int(note["since"])

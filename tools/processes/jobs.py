@@ -305,9 +305,12 @@ class CommandRunner:
     ) -> BackgroundJob:
         """Keep a command as one in the background; its output is in a file from now on."""
         now = asyncio.get_running_loop().time()
-        id, shown = f"b{len(self.jobs) + 1}", spool.total if left_over else 0
-        line, sandbox = request.line, self.profile if request.sandboxed else None
-        told, since = request.inbox or self.context.inbox, request.since
+        id = f"b{len(self.jobs) + 1}"
+        shown = spool.total if left_over else 0
+        line = request.line
+        sandbox = self.profile if request.sandboxed else None
+        told = request.inbox or self.context.inbox
+        since = request.since
         job = BackgroundJob(self, id, line, command, spool, told, since, now, left_over, sandbox, shown, now)
         self.jobs[job.id] = job
         spool.keep()
@@ -397,7 +400,8 @@ def refusal_in(
 ) -> BlockedAccess | None:
     """What the wall refused to a command, judged by its output; it ran since then."""
     output = spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace")
-    hosts, supervisor = runner.refused_hosts(since), runner._supervisor
+    hosts = runner.refused_hosts(since)
+    supervisor = runner._supervisor
     loopback = supervisor is None or supervisor.sandbox == "namespaces"
     cwd = request.cwd or runner.context.cwd
     return find_blocked_access(

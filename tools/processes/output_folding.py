@@ -49,7 +49,8 @@ def fold_output(text: str, command: str) -> str:
 def _folded(lines: Sequence[str]) -> Iterator[str]:
     at = 0
     while at < len(lines):
-        line, count = lines[at], 1
+        line = lines[at]
+        count = 1
         if line.strip() and (equal := _run(lines, at, line.__eq__)) >= MIN_EQUAL_LINES:
             yield from (line, f"[the same line {equal - 1} more times]")
             count = equal
@@ -73,7 +74,7 @@ def _is_progress(line: str) -> bool:
 
 
 def _run(lines: Sequence[str], at: int, fits: Callable[[str], bool]) -> int:
-    """How many lines from `at` on fit, one after the other."""
+    """Return how many lines from `at` on fit, one after the other."""
     end = at
     while end < len(lines) and fits(lines[end]):
         end += 1

@@ -44,10 +44,13 @@ async def run_own_command(runner: CommandRunner, command: OwnCommand, *, sandbox
 
     What it leaves running in the background is not waited for. Raises SupervisorLost and OSError.
     """
-    supervisor, mark, since = await runner.supervisor(), os.urandom(12).hex(), time.monotonic()
+    supervisor = await runner.supervisor()
+    mark = os.urandom(12).hex()
+    since = time.monotonic()
     given = supervisor.private / f"given-{mark}"
     errors = (supervisor.scratch if sandboxed else supervisor.private) / f"errors-{mark}"
-    kept, total = bytearray(), 0
+    kept = bytearray()
+    total = 0
 
     def take(data: bytes) -> None:
         nonlocal total
@@ -58,7 +61,8 @@ async def run_own_command(runner: CommandRunner, command: OwnCommand, *, sandbox
     script = f"{exports}exec bash -c {quote(command.line)} <{quote(str(given))} 2>{quote(str(errors))}"
     given.write_text(command.given)
     try:
-        folder, profile = runner.context.folder, runner.profile
+        folder = runner.context.folder
+        profile = runner.profile
         running, _ = await runner.start(script, folder, take, sandboxed=sandboxed)
         try:
             await asyncio.wait({running.exited})

@@ -50,12 +50,13 @@ class StreamRedactor:
 
     def flush(self) -> bytes:
         """What was held back."""
-        held, self._held = self._held, b""
+        held = self._held
+        self._held = b""
         return held
 
 
 def _begun(text: bytes, value: bytes) -> int:
-    """How many bytes at the end of the text are the beginning of the value."""
+    """Return how many bytes at the end of the text are the beginning of the value."""
     at = text.find(value[:1], max(0, len(text) - len(value) + 1))
     while at >= 0:
         if value.startswith(text[at:]):
@@ -73,11 +74,13 @@ class Spool:
     def __init__(
         self, path: Path, *, max_bytes: int = MAX_OUTPUT_BYTES, masks: SecretMasks | None = None
     ) -> None:
-        self.path, self.max_bytes = path, max_bytes
+        self.path = path
+        self.max_bytes = max_bytes
         self.total = self.lines = self.written = 0
         self.error: str | None = None
         self._redactor = StreamRedactor(masks) if masks is not None and masks.values else None
-        self._head, self._tail = bytearray(), bytearray()
+        self._head = bytearray()
+        self._tail = bytearray()
         self._file: BinaryIO | None = None
         self._filed = False  # whether there is a file, there was one, or there shall be none
         self._hash = hashlib.sha256()
@@ -108,7 +111,7 @@ class Spool:
 
     @property
     def whole(self) -> bool:
-        """Whether `tail()` is everything."""
+        """Return whether `tail()` is everything."""
         return self.total == len(self._tail)
 
     def head(self) -> bytes:
@@ -138,7 +141,8 @@ class Spool:
         self._write(bytes(self._tail))
 
     def _create_file(self) -> BinaryIO:
-        wanted, number = self.path, 1
+        wanted = self.path
+        number = 1
         while True:
             try:
                 fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

@@ -26,7 +26,8 @@ MAX_SCANNED_CHARS = 64_000  # of an output, from its end
 MAX_SCANNED_LINE_CHARS = 2_000
 MAX_TOLD_LINES = 4  # of the output, with a refusal
 MAX_MESSAGES = 50  # that are looked at in one output
-_LINES_BEFORE, _LINES_AFTER = 4, 3  # of a message without a path, in which the path may stand
+_LINES_BEFORE = 4
+_LINES_AFTER = 3  # of a message without a path, in which the path may stand
 NO_HOST = "the network"  # as a target: the message names no host
 _KERNEL_PLACES = tuple(map(Path, ("/dev", "/proc", "/sys")))  # never to be had by leaving the wall
 
@@ -158,7 +159,8 @@ def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:
     named += [*_BARE.findall(after), *reversed(_BARE.findall(before))]
     yield from named
     if not any("/" in name for name in named):
-        above, below = lines[max(0, at - _LINES_BEFORE) : at], lines[at + 1 : at + 1 + _LINES_AFTER]
+        above = lines[max(0, at - _LINES_BEFORE) : at]
+        below = lines[at + 1 : at + 1 + _LINES_AFTER]
         for other in (*reversed(above), *below):
             yield from (*_quoted(other), *_BARE.findall(other))
 
@@ -211,7 +213,9 @@ def _speaker(message: str, line: str) -> str:
 
 
 def _is_message_of(command: str, words: Collection[str], line: str) -> bool:
-    """Whether a line of the output is a message of a program among the words of the command, or its shell."""
+    """Return whether a line of the output is a message of a program among the words of the command,
+    or its shell.
+    """
     return _speaker(line, command) in words or (">" in command and _REDIRECTION.match(line) is not None)
 
 

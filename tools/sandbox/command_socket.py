@@ -231,7 +231,8 @@ class CommandSocket:
 
 async def _wait_until_connected(end: socket.socket) -> None:
     """Wait for a socket that connects. Raises OSError where it cannot."""
-    loop, writable = asyncio.get_running_loop(), _future()
+    loop = asyncio.get_running_loop()
+    writable = _future()
     loop.add_writer(end, _settle, writable, None)
     try:
         await writable

@@ -24,7 +24,9 @@ class JsonSocket:
     def __init__(
         self, end: socket.socket, received: Callable[[Any], None], closed: Callable[[], None]
     ) -> None:
-        self._socket, self._received, self._closed = end, received, closed
+        self._socket = end
+        self._received = received
+        self._closed = closed
         self._loop = asyncio.get_running_loop()
         self._outbox: deque[tuple[bytes, tuple[int, ...]]] = deque()
         self._inbox = b""

@@ -53,7 +53,10 @@ def _remove_dead_folders(place: Path) -> None:
 
 
 def _is_dead(folder: Path) -> bool:
-    """Whether nobody listens at the socket in a folder, or nobody holds the locks in it. Raises OSError."""
+    """Return whether nobody listens at the socket in a folder, or nobody holds the locks in it.
+
+    Raises OSError.
+    """
     if folder.name.startswith("makeroom-net-"):
         with socket.socket(socket.AF_UNIX) as end:
             end.setblocking(False)
@@ -67,7 +70,7 @@ def _is_dead(folder: Path) -> bool:
 
 
 def _is_held(lock: Path) -> bool:
-    """Whether a process holds the lock of a session. Raises OSError."""
+    """Return whether a process holds the lock of a session. Raises OSError."""
     fd = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

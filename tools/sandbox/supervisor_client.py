@@ -31,7 +31,8 @@ from .supervisor import CANNOT_ENCLOSE, boot
 _START_LIMIT_S = 10.0  # for a supervisor's first message; it takes 0.05
 _CLOSE_LIMIT_S = 5.0  # for a supervisor to end everything; it takes 0.6 where TERM is ignored
 _LOOPBACK = ("127.0.0.1", "::1")  # a server that listens on "localhost" may have either
-_SCRATCH, _STAGE = "walled", "stage"  # in the private folder: for files of walled commands, to mount on
+_SCRATCH = "walled"
+_STAGE = "stage"  # in the private folder: for files of walled commands, to mount on
 
 
 class Supervisor:
@@ -49,7 +50,9 @@ class Supervisor:
         self.sandboxed: CommandSocket | None = None
         self._profile: SandboxProfile | None = None
         self._retired: list[CommandSocket] = []
-        self._process, self._log, self._private = process, log, private
+        self._process = process
+        self._log = log
+        self._private = private
 
     @property
     def alive(self) -> bool:
@@ -68,7 +71,7 @@ class Supervisor:
 
     @property
     def why_no_sandbox(self) -> str:
-        """Why there is none, or only a weaker one; "" where it is the strongest."""
+        """Return why there is none, or only a weaker one; "" where it is the strongest."""
         hello = self._sandbox_hello()
         return str(hello.get("why", "")) if "hello" in hello else "the wall's process ended"
 
@@ -102,7 +105,8 @@ class Supervisor:
         if self._profile is None and profile.cache_layers is not None:
             use_layers(profile.cache_layers)
         ours, theirs = socket.socketpair()
-        self._profile, self.sandboxed = profile, CommandSocket(ours)
+        self._profile = profile
+        self.sandboxed = CommandSocket(ours)
         for name in (_SCRATCH, _STAGE):
             (self._private / name).mkdir(exist_ok=True)
         message = {"op": "wall", "profile": _profile_message(profile, self._private)}
@@ -140,7 +144,7 @@ class Supervisor:
 
     @property
     def refused(self) -> bool:
-        """Whether it ended because the system gives it no namespaces."""
+        """Return whether it ended because the system gives it no namespaces."""
         return self._process.poll() == CANNOT_ENCLOSE
 
     async def close(self) -> None:

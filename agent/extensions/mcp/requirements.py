@@ -1,4 +1,4 @@
-"""What a server needs before it can start: its program, or the library `mcp`."""
+"""The requirements of a server before it can start: its program, or the library `mcp`."""
 
 from __future__ import annotations
 

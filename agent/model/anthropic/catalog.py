@@ -1,4 +1,4 @@
-"""What is known of Anthropic's models: windows, output limits, features. Pure.
+"""The facts about Anthropic's models: windows, output limits, features. Pure.
 
 What the models endpoint says corrects the table; where the table does not know a model either, the base URL
 decides: the official service is taken to know every feature, any other server none. An unknown model is
@@ -50,7 +50,7 @@ _DATE_SUFFIX = lazy_pattern(r"-\d{8}$")
 
 
 def facts_from_catalog(model: str, official: bool) -> ModelFacts:
-    """What is known without asking; `official` tells that the base URL is the service's own."""
+    """Return the facts known without asking; `official` says that the base URL is the service's own."""
     undated = _DATE_SUFFIX.sub("", listed_name(model))
     known = next((facts for facts in CATALOG.models if facts.id == undated), None)
     if known is not None:
@@ -62,7 +62,7 @@ def facts_from_catalog(model: str, official: bool) -> ModelFacts:
 
 
 def facts_from_endpoint(facts: ModelFacts, answer: Mapping[str, Any], official: bool) -> ModelFacts:
-    """What is known of a model, corrected by what the models endpoint answered.
+    """Return the facts about a model, corrected by the answer of the models endpoint.
 
     What it is silent on stays, and so does what it tells beyond reason.
     """

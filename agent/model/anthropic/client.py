@@ -176,7 +176,7 @@ class AnthropicModel(Struct):
             return json.loads(await beginning(response, self.http.HTTPError))
 
     async def _look(self, path: str) -> Any:
-        """What stands at a path that only some servers have."""
+        """Look at a path that only some servers have, and return its content."""
         with suppress(ModelError):
             return await self._get(path)
         return None
@@ -266,7 +266,7 @@ def _make_client(model: AnthropicModel, anthropic: Any) -> Any:
 
 
 async def _count(model: AnthropicModel, name: str, blocks: Sequence[Block]) -> int | None:
-    """What the endpoint says that costs nothing; None by way of clouds, of which most have none."""
+    """Ask the free endpoint for the token count; None on clouds, of which most have none."""
     if model.client is None or model.cloud is not None:
         return None
     message = {"role": "user", "content": [block_to_json(block) for block in blocks]}
@@ -303,7 +303,7 @@ def _body_of(error: Any) -> str:
 
 
 def _server_tool_notice(block: UnknownBlock) -> Notice | None:
-    """What a person is told of a tool that the service runs: each search and page, and what failed."""
+    """Return the notice about a tool that the service runs: each search and page, and each failure."""
     kind = str(block.raw.get("type"))
     content = block.raw.get("content")
     if kind == "server_tool_use":
@@ -317,7 +317,7 @@ def _server_tool_notice(block: UnknownBlock) -> Notice | None:
 
 
 def _fed(accumulator: MessageAccumulator, event: Mapping[str, Any], data: str) -> list[Event]:
-    """What to show of an event, or of a whole message that came instead of a stream."""
+    """Return the events to show for an event, or for a whole message that came instead of a stream."""
     if not event["type"]:
         raise unreadable(ValueError("an event without a type"), data)
     try:
@@ -333,7 +333,7 @@ def _lacks_credentials(error: Exception) -> bool:
 
 
 def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:  # noqa: PLR0911  one case for each kind
-    """What an exception of the model's client means."""
+    """Translate an exception of the model's client."""
     sdk = model.sdk
     http = model.http
     client = model.client

@@ -44,7 +44,7 @@ class Cloud(Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Where requests go, for people."""
+        """The place that requests go to, for display."""
         return f"{self.name}: {', '.join(self.arguments.values()) or 'as its profile says'}"
 
 

@@ -175,7 +175,7 @@ class ChatCompletionsModel(Struct):
             return json.loads(answer[0])
 
     async def _look(self, path: str) -> Any:
-        """What stands at a path of the host that only some servers have."""
+        """Look at a path of the host that only some servers have, and return its content."""
         try:
             return await self._get(f"{self.server.removesuffix('/v1')}{path}")
         except ModelError:

@@ -107,7 +107,8 @@ class GitBackup(Struct):
 
     def _link_objects(self) -> None:
         """Link objects that are new. Raises OSError where the copies lie on another file system."""
-        top, left = self.git / "objects", self.max_links
+        top = self.git / "objects"
+        left = self.max_links
         for name in ("pack", *filter(_LOOSE_FOLDER.fullmatch, os.listdir(top))):
             changed = os.lstat(top / name).st_mtime_ns
             if changed == self._listed.get(name):
@@ -154,7 +155,7 @@ class GitBackup(Struct):
 
 
 def _is_whole(git: Path) -> bool:
-    """Whether git takes it for a repository, and nothing that is never empty was emptied."""
+    """Return whether git takes it for a repository, and nothing that is never empty was emptied."""
     if git.is_symlink() or not (git / "HEAD").exists():
         return False
     with suppress(OSError):

@@ -85,13 +85,15 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
 
     What may not be changed is told with the links that lead to it, and with what links lead to.
     """
-    fixed, secret = git_steering(os.path.join(folder, ".git")), []
+    fixed = git_steering(os.path.join(folder, ".git"))
+    secret = []
     if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):
         named = _named_in_configuration(found[:2], found[2])  # of a worktree, or of a folder above
         fixed += [each for path in named for each in links_on_way(path) if os.path.lexists(each)]
         fixed += linked_in([os.path.join(found[1], "hooks")], folder)
     for place, found_name in _named_near_root(folder):
-        name, path = plain_name(found_name), os.path.join(place, found_name)
+        name = plain_name(found_name)
+        path = os.path.join(place, found_name)
         if name == ".git":
             fixed += git_steering(path) if place != folder else []
         elif (
@@ -122,7 +124,8 @@ def linked_in(guarded: list[str], folder: str) -> list[str]:
     linked there too. Of a git folder that a link leads to only parts are guarded.
     """
     links = [path for path in guarded if os.path.islink(path) and not path.endswith("/.git")]
-    waiting, left = list(guarded), _MAX_ENTRIES
+    waiting = list(guarded)
+    left = _MAX_ENTRIES
     for place in waiting:
         with suppress(OSError), os.scandir(place) as entries:
             for entry in islice(entries, left):
@@ -167,7 +170,9 @@ def worktree_places(folder: str) -> list[str]:
 
 
 def steers_git(path: str) -> bool:
-    """Whether git goes by a file of this path, which need not be there, or by the one that it locks."""
+    """Return whether git goes by a file of this path, which need not be there, or by the one that it
+    locks.
+    """
     path = path.removesuffix(".lock")
     for place in map(str, Path(path).parents):
         name = os.path.relpath(path, place)
@@ -191,7 +196,7 @@ def _looks_secret(path: str, name: str) -> bool:
 
 
 def _is_made_up(path: str, folder: str) -> bool:
-    """Whether what looks like a secret lies among what tests and templates need of a project."""
+    """Return whether what looks like a secret lies among what tests and templates need of a project."""
     above = os.path.dirname(path)[len(folder) :].lower().split("/")
     return not _WITH_MADE_UP_SECRETS.isdisjoint(above)
 
@@ -239,7 +244,8 @@ def _listing(folder: str, known: _Listing | None) -> _Listing:
     if known is not None and known.stamp == stamp:
         return known
     settled = time.time_ns() - state.st_ctime_ns > _SETTLED_NS
-    named, folders = [], []
+    named = []
+    folders = []
     in_config = folder.endswith("/.config")
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -258,7 +264,9 @@ def git_steering(git: str) -> list[str]:
     checkouts below it to them, however deep they are; and the same of the repositories in its index, as git
     looks into them with each status.
     """
-    waiting, found, known = [git], list[str](), {git}
+    waiting = [git]
+    found = list[str]()
+    known = {git}
     for each in waiting:
         for path in _steering_of(each):
             if not path.endswith("/.git") or os.path.islink(path) or not os.path.isdir(path):
@@ -279,7 +287,8 @@ def _steering_of(git: str, checkout: str = "") -> list[str]:
         top = os.path.dirname(git)
         real = os.path.realpath(os.path.join(top, _line_of(git).removeprefix("gitdir:").strip() or git))
         return [git] * os.path.lexists(git) + (_steering_of(real, top) if os.path.isdir(real) else [])
-    places, found = [git], []
+    places = [git]
+    found = []
     for top in (f"{git}/modules", f"{git}/worktrees"):
         parts = list(islice(_parts_below(top), _MAX_GIT_FOLDERS + 1))
         if len(parts) > _MAX_GIT_FOLDERS:
@@ -287,8 +296,10 @@ def _steering_of(git: str, checkout: str = "") -> list[str]:
         else:
             places += [part for part in parts if os.path.lexists(os.path.join(part, "HEAD"))]
     found += [f"{place}/{name}" for place in places for name in _GIT_STEERING]
-    project, known = checkout or os.path.dirname(git), _checkouts(git)
-    named, held = _named_in_configuration([git], project), _held(git, project)
+    project = checkout or os.path.dirname(git)
+    known = _checkouts(git)
+    named = _named_in_configuration([git], project)
+    held = _held(git, project)
     for part in places[1:]:
         if (leading := _leading_to(part)).startswith(f"{project}/"):
             known.add(leading)
@@ -364,7 +375,8 @@ def _named_in_configuration(gits: Iterable[str], checkout: str) -> list[str]:
     """
     files = [f"{git}/{name}" for git in gits for name in ("config", "config.worktree")]
     files += map(os.path.expanduser, _OWN_CONFIGURATIONS)
-    hooks, own = list[str](), len(files)
+    hooks = list[str]()
+    own = len(files)
     for file in files:
         text = beginning(file)
         hooks += (_named_path(name, checkout) for name in _HOOKS_PATH.findall(text))
@@ -388,5 +400,5 @@ def secrets_of_home(home: str) -> list[str]:
 
 
 def _holds_token(path: str) -> bool:
-    """Whether a file of settings holds a credential, and not only the name of a variable with one."""
+    """Return whether a file of settings holds a credential, and not only the name of a variable with one."""
     return _HELD_TOKEN.search(beginning(path)) is not None

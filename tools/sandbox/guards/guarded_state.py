@@ -45,8 +45,9 @@ class EntryState(Struct, frozen=True):
     settled: bool = False  # a later change has another stamp
 
     def same(self, other: EntryState) -> bool:
-        """Whether nothing was changed that can be put back."""
-        mine, its = (self.kind, self.mode, self.data), (other.kind, other.mode, other.data)
+        """Return whether nothing was changed that can be put back."""
+        mine = (self.kind, self.mode, self.data)
+        its = (other.kind, other.mode, other.data)
         return mine == its and (self.data is not None or self.kind == "folder" or self.stamp == other.stamp)
 
 
@@ -125,7 +126,8 @@ def changes_since(before: GuardedState, now: GuardedState) -> list[GuardedChange
     guarded = set(before.entries)
     paths = before.entries.keys() | now.entries.keys()
     for path in sorted(paths - _made_with_worktrees(before, now)):
-        old, new = before.entries.get(path), now.entries.get(path)
+        old = before.entries.get(path)
+        new = now.entries.get(path)
         if old is None:
             within = os.path.dirname(path) in guarded
             guarded |= {path} if within else set()
@@ -141,7 +143,8 @@ def _made_with_worktrees(before: GuardedState, now: GuardedState) -> set[str]:
     """What is new with a worktree and steers nothing: the files that lead to a repository whose configuration
     is guarded itself, and copies of what is guarded at the top of the project.
     """
-    made, trees = set(), []
+    made = set()
+    trees = []
     new = now.entries.keys() - before.entries.keys()
     leading: set[bytes] = set()
     for path in (path for path in new if path.endswith("/commondir")):
@@ -175,7 +178,8 @@ def _entry(above: int, name: str, known: EntryState | None, room: int) -> EntryS
     if known is not None and known.settled and known.stamp == _stamp(state):
         return known
     settled = time.time_ns() - state.st_ctime_ns > _CLOCK_STEP_NS
-    kind, data = _kind_of(state.st_mode), None
+    kind = _kind_of(state.st_mode)
+    data = None
     if kind == "link":
         data = os.fsencode(os.readlink(name, dir_fd=above))
     elif kind == "file" and state.st_size <= min(_MAX_KEPT_BYTES, room):

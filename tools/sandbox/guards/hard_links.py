@@ -47,7 +47,8 @@ def changed_links(folder: Path, since: float) -> list[str]:
 
 def _files(folder: str) -> Iterator[os.DirEntry[str]]:
     """The files below a folder, those nearest first; links are not followed."""
-    waiting, seen = deque([folder]), 0
+    waiting = deque([folder])
+    seen = 0
     while waiting:
         try:
             entries = list(os.scandir(waiting.popleft()))

@@ -85,7 +85,8 @@ class ProjectGuard(Struct):
         Raises FileError where the disk does not answer.
         """
         async with self._looking:
-            known, first = self._before, not self._running
+            known = self._before
+            first = not self._running
             others = (path for path in written if path.is_dir() and not path.is_relative_to(self.folder))
             places = [_Place(self.folder), *(_Place(path, f"{short_path(str(path))}/") for path in others)]
 
@@ -108,7 +109,8 @@ class ProjectGuard(Struct):
         other places are, hold, or are parts of. Other copies are dropped where this is the `first` command
         that runs.
         """
-        own, known = self.folder / ".git", self._backups
+        own = self.folder / ".git"
+        known = self._backups
         found = [own, *within, *(git for path in others for git in (path, path / ".git", path.parent))]
         wanted = dict.fromkeys(found if first else [*known, *found])
         for git in known.keys() - wanted:
@@ -168,7 +170,8 @@ class ProjectGuard(Struct):
 
     async def look_at_links(self) -> list[str]:
         """Lines about shared files that walled commands changed since the last look; up to 0.1 s."""
-        since, self._since = self._since, time.time() if self._running else None
+        since = self._since
+        self._since = time.time() if self._running else None
         if since is None:
             return []
         return await in_thread(
@@ -187,7 +190,8 @@ class ProjectGuard(Struct):
 
     def take_reports(self) -> list[str]:
         """The reports so far, which are forgotten here."""
-        taken, self.reports = self.reports, []
+        taken = self.reports
+        self.reports = []
         return taken
 
 
@@ -208,11 +212,13 @@ def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:
     """A line for each new place that was not told yet, and for what stands in place of what the wall could
     not keep: a link, or what was in a folder that was moved away. Blocks.
     """
-    now, replaced = place.state(before), set(_replaced_ways(place, before))
+    now = place.state(before)
+    replaced = set(_replaced_ways(place, before))
     below = tuple(f"{way}/" for way in replaced)
     found = {way for way in replaced if (place.path / way).is_symlink()}
     for change in changes_since(before, now):
-        path, old = change.path, before.entries.get(change.path)
+        path = change.path
+        old = before.entries.get(change.path)
         lost = path.startswith(below) or (old is not None and old.kind == "link")
         if change.what == "new" or (change.what == "changed" and lost):
             found.add(path)
@@ -302,7 +308,8 @@ class _Undo(Struct, frozen=True):
 
     def __call__(self, change: GuardedChange) -> str:
         name = self.place.shown(change.path)
-        old, new = self.before.entries.get(change.path), self.now.entries.get(change.path)
+        old = self.before.entries.get(change.path)
+        new = self.now.entries.get(change.path)
         try:
             kept = self._keep(change.path, new) if new is not None else ""
             undone = self._at(change.path, lambda above, last: _write(above, last, old))

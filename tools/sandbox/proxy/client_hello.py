@@ -11,7 +11,8 @@ RECORD_HEADER_BYTES = 5
 MAX_RECORD_BYTES = 16_384 + 256
 MAX_HELLO_BYTES = 65_536  # with post-quantum keys they have about 2,000
 _CLIENT_HELLO = 1
-_SERVER_NAME, _ENCRYPTED_HELLO = 0, 0xFE0D  # extensions
+_SERVER_NAME = 0
+_ENCRYPTED_HELLO = 0xFE0D  # extensions
 _HOST_NAME = 0
 
 
@@ -28,7 +29,8 @@ class _Bytes:
     def take(self, count: int) -> bytes:
         if len(self.rest) < count:
             raise NotAClientHello("it is cut off")
-        taken, self.rest = self.rest[:count], self.rest[count:]
+        taken = self.rest[:count]
+        self.rest = self.rest[count:]
         return taken
 
     def number(self, size: int) -> int:
@@ -69,7 +71,8 @@ def server_name(hello: bytes) -> str:
     extensions = _Bytes(body.vector(2))
     names = []
     while extensions.rest:
-        kind, content = extensions.number(2), extensions.vector(2)
+        kind = extensions.number(2)
+        content = extensions.vector(2)
         if kind == _ENCRYPTED_HELLO:
             raise NotAClientHello("an encrypted ClientHello hides the host; turn ECH off")
         if kind == _SERVER_NAME:

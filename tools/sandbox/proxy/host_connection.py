@@ -53,7 +53,9 @@ class HostConnection(Struct, frozen=True):
 
 
 def is_public_address(text: str) -> bool:
-    """Whether an address belongs to the public network: not to this machine, its own network or its host."""
+    """Return whether an address belongs to the public network: not to this machine, its own network
+    or its host.
+    """
     try:
         address = _embedded(ipaddress.ip_address(text.partition("%")[0]))
     except ValueError:
@@ -93,7 +95,7 @@ def proxy_for(host: str, port: int, environ: Mapping[str, str]) -> SplitResult |
 
 
 def _goes_direct(host: str, port: int, no_proxy: str) -> bool:
-    """Whether NO_PROXY names the host, a domain above it, or all; an entry may have a port."""
+    """Return whether NO_PROXY names the host, a domain above it, or all; an entry may have a port."""
     for entry in no_proxy.lower().split(","):
         name = entry.strip().removesuffix(f":{port}").removeprefix("*.").removeprefix(".")
         if name == "*" or host == name or (name and host.endswith(f".{name}")):

@@ -48,7 +48,8 @@ class ClientEnd(Struct):
         """At least one byte, none at the end."""
         if not self.early:
             return await self.reader.read(count)
-        taken, self.early = self.early[:count], self.early[count:]
+        taken = self.early[:count]
+        self.early = self.early[count:]
         return taken
 
     async def read_exactly(self, count: int) -> bytes:
@@ -74,7 +75,8 @@ async def check_hello(client: ClientEnd, host: str) -> None:
         while len(handshake) < hello_length(handshake):
             header = await client.read_exactly(RECORD_HEADER_BYTES)
             content = await client.read_exactly(record_length(header))
-            records, handshake = records + header + content, handshake + content
+            records = records + header + content
+            handshake = handshake + content
         named = server_name(handshake[: hello_length(handshake)])
     except NotAClientHello as error:
         raise TunnelRefused(f"TLS does not begin as it must: {error}") from error

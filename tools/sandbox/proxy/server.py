@@ -34,7 +34,8 @@ from .relaying import (
 )
 
 _MAX_REFUSALS = 1_000  # remembered
-_HTTP_PORT, _TLS_PORT = 80, 443
+_HTTP_PORT = 80
+_TLS_PORT = 443
 
 Connect = Callable[[str, int], Awaitable[HostConnection]]
 
@@ -53,7 +54,8 @@ class RequestRefused(Exception):
 
     def __init__(self, status: int, why: str, host: str = "") -> None:
         super().__init__(why)
-        self.status, self.host = status, host
+        self.status = status
+        self.host = host
 
 
 class NetworkProxy:
@@ -62,7 +64,8 @@ class NetworkProxy:
     def __init__(self, path: Path, hosts: Iterable[str], connect: Connect, limits: ProxyLimits) -> None:
         self.path = path
         self._hosts = {host_name(host) for host in hosts}
-        self._connect, self._limits = connect, limits
+        self._connect = connect
+        self._limits = limits
         self._refused: deque[tuple[float, str]] = deque(maxlen=_MAX_REFUSALS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -207,13 +210,15 @@ def _plain_target(request: h11.Request, within: str = "") -> tuple[str, str]:
     """Host and path of a plain request; `within` a tunnel its path is enough. Raises RequestRefused."""
     target = request.target.decode("latin-1")
     if target.startswith("/") and within:
-        host, path = within, target
+        host = within
+        path = target
     else:
         scheme, _, rest = target.partition("://")
         if scheme.lower() != "http":
             raise RequestRefused(400, "this is a proxy: it takes CONNECT and http:// URLs")
         end = next((at for at, char in enumerate(rest) if char in "/?#\\"), len(rest))
-        host, path = _without_port(rest[:end]), rest[end:].partition("#")[0]
+        host = _without_port(rest[:end])
+        path = rest[end:].partition("#")[0]
     if not path.startswith("/"):
         path = f"/{path}"
     for name, value in request.headers:

@@ -9,11 +9,21 @@ import struct
 
 from .system_calls import NO_NEW_PRIVS, call
 
-_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000  # linux/seccomp.h
-_LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06  # linux/bpf_common.h
-_NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16  # in struct seccomp_data
+_ALLOW = 0x7FFF0000
+_KILL = 0x80000000
+_ERRNO = 0x00050000  # linux/seccomp.h
+_LOAD = 0x20
+_AND = 0x54
+_EQUAL = 0x15
+_AT_LEAST = 0x35
+_ANY_BIT = 0x45
+_RETURN = 0x06  # linux/bpf_common.h
+_NUMBER_AT = 0
+_ARCHITECTURE_AT = 4
+_ARGUMENTS_AT = 16  # in struct seccomp_data
 _X32_BIT = 0x40000000  # of a number: the call comes from the x32 ABI
-_SET_SECCOMP, _MODE_FILTER = 22, 2  # linux/prctl.h, linux/seccomp.h
+_SET_SECCOMP = 22
+_MODE_FILTER = 2  # linux/prctl.h, linux/seccomp.h
 
 Steps = list[bytes]
 

@@ -52,7 +52,8 @@ def contain(how: str) -> bool:
 
 def _enter_namespaces() -> None:
     """Put the children that are yet to be forked into namespaces of their own. Raises OSError."""
-    user, group = os.geteuid(), os.getegid()
+    user = os.geteuid()
+    group = os.getegid()
     try:
         call("unshare", NEW_PIDS | NEW_MOUNTS)
     except PermissionError:

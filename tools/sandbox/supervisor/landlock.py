@@ -21,14 +21,25 @@ from .shared_calls import deny_shared_calls
 from .system_calls import NO_NEW_PRIVS, SUBREAPER, call, drop_capabilities
 
 LEAST_ABI = 3  # Linux 6.2: before, files could be truncated everywhere
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # on every architecture
-_TELL_ABI, _PATH_BENEATH = 1, 1  # linux/landlock.h, as all that follows
-_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-_MAKE_CHAR, _MAKE_BLOCK, _TRUNCATE, _IOCTL_DEV = 1 << 6, 1 << 11, 1 << 14, 1 << 15
+_CREATE_RULESET = 444
+_ADD_RULE = 445
+_RESTRICT_SELF = 446  # on every architecture
+_TELL_ABI = 1
+_PATH_BENEATH = 1  # linux/landlock.h, as all that follows
+_EXECUTE = 1 << 0
+_WRITE_FILE = 1 << 1
+_READ_FILE = 1 << 2
+_READ_DIR = 1 << 3
+_MAKE_CHAR = 1 << 6
+_MAKE_BLOCK = 1 << 11
+_TRUNCATE = 1 << 14
+_IOCTL_DEV = 1 << 15
 _FILE_RIGHTS = {3: 15, 5: 16, 9: 17}  # how many there are from that ABI on: ioctl on devices, path sockets
 _ALL_PORTS = 0b11  # binding and connecting TCP sockets, from ABI 4
 _ALL_SCOPES = 0b11  # abstract sockets and signals of others, from ABI 6
-_NETWORK_ABI, _SCOPES_ABI, PATH_SOCKETS_ABI = 4, 6, 9
+_NETWORK_ABI = 4
+_SCOPES_ABI = 6
+PATH_SOCKETS_ABI = 9
 
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _DEVICE = _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
@@ -152,6 +163,6 @@ def _system_call(number: int, *values: Any) -> int:
 
 
 def _others_own_files(folder: str) -> bool:
-    """Whether this is root, working on a project of somebody else."""
+    """Return whether this is root, working on a project of somebody else."""
     names = [folder, *(os.path.join(folder, name) for name in os.listdir(folder))]
     return os.geteuid() == 0 and any(os.lstat(name).st_uid for name in names)

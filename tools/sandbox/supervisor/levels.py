@@ -39,7 +39,8 @@ SETUP_LIMIT_S = 5.0  # for a wall, which takes 0.01; a file system that hangs mu
 _FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER (linux/capability.h)
 _REASON_CHARS = 150
 _MAX_LOOKED_AT = 200  # files of a project whose owner is looked at
-_SET_INTERFACE_FLAGS, _INTERFACE_UP = 0x8914, 1  # linux/sockios.h, linux/if.h
+_SET_INTERFACE_FLAGS = 0x8914
+_INTERFACE_UP = 1  # linux/sockios.h, linux/if.h
 # By what holds the supervisor: why the walls that are left are the weaker ones.
 _REASONS = {"plain": "namespaces are switched off", "refused": "the system gives no namespaces"}
 
@@ -70,7 +71,7 @@ def start_sandbox(end: socket.socket, profile: dict[str, Any], how: str) -> int:
 
 
 def _failure(reader: int, pid: int) -> str:
-    """Why a forked process could not be set up; "" where it could."""
+    """Return why a forked process could not be set up; "" where it could."""
     text = b""
     poller = select.poll()
     poller.register(reader, select.POLLIN)
@@ -157,7 +158,8 @@ def _enter_landlock(request: SandboxRequest) -> SandboxedStart:
 
 def _enter_sandbox_exec(request: SandboxRequest) -> SandboxedStart:
     """Have every command started by sandbox-exec, this process being outside. Raises OSError, ValueError."""
-    profile, port = request.profile, None
+    profile = request.profile
+    port = None
     if profile["proxy"]:
         listener = open_listener()
         port = listener.getsockname()[1]

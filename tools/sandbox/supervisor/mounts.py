@@ -69,7 +69,8 @@ def usual_variables(profile: dict[str, Any]) -> dict[str, str]:
 
 def _take_places(profile: dict[str, Any]) -> dict[str, int]:
     """The project, what else is writable, git folders to be shown and our private folder, as they are now."""
-    folder, private = profile["folder"], profile["private"]
+    folder = profile["folder"]
+    private = profile["private"]
     paths = {folder, profile["scratch"], *profile["writable"]}
     if "/" in paths:
         raise OSError(0, "the root folder cannot be writable")

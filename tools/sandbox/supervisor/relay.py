@@ -52,7 +52,8 @@ class _End:
     """One end of a joined pair: what is read from it waits in `pending` until the other takes it."""
 
     def __init__(self, end: socket.socket) -> None:
-        self.socket, self.fd = end, end.fileno()
+        self.socket = end
+        self.fd = end.fileno()
         self.other: _End = self
         self.pending = b""
         self.over = False  # nothing more comes from it
@@ -83,7 +84,8 @@ class _Relay:
     """The pairs that are joined now, and what waits for them."""
 
     def __init__(self, listener: socket.socket, proxy: str) -> None:
-        self.listener, self.proxy = listener, proxy
+        self.listener = listener
+        self.proxy = proxy
         self.poller = select.poll()
         self.ends: dict[int, _End] = {}
 
@@ -99,8 +101,10 @@ class _Relay:
                 inner.close()
                 outer.close()
                 return
-            one, other = _End(inner), _End(outer)
-            one.other, other.other = other, one
+            one = _End(inner)
+            other = _End(outer)
+            one.other = other
+            other.other = one
             for end in (one, other):
                 end.socket.setblocking(False)
                 self.ends[end.fd] = end

@@ -79,7 +79,8 @@ def serve_within(end: str, writer: str, given: str) -> None:
     for fd in (end, writer):
         os.set_inheritable(int(fd), False)
     request = SandboxRequest({}, socket.socket(fileno=int(end)), values["hello"], int(writer))
-    environ, relay = values["environ"], None
+    environ = values["environ"]
+    relay = None
     if values["proxy"]:
         listener = open_listener()
         environ |= proxy_environment(listener.getsockname()[1])

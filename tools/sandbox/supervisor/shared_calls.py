@@ -7,8 +7,12 @@ import os
 
 from .bpf import ALLOW, argument, error, install_filter, one_of, program, when
 
-_UNIX, _NETLINK, _UNSPECIFIED = 1, 16, 0  # socket families that are left; not the internet's
-_STREAM, _SEQUENCED, _KIND = 1, 5, 0xF  # kinds of sockets that have to connect; the rest of the type is flags
+_UNIX = 1
+_NETLINK = 16
+_UNSPECIFIED = 0  # socket families that are left; not the internet's
+_STREAM = 1
+_SEQUENCED = 5
+_KIND = 0xF  # kinds of sockets that have to connect; the rest of the type is flags
 _EVERYBODY = 0xFFFFFFFF  # as the process to signal: -1
 
 # Per machine: its AUDIT_ARCH, and the numbers of socket, socketpair, connect, kill, prlimit64; then those of

@@ -32,7 +32,8 @@ class RunningCommand:
     """One command under way; `pid` is its shell's."""
 
     def __init__(self, number: int, pid: int) -> None:
-        self.number, self.pid = number, pid
+        self.number = number
+        self.pid = pid
         self.status: int | None = None  # the shell's raw wait status, once it ended
         self.ending: float | None = None  # when its end was asked for, in monotonic seconds
         self.termed = False  # whether it was sent TERM
@@ -42,7 +43,8 @@ class Spawner:
     """The commands of one socket, and the loop that serves it. `enclosed`: it is PID 1 of a namespace."""
 
     def __init__(self, agent: socket.socket, enclosed: bool) -> None:
-        self.agent, self.enclosed = agent, enclosed
+        self.agent = agent
+        self.enclosed = enclosed
         self.environ: Mapping[str, str] = {}  # over that of every command; "" takes a variable away
         self.prefix: tuple[str, ...] = ()  # a program with options that starts every command
         self.start_sandbox: Callable[[dict[str, Any], int], int] | None = None  # given a profile and a socket
@@ -112,7 +114,8 @@ class Spawner:
             env = {**request["env"], **self.environ, process_table.CALL_VARIABLE: str(number)}
             env = {name: value for name, value in env.items() if value or name not in self.environ}
             fresh: dict[str, Any] = {"setsid": True, "setsigmask": (), "setsigdef": _RESET_SIGNALS}
-            path, argv = request["path"], request["argv"]
+            path = request["path"]
+            argv = request["argv"]
             if self.prefix:
                 path, argv = self.prefix[0], [*self.prefix, path, *argv[1:]]
             pid = os.posix_spawn(path, argv, env, file_actions=moves, **fresh)
@@ -173,7 +176,7 @@ class Spawner:
         return set(mine).union(*(process_table.descendants(pid, known) for pid in mine))
 
     def _has_no_commands(self) -> bool:
-        """Whether every child is known to be of no command, as what holds a wall."""
+        """Return whether every child is known to be of no command, as what holds a wall."""
         found = process_table.children()
         return found is not None and all(self.owners.get(pid) == 0 for pid in found)
 

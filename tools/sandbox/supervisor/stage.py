@@ -49,7 +49,8 @@ class SandboxStage:
         Our records are hidden from open commands as well.
         """
         if not self.ready and sys.platform == "linux":
-            self.ready, self.group = True, make_memory_group()
+            self.ready = True
+            self.group = make_memory_group()
         if self.how == "enclose":
             for path in {*profile["records"]} - self.hidden:
                 with suppress(OSError):
@@ -75,7 +76,8 @@ class SandboxStage:
     def _prepare(self, profile: dict[str, Any]) -> None:
         """Have a stage, with views of the temporary folders and the caches that there are. Raises OSError."""
         if not self.folder:
-            self.stage, self.folder = _make_stage(profile["stage"]), profile["stage"]
+            self.stage = _make_stage(profile["stage"])
+            self.folder = profile["stage"]
             self.layer = reserve_layer(profile["cache_layers"])
         os.fchdir(self.stage)
         try:

@@ -22,11 +22,22 @@ PDEATHSIG, DUMPABLE, SET_NAME, BOUNDING_DROP, SUBREAPER, NO_NEW_PRIVS, AMBIENT =
     38,
     47,
 )
-READ_ONLY, NO_SETUID, NO_DEVICES, NO_EXEC = 1, 2, 4, 8  # of mounts: MS_ and MOUNT_ATTR_ alike (linux/mount.h)
-BIND, RECURSIVE, PRIVATE, SLAVE = 0x1000, 0x4000, 1 << 18, 1 << 19
+READ_ONLY = 1
+NO_SETUID = 2
+NO_DEVICES = 4
+NO_EXEC = 8  # of mounts: MS_ and MOUNT_ATTR_ alike (linux/mount.h)
+BIND = 0x1000
+RECURSIVE = 0x4000
+PRIVATE = 1 << 18
+SLAVE = 1 << 19
 # System calls that have one number on every architecture; the C library need not know them.
-_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
-_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE, _AT_NOFOLLOW = -100, 0x1000, 0x8000, 0x100
+_OPEN_TREE = 428
+_MOVE_MOUNT = 429
+_MOUNT_SETATTR = 442
+_AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
+_AT_RECURSIVE = 0x8000
+_AT_NOFOLLOW = 0x100
 _LIBRARY: list[Any] = []  # the C library, once it was needed
 _CAPABILITY_VERSION = 0x20080522  # linux/capability.h: two words of 32 bits each
 
@@ -95,7 +106,8 @@ def drop_capabilities(keep: int = 0) -> None:
                 call("prctl", BOUNDING_DROP, number, 0, 0, 0)
     call("prctl", AMBIENT, 4, 0, 0, 0)  # PR_CAP_AMBIENT_CLEAR_ALL
     keep &= _permitted_capabilities()
-    low, high = keep & 0xFFFFFFFF, keep >> 32
+    low = keep & 0xFFFFFFFF
+    high = keep >> 32
     head = struct.pack("=Ii", _CAPABILITY_VERSION, 0)
     call("capset", head, struct.pack("=6I", low, low, low, high, high, high))
 
