@@ -24,7 +24,7 @@ MAX_OUTPUT_SHARE = 0.25  # of the window: a reply has to fit beside its prompt
 
 
 class RequestSettings(Struct, frozen=True):
-    """What every request of a session has in common.
+    """The settings that all requests of a session share.
 
     system      the texts of the system prompt, in order
     tools       definitions in order; a model sees their "name", "description" and "input_schema", other
@@ -152,7 +152,7 @@ class IncomingReply(Struct):
 
 
 class ModelFacts(Struct, frozen=True):
-    """What is known of a model; the features may be asked of it where they are True.
+    """The facts about a model; a feature may be used where it is True.
 
     window      input tokens; max_output: tokens
     binds       thinking is bound to the prefix that it was produced on (taken for granted where unknown)
@@ -205,7 +205,7 @@ class Model(Protocol):
 
     @property
     def server(self) -> str:
-        """Where requests go: a base URL, which people are shown and facts are remembered by."""
+        """The base URL of the requests, by which the server is shown and its facts are remembered."""
 
     @property
     def catalog(self) -> ModelCatalog: ...
@@ -231,10 +231,10 @@ class Model(Protocol):
         """
 
     def known_facts(self, model: str) -> ModelFacts:
-        """What is known of a model without asking the server."""
+        """Return the facts about a model that are known without asking the server."""
 
     async def describe(self, model: str) -> ModelFacts:
-        """What the server says of a model, on top of what is known.
+        """Return the server's facts about the model, on top of those known.
 
         Raises ModelError; ModelNotFound only where the server is the authority on which models there are.
         """

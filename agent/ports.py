@@ -114,7 +114,7 @@ TWO_REWRITES = "two hooks changed the input of this call, each in another way; o
 
 
 class HookAnswer(Struct, frozen=True):
-    """What a hook answered: a veto with its reason, and words to take along.
+    """The answer of a hook: a veto with its reason, and words for the model.
 
     decision        before a call: "allow" saves the question to the user, "ask" has one asked in any case;
                     deny rules count nevertheless
@@ -172,7 +172,7 @@ class WaitingPrompts(Protocol):
 
 
 class ToolSource(Protocol):
-    """Where tools come from: the built-in ones, a server, a folder. One value for each source of a run.
+    """A source of tools: the built-in ones, a server, a directory. One value for each source of a run.
 
     `open` is awaited once, before `tools` and before the first session; it gets the project's folder and the
     environment of the program. A source that cannot be opened reports that itself and offers no tools; what
@@ -183,7 +183,7 @@ class ToolSource(Protocol):
 
     @property
     def name(self) -> str:
-        """What the source is called in messages."""
+        """The name of the source in messages."""
 
     async def open(self, folder: Path, environ: Mapping[str, str]) -> None: ...
 
@@ -211,7 +211,7 @@ class SystemClock:
 
 
 class Status(Struct, frozen=True):
-    """What a status line says. `tokens` is None until something was counted; `cost` in US dollars.
+    """The content of a status line. `tokens` is None until something was counted; `cost` in US dollars.
 
     `priced`: what was spent has known prices, so that `cost` is all of it. `window_source` says in words who
     told the size of the window, "" where nobody did. `todos` are (status, what to do). `own_line` is

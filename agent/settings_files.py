@@ -25,7 +25,7 @@ def home_folder(environ: Mapping[str, str]) -> Path:
 
 
 def claude_folder(environ: Mapping[str, str]) -> Path:
-    """Where Claude Code keeps what is the person's own."""
+    """Return the directory of the user's own Claude Code files."""
     return Path(environ.get("CLAUDE_CONFIG_DIR") or home_folder(environ) / ".claude")
 
 

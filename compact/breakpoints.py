@@ -1,4 +1,4 @@
-"""Where the cache breakpoints of the history stand, so that an edit does not rewrite everything behind it.
+"""Place the cache breakpoints of the history so that an edit does not rewrite everything behind it.
 
 The API writes a cache entry only at a breakpoint, and takes four. One stands behind the system prompt and one
 at the end of the request; the other two stand where the two newest batches of edits end. The next batch
@@ -113,7 +113,8 @@ def cached_messages(folded: Folded, then: Folded, first: int, since: float) -> i
 
 
 def cache_used(folded: Folded) -> float:
-    """When a request last used entries that the next one may read, in seconds since the epoch; -inf: never.
+    """Return the time of the last use of entries that the next request may read, in seconds since the epoch;
+    -inf: never.
 
     Each model has entries of its own, and other tools, another system prompt or a model without the thinking
     of the one before need others.

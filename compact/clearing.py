@@ -235,7 +235,7 @@ def strike_edits(folded: Folded, part: Part, counter: TokenCounter) -> tuple[Cle
 
 
 def placeholder(part: Part, what: str, tokens: int) -> str:
-    """What is shown instead of (a field of) a part that has so many tokens."""
+    """Return the placeholder for (a field of) a part that has so many tokens."""
     what = what.replace("[", "(").replace("]", ")")  # which delimit placeholders
     return f"{PLACEHOLDER_START} {what}, {tokens:,} tokens; recall {recall_id(part)} shows it]"
 

@@ -70,7 +70,7 @@ def commitments(text: str, acts: bool) -> Iterator[Commitment]:
 
 
 def _kind_and_weight(sentence: str, acts: bool) -> tuple[ShownKind | None, int]:
-    """What a sentence of an assistant is, and what it weighs: HEADING for a label with nothing behind it."""
+    """Classify a sentence of an assistant and weigh it: HEADING for a label with nothing behind it."""
     for kind in COMMITMENT_KINDS:
         found = label_pattern(kind).match(sentence)
         if found is not None and (found[2] or ":" in sentence or sentence[0] in "#*"):

@@ -55,8 +55,8 @@ class FoldPlan(Struct, frozen=True):
 
 
 class Shrink(IntEnum):
-    """How far single blocks are shrunk: those that the model has seen, unseen ones to previews, or whatever
-    they are and however small to placeholders.
+    """The degree to which single blocks are shrunk: seen ones, unseen ones to previews, or all of them to
+    placeholders.
     """
 
     SEEN = 0
@@ -286,7 +286,7 @@ class _Shrinking(Struct):
         return earlier.saves if earlier is not None else 0
 
     def room_of(self, texts: Sequence[Part]) -> int:
-        """What these texts of the user may take."""
+        """Return the number of tokens that these texts of the user may take."""
         shown = sum(part.tokens - self._saved((part.seq, part.index, "text")) for part in texts)
         return self.room - self.total + shown
 
@@ -294,7 +294,8 @@ class _Shrinking(Struct):
 def shrink_blocks(
     situation: Situation, first: int, room: int, how: Shrink
 ) -> tuple[tuple[Clear, ...], tuple[File, ...]]:
-    """What brings the blocks shown from fact `first` on under `room` tokens (our count), largest first.
+    """Return the edits that bring the blocks shown from fact `first` on under `room` tokens (our count),
+    largest first.
 
     Returns edits that shrink single blocks, and the files that they name. Results that the model has seen
     become placeholders. With PREVIEWS, the others become previews, and then long texts of the user are shown

@@ -228,7 +228,7 @@ class BlockTracker(Struct):
 
     @property
     def scale(self) -> float:
-        """How this session refers back, against the table: at most 1."""
+        """The rate at which this session refers back, against the table: at most 1."""
         return min(1.0, (PRIOR_REFERENCES + self.seen) / (PRIOR_REFERENCES + EXPECTED_SHARE * self.expected))
 
     def by_cell(self, curves: Sequence[tuple[float, ...]]) -> Sequence[tuple[float, ...]]:
@@ -314,12 +314,12 @@ class BlockTracker(Struct):
 
 
 def loss_base(prompt: int, prices: Prices) -> float:
-    """What a read again costs beside the text: one more call over a prompt of so many tokens."""
+    """Return the cost of a repeated read besides its text: one more call over a prompt of so many tokens."""
     return prompt * prices.read + REREAD_CALL_TOKENS
 
 
 def _service_results(exchange: Exchange, calls: int) -> Iterator[TrackedBlock]:
-    """What the service's own tools brought with a reply, where clearing it frees enough."""
+    """Yield the results of the service's own tools in a reply, where clearing one frees enough."""
     for index in finished_results(exchange):
         gain = _tokens_at(exchange.fact.tokens, index) - PLACEHOLDER_TOKENS
         if gain >= MIN_CLEARED_TOKENS:

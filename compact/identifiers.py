@@ -1,4 +1,4 @@
-"""What blocks say: their texts, and the file paths and identifiers in them that further work depends on.
+"""Extract the texts of blocks, and the file paths and identifiers in them that further work depends on.
 
 - a path: letters, digits and `_.@~+-` with at least one slash between them and a letter in it, 6 characters
   or more; or a file name with a letter-led extension of 1 to 5 characters;
@@ -72,7 +72,10 @@ def whole_name_counts(text: str) -> dict[str, int]:
 
 
 def _runs(runs: Iterable[str]) -> list[str]:
-    """Those that may hold names: no words, and no other short ones. No name goes beyond its run."""
+    """Yield the runs of text that may contain names: no plain or short words.
+
+    No name extends beyond its run.
+    """
     return [
         run
         for run in runs

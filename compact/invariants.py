@@ -135,7 +135,9 @@ def newest_reply(folded: Folded) -> int:
 
 
 def problems(messages: Iterable[Message]) -> list[str]:
-    """What the API would refuse about the messages of a request; empty where nothing."""
+    """List the problems for which the API would refuse the messages of a request; empty where there are
+    none.
+    """
     found: list[str] = []
     role = "assistant"
     calls = list[str]()
@@ -158,7 +160,7 @@ def problems(messages: Iterable[Message]) -> list[str]:
 
 
 def _faults(role: str, blocks: list[Block]) -> Iterator[str]:
-    """What is wrong within one message."""
+    """List the faults within one message."""
     if not blocks:
         yield "a message without content"
     only_results = True

@@ -73,7 +73,9 @@ ScoreKind = Literal["read", "changed", "gone", "names", "numbers"]
 
 
 class LocalSummary(Struct):
-    """What a stretch of the conversation says. Scores are sums over uses, halved every HALF_LIFE_CALLS.
+    """The content of a stretch of the conversation.
+
+    Scores are sums over uses, halved every HALF_LIFE_CALLS.
 
     commands are as they are listed, with exit code or "error"; constraints are (sentence, recall id), and so
     are commitments; attached are (path, recall id) of what prompts mention.
@@ -92,7 +94,8 @@ class LocalSummary(Struct):
 
 
 class EntryAccount(Struct):
-    """What one entry adds to a ledger; `uses` are (kind, calls of the entry so far, name -> weight).
+    """The part of one entry in a local summary; `uses` are (kind, calls of the entry so far, name ->
+    weight).
 
     `made_of` are the number of its results and the kinds of its tools: an entry changes in nothing else.
     """
@@ -292,7 +295,8 @@ def _files_read(local_summary: LocalSummary) -> Iterator[str]:
 
 
 def commitments_text(local_summary: LocalSummary, counter: TokenCounter, limit: int, skip: str = "") -> str:
-    """What the assistant promised, decided and gave up, verbatim, with ids, in at most `limit` tokens.
+    """Return the assistant's promises, decisions and rejections verbatim, with ids, in at most `limit`
+    tokens.
 
     The heaviest are taken first and of the same weight the newest; they stand in their order. What `skip`
     holds is left out.
@@ -337,7 +341,9 @@ def _fitting(title: str, rows: Iterable[str], counter: TokenCounter, room: int) 
 
 
 def coverage(local_summary: LocalSummary, summary: str, kept: str) -> dict[str, list[int]]:
-    """What a summary covers, by kind of name: [named by the summary, by all that is kept, of so many]."""
+    """Return the coverage of a summary by kind of name: [named by the summary, by all that is kept, of so
+    many].
+    """
     return {
         kind: [sum(name in summary for name in found), sum(name in kept for name in found), len(found)]
         for kind, found in _most_used(local_summary).items()
@@ -387,7 +393,7 @@ def _names_not_in(text: str, local_summary: LocalSummary) -> Iterator[str]:
 
 
 def _parts(word: str) -> Iterator[str]:
-    """What a word is compounded of, and if it is a path the ends of it."""
+    """Return the components of a compound word, and the ends of a path."""
     yield from word.split(".")
     ends = word.split("/")
     for at in range(1, len(ends)):

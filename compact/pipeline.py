@@ -57,7 +57,7 @@ _CLEARED_LABELS = {
 def plan(
     situation: Situation, trigger: Trigger, focus: str = "", rung: int = 0, layers: tuple[Layer, ...] = ()
 ) -> Flow:
-    """What to do now. Yields at most a few summary requests, is sent the replies, returns the plan.
+    """Plan a compaction. Yields at most a few summary requests, is sent the replies, returns the plan.
 
     trigger "auto": before a model call; "manual" and "tool": on request, `focus` says what to pay attention
     to; "reactive": the API refused the prompt as too long, `rung` counts from 1. `layers`, if
@@ -111,7 +111,7 @@ def _active(
 
 
 def _reactive_ladder(situation: Situation, rung: int) -> Flow:
-    """What the rung (from 1) does, or the first after it that makes the request fit."""
+    """Return the plan of a rung (from 1), or of the first after it that makes the request fit."""
     failures: tuple[tuple[str, str], ...] = ()
     for step in range(max(1, rung), REACTIVE_RUNGS + 1):
         if step == 1:

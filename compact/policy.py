@@ -36,7 +36,7 @@ BLOCKS_PER_LOOK = 300  # of more, a batch is looked for only every second call, 
 
 
 class _Outlook(Struct, frozen=True):
-    """What a decision goes by: the blocks as they are now, and the model's prices."""
+    """The basis of a decision: the blocks as they are now, and the model's prices."""
 
     situation: Situation
     tracker: BlockTracker
@@ -62,7 +62,7 @@ class _Outlook(Struct, frozen=True):
 
 
 class Batch(NamedTuple):
-    """What to clear, in order, and why: "price", "cold cache" or "window".
+    """The blocks to clear, in order, and the reason: "price", "cold cache" or "window".
 
     Nothing before fact `settled` is shown any more that may be needed: earlier batches have been through it.
     """

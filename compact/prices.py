@@ -1,4 +1,4 @@
-"""What tokens cost, and whether a change of the history pays for the cache entries that it rewrites.
+"""The costs of tokens, and whether a change of the history pays for the cache entries that it rewrites.
 
 Everything behind a change is written to the prompt cache anew, where it would have been read at a tenth of
 the price or less; what the change freed is not read any more, on every later call.
@@ -67,7 +67,9 @@ PRICE_TIERS: Mapping[str, Prices] = {
 
 
 class Spending(Struct, frozen=True):
-    """What requests used, and the US dollars of those whose price is known; `unpriced`: of some it is not."""
+    """The usage of requests, and the US dollars of those whose price is known; `unpriced`: of some it is
+    not.
+    """
 
     usage: Usage = field(default=Usage())
     dollars: float = 0.0
@@ -78,7 +80,7 @@ class Spending(Struct, frozen=True):
         return Spending(self.usage + other.usage, self.dollars + other.dollars, unpriced)
 
     def since(self, earlier: "Spending") -> "Spending":
-        """What was spent after that much had been."""
+        """Return the spending after an earlier state."""
         return Spending(self.usage - earlier.usage, self.dollars - earlier.dollars, self.unpriced)
 
 
@@ -100,7 +102,10 @@ class PriceList(Struct, frozen=True):
         return self.known(model) or Prices()
 
     def spending(self, model: str, usage: Usage) -> Spending:
-        """What one request costs. Bands go by request: the usage of several must not be summed first."""
+        """Return the cost of one request.
+
+        Bands go by request: the usage of several must not be summed first.
+        """
         prices = self.known(model, usage.prompt)
         return Spending(usage, prices.cost(usage)) if prices else Spending(usage, 0.0, usage.total > 0)
 
@@ -114,14 +119,14 @@ def _listed_name(model: str) -> str:
 
 
 class RewriteBill(Struct, frozen=True):
-    """What one change of the history costs and frees, in the model's tokens."""
+    """The costs and savings of one change of the history, in the model's tokens."""
 
     kept: int  # in front of the change: still read from the cache
     rewritten: int  # behind the change: written anew
     freed: int  # no longer in the prompt
 
     def extra(self, prices: Prices) -> float:
-        """What the next call costs more than without the change, in full-price tokens (warm cache)."""
+        """Return the additional cost of the next call with the change, in full-price tokens (warm cache)."""
         return self.rewritten * (prices.write - prices.read)
 
     def pays_back(self, prices: Prices) -> int:

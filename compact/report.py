@@ -1,4 +1,6 @@
-"""What a compaction frees and costs: the report recorded with it, and the lines that show it to the user."""
+"""The effect and the cost of a compaction: the report recorded with it, and the lines that show it to the
+user.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -104,7 +106,7 @@ def propose(
 
 
 def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: int) -> RewriteBill:
-    """What `edits`, which `then` has in force, cost the next request, of `after` tokens.
+    """Return the cost of `edits`, which `then` has in force, for the next request of `after` tokens.
 
     What is not counted in our tokens (the server's own words about tools) stands before the messages.
     """
@@ -121,8 +123,8 @@ def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: in
 
 
 def rewrite_told(situation: Situation) -> str:
-    """What the next request writes to the cache anew, after what the user just changed; "" where that is
-    little, or the cache has expired anyway.
+    """Describe the cache write of the next request after a change by the user; "" where it is small, or the
+    cache has expired anyway.
     """
     folded = situation.folded
     if folded.last_request is None or situation.cache_is_cold:
@@ -155,7 +157,7 @@ def _edit_label(edit: Edit) -> str:
 
 
 def part_label(part: Part) -> str:
-    """What a part of the view is, in a few words: a result by its call, a text by its kind."""
+    """Return a short label for a part of the view: a result by its call, a text by its kind."""
     if part.kind is PartKind.PLACEHOLDER and isinstance(part.block, TextBlock):
         return next(
             (name for start, name in _FOLD_LABELS if part.block.text.startswith(start)), "placeholder"
@@ -254,7 +256,9 @@ def compaction_notice(proposals: Sequence[Proposal | Compacted], trigger: str = 
 
 
 def _done_by(made: Proposal | Compacted) -> str:
-    """What one compaction did, in plain words; `report` names what a person dropped."""
+    """Describe the effect of one compaction in plain words; `report` names the blocks that the user
+    dropped.
+    """
     report = made.report
     edits = made.report.get("edits", {})
     if made.layer in ("reactive", "ledger") and "folds" not in edits:
@@ -266,7 +270,7 @@ def _done_by(made: Proposal | Compacted) -> str:
 
 
 def _cost_worth_telling(proposals: Sequence[Proposal | Compacted]) -> str:
-    """What writing the cache anew costs, "" where that is little or has to be paid anyway."""
+    """Describe the cost of the cache write; "" where it is small or due anyway."""
     dearest = max((_extra_cost(each.report) for each in proposals if not each.report["cold"]), default=0)
     return f", the next call costs about ${dearest:.2f} more, once" if dearest >= MIN_TOLD_COST_USD else ""
 

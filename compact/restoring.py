@@ -83,8 +83,8 @@ class ClearedText(Struct, frozen=True):
 
 
 class PutBackRules(Struct, frozen=True):
-    """What decides: the settings, the prices, the counter of tokens of a text, and what gives the whole of a
-    result: a session that is gone on with has left the contents that are not shown in its file.
+    """The basis of restoring text: settings, prices, a counter of tokens, and a function that returns whole
+    results, which a resumed session has left in the file.
     """
 
     settings: CompactSettings
@@ -261,7 +261,7 @@ def _is_shown(lines: Sequence[str], shown: set[str]) -> bool:
 
 
 class _Clues(Struct, frozen=True):
-    """What tells which lines a call is about: lines that it has, names that it says, line numbers."""
+    """The clues to the lines that a call is about: lines that it contains, names, line numbers."""
 
     lines: frozenset[str]
     names: frozenset[str]

@@ -145,7 +145,7 @@ def _checked(key: str, value: Any, default: Any) -> Any:
 
 
 def setting_form(name: str) -> str:
-    """What the setting of that name takes, in words."""
+    """Describe the values that a setting takes."""
     return _form(DEFAULTS[name])
 
 

@@ -60,7 +60,7 @@ class UserBlock(Struct):
 
 
 class WorkedOut(Struct, frozen=True):
-    """What was found out about the facts themselves, whatever edits are in force, in one moment.
+    """Results about the facts themselves, valid for one moment whatever edits are in force.
 
     Shared by all situations of that moment, because one plan tries several cuts and several summaries.
     ledgers of the first so many entries, blocks of the user by (seq, block), tokens of a record by what it
@@ -150,7 +150,7 @@ class Situation(Struct, frozen=True):
 
 
 def record_limit(situation: Situation) -> int:
-    """What the record of a fold and the tail behind it may take, in tokens of our count.
+    """Return the tokens (our count) that a local summary and the tail behind it may take.
 
     In a small window thrifty keeps less, so that the next compaction is not due after a call or two.
     """
@@ -198,7 +198,7 @@ class Proposal(Struct, frozen=True):
 
 
 class CompactionPlan(Struct, frozen=True):
-    """What is to be done, in order."""
+    """The steps of a compaction, in order."""
 
     proposals: tuple[Proposal, ...] = ()
     failures: tuple[tuple[str, str], ...] = ()  # (what, reason) for the record

@@ -92,7 +92,9 @@ TAIL_RESERVE_TOKENS = 2_000  # that the user's messages leave for the newest exc
 
 
 class FoldLimits(Struct, frozen=True):
-    """How to fold: the summary to show, the tokens (our count) of the tail, whether files are restored."""
+    """The form of a summarized range: the summary to show, the tokens (our count) of the tail, whether files
+    are restored.
+    """
 
     trigger: Trigger
     summary: str = ""
@@ -101,7 +103,9 @@ class FoldLimits(Struct, frozen=True):
 
 
 def summary_reserve(room: int) -> int:
-    """What record and tail in so much room leave for the summary, in tokens of our count."""
+    """Return the tokens (our count) that a local summary and a tail of this size leave for the model
+    summary.
+    """
     return min(SUMMARY_RESERVE_TOKENS, room // 8)
 
 
@@ -185,7 +189,8 @@ def _constraints_and_state(
 
 
 def live_within(situation: Situation, first: int, last: int) -> str:
-    """What holds now by the facts first..last, which are about to be folded; "" where nothing does.
+    """Return the live state by the facts first..last, which are about to be summarized; "" where there is
+    none.
 
     Lines of the live state name the fact that they come from: `plan (r57): ...`.
     """
@@ -195,7 +200,7 @@ def live_within(situation: Situation, first: int, last: int) -> str:
 
 
 def _environment(entries: Sequence[Entry]) -> Iterator[str]:
-    """What the program told of date, folder and commands, of each kind the newest."""
+    """Return the program's statements of date, directory and commands, the newest of each kind."""
     told: dict[str, str] = {}
     for entry in entries:
         results = () if isinstance(entry, Prompt) else entry.results.values()
@@ -326,12 +331,12 @@ def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room
 
 
 def _alike(sentence: str) -> str:
-    """What two sentences have in common that say the same in the same words."""
+    """Return the form in which two sentences that say the same in the same words agree."""
     return sentence.casefold().strip(" .!")
 
 
 def _form(situation: Situation, block: UserBlock, form: tuple[int, ...]) -> tuple[str, int]:
-    """How a block is shown in a form, and the tokens that this takes."""
+    """Return a block in a form, and the tokens that this takes."""
     if form not in block.forms:
         most, weight, *whole = form
         text = block.text
@@ -374,7 +379,9 @@ def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
 
 
 def _answers(situation: Situation, exchange: Exchange) -> Iterator[UserBlock]:
-    """What the user said to the calls of an exchange: to a question of one, or why it was refused."""
+    """Return the user's answers to the calls of an exchange: to a question of one, or the reason of a
+    denial.
+    """
     for index, result in exchange.results.items():
         for question, words in result.said:
             call = f"{REFUSING} r{exchange.seq}.{index} {call_label(exchange.uses[index])}"

@@ -243,8 +243,8 @@ class _Rates(Struct, frozen=True):
 
 
 class _Shown(Struct, frozen=True):
-    """What a view comes to: `known` tokens of what it shows as a request did that was counted, and our count
-    of the rest: of its `text`, of what edits have `made`, and how many `ids` of calls and results.
+    """The tokens of a view: `known` ones of the part that a counted request showed, and our count of the
+    rest: its `text`, the text `made` by edits, and the ids of calls.
     """
 
     known: int
@@ -258,7 +258,7 @@ class _Shown(Struct, frozen=True):
 
 
 class _Made(Struct, frozen=True):
-    """What was learnt of what edits have made: it has `share` of the tokens that another text would have.
+    """The learnt size of text made by edits: it has `share` of the tokens that other text would have.
 
     `left` tokens of a prompt stayed unexplained, whose rest was `of` tokens of our count. Where much was new
     in it, that explains them: it had `newest` tokens for each of our count. `behind`: the seq of the last
@@ -345,7 +345,9 @@ def _edited_tokens(folded: Folded, sizes: Sequence[RequestSize], overhead: int, 
 
 
 def _made_of(folded: Folded) -> _Made:
-    """What is known of what edits have made; of a new record placeholders, and what is gone, tell nothing."""
+    """Return the learnt size of text made by edits; placeholders of a new summary, and removed ones, say
+    nothing.
+    """
     made: _Made = folded.derived.get(_MADE, _Made())
     if made.behind == _folded_to(folded):
         return made
@@ -406,7 +408,8 @@ def _learn_made(folded: Folded, sizes: Sequence[RequestSize], overhead: int, rat
 
 
 def _shown(folded: Folded, sizes: Sequence[RequestSize], end: int, newest: float = 0.0) -> _Shown:
-    """What the messages before index `end` come to, by the requests that had grown by what is shown still.
+    """Return the tokens of the messages before index `end`, by the requests that had grown by those still
+    shown.
 
     `newest` is what is known of what was new in the newest, see `_Made`.
     """

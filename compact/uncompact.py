@@ -47,7 +47,7 @@ class UndoPlan(Struct, frozen=True):
 
 
 class CannotUndo(Struct, frozen=True):
-    """Why a compaction cannot be undone, and what can be done instead."""
+    """A compaction cannot be undone; the text says why, and what can be done instead."""
 
     reason: str
 
@@ -101,7 +101,7 @@ def _wider(folded: Folded, target: Compacted) -> Compacted | None:
 
 
 class Exemptions(Struct, frozen=True):
-    """What the user brought back: automatic layers leave it alone until the window forces them."""
+    """The blocks that the user restored: automatic layers leave them alone until the window forces them."""
 
     clears: frozenset[tuple[int, int, str]] = frozenset()  # (seq, block, field)
     ranges: tuple[tuple[int, int], ...] = ()  # (first, last) of facts that were folded
@@ -119,7 +119,7 @@ class Exemptions(Struct, frozen=True):
 
 
 def exemptions(situation: Situation) -> Exemptions:
-    """What is exempt now; nothing where the window leaves no choice."""
+    """Return the blocks that are exempt now; none where the window leaves no choice."""
     folded = situation.folded
     if not folded.undone or percent(situation.tokens, situation.window) >= CRITICAL_PERCENT:
         return Exemptions()
@@ -148,7 +148,9 @@ class Evicted(Struct, frozen=True):
 
 
 def evicted(folded: Folded) -> list[Evicted]:
-    """What the compactions in force left out: the newest compaction first, the largest of each first."""
+    """Return the blocks that the compactions in force left out: the newest compaction first, the largest of
+    each first.
+    """
     found: dict[str, Evicted] = {}
     for made in reversed(in_force(folded)):
         left = sorted(_left_out_by(folded, made), key=lambda each: -each.tokens)
@@ -169,7 +171,7 @@ def _left_out_by(folded: Folded, made: Compacted) -> Iterator[Evicted]:
 
 
 def _tokens_before(edit: Clear, fact: Fact) -> int:
-    """What was shown in place of the placeholder."""
+    """Return the tokens of the text that the placeholder replaced."""
     if isinstance(fact, Result):
         return sum(fact.tokens)
     if isinstance(fact, User):
@@ -178,7 +180,7 @@ def _tokens_before(edit: Clear, fact: Fact) -> int:
 
 
 def _label(folded: Folded, fact: Fact) -> str:
-    """What a fact says, on one line; "" for one that is no part of the conversation."""
+    """Return a one-line label for a fact; "" for one that is not part of the conversation."""
     match fact:
         case Result():
             use = call_of(fact_at(folded, fact.of), fact)

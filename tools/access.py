@@ -36,7 +36,7 @@ _LINKABLE_FOLDERS = (".git/hooks", ".git/info", ".makeroom", ".transcripts", ".v
 
 
 def file_access(path: str, use: Literal["read", "write"], context: Workspace) -> Access:
-    """What using the canonical path means. Raises ToolError where the project is gone."""
+    """Return the access of a canonical path. Raises ToolError where the project is gone."""
     protected = is_protected(path, use) or (use == "write" and _is_guarded(path, context))
     if use == "write" and is_inside(path, str(context.folder)):
         check_project(context)  # or it would be made anew, at a place that it was moved away from
@@ -91,7 +91,7 @@ def _guarded_files(root: Path) -> Iterator[os.stat_result]:
 
 
 def command_access(command: str, cwd: Path | str) -> Access:
-    """What a command does, as it is judged. Raises ToolError for what no shell can take."""
+    """Return the access of a command. Raises ToolError for text that no shell can take."""
     return Access("run", normal_line(command), cwd=str(cwd))
 
 

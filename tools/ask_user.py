@@ -40,7 +40,7 @@ class UserQuestion(Struct, frozen=True, kw_only=True):
 
 
 class QuestionArguments(Arguments):
-    """What is asked."""
+    """The questions to ask."""
 
     questions: Annotated[tuple[UserQuestion, ...], Meta(min_length=1, max_length=MAX_QUESTIONS)]
 

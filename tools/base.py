@@ -55,7 +55,7 @@ _PARAMETER_HINTS = dict.fromkeys(("cwd", "workdir", "dir_path"), "put `cd DIR &&
 
 
 class WrongValue(NamedTuple):
-    """What is wrong with one value of an input."""
+    """A wrong value of an input."""
 
     path: tuple[str | int, ...]  # the name of a parameter, then where within its value
     kind: Literal["missing", "unknown", "wrong"]
@@ -103,7 +103,7 @@ def no_access(arguments: Any, context: ToolContext) -> tuple[Access, ...]:
 
 
 class ToolResult(Struct, frozen=True):
-    """What a call returned: `content` is what the model is sent."""
+    """The result of a call: `content` is what the model is sent."""
 
     content: tuple[Block, ...]
     error: bool = False
@@ -125,7 +125,7 @@ def text_result(text: str, *, error: bool = False, **more: Any) -> ToolResult:
 
 
 class ToolContext(CommandContext):
-    """What a session's tools work with. One value for each session; only tools change what is in it.
+    """The context of a session's tools. One value for each session; only tools change its content.
 
     `in_view` tells whether the result with that seq still stands unchanged in the conversation; `compact`
     asks for a compaction before the next request, and takes what to keep in detail.
@@ -181,7 +181,7 @@ Resolve = Callable[[str, Mapping[str, Any]], Awaitable["tuple[Tool, Mapping[str,
 
 
 class ArgumentsModel(Protocol):
-    """What a class of parameters tells of itself; ours are based on tools.parameters.Arguments."""
+    """The contract of a class of parameters; ours are based on tools.parameters.Arguments."""
 
     @classmethod
     def parameters(cls) -> dict[str, bool]:
@@ -321,7 +321,7 @@ def is_usable_schema(schema: Mapping[str, Any]) -> bool:
 
 
 def _schema_problems(tool: Tool, schema: Mapping[str, Any], given: dict[str, Any]) -> Iterator[WrongValue]:
-    """What does not fit the JSON Schema. Raises UncheckableSchema where the schema itself cannot be used."""
+    """Find the values that violate the JSON Schema. Raises UncheckableSchema where the schema is unusable."""
     import jsonschema  # 100 ms, and the built-in tools do not need it
     import referencing
 

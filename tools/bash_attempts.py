@@ -113,7 +113,7 @@ def _with_note(result: ToolResult, refusal: BlockedAccess) -> ToolResult:
 
 
 def spool_of(call: ToolCall, limits: CommandLimits) -> Spool:
-    """Where the output of a run of this call goes."""
+    """Return the spool for the output of a run of this call."""
     context = call.context
     name = f"{context.session}-{call.ident}.txt".replace(os.sep, "_")
     return Spool(context.outputs / name, max_bytes=limits.output_bytes, masks=context.masks)

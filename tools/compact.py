@@ -12,7 +12,7 @@ from .base import Tool, ToolCall, ToolResult, no_access, text_result
 
 
 class CompactArguments(Arguments):
-    """What the compaction shall keep."""
+    """The focus of the compaction."""
 
     focus: Annotated[str, Meta(description="What must be kept in detail: decisions, files, open tasks.")] = ""
 

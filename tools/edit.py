@@ -99,7 +99,7 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
 
 
 def _places(source: SourceText, old: str, new: str, arguments: EditArguments, stale: bool) -> list[int]:
-    """Where to replace: one place, or with replace_all every one. Raises ToolError."""
+    """Find the places to replace: one, or with replace_all every one. Raises ToolError."""
     places = find_all(source.flat, old)
     quoted = arguments.old_string
     if len(quoted) > _MAX_QUOTED_CHARS:

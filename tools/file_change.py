@@ -73,7 +73,7 @@ def changing_tool(
     """
 
     def preview(given: A, context: ToolContext) -> Mapping[str, Any]:
-        """What a person is shown; the call is then bound to the content that the file has now."""
+        """Return the preview for the user; the call is then bound to the content that the file has now."""
         path = given.real_path(context)
         with os_errors_explained(path, context.folder):
             change = plan(given, path, context)

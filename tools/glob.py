@@ -47,7 +47,7 @@ _ONE_GLOB = lazy_pattern(r"(?:\{[^{}]*\}|[^,\s])+")  # of several globs; what is
 
 
 class SearchArguments(Arguments):
-    """Where to look, and which part of what is found is shown."""
+    """The place to search, and the part of the findings to show."""
 
     pattern: Annotated[str, Meta(min_length=1)]
     path: Annotated[
@@ -219,7 +219,7 @@ def shown_path(file: str, context: ToolContext) -> str:
 
 
 def odd_names_note(files: Sequence[str]) -> list[str]:
-    """What to do about names that no other tool takes as they are shown."""
+    """Return the advice about names that no other tool takes as they are shown."""
     odd = sum(map(has_surrogate, files))
     if not odd:
         return []

@@ -54,7 +54,7 @@ _TYPE_GLOBS = {
 
 
 class GrepArguments(SearchArguments):
-    """What to search for, and what to show of it. The model knows some options from grep."""
+    """The text to search for, and the form of the findings. The model knows some options from grep."""
 
     pattern: Annotated[str, Meta(min_length=1, description="Regular expression, as ripgrep takes it.")]
     glob: Annotated[

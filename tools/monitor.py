@@ -19,7 +19,7 @@ MAX_MONITOR_S = 1_800.0
 
 
 class MonitorArguments(Arguments):
-    """What is watched."""
+    """The command to watch."""
 
     command: Annotated[str, Meta(min_length=1)]
     timeout: Annotated[int, Meta(ge=1, le=1_800_000, description="Milliseconds until it is ended.")] = 600_000

@@ -136,7 +136,7 @@ def read_page(
     max_bytes: int = MAX_WINDOW_BYTES,
     seen: SeenFile | None = None,
 ) -> ToolResult:
-    """What a read of `wanted` (offset, limit) gives. `shown`: what an earlier result still in view shows.
+    """Read the page `wanted` (offset, limit). `shown` is the earlier result, still in view, that shows it.
 
     None is wanted where nobody says what: the beginning, and the cells of a notebook in place of its JSON.
     `seen`: the file as it was seen or written last, whose encoding it keeps.
@@ -173,7 +173,7 @@ def read_page(
 
 
 def _unchanged(about: dict[str, Any], shown: SeenFile) -> ToolResult:
-    """What is told of a page that the result `shown.result` shows: the seq goes into the record with it."""
+    """Return the notice about a page that the result `shown.result` shows: the seq is recorded with it."""
     return text_result(
         _UNCHANGED, human={"note": "unchanged"}, about={**about, "unchanged": shown.result or True}
     )

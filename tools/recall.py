@@ -71,7 +71,7 @@ def _original(record: Originals, id: str, first: int, most: int) -> ToolResult:
 
 
 async def _search(record: Originals, arguments: RecallArguments, own: str) -> ToolResult:
-    """What fits, but for what is in view: the prompt that is answered, the reply `own` with this call."""
+    """Search, without what is in view: the prompt being answered, and the reply `own` with this call."""
     words = (arguments.query or "").strip()
     offset = arguments.offset
     wanted = min(offset + _MAX_HITS, _MAX_FOUND)

@@ -50,7 +50,7 @@ def join_tools(sources: Iterable[tuple[str, Sequence[Tool]]]) -> dict[str, Tool]
 
 
 def definitions(tools: Iterable[Tool]) -> tuple[dict[str, Any], ...]:
-    """What the record keeps of each tool: what the model is sent, and the tool's kind.
+    """Return the definitions to record: those that the model is sent, and the kind of each tool.
 
     Byte-stable: keys in a fixed order, without the titles that the schema generator adds.
     """

@@ -21,7 +21,7 @@ class SpawnRequest(Struct, frozen=True):
 
 
 class SpawnResult(Struct, frozen=True):
-    """How a nested session ended: its last reply, its id, the requests it sent."""
+    """The end of a nested session: its last reply, its id, the number of requests it sent."""
 
     text: str  # shortened where it is long; the whole has the recall id `recall`
     session: str
@@ -50,7 +50,7 @@ def report_text(ended: SpawnResult) -> str:
 
 
 def spawn_figures(ended: SpawnResult) -> str:
-    """What it took, in a few words."""
+    """Return the figures of a run in a few words."""
     if not ended.session:
         return f"{ended.label} runs in the background"
     cost = f", ${ended.dollars:.4f}" if ended.dollars else ""

@@ -16,7 +16,7 @@ DEFAULT_AGENT = "general"
 
 
 class TaskArguments(Arguments):
-    """What is to be done, and by whom."""
+    """The work to do, and the agent that does it."""
 
     description: Annotated[str, Meta(description="The task in three to six words, for the person.")]
     prompt: Annotated[
@@ -53,7 +53,9 @@ async def run_task(arguments: TaskArguments, call: ToolCall) -> ToolResult:
 
 
 def task_result(ended: SpawnResult) -> ToolResult:
-    """What the model and the person are told of an agent that has ended, or was started in the background."""
+    """Return the result for the model and the user about an agent that has ended, or runs in the
+    background.
+    """
     return text_result(
         report_text(ended),
         error=bool(ended.error) and not ended.text,

@@ -1,4 +1,4 @@
-"""What the person said to a question that a tool puts to them: plain data between tools and whoever asks."""
+"""The user's answer to a question of a tool: plain data between tools and whoever asks."""
 
 from __future__ import annotations
 

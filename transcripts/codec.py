@@ -31,7 +31,7 @@ _parse_value = json.JSONDecoder().raw_decode
 
 
 def _to_json(value: Any) -> Any:
-    """What the JSON encoder takes in the place of a value of ours."""
+    """Convert a value of ours for the JSON encoder."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, frozenset):

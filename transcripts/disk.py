@@ -205,7 +205,7 @@ def replace_and_open(path: Path, pieces: Iterable[bytes], disk: Disk, *folders: 
 
 
 def read_pieces(disk: Disk, fd: int, start: int, end: int) -> Iterator[bytes]:
-    """What stands between two offsets, 1 MB at a time. Raises OSError where the file is shorter."""
+    """Yield the bytes between two offsets, 1 MB at a time. Raises OSError where the file is shorter."""
     while start < end:
         piece = disk.read(fd, min(_PIECE_BYTES, end - start), start)
         if not piece:

@@ -1,4 +1,4 @@
-"""What can keep a record from being opened. The text of each names the cause and what to do about it.
+"""The errors that keep a session transcript from being opened. Each text names the cause and the remedy.
 
 A disk that fails while a session runs is none of these: the store keeps the records in memory (store.py).
 """

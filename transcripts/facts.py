@@ -132,7 +132,7 @@ class RequestSent(Fact, frozen=True):
 
 
 class Reply(Fact, frozen=True):
-    """What the model answered.
+    """A reply of the model.
 
     `complete` is False where the stream broke off; `partial` then keeps the text of the unfinished block.
     `stop` is the API's stop_reason, `asked` the seq of the request.
@@ -258,6 +258,8 @@ FACT_TYPES: dict[str, type[Fact]] = {
 
 
 def about_said(*pairs: tuple[str, str]) -> dict[str, Any]:
-    """What a result tells of a person's words, as `Result.said` has them; nothing where they said nothing."""
+    """Return the record of the user's words in a result, as `Result.said` reads it; empty where they said
+    nothing.
+    """
     said = [list(pair) for pair in pairs if pair[1].strip()]
     return {SAID_KEY: said} if said else {}

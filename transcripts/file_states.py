@@ -68,7 +68,7 @@ def _look_into(home: Path, base: str) -> tuple[dict[str, Stamp], list[str]]:
 
 
 def _opened(folder: Path) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
-    """What is in a folder of ours, also where a command took our rights to it. Raises OSError."""
+    """Open a directory of ours and list it, also where a command removed our rights to it. Raises OSError."""
     try:
         return os.scandir(folder)
     except PermissionError:

@@ -121,7 +121,9 @@ class Conversation(Struct):
 
 
 class Charge(Struct, frozen=True):
-    """What one request to a model used, or several whose price was known: then with their US dollars."""
+    """The usage of one request to a model, or of several whose price was known: then with their US
+    dollars.
+    """
 
     model: str
     usage: Usage
@@ -129,7 +131,7 @@ class Charge(Struct, frozen=True):
 
 
 class RequestSize(NamedTuple):
-    """How large a prompt of all facts before `seq` was: `raw` tokens of our count, `tokens` of the API's.
+    """The size of a prompt of all facts before `seq`: `raw` tokens of our count, `tokens` of the API's.
 
     `ids` are the ids of calls and results that were added since the request before it; `grown` says that it
     shows all that that one showed, with more behind it.
@@ -144,7 +146,7 @@ class RequestSize(NamedTuple):
 
 
 class Sizes(Struct):
-    """What the API counted of the prompts so far.
+    """The API's counts of the prompts so far.
 
     pairs       (our count, the API's count) of the newest prompts, in tokens
     requests    the sizes of all of them, in order
@@ -187,7 +189,7 @@ class Sizes(Struct):
 
 
 class Folded(Struct):
-    """What the facts so far come to.
+    """The state that the facts so far fold to.
 
     facts         the facts that count, in order; a rewound stretch is no longer among them
     edits         the edits in force
@@ -244,7 +246,7 @@ class Folded(Struct):
         return self.edits.undone
 
     def kind_of(self, tool: str) -> ToolKind:
-        """What kind of work a tool of this session does, as it was last declared."""
+        """Return the kind of work of a tool of this session, as it was last declared."""
         return tool_kind(tool, self.opened.tools if self.opened else ())
 
     def with_edits(self, edits: tuple[Edit, ...], without: int | None = None) -> Folded:
@@ -341,7 +343,7 @@ class Folded(Struct):
 
 
 def fold(facts: Iterable[Fact]) -> Folded:
-    """What the facts come to, from the beginning."""
+    """Fold the facts from the beginning."""
     folded = Folded()
     for fact in facts:
         folded.apply(fact)

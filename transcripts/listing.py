@@ -156,7 +156,7 @@ def find_session(project: Path, wanted: str) -> Path:
 
 
 def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummary | None:
-    """What a list says of one file, read whole or at its ends; None where it cannot be read."""
+    """Summarize one file for a list, read whole or at its ends; None where it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(fd, "rb", buffering=1 << 16) as file:
@@ -187,7 +187,7 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
 
 
 def _last_active(stamps: Sequence[float], written: float) -> float:
-    """When a session was active last; by the time of its file where its own stamps cannot be right."""
+    """Return the time of a session's last activity; the file's time where its own stamps cannot be right."""
     newest = max(stamps, default=written)
     return written if newest > time.time() + MAX_CLOCK_SKEW_S else newest
 

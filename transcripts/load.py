@@ -72,7 +72,7 @@ class LazyResults(dict[int, tuple[int, int]]):
 
 
 class LoadedTranscript(Struct):
-    """What a file holds.
+    """The content of a session transcript.
 
     facts              in the order of `seq`, each number once
     whole_size         where the last good line ends, in bytes

@@ -210,7 +210,7 @@ def said_by_user(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def own_words(text: str) -> str:
-    """What of a text of a prompt the person wrote: all of it, or down to the line of their own command."""
+    """Return the user's words in a text of a prompt: all of it, or the part up to their own command."""
     if not text.startswith(OWN_COMMAND_OPENING_TAG):
         return text
     return "\n".join(text.split("\n", 2)[:2])  # what it wrote is not their words

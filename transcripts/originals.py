@@ -219,7 +219,7 @@ def prompt_in_view(folded: Folded) -> str:
 
 
 def _what_it_is(fact: Fact, facts: Iterable[Fact]) -> str:
-    """What a fact without words is, for who asks for its text."""
+    """Describe a fact without words to somebody who asks for its text."""
     if isinstance(fact, User | Reply):
         return NOTHING_SAID
     if isinstance(fact, Started):

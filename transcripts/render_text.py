@@ -94,7 +94,7 @@ def fact_text(fact: Fact) -> str:
 
 
 def indexed_text(fact: Fact, outputs: Path) -> str:
-    """What of a fact can be found: what was said, and the whole of an output that was stored beside it.
+    """Return the searchable text of a fact: its words, and the whole of an output stored beside it.
 
     Not what was recalled, nor the calls that asked for it: else every search would find the ones before it.
     Its characters are composed, so that a word is found however its accents are written.
@@ -161,13 +161,15 @@ def session_title(facts: Sequence[Fact], sid: str) -> str:
 
 
 def agent_label(opened: Opened) -> str:
-    """What the session that started a nested one calls it, "explore #2"; "" where a person did."""
+    """Return the name that the calling session gave to a nested one, "explore #2"; "" where a user
+    began it.
+    """
     about = opened.about
     return f"{about['agent']} #{about.get('number')}" if opened.parent and "agent" in about else ""
 
 
 def agent_task(opened: Opened) -> str:
-    """What a nested session is to do, in a few words on one line; "" where a person began it."""
+    """Return the task of a nested session, in a few words on one line; "" where a user began it."""
     return " ".join(str(opened.about.get("task", "")).split()) if opened.parent else ""
 
 

@@ -1,4 +1,4 @@
-"""What counts as a secret: one table of names, forms and exact values for both of its uses.
+"""The forms of secrets: one table of names, forms and exact values for both of its uses.
 
 tools' env_filter.py withholds from commands every variable that is a secret here; masking.py masks what
 `secret_values` gives, and the forms. A variable is judged by its name, by a form that only secrets have, and
@@ -173,7 +173,7 @@ def _is_named(pattern: str, name: str) -> bool:
 
 
 def _parts(name: str, value: str) -> Iterator[str]:
-    """What within a value is secret by its form, whatever the variable is called."""
+    """Return the parts of a value that are secret by their form, whatever the variable is called."""
     for form in SECRET_FORMS:
         if form.kind != "password" and any(hint in value for hint in form.hints):
             for match in re.finditer(form.pattern, value):

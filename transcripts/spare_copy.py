@@ -38,7 +38,7 @@ MAX_COPIED_BYTES = 256 << 20  # of older files there are hard links at best
 
 
 class Restored(Struct, frozen=True):
-    """What was put back, and what could not be; paths below the project."""
+    """The files that were restored, and those that could not be; paths below the project."""
 
     files: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class SpareCopy:
         self._lines: list[bytes] = []  # of the index, for after a crash
 
     def path_of(self, name: str) -> Path:
-        """Where the copy of a file lies; its folder is made. Raises OSError."""
+        """Return the place of a file's copy; its directory is made. Raises OSError."""
         return self.files.path_of(name)
 
     def newest_texts(self) -> list[str]:
@@ -209,7 +209,7 @@ def is_ours(place: Path) -> bool:
 
 
 def told_of(restored: Restored) -> list[str]:
-    """What to tell of files that were put back or not, a line each; nothing where there were none."""
+    """Describe the files that were restored or not, a line each; empty where there were none."""
     ends = {restored.files: "put back as before", restored.lost: "there is no whole copy to put back"}
     return [f"{_named(names)} changed or removed by a command: {end}" for names, end in ends.items() if names]
 

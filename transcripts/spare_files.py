@@ -1,4 +1,4 @@
-"""What is kept of single files outside of the project: a hard link, a copy of their beginning, or both."""
+"""Keep single files outside the project: a hard link, a copy of their beginning, or both."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .session_lock import ensure_private_folder
 
 
 class SpareFile(Struct, frozen=True):
-    """What is kept of one file.
+    """The kept parts of one file.
 
     stamp     of the file itself when it was last found to be as it should
     size      how many bytes from its beginning are copied
@@ -51,7 +51,7 @@ class SpareFiles(Struct, frozen=True):
     _made: set[Path] = field(default_factory=set)
 
     def path_of(self, name: str, kind: Literal["copies", "links"] = "copies") -> Path:
-        """Where the copy or link of a file lies; its folder is made. Raises OSError."""
+        """Return the place of a file's copy or link; its directory is made. Raises OSError."""
         path = self.place / kind / name
         if path.parent not in self._made:
             make_private_folders(path.parent)

@@ -43,7 +43,7 @@ def is_server_tool(definition: Mapping[str, Any]) -> bool:
 
 
 def visible_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """What the model is sent of a definition."""
+    """Return the part of a definition that the model is sent."""
     if is_server_tool(definition):
         return dict(definition)
     return {key: definition[key] for key in _VISIBLE_KEYS if key in definition}

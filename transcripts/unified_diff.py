@@ -47,7 +47,7 @@ def file_name(lines: Sequence[str]) -> str:
 
 
 def by_side(rows: Sequence[DiffRow], read: Callable[[str], Iterable[T]]) -> list[T]:
-    """What `read` makes of each row, as lines of a whole file: removed ones as they stood in the old file."""
+    """Apply `read` to each row, as lines of a whole file: removed ones as they stood in the old file."""
     sides = {}
     for sign in "-+":
         code = "\n".join("" if row.sign == "@" else row.text for row in rows if row.sign in (sign, " ", "@"))

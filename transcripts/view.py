@@ -18,7 +18,7 @@ from .messages import Block, ToolResultBlock, ToolUseBlock
 
 
 class PartKind(IntEnum):
-    """What a part is; its value is its place in a tally."""
+    """The kind of a part; its value is its place in a tally."""
 
     USER = 0
     ASSISTANT = 1

@@ -171,7 +171,7 @@ def _words_of(raw: Any) -> tuple[str, str, str]:
 
 
 def _complaints(detail: Any) -> str:
-    """What FastAPI complains about, without the request that it repeats."""
+    """Return FastAPI's complaints, without the request that they repeat."""
     if not isinstance(detail, list):
         return _word(detail)
     each = (item for item in detail if isinstance(item, dict))
@@ -217,7 +217,7 @@ def summarize_error(error: BaseException) -> str:
 
 
 def map_connection_error(place: str, host: str, error: BaseException, proxy: str) -> ModelError:
-    """What it means that a connection to `place` (a URL at `host`) did not come about or did not last.
+    """Translate a connection to `place` (a URL at `host`) that was not made or did not last.
 
     `proxy` is the URL of the one by which the place is reached, "" for none.
     """
@@ -244,7 +244,7 @@ def map_connection_error(place: str, host: str, error: BaseException, proxy: str
 
 
 def _first_stop(place: str, proxy: str) -> str:
-    """Where a connection to that URL goes first."""
+    """Return the first host of a connection to that URL: the server or a proxy."""
     return f"the proxy {proxy} on the way to {place}" if proxy else place
 
 
@@ -267,7 +267,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def map_transport_error(
     error: Exception, http: Any, place: str, stall: float | None, proxy: str
 ) -> ModelError:
-    """What it means that the HTTP client (the module `http`) failed, or that an answer made no sense.
+    """Translate a failure of the HTTP client (the module `http`), or an answer that made no sense.
 
     `place` is the server's URL, `stall` the seconds that were waited for a byte, `proxy` as above.
     """
@@ -286,7 +286,7 @@ def map_transport_error(
 
 
 def unreadable(error: Exception, data: str) -> TransientError:
-    """What the server sent makes no sense; its own words are quoted."""
+    """Return the error for an answer that makes no sense; the server's words are quoted."""
     why = f"{type(error).__name__}: {summarize_error(error)}"
     return TransientError(
         f"the stream made no sense: {quote(data)} ({quote(why, 100)})", tries=UNREADABLE_TRIES

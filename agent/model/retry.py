@@ -1,4 +1,4 @@
-"""When to try a request again: a pure schedule. The caller waits, so waiting can be shown and cancelled.
+"""A pure schedule of retries. The caller waits, so that waiting can be shown and cancelled.
 
 Ten tries; 0.5 s doubled each time up to 60 s, with up to 25 % taken off at random so that many clients do not
 return at the same moment. Retry-After is obeyed up to ten minutes; beyond that the error is shown at once.

@@ -24,7 +24,7 @@ FACTS_LIFETIME_S = 86_400.0  # how long a server's answer is taken for true
 
 
 class ModelFactsCache(Struct, frozen=True):
-    """What servers said of their models, in one JSON file; a missing or broken one is empty."""
+    """The facts that servers gave about their models, in one JSON file; a missing or broken one is empty."""
 
     path: Path
 
@@ -108,7 +108,7 @@ class ModelSelection:
         self._remember(asked)
 
     async def _describe(self, model: str) -> ModelFacts | None:
-        """What the server says; None where it says nothing. Raises UsageError."""
+        """Ask the server about the model; None where it says nothing. Raises UsageError."""
         try:
             return await asyncio.wait_for(self.model.describe(model), DESCRIBE_TIMEOUT_S)
         except ModelNotFound as error:

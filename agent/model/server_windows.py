@@ -1,4 +1,4 @@
-"""What a compatible server tells of its models: which there are, and how large their windows are.
+"""The models of a compatible server, and the sizes of their windows.
 
 vLLM and gateways tell the window in their list of models, llama.cpp there or in /props, Ollama in /api/ps of
 what is loaded.
@@ -46,7 +46,8 @@ def _is_model_id(value: Any) -> bool:
 
 
 def facts_from_list(known: ModelFacts, entries: list[dict[str, Any]]) -> ModelFacts:
-    """What the list of a server's models says of one, on top of what is known; of the only one for an id "".
+    """Return the facts about a model from the server's list, on top of those known; of the only model for an
+    id "".
 
     Raises ModelNotFound where there is none such. A gateway lists patterns, some models have variants.
     """

@@ -37,7 +37,7 @@ class ReplayedRequest(Struct, frozen=True):
 
 
 class Totals(Struct):
-    """What a replay adds up; `references` is the number of those judged."""
+    """The sums of a replay; `references` is the number of references that were judged."""
 
     cost: float = 0.0
     baseline: float = 0.0

@@ -66,7 +66,7 @@ class ReplaySetup(Struct, frozen=True):
 
 
 class ReplayTerms(Struct, frozen=True):
-    """What every policy is replayed under, in tokens: the window, the longest reply, system and tools."""
+    """The terms of every replay, in tokens: the window, the longest reply, system and tools."""
 
     window: int = REPLAY_WINDOW_TOKENS
     max_output: int = MAX_REPLY_TOKENS

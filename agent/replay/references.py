@@ -1,4 +1,4 @@
-"""What a session needs again, names and the old text of edits, and whether the view still shows it.
+"""The names and old texts of edits that a session needs again, and whether the view still shows them.
 
 A name is a path or an identifier as in compact/identifiers.py. A reference is the first use of a name in a
 tool input or a text of the model, where every earlier occurrence stood in a tool result; from then on it
@@ -94,7 +94,7 @@ def _names_in(blocks: Iterable[Block]) -> set[str]:
 
 
 class Replacements(Struct, frozen=True):
-    """What a view shows in place of history: its text, and the ids that it names."""
+    """The texts that a view shows in place of history, and the ids that they name."""
 
     text: str = ""
     facts: tuple[tuple[int, int], ...] = ()  # (first, last) of the seqs that a recall id leads to
@@ -130,7 +130,7 @@ def replacements_in(messages: Sequence[Message]) -> Replacements:
 def judge_reference(
     reference: Reference, sources: Sequence[int], folded: Folded, shown: Replacements
 ) -> ReferenceState:
-    """Where a reference stands. `sources` are its results as numbered in `folded`."""
+    """Locate a reference. `sources` are its results as numbered in `folded`."""
     edits = folded.edits
     for seq in sources:
         if edits.shows(seq, 0, "content"):
@@ -185,7 +185,7 @@ def file_edits(facts: Iterable[Fact]) -> dict[int, tuple[FileEdit, ...]]:
 
 
 def _old_texts(reply: Reply) -> Iterator[str]:
-    """What the calls of a reply replace, normalized."""
+    """Return the normalized texts that the calls of a reply replace."""
     for block in reply.blocks:
         if isinstance(block, ToolUseBlock):
             nested = block.input.get("edits")

@@ -54,7 +54,9 @@ def dump_to(file: BinaryIO, frame: RequestSettings) -> Sink:
 
 
 def dump_path(folder: Path, name: str, policy: str, taken: set[Path]) -> Path:
-    """Where the requests of one file under one policy go; files of the same name get a number."""
+    """Return the file for the requests of one recording under one policy; files of the same name get a
+    number.
+    """
     stem = Path(name).stem
     number = 1
     path = folder / f"{stem}.{policy}.jsonl"

@@ -116,7 +116,7 @@ def _with_pauses(facts: Iterable[Fact], before_prompts: bool) -> Iterator[Fact]:
 
 
 def baseline(recorded: Recording, setup: ReplaySetup) -> float:
-    """What the session costs if it is only appended to, in input tokens."""
+    """Return the cost of the session if it is only appended to, in input tokens."""
     folded = Folded()
     layout = PromptLayout(setup.overhead)
     cost = 0.0
@@ -131,7 +131,7 @@ def baseline(recorded: Recording, setup: ReplaySetup) -> float:
 
 
 class Baselines(Struct, frozen=True):
-    """What a session costs only appended to, and by the policy `off` in the window, in input tokens."""
+    """The costs of a session only appended to, and by the policy `off` in the window, in input tokens."""
 
     appended: float
     off: float
@@ -397,7 +397,7 @@ def _needed_text(folded: Folded, touch: FileTouch, setup: ReplaySetup) -> tuple[
 
 
 def _still_shown(texts: Sequence[tuple[int, str]], folded: Folded) -> str:
-    """Those of the texts, each with the seq of its result, that the view shows."""
+    """Return the texts, each with the seq of its result, that the view still shows."""
     edits = folded.edits
     kept = (text for seq, text in texts if (seq, 0) not in edits.clears and edits.covering(seq) is None)
     return "\n".join(kept)

@@ -1,4 +1,4 @@
-"""What was said in a session, as text for a person.
+"""The conversation of a session, as text for the user.
 
 Control characters are not escaped here.
 """
@@ -77,7 +77,7 @@ def _passages(folded: Folded, since: int) -> Iterator[str]:
 
 
 def prompt_texts(entry: Prompt) -> list[str]:
-    """What the user wrote in a prompt, without the text that the program put before it."""
+    """Return the texts that the user wrote in a prompt, without those that the program put before it."""
     if entry.fact.source != "user":
         return []
     return [block.text for block in without_injected(entry.fact.blocks) if isinstance(block, TextBlock)]

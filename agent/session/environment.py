@@ -80,7 +80,7 @@ def environment_context(folder: Path, now: float) -> str:
 
 
 def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list[str]:
-    """What the model is to be told before the next prompt, where that has changed since it was told.
+    """Return the changes to the environment since the model was last informed, for the next prompt.
 
     `commands` is what the system prompt of a session that begins now would say about them; None: nothing is
     known. In the permission mode "plan" every prompt says so.
@@ -108,7 +108,7 @@ def post_planning(inbox: Inbox, planning: bool) -> None:
 
 
 def news_of_pins(folded: Folded) -> list[str]:
-    """What has been pinned, or is no longer, since a record or a prompt told the model of the pins."""
+    """Return the changes to the pins since a summary or a prompt last showed them to the model."""
     if not any(note.topic == "pin" for note in folded.metadata):
         return []
     made = (each for each in in_force(folded) if each.layer in RECORDING_LAYERS)
@@ -155,9 +155,8 @@ def _forget_told(folded: Folded, notes: Sequence[Metadata], inbox: Inbox) -> Non
 
 
 def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
-    """That the background commands which the model knows as running ended with the run of the program that
-    started them, and where the first was started; None where it knows of none. For a session that is gone on
-    with.
+    """Report the background commands that the model knows as running and that ended with an earlier run of
+    the program.
     """
     running = dict[str, str]()
     begun = dict[str, int]()  # id -> command line, seq of what began it
@@ -190,7 +189,7 @@ def _forget_ended(running: dict[str, str], blocks: Iterable[Block]) -> None:
 
 
 def environment_told(entry: Entry) -> list[str]:
-    """What a prompt, or the results of an exchange, told the model of its surroundings."""
+    """Return the environment that a prompt, or the results of an exchange, showed to the model."""
     results = () if isinstance(entry, Prompt) else entry.results.values()
     blocks = entry.fact.blocks if isinstance(entry, Prompt) else [b for one in results for b in one.content]
     texts = (block.text for block in blocks if isinstance(block, TextBlock) and is_injected(block))
@@ -241,5 +240,5 @@ def _name(text: str | Path) -> str:
 
 
 def in_hook_tags(words: str) -> str:
-    """What a hook of the user says to the model."""
+    """Wrap the words of a user's hook for the model."""
     return f"<hook>\n{words}\n</hook>"

@@ -59,7 +59,7 @@ class Mention(Struct, frozen=True):
 
 
 class Attachment(Struct, frozen=True):
-    """What becomes of a mention.
+    """The outcome of a mention.
 
     told    to the person, in one line; trouble: it tells why nothing is attached
     blocks  go to the model before the prompt
@@ -73,7 +73,7 @@ class Attachment(Struct, frozen=True):
 
 
 class AttachLimits(Struct, frozen=True):
-    """How files are judged and counted: `refusal` says why one may not be attached, "" where it may.
+    """The limits of attached files: `refusal` says why one may not be attached, "" where it may.
 
     count   the tokens of a text
     tokens  for all files of a prompt together
@@ -104,7 +104,7 @@ def _mention(written: str) -> Mention:
 
 
 async def attach(mentions: list[Mention], context: ToolContext, limits: AttachLimits) -> list[Attachment]:
-    """What the mentioned files come to, each once, in order; at the end a line about those not there."""
+    """Attach the mentioned files, each once, in order; at the end a line about those that do not exist."""
     made: list[Attachment] = []
     absent: list[str] = []
     located: set[tuple[str, tuple[int, int] | None]] = set()  # only here a sentence's full stop is known
@@ -149,7 +149,7 @@ async def _about_absent(names: Sequence[str], context: ToolContext) -> str:
 
 
 def _nearest(names: Sequence[str], context: ToolContext, gone: threading.Event) -> list[str]:
-    """What may have been meant by each name: a file beside it, or one of its name anywhere in the project."""
+    """Suggest a file for each name: one beside it, or one of its name anywhere in the project."""
     found: list[str] = []
     files: dict[str, str] | None = None
     for name in names:

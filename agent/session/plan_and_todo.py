@@ -24,12 +24,12 @@ class TodoItem(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """What people read: what is being done where it is in work."""
+        """Return the text for the user: the active form of an item in progress."""
         return self.active if self.status == "in_progress" and self.active else self.content
 
 
 class _TodoTrail(Struct):
-    """How many facts were looked at, and the newest list among them with the seq of its reply."""
+    """The newest to-do list among the facts looked at so far, with the seq of its reply."""
 
     looked_at: int = 0
     newest: tuple[int, tuple[TodoItem, ...]] | None = None

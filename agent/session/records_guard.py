@@ -91,7 +91,7 @@ class RecordsGuard(Struct):
             self._tell_of(Restored((*own, *restored.files), restored.lost))
 
     def take_notes(self) -> tuple[str, ...]:
-        """What the model is to be told of the commands so far, a line each."""
+        """Return the notes for the model about the commands so far, a line each."""
         notes = tuple(self._notes)
         self._notes = []
         return notes
@@ -138,7 +138,7 @@ class RecordsGuard(Struct):
                 self._marked.append(path)
 
     def _reading_notes(self) -> list[str]:
-        """What to tell of records that were read; nothing where another session may have done so."""
+        """Return the notes about transcripts that were read; none where another session may have done so."""
         locks = (self.home / RECORDS_FOLDER).glob("*.lock")
         others = {f"{RECORDS_FOLDER}/{path.stem}.jsonl" for path in locks} - self._live()
         if any(lock_holder(self.home / name) is not None for name in others):

@@ -270,7 +270,7 @@ def load_deferred(session: Session) -> None:
 
 
 def damaged_text(count: int, line: int) -> str:
-    """What a person is told of records that cannot be read, the first of them in `line`."""
+    """Describe the lines that cannot be read to the user, the first of them in `line`."""
     if count == 1:
         return f"1 damaged record is skipped: line {line}"
     return f"{count:,} damaged records are skipped; the first is line {line}"

@@ -51,7 +51,10 @@ CHARGE_TOPIC = "request"  # of metadata: {"model", "usage"[, "dollars"]} of what
 
 
 class RecordWriter(Protocol):
-    """Where facts go. A full or broken disk raises nothing: the writer keeps the facts and reports it."""
+    """The writer of facts.
+
+    A full or broken disk raises nothing: the writer keeps the facts and reports it.
+    """
 
     @property
     def failure(self) -> str:
@@ -95,7 +98,7 @@ class Session:
 
     @property
     def spending(self) -> Mapping[str, Spending]:
-        """What was spent so far, by the model that was asked; of this session and its nested ones."""
+        """Return the spending so far, by the model that was asked; of this session and its nested ones."""
         charges = self.folded.charges
         total = self._spending
         for each in charges[self._charges_counted :]:

@@ -91,7 +91,7 @@ def _of_which(notes: Sequence[Metadata]) -> str:
 
 
 def recent_start(entries: Sequence[Entry]) -> int:
-    """Where the exchanges begin that are shown again: a few prompts with their answers, not too much."""
+    """Return the start of the exchanges to show again: a few prompts with their answers, not too much."""
     prompts = calls = chars = 0
     for at in range(len(entries) - 1, -1, -1):
         entry = entries[at]
@@ -188,7 +188,7 @@ def _call(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:
 
 
 def _title(use: ToolUseBlock, tools: Mapping[str, Tool]) -> str:
-    """What the call was about, as it was told when it ran."""
+    """Return the title of the call, as it was shown when it ran."""
     try:
         return tools[use.name].title(parse_arguments(tools[use.name], use.input))
     except (KeyError, ToolError):

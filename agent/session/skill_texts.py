@@ -1,4 +1,7 @@
-"""What the model is told of skills: the list in the system prompt, the instructions, those in use. Pure."""
+"""The texts about skills for the model: the list in the system prompt, the instructions, those in use.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,7 @@ def kept_instructions(folded: Folded, window: int) -> Iterator[str]:
 
 
 def _loaded(entry: Entry) -> Iterator[tuple[int, str]]:
-    """What was loaded with a prompt, or by the skill tool: no other text counts, whatever it says."""
+    """Return the instructions loaded with a prompt or by the skill tool: no other text counts."""
     if isinstance(entry, Prompt):
         yield from ((entry.seq, text) for text in _texts(filter(is_injected, entry.fact.blocks)))
     elif isinstance(entry, Exchange):

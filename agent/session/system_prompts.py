@@ -148,7 +148,7 @@ def repository_folders(folder: Path) -> list[Path]:
 
 
 def tool_contracts(tools: Container[str]) -> str:
-    """What the tools promise that are offered under these names."""
+    """Return the promises of the tools that are offered under these names."""
     return TOOL_CONTRACTS if "grep" in tools else TOOL_CONTRACTS.replace(SEARCH_CONTRACT, "")
 
 
@@ -237,7 +237,9 @@ def _with_imports(
 
 
 def _imports(path: Path, names: Sequence[str], own: bool, seen: set[Path]) -> Iterator[tuple[Path, str, str]]:
-    """What a memory file imports, and what that does, as `_with_imports`; `own`: it is the user's own."""
+    """Return the imports of a memory file with their text, as `_with_imports`; `own`: the file is the user's
+    own.
+    """
     top = path.parent if own else repository_folders(path.parent)[-1]
     room = MAX_MEMORY_CHARS
     waiting = [(path, name, 1) for name in reversed(names)]
@@ -335,7 +337,7 @@ def _text_and_imports(text: str) -> tuple[str, list[str]]:
 
 
 def _end_of(text: str, mark: re.Match[str], inner: int) -> int:
-    """Where the code or comment ends that begins with `mark`; -1 for a comment that never does."""
+    """Return the end of the code or comment that begins with `mark`; -1 for a comment that never ends."""
     if mark["fence"]:
         closing = re.compile(rf"^[ \t]*{mark['fence']}", re.MULTILINE).search(text, inner)
         return closing.end() if closing else len(text)

@@ -59,7 +59,7 @@ class ClientApprover(Struct, frozen=True):
 
 
 def permission_answer(answer: Mapping[str, Any]) -> Allow | Deny:
-    """What an answer to can_use_tool means; anything but a clear yes is a no."""
+    """Interpret an answer to can_use_tool; anything but a clear yes is a no."""
     if answer.get("behavior") != "allow":
         return Deny(str(answer.get("message") or ""), stop=answer.get("interrupt") is True)
     changed = answer.get("updatedInput")
@@ -111,7 +111,7 @@ def _rule_text(rule: Mapping[str, Any]) -> str:
 
 
 def _suggestions(question: PermissionQuestion) -> list[dict[str, Any]]:
-    """What the client may grant for the rest of the session."""
+    """Return the rules that the client may grant for the rest of the session."""
     if question.refused or not question.prefix:
         return []
     if all(each.kind == "write" for each in question.access):

@@ -39,7 +39,7 @@ class ClientTools(Struct):
 
 
 def server_status(server: McpServer) -> dict[str, Any]:
-    """What a client is told of a server when it asks; no values of variables or headers."""
+    """Return the status of a server for a client; no values of variables or headers."""
     entry = server.entry
     offer = server.offer
     config: dict[str, Any] = {"type": entry.kind, "name": entry.name}

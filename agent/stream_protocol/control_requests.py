@@ -1,4 +1,4 @@
-"""What a client may ask for during a session, a function for each; the answers are plain data."""
+"""The requests of a client during a session, a function for each; the answers are plain data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in a turn as lines of stream-json, in the shapes that SDKs parse.
+"""The events of a turn as lines of stream-json, in the shapes that SDKs parse.
 
 A line has at most MAX_FRAME_CHARS: the SDK for Python takes no longer one. Bulky texts are shortened there,
 the record keeps them whole.

@@ -1,4 +1,4 @@
-"""What a client sends: its wishes for the session, prompts, requests, answers. Loads nothing that is slow.
+"""The input of a client: wishes for the session, prompts, requests, answers. Loads nothing slow.
 
 The first request of a client, initialize, is answered here, before the session is made.
 """
@@ -171,7 +171,7 @@ class StreamInput:
         return client_hooks(self.channel, self.hook_entries, self._about_session, self.warn)
 
     def _about_session(self) -> dict[str, Any]:
-        """What every callback of a hook is told."""
+        """Return the facts about the session that every callback of a hook gets."""
         session, context = self.session_now()
         return about_session(session, context.tool_context, context.permissions)
 

@@ -97,7 +97,7 @@ class FrameRenderer(Renderer):
         return bool(self._printed)
 
     def take_printed(self) -> str:
-        """What was to be printed, for a terminal without frames."""
+        """Return the text that is due, for a terminal without frames."""
         text = "".join(line + "\r\n" for line in self._printed)
         self._printed.clear()
         return text

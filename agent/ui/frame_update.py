@@ -69,7 +69,7 @@ class _Pen:
 
 
 def frame_update(old: Frame, new: Frame, printed: Sequence[str], height: int) -> str:
-    """What to write so that `old` becomes the finished rows `printed` and below them `new`.
+    """Return the output that turns `old` into the finished rows `printed` and below them `new`.
 
     `height` is the screen's. "" where nothing has changed. The cursor is where `old` has it, and ends where
     `new` has it.

@@ -119,7 +119,7 @@ async def outcome_of(work: Awaitable[tuple[int, str]]) -> tuple[int, str]:
 
 
 def session_details(controller: Controller) -> dict[str, Any]:
-    """What the first line of a turn says beside the status."""
+    """Return the fields of the first line of a turn besides the status."""
     library = controller.services.skills
     return {
         "apiKeySource": controller.setup.config.origins.get("key", "none"),
@@ -131,7 +131,7 @@ def session_details(controller: Controller) -> dict[str, Any]:
 
 
 def for_the_screen(line: str) -> UsageError:
-    """What is said to a slash command that only somebody at the screen can use."""
+    """Return the error for a slash command that only a user at the screen can run."""
     return UsageError(f"{line.split(None, 1)[0]} is for somebody at the screen: start makeroom without -p")
 
 
@@ -190,7 +190,7 @@ def _prompt(text: str) -> str:
 
 
 def _piped(has_prompt: bool) -> str:
-    """What standard input holds; "" for a terminal, and with a prompt for a pipe that stays silent."""
+    """Read standard input; "" for a terminal, and with a prompt for a pipe that stays silent."""
     try:
         descriptor = sys.stdin.fileno()
         if os.isatty(descriptor):

@@ -96,7 +96,7 @@ class DraftBuffer(Buffer):
 
 
 class InputEditor:
-    """What is being written. `buffer` is prompt_toolkit's; chips in it stand for big pastes."""
+    """The text being written. `buffer` is prompt_toolkit's; chips in it stand for large pastes."""
 
     def __init__(self, history: PromptHistory, completer: Completer, on_change: Callable[[], None]) -> None:
         self.paste_chips = PasteChips()
@@ -115,7 +115,7 @@ class InputEditor:
 
     @property
     def text(self) -> str:
-        """What stands in the input, chips expanded."""
+        """The text of the input, chips expanded."""
         return self.paste_chips.expand(self.buffer.text)
 
     def paste(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What each key does, over prompt_toolkit's Emacs keys."""
+"""The effect of each key, over prompt_toolkit's Emacs keys."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ _LAST_CHIP = 0x10FFFD
 
 
 def _sent_by_key(code: int, shifted: int, base: int, held: int) -> str:
-    """What terminals send for a key where no program had them send codes; "" where that is nothing.
+    """Return the sequence that terminals send for a key where no program changed it; "" where there is none.
 
     `code` and `shifted` are its characters without and with Shift, `base` that of a US keyboard; 0: not told.
     """
@@ -185,7 +185,7 @@ class PasteParser:
             self._timer = asyncio.get_running_loop().call_later(PASTE_TIMEOUT_S, self._give_up)
 
     def _known(self, found: re.Match[str]) -> str:
-        """What to read for a sequence: nothing for one that is no key."""
+        """Return the keys of a sequence: none for one that is unknown."""
         sent = _as_sent(found)
         whole = _SEQUENCE.fullmatch(sent)
         return sent if whole is None or self._inner._get_match(sent) else ""
@@ -216,7 +216,7 @@ class PasteParser:
 
 
 def _with_enter(typed: str) -> str:
-    """What was typed before the terminal was raw, which made a line feed of Enter.
+    """Return the input typed before the terminal was raw, with Enter instead of line feeds.
 
     Of several lines, which may have been pasted, none is sent.
     """
@@ -304,7 +304,7 @@ class PasteChips:
         self._images: dict[str, str] = {}  # chip -> what is told of its image
 
     def paste(self, text: str) -> str:
-        """What to insert for a paste: itself when it is small, else a chip.
+        """Return the text to insert for a paste: itself when it is small, else a chip.
 
         Lines that begin as a command does are a chip, by which they are told from those that were typed.
         """
@@ -339,7 +339,7 @@ class PasteChips:
         return f"[paste {ord(chip) - _FIRST_CHIP + 1}: {size}]"
 
     def pastes(self, text: str) -> Pastes:
-        """Where in the expanded text the pastes are that chips stand for; images are none."""
+        """Return the spans of the expanded text that chips stand for; images have none."""
         ends = [0, *accumulate(len(self.expand(char)) for char in text)] if self.expand(text) != text else []
         return tuple(
             (begin, end)

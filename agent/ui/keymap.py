@@ -55,7 +55,7 @@ class Keymap(Struct, frozen=True):
     troubles: tuple[str, ...] = ()
 
     def names(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """What people call the first key of each action and slash command, "" where it has none.
+        """Return the common name of the first key of each action and slash command, "" where it has none.
 
         Of a new line all keys are named, with Shift+Enter, which terminals send as Ctrl-J.
         """
@@ -90,7 +90,7 @@ def read_keymap(path: Path) -> Keymap:
 
 
 def _doubles(keys: Mapping[str, tuple[KeySequence, ...]]) -> Iterator[str]:
-    """What is to be told of keys that more than one thing has, of which only one can happen."""
+    """Return the warnings about keys with several meanings, of which only one can happen."""
     owners: dict[KeySequence, list[str]] = {}
     for name, sequences in keys.items():
         for sequence in dict.fromkeys(sequences):
@@ -114,7 +114,9 @@ def _entries(path: Path, troubles: list[str]) -> Iterator[tuple[str, Any]]:
 
 
 def base_bindings() -> KeyBindings:
-    """What every other binding goes before: idle keys do nothing, a letter after Ctrl-Space is still text."""
+    """Return the bindings before all others: idle keys do nothing, a letter after Ctrl-Space is
+    still text.
+    """
     bindings = KeyBindings()
     for key in Keys:
         if _IDLE_KEY.fullmatch(key.value):
@@ -139,7 +141,7 @@ def key_sequence(text: str) -> KeySequence:
 
 
 def key_name(sequence: KeySequence) -> str:
-    """What people call a sequence of keys: `Ctrl-X Ctrl-E`, `Alt+Enter`, `Shift+Tab`, `F6`."""
+    """Return the common name of a sequence of keys: `Ctrl-X Ctrl-E`, `Alt+Enter`, `Shift+Tab`, `F6`."""
     words: list[str] = []
     for word in map(_spelled, sequence):
         if words and words[-1] == "Esc":

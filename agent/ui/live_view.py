@@ -1,4 +1,4 @@
-"""What is still going on: the state that events leave behind, and its drawing above the input.
+"""The state of work in progress, kept from events, and its drawing above the input.
 
 Bounded in size: of thinking and of each running call only the end is kept. What is finished is printed by
 transcript_view and forgotten here.
@@ -89,7 +89,7 @@ class LiveView(Struct):
         return any(tool_kind(call.name) == "runs" for call in self.calls.values())
 
     def stop(self) -> None:
-        """What ran is over."""
+        """Forget the work in progress."""
         self.started_at = self.retry_at = self.thinking_since = None
         self.calls.clear()
         self.thought = ""
@@ -203,7 +203,9 @@ def _todo_line(status: str, text: str, ctx: RenderContext) -> str:
 
 
 def _spinner(live_view: LiveView, ctx: RenderContext, now: float, timed: bool) -> list[str]:
-    """What goes on, since when unless a running call tells its own time (`timed`), and how to end it."""
+    """Draw the spinner: the work in progress, its start unless a running call shows its own (`timed`), how
+    to end it.
+    """
     if live_view.started_at is None or (live_view.question_since is not None and not live_view.interrupting):
         return []
     if live_view.interrupting:

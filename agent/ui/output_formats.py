@@ -56,7 +56,7 @@ _ESCAPED_IN_JSON = lazy_pattern(f"[\x7f-\x9f\u2028\u2029{INVISIBLE}]")
 
 
 class OutputFormat:
-    """What a run prints. Made once, when the run's session is known, before the first event."""
+    """The output of a run. Made once, when the run's session is known, before the first event."""
 
     def __init__(self, run: RunOutput) -> None:
         self.run = run
@@ -70,7 +70,7 @@ class OutputFormat:
 
 
 class SpentInRun:
-    """What a run has spent, by model: its sessions, one after the other, and their agents."""
+    """The spending of a run, by model: its sessions, one after the other, and their agents."""
 
     def __init__(self) -> None:
         self.by_model: dict[str, Spending] = {}
@@ -82,7 +82,7 @@ class SpentInRun:
         return sum(each.dollars for each in self.by_model.values())
 
     def leave_out(self, status: Status) -> None:
-        """What the session has spent up to now was spent before the run."""
+        """Leave out the spending of the session before the run."""
         self._session = status.session
         self._counted = dict(status.spending)
 
@@ -299,7 +299,7 @@ class TextFormat(OutputFormat):
 
 
 def _outcome(event: events.ToolCallFinished) -> str:
-    """How a call ended, where that is not well: why it was denied and what would have allowed it."""
+    """Describe a call that did not end well: why it was denied and which rule would have allowed it."""
     note = str(event.result.human.get("note", ""))
     if not event.result.error:
         return f"  ({one_line(note)})" if BLOCKED_MARK in note else ""

@@ -59,7 +59,7 @@ ERASING_KEYS: Mapping[str, Callable[[str], str]] = {  # what each leaves of the 
 
 
 class PickerState(Struct, frozen=True):
-    """What is chosen from, what is searched for, and which of the rows found is marked (from 0)."""
+    """The choices, the search, and the marked row among those found (from 0)."""
 
     menu: Menu
     found: tuple[int, ...]  # places in the menu of the rows that match the words

@@ -173,7 +173,7 @@ def _write_now(text: str) -> None:
 
 
 def plain_text(event: events.Event, ctx: RenderContext) -> str:  # noqa: PLR0911  one case for each kind
-    """What is printed for an event; "" for most."""
+    """Return the text to print for an event; "" for most."""
     match event:
         case events.ToolCallStarted(_, _, name, title):
             return f"{one_line(name)}: {title_line(title)}"

@@ -62,7 +62,7 @@ class FormState(Struct):
 
     @property
     def options(self) -> Sequence[Mapping[str, Any]]:
-        """Those of the question that is shown."""
+        """The options of the question that is shown."""
         found: Sequence[Mapping[str, Any]] = self.questions[self.at]["options"]
         return found
 
@@ -77,7 +77,7 @@ class FormState(Struct):
         return self.marked == len(self.options)
 
     def answers(self) -> dict[str, str]:
-        """What was answered, by question: labels, then own words."""
+        """The answers by question: labels, then own words."""
         found = {}
         for asked, chosen, words in zip(self.questions, self.chosen, self.words, strict=True):
             labels = [str(asked["options"][at]["label"]) for at in sorted(chosen)]

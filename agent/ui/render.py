@@ -51,7 +51,7 @@ _CHART_MARKS = ("■", "▣", "▤", "▥", "▦", "▧", "▨", "▩")
 
 
 def render_event(event: events.Event, ctx: RenderContext) -> str:
-    """What is printed for an event when it comes, no line wider than the screen; "" for most."""
+    """Return the text to print for an event, no line wider than the screen; "" for most."""
     return "\n".join(clip_painted(line, ctx.columns) for line in _event_text(event, ctx).split("\n"))
 
 
@@ -131,7 +131,7 @@ def aborted_message(event: events.StreamAborted) -> str:
 
 
 def earlier_message(event: events.EarlierMessages, key: str) -> str:
-    """What is told of the messages before those that are shown of a session, and the key that shows them."""
+    """Describe the messages before those that are shown of a session, and the key that shows them."""
     key = f"{key} shows them, " if key else ""
     what = pluralize(event.count, "earlier message") if event.count else "earlier calls of this turn"
     return f"{what}; {key}/rewind goes back to a prompt"
@@ -151,7 +151,7 @@ def render_prompt(text: str, ctx: RenderContext) -> str:
 
 
 def render_thought(text: str, seconds: float, ctx: RenderContext) -> str:
-    """What stays of thinking: its duration, or all of it where outputs are shown in full."""
+    """Draw the thinking that stays: its duration, or all of it where outputs are shown in full."""
     if ctx.full and text.strip():
         return "\n".join(ctx.wrapped("thinking", escape_prose(text.strip())))
     return "" if seconds < 1 else ctx.paint("dim", f"Thought for {format_duration(seconds)}"[: ctx.columns])
@@ -222,7 +222,7 @@ def _read_figures(reads: Sequence[events.ToolCallFinished]) -> Iterator[str]:
 
 
 def _search_figures(searches: Sequence[events.ToolCallFinished]) -> Iterator[str]:
-    """What searches found: matching lines where they counted them, else files."""
+    """Return the figures of searches: matching lines where they counted them, else files."""
     about = [search.result.about for search in searches]
     yield pluralize(len(searches), "search", "searches")
     matches = [each["matches"] for each in about if "matches" in each]
@@ -253,7 +253,7 @@ def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[st
 
 
 def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any], nothing: str = "") -> str:
-    """How a call ended and how long it took; `nothing` where there is no more to tell than that."""
+    """Summarize the end of a call and its duration; `nothing` where there is no more to say."""
     parts = [one_line(str(human["note"]))] if human.get("note") else []
     code = event.result.about.get("exit")
     if code and f"exit {code}" not in "".join(parts):
@@ -305,7 +305,9 @@ def _closed_up(line: str, columns: int) -> str:
 
 
 def _left_out(result: Result, lines: int, hidden: int, ctx: RenderContext, at: str = "above") -> list[str]:
-    """What is told of an output of which so many lines are hidden, and others may not have been kept."""
+    """Return the line about an output of which so many lines are hidden, and others may not have
+    been kept.
+    """
     above = hidden + result.human.get("above", 0)
     file = result.human.get("file", "")
     if hidden and result.stored is not None:

@@ -166,6 +166,6 @@ async def _close(state: ReplState, code: int) -> None:
 
 
 def _fault_message(context: dict[str, Any]) -> str:
-    """What the loop's exception handler was given, on one line."""
+    """Return the message of the event loop's exception handler, on one line."""
     error = context.get("exception")
     return f"internal error: {f'{type(error).__name__}: {error}' if error else context.get('message')}"

@@ -53,7 +53,7 @@ class QueuedInput(Struct, frozen=True):
 
 
 class InputQueue:
-    """What is to be done, in order, and the one task that works it off."""
+    """The work to do, in order, and the one task that does it."""
 
     def __init__(self, state: ReplState) -> None:
         self._state = state

@@ -112,7 +112,7 @@ class PipeWriter:
 
 
 def stdin_text(data: bytes, told: str = "") -> tuple[str, str, str]:
-    """What standard input says, in the encoding that a file of these bytes is read in; what is to be told.
+    """Decode standard input as a file of these bytes is read; also return what to report about it.
 
     Third the encoding for what follows, where these bytes leave no doubt of one that is not UTF-8; else
     `told`, which is that of what came before.

@@ -231,7 +231,7 @@ class Terminal(LiveScreen):
         return Size(rows=rows or 24, columns=columns or 80)
 
     def render_context(self) -> RenderContext:
-        """How to draw now."""
+        """Return the context for drawing now."""
         return RenderContext(
             self.size().columns, self.theme, self.full, keys=self.key_names, folder=self.folder
         )
@@ -253,7 +253,7 @@ class Terminal(LiveScreen):
 
     @property
     def vim_mode(self) -> str:
-        """What vim calls the present mode, "" with other keys."""
+        """The name of vim's current mode, "" with other keys."""
         if self.app.editing_mode is not EditingMode.VI:
             return ""
         if (selected := self.app.current_buffer.selection_state) is not None:

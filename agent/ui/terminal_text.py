@@ -375,7 +375,7 @@ class Theme(Struct, frozen=True):
 
 
 class RenderContext(Struct, frozen=True):
-    """How to draw: the columns there are, colours, and whether outputs are shown in full."""
+    """The context of drawing: columns, colours, and whether outputs are shown in full."""
 
     columns: int
     theme: Theme
@@ -392,7 +392,7 @@ class RenderContext(Struct, frozen=True):
         return self.paint(role, clip(text, self.columns))
 
     def hint(self, long: str, short: str) -> str:
-        """What keys do, in as many words as fit."""
+        """Describe the keys in as many words as fit."""
         return self.clipped("dim", long if cell_width(long) <= self.columns else short)
 
     def wrapped(self, role: str, text: str) -> list[str]:

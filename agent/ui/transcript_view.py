@@ -240,7 +240,7 @@ class TranscriptView:
         self._ticking = asyncio.ensure_future(self._tick())
 
     def finish(self) -> None:
-        """What began is over, however it ended."""
+        """End everything that has begun, however it ended."""
         if self._ticking is not None:
             self._ticking.cancel()
         self.flush_deltas()
@@ -373,7 +373,7 @@ def print_markdown(view: TranscriptView, text: str) -> None:
 def _more_in_full(
     results: Iterable[events.ToolCallFinished | events.EarlierMessages], ctx: RenderContext
 ) -> Iterator[str]:
-    """What was left out, and what each result is in full where that is more than was shown of it."""
+    """Return the omitted text, and each result in full where that is more than was shown."""
     short = replace(ctx, full=False)
     full = replace(ctx, full=True)
     for event in results:

@@ -21,7 +21,7 @@ MAX_EXEMPT_SHARE = 0.75  # of what system, tools and the largest reply leave of 
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int:
-    """What results over either limit have at least, in the model's tokens."""
+    """Return the least size of results over either limit, in the model's tokens."""
     by_characters = settings.budget_max_chars / MAX_TOKEN_CHARS * MIN_SLOPE
     return int(min(by_characters, settings.budget_max_share * window.size))
 
@@ -73,7 +73,7 @@ def _is_exempt(situation: Situation, part: Part) -> bool:
 
 
 def _exempt_tokens(situation: Situation) -> int:
-    """What exempt results may have together, in our tokens."""
+    """Return the tokens that exempt results may take together, by our count."""
     room = situation.window.size - situation.window.max_output - situation.scaled(situation.overhead)
     return situation.unscaled(int(MAX_EXEMPT_SHARE * room))
 

@@ -141,7 +141,9 @@ def _frees_too_little(situation: Situation, trigger: Trigger) -> str:
 
 
 def _does_not_pay(situation: Situation) -> str:
-    """Why, right after another, a compaction that the model wants is not worth its price; "" if it is."""
+    """Return why a compaction right after another, requested by the model, is not worth its price; "" if it
+    is.
+    """
     if situation.tokens >= situation.trigger_tokens or not _is_right_after_another(situation):
         return ""
     proposal = _fold_with(situation, "tool", dummy_summary(situation))
@@ -300,7 +302,9 @@ def local_summary_first(situation: Situation, cleared: Situation) -> Proposal | 
 
 
 def target_tokens(situation: Situation) -> int:
-    """What a compaction should leave at most: less than what would make the next one due at once."""
+    """Return the most tokens that a compaction should leave: less than would make the next one due
+    at once.
+    """
     target = min(situation.trigger_tokens, situation.window.size)
     most = situation.settings.max_compact_size
     return min(target, most) if most else target

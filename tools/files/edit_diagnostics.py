@@ -1,4 +1,4 @@
-"""Why a text that was to be replaced is not in a file, and the lines that come nearest. Pure.
+"""Explain why a text to replace is not in a file, and find the nearest lines. Pure.
 
 All texts here have unified line ends.
 """
@@ -63,7 +63,7 @@ def diagnose_mismatch(flat: str, old: str, new: str) -> str:
 
 
 def _almost_there(flat: str, old: str) -> str:
-    """What differs where it is only white space, characters that look alike, or escapes; "" for more."""
+    """Describe a difference of white space, similar characters, or escapes alone; "" for more."""
     wanted = old.strip("\n").split("\n")
     for simple in (_one_blank, _no_blanks):
         if (first := _find_block(flat, old, simple)) is not None:
@@ -177,7 +177,7 @@ def _line_of_done(flat: str, old: str, new: str, near: int | None) -> int:
 
 
 def _next_whole(text: str, piece: str, start: int = 0) -> int:
-    """Where the piece stands next without cutting a word in two; -1 where it does not."""
+    """Find the next place of the piece without cutting a word in two; -1 where there is none."""
     place = text.find(piece, start)
     while place >= 0:
         end = place + len(piece)
@@ -245,7 +245,7 @@ def _cut(line: str, wanted: str) -> str:
 
 
 def _place_in(line: str, wanted: str) -> int:
-    """Where in a long line the wanted text begins, or what comes nearest to it; 0 for other lines."""
+    """Find the place of the wanted text in a long line, or the nearest match; 0 for other lines."""
     if len(line) <= _MAX_LINE_CHARS:
         return 0
     for simple in (_no_blanks, _plain_and_no_blanks):
@@ -263,7 +263,7 @@ def _simple_size(simple: Callable[[str], str], text: str, characters: int) -> in
 
 
 def _likely_place(line: str, wanted: str) -> int:
-    """Where the text would begin in the line by the piece of it that is rarest there; 0 where none is."""
+    """Find the likely start of the text in the line, by its rarest piece there; 0 where none occurs."""
     wanted = wanted[:_MAX_SOUGHT_CHARS]
     for size in _PIECE_CHARS:
         starts = range(0, max(1, len(wanted) - size + 1), 1 + len(wanted) // _MAX_PIECES)

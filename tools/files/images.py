@@ -35,7 +35,7 @@ class BadImage(Exception):
 
 
 def media_type(head: bytes) -> str | None:
-    """What the first 16 bytes say that the file is, of the types that the API takes."""
+    """Detect the type of an image by its first 16 bytes, among those that the API takes."""
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for magic, kind in _MAGIC_BYTES.items() if head.startswith(magic)), None)

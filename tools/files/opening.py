@@ -146,7 +146,8 @@ def begins_binary(path: str) -> bool:
 
 
 def with_lone_cr(folder: str, sizes: Mapping[str, int]) -> list[str]:
-    """Those of some files (name below a folder, size) with lines that a CR alone ends, as `read` counts them.
+    """Return the files (name below a directory, size) that have lines ended by a lone CR, as `read` counts
+    them.
 
     As many are looked into as is quick, texts of bytes alone.
     """
@@ -185,7 +186,9 @@ def restore_seen(context: Workspace, about: Mapping[str, Any], seq: int) -> None
 
 
 def seen_file(about: Mapping[str, Any]) -> SeenFile | None:
-    """What a result of read, write or edit showed of its file; None where it shows no content."""
+    """Return the state of a file that a result of read, write or edit showed; None where it shows no
+    content.
+    """
     sha256 = about.get("sha256")
     first = about.get("first")
     last = about.get("last")

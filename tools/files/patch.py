@@ -133,7 +133,7 @@ def splice(source: SourceText, places: list[int], old: str, new: str) -> bytes:
 
 
 def _byte_spans(source: SourceText, places: list[int], size: int) -> Iterator[tuple[int, int]]:
-    """Where pieces of `flat` are in the bytes; each is checked to decode to the same text."""
+    """Return the byte spans of pieces of `flat`; each is checked to decode to the same text."""
     form = source.form
     at = len(source.form.mark)
     last = 0

@@ -285,7 +285,9 @@ def repository_top(folder: Path) -> Path | None:
 
 
 def shared_git_folder(top: Path) -> Path:
-    """Where the repository of a checkout keeps what all of its worktrees share; `top` is where .git lies."""
+    """Return the directory that all worktrees of a repository share; `top` is the directory that contains
+    .git.
+    """
     folder = git_folder(top)
     return folder if folder == top / ".git" else folder / (small_text(folder / "commondir") or "").strip()
 
@@ -297,7 +299,9 @@ def git_folder(top: Path) -> Path:
 
 
 def _personal_patterns() -> Path:
-    """Where the person's patterns for all repositories are: as git's settings say, or the usual place."""
+    """Return the file of the user's patterns for all repositories: as git's settings say, or the usual
+    place.
+    """
     home = Path(os.environ.get("HOME") or "/")
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
     for settings in (home / ".gitconfig", config / "config"):

@@ -267,7 +267,9 @@ def _write_in_place(request: WriteRequest, state: os.stat_result) -> None:
 
 
 def _overwrite(descriptor: int, old: bytes, new: bytes, written: Callable[[], None]) -> None:
-    """What makes the file longer is written first: on a full disk the old content is still untouched then."""
+    """Overwrite the file; a growing end is written first: on a full disk the old content is still untouched
+    then.
+    """
     try:
         write_all(descriptor, new[len(old) :], len(old), written)
         write_all(descriptor, new[: len(old)], 0, written)

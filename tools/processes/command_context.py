@@ -1,4 +1,4 @@
-"""What the commands of a session need of it."""
+"""The context of a session's commands."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def is_answer(line: str, status: int) -> bool:
 
 
 def key_advice(line: str) -> str:
-    """What to do instead of a program in the line that would wait forever for keys; "" without one."""
+    """Return the alternative to a program in the line that would wait for keys forever; "" without one."""
     for words in lex_commands(line):
         program = _program(words)
         options = " " + " ".join(words[1:])
@@ -126,7 +126,7 @@ def looks_like_prompt(text: str) -> bool:
 
 
 def hint(line: str, output: str) -> str | None:
-    """What to do about a command that wanted a person; None where nothing points to that."""
+    """Return the advice for a command that wanted a user; None where nothing suggests that."""
     output = output.replace(_SSH_NOTICE, "")
     for pattern, advice in _OUTPUT_HINTS:
         if re.search(pattern, output, re.IGNORECASE):

@@ -98,7 +98,7 @@ def hide_own_environment() -> None:
 
 
 def _environment_place() -> tuple[int, int]:
-    """Where the environment that we were started with lies in memory: from, to."""
+    """Return the span in memory of the environment that the program was started with."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     return int(fields[_ENV_START_FIELD]), int(fields[_ENV_START_FIELD + 1])
 

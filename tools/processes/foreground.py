@@ -26,7 +26,7 @@ STILL_RUNNING = ("moved", "late")  # of Why: the command was not ended
 
 
 class CommandLimits(Struct, frozen=True):
-    """What a command may take."""
+    """The limits of a command."""
 
     timeout_s: float = 120.0  # this and the next as in Claude Code
     max_timeout_s: float = 600.0
@@ -37,7 +37,7 @@ class CommandLimits(Struct, frozen=True):
 
 
 class CommandEnd(Struct, frozen=True):
-    """How a command ended."""
+    """The end of a command."""
 
     code: int | None  # as a shell tells it (128 + n for a signal); None when it is not known
     signal: str | None
@@ -139,7 +139,7 @@ async def _finish(
 async def _keep_strays(
     runner: CommandRunner, request: CommandRequest, command: CommandHandle, spool: Spool
 ) -> tuple[BackgroundJob | None, tuple[tuple[int, str], ...]]:
-    """What the command left running becomes a command in the background, so that it can be seen and ended."""
+    """Turn the processes that the command left running into a background command, to be seen and ended."""
     if command.strays and not command.over.done():
         await asyncio.wait({command.over}, timeout=_SETTLE_LIMIT_S)
         left = tuple(await command.what_is_left())

@@ -52,7 +52,7 @@ class Inbox:
         return texts
 
     def count_as_told(self, key: str, seq: int) -> None:
-        """What waits under this key, if anything does, is told in other words, by a fact from `seq` on."""
+        """Mark the note waiting under this key, if any, as given in other words by a fact from `seq` on."""
         if (text := self.waiting.pop(key, None)) is not None:
             self._told[key] = seq, text
             self._note([key])
@@ -77,7 +77,8 @@ class Inbox:
         self.changed |= dict.fromkeys(key for key in keys if self._since[key] != OF_THIS_RUN)
 
     def notes(self) -> list[dict[str, Any]]:
-        """What changed since the last time: {"key", "since", "text", "told"} of each, told by that fact.
+        """Return the changes since the last time: {"key", "since", "text", "told"} of each, given by that
+        fact.
 
         0: it waits. Of what waits, that which has no key: other news a later run finds out by itself.
         """

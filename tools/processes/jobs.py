@@ -147,13 +147,13 @@ class BackgroundJob(Struct, eq=False):
         return await self.command.listening_ports() if self.sandbox is not None and self.ended is None else []
 
     def refusal(self) -> BlockedAccess | None:
-        """What the wall refused to a command that has failed; None for any other."""
+        """Find the access that was blocked for a command that has failed; None for any other."""
         if self.sandbox is None or self.ended is None or not self.status or self.stopped:
             return None
         return refusal_in(self.runner, CommandRequest(self.line, True), self.sandbox, self.spool, self.began)
 
     def _announcement(self) -> str:
-        """What is told when it has ended: the same to the person and to the model."""
+        """Return the announcement of its end: the same to the user and to the model."""
         took = (self.ended or self.began) - self.began
         stored = self.spool.stored(self.runner.context.folder)
         where = f" Output: {stored.path} ({stored.size:,} bytes)." if stored else " It wrote nothing."
@@ -238,7 +238,7 @@ class CommandRunner:
         return self._supervisor
 
     async def sandbox(self) -> tuple[SandboxLevel, str]:
-        """What holds walled commands, and why nothing does where that is "none". Raises SupervisorLost."""
+        """Return the kind of sandbox, and the reason where it is "none". Raises SupervisorLost."""
         supervisor = await self.supervisor()
         await supervisor.sandbox_ready()
         self.guard.restores = supervisor.sandbox == "landlock"
@@ -320,7 +320,7 @@ class CommandRunner:
 
     @property
     def scratch(self) -> Path | None:
-        """Where walled commands may write besides the project; None before any ran."""
+        """Return the directory that sandboxed commands may write besides the project; None before any ran."""
         return self._supervisor.scratch if self._supervisor is not None else None
 
     @property
@@ -376,7 +376,10 @@ def _shell(context: CommandContext, line: str, private: Path, report: Path) -> d
 
 
 async def guard_of_records(runner: CommandRunner) -> RecordsGuard | None:
-    """What puts our records back after commands; None where no command sees them. Raises SupervisorLost."""
+    """Return the guard that restores our transcripts after commands; None where no command sees them.
+
+    Raises SupervisorLost.
+    """
     is_seen = runner.context.records is not None and (await runner.supervisor()).how != "namespace"
     runner.records = runner.context.records if is_seen else None
     return runner.records
@@ -398,7 +401,7 @@ def refusal_in(
     since: float,
     failed: bool = True,
 ) -> BlockedAccess | None:
-    """What the wall refused to a command, judged by its output; it ran since then."""
+    """Find the access that was blocked, judged by the output; the command ran since then."""
     output = spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace")
     hosts = runner.refused_hosts(since)
     supervisor = runner._supervisor

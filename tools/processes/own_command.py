@@ -30,7 +30,7 @@ class OwnCommand(Struct, frozen=True):
 
 
 class OwnCommandEnd(Struct, frozen=True):
-    """How it ended; `refusal` is what the wall refused, where it failed. `cut`: it wrote more."""
+    """The end of a command; `refusal` is the blocked access, where it failed. `cut`: it wrote more."""
 
     code: int
     out: str
@@ -82,7 +82,7 @@ async def run_own_command(runner: CommandRunner, command: OwnCommand, *, sandbox
 
 
 def _text_of(path: Path) -> str:
-    """What was written to a file; a walled command may have put anything in its place."""
+    """Read the text written to a file; a sandboxed command may have put anything in its place."""
     with suppress(OSError), opened_fd(path, os.O_RDONLY | os.O_NONBLOCK) as fd:
         if stat.S_ISREG(os.fstat(fd).st_mode):
             return os.read(fd, MAX_KEPT_BYTES).decode("utf-8", "replace")

@@ -40,7 +40,7 @@ class StreamRedactor:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """What can be shown now."""
+        """Take output in, and return the part that can be shown now."""
         text = self._held + data
         for value in self._values:
             text = text.replace(value, MASK_TEXT.encode())
@@ -49,7 +49,7 @@ class StreamRedactor:
         return text[:shown]
 
     def flush(self) -> bytes:
-        """What was held back."""
+        """Return the part that was held back."""
         held = self._held
         self._held = b""
         return held
@@ -66,7 +66,7 @@ def _begun(text: bytes, value: bytes) -> int:
 
 
 class Spool:
-    """What one command wrote: `total` bytes with `lines` line ends, `written` of them to the file `path`.
+    """The output of one command: `total` bytes with `lines` line ends, `written` of them to the file `path`.
 
     `error` says why there is no file, or why it stopped. The file gets a number where its name is taken.
     """
@@ -122,7 +122,9 @@ class Spool:
         return bytes(self._tail if size is None else self._tail[max(0, len(self._tail) - size) :])
 
     def since(self, position: int) -> tuple[bytes, int]:
-        """What came after the byte at `position`, as far as memory has it, and how many bytes it lacks."""
+        """Return the output after the byte at `position`, as far as it is in memory, and the number of bytes
+        missing.
+        """
         wanted = self.total - position
         data = self.tail(wanted)
         return data, wanted - len(data)

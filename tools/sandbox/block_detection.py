@@ -107,7 +107,7 @@ def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
 
 
 def forbidden_action(profile: SandboxProfile, path: Path, private: Path | None = None) -> str | None:
-    """What the wall forbids at a real path: "read", "write" (only), or None where it forbids nothing."""
+    """Return the action that the sandbox forbids at a real path: "read", "write" (only), or None."""
     if _is_within(path, (*profile.hidden, *profile.records)):
         return "read"
     if _is_within(path, profile.read_only):
@@ -140,13 +140,13 @@ def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
 
 
 def _objects_of_git(message: str, cwd: Path) -> list[str]:
-    """Where git could not write, in a message of it that names no path."""
+    """Return the place that git could not write, for a message of git that names no path."""
     found = git_folders(os.path.realpath(cwd)) if _PATHLESS_OF_GIT.search(message) else None
     return [f"{found[1]}/objects"] if found is not None else []
 
 
 def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:
-    """What may be the path of the message in a line, the likeliest first."""
+    """Return the possible paths of the message in a line, the likeliest first."""
     line = lines[at]
     match = _REFUSED.search(line)
     if match is None:
@@ -176,7 +176,7 @@ def _real_path(name: str, cwd: Path) -> Path | None:
 
 
 def _refused_action(run: SandboxedRun, path: Path, message: str) -> str | None:
-    """What the wall forbids there that the agent itself could do."""
+    """Return the action that the sandbox forbids there and the agent itself could perform."""
     moved = bool(_MOVED.search(message))  # the place itself was to move
     made = ">" in run.line and bool(_REDIRECTION.match(message.strip())) and not os.path.lexists(path)
     profile = run.profile

@@ -14,14 +14,17 @@ UnblockAnswer = Literal["once", "allow", "no"]
 
 
 class UnblockDecision(Struct, frozen=True):
-    """What became of the question whether a command may leave the wall; `words` tell the model why not."""
+    """The answer to the question whether a command may run outside the sandbox; `words` tell the model why
+    not.
+    """
 
     answer: UnblockAnswer
     words: str = ""
 
 
 class BlockedAccess(Struct, frozen=True, eq=False):
-    """What the wall refused: writing or reading the path `target`, or reaching the host `target`.
+    """An access that the sandbox blocked: writing or reading the path `target`, or reaching the host
+    `target`.
 
     program  that was refused, where its message tells
     folder   the project, whose paths are shown as they are below it
@@ -42,7 +45,7 @@ class BlockedAccess(Struct, frozen=True, eq=False):
 
     @property
     def _refused(self) -> tuple[str, ...]:
-        """What identifies the refusal: the output around it may differ from run to run."""
+        """The identity of the refusal: the output around it may differ from run to run."""
         return (self.action, self.target, self.program, self.folder)
 
     def __str__(self) -> str:

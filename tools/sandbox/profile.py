@@ -18,7 +18,9 @@ SandboxSetting = Literal["auto", "require", "off"]
 
 
 class SandboxProfile(Struct, frozen=True):
-    """What walled commands of a session may touch. All paths are real; those that do not exist are left out.
+    """The accesses of a session's sandboxed commands.
+
+    All paths are real; those that do not exist are left out.
 
     folder         the project
     shown          git folders of its repository, as they are, where commands had a private layer otherwise

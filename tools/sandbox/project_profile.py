@@ -1,4 +1,4 @@
-"""What walled commands of a session may touch, from what is in its project and its home."""
+"""Derive the accesses of a session's sandboxed commands from its project and the user's home directory."""
 
 # ruff: noqa: PTH118
 
@@ -100,7 +100,7 @@ def _git_below(folder: Path, layered: Iterable[Path], hidden: Sequence[Path]) ->
 
 
 def _not_named(guarded: Iterable[str], written: Sequence[Path]) -> list[str]:
-    """What is guarded, but for what the person let through by its name."""
+    """Return the guarded paths without those that the user allowed by name."""
     return [path for path in guarded if not any(place.is_relative_to(path) for place in written)]
 
 
@@ -110,14 +110,14 @@ def project_key(folder: Path) -> str:
 
 
 def _own_folders(home: Path, environ: Mapping[str, str]) -> tuple[Path, Path]:
-    """Where our settings are, and our journals."""
+    """Return the directories of our settings and journals."""
     settings = environ.get("XDG_CONFIG_HOME") or home / ".config"
     state = environ.get("XDG_STATE_HOME") or home / ".local" / "state"
     return Path(settings, "makeroom"), Path(state, "makeroom")
 
 
 def _services() -> list[str]:
-    """Where the sockets of running services are."""
+    """Return the places of the sockets of running services."""
     if not Path("/run/current-system").exists():
         return ["/run"]
     return [str(path) for path in Path("/run").iterdir() if path.name not in _SYSTEM_PROGRAMS]

@@ -60,12 +60,12 @@ class Supervisor:
 
     @property
     def how(self) -> str:
-        """What holds open commands; "": it ended before it said so."""
+        """The containment of open commands; "": it ended before it said so."""
         return str(self.open.hello.result().get("hello", ""))
 
     @property
     def sandbox(self) -> SandboxLevel:
-        """What holds walled commands; "none" until it is known."""
+        """The kind of the sandbox; "none" until it is known."""
         level: SandboxLevel = self._sandbox_hello().get("hello", "none")
         return level
 
@@ -171,7 +171,7 @@ class Supervisor:
                 each.socket.close()
 
     def why(self) -> str:
-        """What the supervisor wrote last, or how it ended."""
+        """Return the last output of the supervisor, or how it ended."""
         with suppress(OSError, ValueError):
             self._log.seek(0)
             lines = self._log.read()[-4000:].decode("utf-8", "replace").strip().splitlines()

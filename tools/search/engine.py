@@ -51,7 +51,7 @@ _XARGS = 'exec xargs -0 -s 900000 "$@" <"$0"'
 
 
 class SearchRequest(Struct, frozen=True):
-    """What is sought in which files (names below a folder; None: all that git does not ignore).
+    """A search: the pattern and the files (names below a directory; None: all that git does not ignore).
 
     wanted         which of the files that are found are shown
     before, after  lines around each match

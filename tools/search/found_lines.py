@@ -34,7 +34,7 @@ class FoundLine(Struct, frozen=True):
 
 
 class SearchOutput(Struct, frozen=True):
-    """What was found, by the file's name; why nothing could be sought; why the search was ended early.
+    """The findings by file name; why the search could not begin, or why it ended early.
 
     counts    how many lines match; `lines` are then empty
     binary    files that are no text and match somewhere
@@ -82,7 +82,7 @@ class FoundReader:
         return True
 
     def output(self, stopped: str) -> SearchOutput:
-        """What was found; where the search was `stopped`, of the line that it was at no more than a match."""
+        """Return the findings; where the search was `stopped`, at most one match of its current line."""
         if self._known or not stopped:
             self._end_line()
         lines = {name: self._found[name] for name in sorted(self._found)}

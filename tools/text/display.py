@@ -32,7 +32,7 @@ def escaped_bytes(data: bytes) -> str:
 
 
 def printable(text: str) -> str:
-    """What a terminal would have shown, as plain text: for the model.
+    """Return the text that a terminal would have shown, without control sequences: for the model.
 
     Control sequences are removed, and invisible characters that are not harmless; of a line that was drawn
     over and over (a progress bar) the final state is kept. Newlines and tabs stay. `count_invisible` tells
@@ -100,7 +100,9 @@ def _if_harmless(found: re.Match[str]) -> str:
 
 
 def _final_state(line: str) -> str:
-    """What a line redrawn by carriage returns shows at last; a longer earlier state sticks out behind."""
+    """Return the final state of a line redrawn by carriage returns; a longer earlier state sticks out
+    behind.
+    """
     if "\r" not in line:
         return line
     shown = ""

@@ -1,4 +1,4 @@
-"""What the bytes of a file mean as text, and back, without losing a byte on the way.
+"""Decode the bytes of a file as text, and encode it again without losing a byte.
 
 `decode_text` finds the encoding; a `TextForm` says how a file is written: encoding, byte order mark, line
 ends. Bytes that are not text become lone surrogates (surrogateescape), and the same bytes again when encoded.
@@ -65,7 +65,7 @@ _HAN_OR_KANA = lazy_pattern("[\u3040-\u30ff\u4e00-\u9fff]")
 
 
 class TextForm(Struct, frozen=True):
-    """How a file's text is written. `newline` is the most frequent line end, "" where there is none."""
+    """The form of a file's text. `newline` is the most frequent line end, "" where there is none."""
 
     codec: str = "utf-8"
     errors: str = "surrogateescape"
@@ -85,7 +85,7 @@ class TextForm(Struct, frozen=True):
 
     @property
     def told(self) -> str:
-        """What `decode_text` has to know to find the same form again; "" where the bytes alone tell it."""
+        """The hint by which `decode_text` finds the same form again; "" where the bytes suffice."""
         if self.mark or not (self.strays or self.codec != "utf-8"):
             return ""
         return f"{self.codec}?" if self.guessed else self.codec
@@ -98,7 +98,7 @@ class TextForm(Struct, frozen=True):
         return data.decode(self.codec, self.errors)
 
     def body(self, data: bytes) -> bytes:
-        """What follows the mark, without an incomplete code unit at the end of UTF-16 or 32."""
+        """Return the bytes after the mark, without an incomplete code unit at the end of UTF-16 or 32."""
         size = len(data) - len(self.mark)
         return data[len(self.mark) : len(self.mark) + size // self.unit * self.unit]
 
@@ -262,7 +262,8 @@ def _language_fit(sample: bytes, codec: str) -> tuple[str, float] | None:
 
 
 def _guess_script(sample: bytes, high: int) -> tuple[str, bool]:
-    """What charset-normalizer thinks of a text in other letters; sure where these are mostly frequent ones.
+    """Return charset-normalizer's guess for a text in other scripts; sure where its letters are mostly
+    frequent ones.
 
     Where more of them would be frequent in another encoding of single bytes, that one is the better guess.
     """

@@ -126,7 +126,9 @@ def session_markdown(folded: Folded, sid: str) -> str:
 
 
 def began_at(folded: Folded) -> float:
-    """When a session was opened first, in seconds since the epoch; it is opened again with another model."""
+    """Return the time at which a session was first opened, in seconds since the epoch; another model opens
+    it again.
+    """
     return next((fact.ts for fact in folded.facts if isinstance(fact, Opened)), 0.0)
 
 

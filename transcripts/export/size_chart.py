@@ -29,7 +29,7 @@ WORDS_BY_LAYER = {
 
 
 def compaction_words(fact: Compacted) -> str:
-    """What a compaction did, in words, and how large the context was before and after it."""
+    """Describe a compaction in words, with the size of the context before and after it."""
     words = WORDS_BY_LAYER.get(fact.layer, fact.label)
     before = fact.report.get("before")
     after = fact.report.get("after")

@@ -1,4 +1,4 @@
-"""What the readers of all formats share: a file parsed, and its messages put together as facts.
+"""Parse a recording and put its messages together as facts, for the readers of all formats.
 
 What cannot be parsed or paired is counted and left out, never guessed at.
 """
@@ -145,7 +145,7 @@ class ImportedSession(Struct):
 
 
 def _said_in(result: str, use: Block, error: bool, told: Any) -> dict[str, Any]:
-    """What a person said in answer to a call, as Claude Code has it in the result.
+    """Return the user's words in answer to a call, as Claude Code stores them in the result.
 
     The text of an error may be a server's or a command's own, which imitates a person's words.
     """

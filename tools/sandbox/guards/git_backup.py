@@ -64,7 +64,7 @@ class GitBackup(Struct):
             self._link_objects()
 
     def restore(self) -> list[str]:
-        """Where the repository was emptied, put back what it misses; a line about it for people."""
+        """Restore the missing parts of a repository that was emptied; return a line about it for the user."""
         if not self._copied or _is_whole(self.git):
             return []
         with suppress(OSError), closing(os.open(self.git, FOLDER_FLAGS)) as top:
@@ -164,7 +164,7 @@ def _is_whole(git: Path) -> bool:
 
 
 def _needed_folders(git: Path) -> tuple[str, ...]:
-    """Those of a repository; the folder of a worktree has none of its own."""
+    """Return the necessary directories of a repository; a worktree's directory has none of its own."""
     return () if git.parent.name == "worktrees" else ("objects", "refs")
 
 

@@ -119,10 +119,7 @@ def guarded_elsewhere(place: str) -> tuple[list[str], list[str]]:
 
 
 def linked_in(guarded: list[str], folder: str) -> list[str]:
-    """What the links among guarded paths, and those in guarded folders, lead to in the folder, and the links
-    on the way there. Of a link in a guarded folder only where it is to a file: whole folders of sources are
-    linked there too. Of a git folder that a link leads to only parts are guarded.
-    """
+    """Return the targets of links among guarded paths, and the links on the way to them."""
     links = [path for path in guarded if os.path.islink(path) and not path.endswith("/.git")]
     waiting = list(guarded)
     left = _MAX_ENTRIES
@@ -156,9 +153,8 @@ def git_folders(folder: str) -> tuple[str, str, str] | None:
 
 
 def worktree_places(folder: str) -> list[str]:
-    """What a commit in a worktree writes outside of it: of the git folder that it shares only what holds no
-    program and no settings. None where the folder is in no worktree. `logs` need not be there: git makes it
-    at the first commit in a worktree of a bare repository.
+    """Return the places outside a worktree that a commit in it writes: of the shared git directory only
+    those that hold no programs.
     """
     own, shared, _ = git_folders(folder) or ("", "", "")
     if not own.startswith(f"{shared}/worktrees/"):
@@ -260,9 +256,8 @@ def _listing(folder: str, known: _Listing | None) -> _Listing:
 
 
 def git_steering(git: str) -> list[str]:
-    """What steers git in a repository's folder, in those of its submodules and worktrees, and what leads
-    checkouts below it to them, however deep they are; and the same of the repositories in its index, as git
-    looks into them with each status.
+    """Return the files that steer git in a repository's directory and in those of its submodules and
+    worktrees.
     """
     waiting = [git]
     found = list[str]()
@@ -320,7 +315,7 @@ def _indexes() -> dict[str, tuple[tuple[int, ...], list[bytes]]]:
 
 
 def _held(place: str, checkout: str) -> list[str]:
-    """Where the `.git` of the repositories is that the index in a folder of a repository's holds."""
+    """Return the `.git` entries of the repositories that the index of a repository contains."""
     try:
         state = os.stat(f"{place}/index")
     except OSError:

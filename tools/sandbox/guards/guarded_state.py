@@ -1,4 +1,4 @@
-"""What guarded files of a project hold at one moment, and what has become of them since.
+"""The state of a project's guarded files at one moment, and their changes since.
 
 For walls that cannot keep single files of a project from changes. Guarded files are those of
 guarded_paths.py: they steer other programs, grant rights or hold secrets.
@@ -64,7 +64,7 @@ class GuardedState(Struct, frozen=True):
 
 
 class GuardedChange(Struct, frozen=True):
-    """What has become of a guarded entry; `within`: it is new in what was guarded before."""
+    """A change of a guarded entry; `within`: it is new in a directory that was guarded before."""
 
     path: str
     what: Literal["new", "changed", "removed"]
@@ -111,7 +111,7 @@ def _look_at_layer(
 
 
 def _names_in(above: int, name: str) -> list[str]:
-    """What is in a folder of an open one, sorted; of hooks without the samples, which git does not run.
+    """List the names in an open directory, sorted; of hooks without the samples, which git does not run.
 
     Raises OSError.
     """
@@ -121,7 +121,7 @@ def _names_in(above: int, name: str) -> list[str]:
 
 
 def changes_since(before: GuardedState, now: GuardedState) -> list[GuardedChange]:
-    """What is different now, folders before what is in them; but for what `git worktree add` makes."""
+    """Return the changes, directories before their content, except those that `git worktree add` makes."""
     found = []
     guarded = set(before.entries)
     paths = before.entries.keys() | now.entries.keys()
@@ -140,8 +140,8 @@ def changes_since(before: GuardedState, now: GuardedState) -> list[GuardedChange
 
 
 def _made_with_worktrees(before: GuardedState, now: GuardedState) -> set[str]:
-    """What is new with a worktree and steers nothing: the files that lead to a repository whose configuration
-    is guarded itself, and copies of what is guarded at the top of the project.
+    """Return the new entries of a worktree that steer nothing: files that lead to a repository whose
+    configuration is guarded.
     """
     made = set()
     trees = []
@@ -199,6 +199,6 @@ def _kind_of(mode: int) -> Kind:
 
 
 def _stamp(state: os.stat_result) -> Stamp:
-    """What no program can leave as it is when it changes an entry: the time of change is the system's."""
+    """Return the stamp that no program can preserve when it changes an entry: the system's time of change."""
     times = (state.st_mtime_ns, state.st_ctime_ns)
     return (state.st_dev, state.st_ino, state.st_size, state.st_mode, *times)

@@ -275,7 +275,7 @@ def _put_back(place: _Place, before: GuardedState, told: set[str], kept: Path) -
 
 
 def _mend_ways(root: int, place: _Place, before: GuardedState) -> Iterator[str]:
-    """Where a folder on the way to guarded files was replaced, put that aside and the folder back."""
+    """Put replaced directories on the way to guarded files aside, and the original ones back."""
     for way, identity in sorted(before.ways.items()):
         above, name = os.path.split(way)
         with suppress(OSError), closing(safe_open(above or ".", FOLDER_FLAGS, base=root)) as here:

@@ -37,7 +37,7 @@ class _Bytes:
         return int.from_bytes(self.take(size))
 
     def vector(self, size: int) -> bytes:
-        """What follows its length, a number of `size` bytes."""
+        """Read the bytes that follow their length, a number of `size` bytes."""
         return self.take(self.number(size))
 
 

@@ -1,4 +1,4 @@
-"""What passes through the network proxy: a tunnel whose TLS asks for the right host, or one plain request."""
+"""The traffic through the network proxy: a tunnel whose TLS asks for the right host, or one plain request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Read = Callable[[int], Awaitable[bytes]]
 
 
 class TunnelRefused(Exception):
-    """What a client sends in its tunnel is not for the host that it named; `host` is what it asked for."""
+    """A tunnel whose content is not for the host that it named; `host` is the one it asked for."""
 
     def __init__(self, why: str, host: str = "") -> None:
         super().__init__(why)
@@ -156,7 +156,7 @@ async def _send_request(
 
 
 async def next_event(talk: h11.Connection, client: ClientEnd) -> h11.Event:
-    """What the client sends next. Raises h11.RemoteProtocolError."""
+    """Return the next event of the client. Raises h11.RemoteProtocolError."""
     while (event := talk.next_event()) is h11.NEED_DATA:
         talk.receive_data(await client.read())
     if isinstance(event, type):

@@ -41,7 +41,7 @@ Connect = Callable[[str, int], Awaitable[HostConnection]]
 
 
 class ProxyLimits(Struct, frozen=True):
-    """What clients of the proxy may take."""
+    """The limits of the proxy's clients."""
 
     connections: int = 128  # at once; more are answered 503
     head_bytes: int = 32_768  # of a request's line and headers

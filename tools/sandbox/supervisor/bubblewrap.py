@@ -120,7 +120,7 @@ def bwrap_arguments(profile: dict[str, Any], secret: str) -> list[str]:
 
 
 def _real_in(places: list[str], paths: list[str]) -> list[str]:
-    """Where the paths lead to, if that is there and in the places: bwrap itself follows no absolute link."""
+    """Return the targets of the paths that exist within the places: bwrap itself follows no absolute link."""
     found = sorted({os.path.realpath(path) for path in paths if os.path.exists(path)})
     return [path for path in found if any(inside(path, place) for place in places)]
 

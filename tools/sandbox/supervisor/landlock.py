@@ -108,7 +108,7 @@ def _file_rights(abi: int) -> int:
 
 
 def _rules(profile: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """What is allowed: (path, rights at and below it)."""
+    """Return the allowed accesses: (path, rights at and below it)."""
     yield "/", _READ_DIR  # names: without it not even the home folder could be listed
     yield from ((path, _READ) for path in readable_places([*profile["hidden"], *_ALWAYS_HIDDEN]))
     yield profile["private"], _READ

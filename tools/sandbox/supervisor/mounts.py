@@ -62,7 +62,9 @@ def build_tree(profile: dict[str, Any]) -> dict[str, str]:
 
 
 def usual_variables(profile: dict[str, Any]) -> dict[str, str]:
-    """What commands are told of the tree; git would not look for its folder beyond the project's mount."""
+    """Return the variables that describe the tree to commands; git does not search for its directory beyond
+    the project's mount.
+    """
     found = {"GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"} if profile["shown"] else {}
     return {"TMPDIR": "/tmp", **found}
 
@@ -158,7 +160,9 @@ def ways_to(paths: list[str], places: list[str]) -> list[str]:
 
 
 def kept_places(profile: dict[str, Any]) -> list[str]:
-    """What may not be changed in what is writable, but for links: what one leads to is named itself."""
+    """Return the read-only places within writable ones, except links: the target of a link is named
+    itself.
+    """
     places = [profile["folder"], *profile["writable"]]
     found = (path for path in _existing(profile["read_only"]) if not os.path.islink(path))
     return [path for path in found if any(inside(path, place) for place in places)]

@@ -49,7 +49,7 @@ class SandboxRequest(NamedTuple):  # dataclasses would take a third of the time 
 
 
 class SandboxedStart(NamedTuple):
-    """What commands are started with: more environment, and before their own words others."""
+    """The start of sandboxed commands: additional environment, and words before their own."""
 
     environ: dict[str, str]
     prefix: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What the walls of a session have in common: temporary files, layers over caches, a network, a stage.
+"""The state that the sandboxes of a session share: temporary files, layers over caches, a network, a stage.
 
 The supervisor makes it before the first wall and keeps it: what a command left in /tmp or serves on a port
 is there for the next one, whatever the wall lets through by then. The stage is a file system in memory, with
