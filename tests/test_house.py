@@ -150,7 +150,6 @@ REACHING = {
     "agent/cli/command_words.py: _first_positional: made._actions",
     "agent/session/repository.py: copy_for_agent: repository._with_facts",
     "agent/ui/input_drawing.py: move_by_row: control._last_get_processed_line",
-    "tools/processes/jobs.py: refusal_in: runner._supervisor",
 }
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")
 

@@ -148,16 +148,16 @@ class ToolContext(CommandContext):
     servers: Any = None  # the run's agent.extensions.mcp.McpServers; None without any
     skills: Callable[[], Any] | None = None  # gives agent.app.skill_runs.SessionSkills, None without skills
     spawn: Callable[[SpawnRequest], Awaitable[SpawnResult]] | None = None  # None: none can be started
-    plan_mode: PlanMode | None = None  # None in a session that cannot plan with the person
+    plan_mode: PlanMode | None = None  # None in a session that cannot plan with the user
 
 
 class ToolCall(Struct, frozen=True):
     """One call that is being run.
 
     `progress` takes the newest output of long work as raw text; it is quick and never raises. `checkpoint` is
-    to be called with the real path before a file is changed; None without checkpoints. `walled` tells that
-    whatever the call runs has to run within the wall; `ask_to_leave` then asks the person about what the wall
-    refused, None where nobody can be asked. `ask` puts the call to the person as its preview shows it.
+    to be called with the real path before a file is changed; None without checkpoints. `sandboxed` tells that
+    whatever the call runs has to run in the sandbox; `ask_to_leave` then asks the user about what the sandbox
+    refused, None where nobody can be asked. `ask` puts the call to the user as its preview shows it.
     """
 
     context: ToolContext
@@ -208,7 +208,7 @@ class Tool(Struct, frozen=True):
     title(arguments)              one line for the screen, without the tool's name. Does not raise.
     access(arguments, context)    all that the call would read, write, run or reach, with canonical paths.
                                   Nothing is done yet. May raise ToolError: the call is refused.
-    preview(arguments, context)   only where a person is asked: {"diff": ...} or {"text": ...}. May raise
+    preview(arguments, context)   only where a user is asked: {"diff": ...} or {"text": ...}. May raise
                                   ToolError where the call cannot be done anyway. Default: the title.
     run(arguments, call)          does it. Raises ToolError for what the model can mend; an OSError becomes an
                                   error result too, any other exception one that calls it a fault of the

@@ -1,4 +1,4 @@
-"""Run a command line in the foreground, and again where the person lets it leave the wall.
+"""Run a command line in the foreground, and again where the user lets it leave the sandbox.
 
 Nothing is run again unasked: the first run may have had effects.
 """
@@ -21,7 +21,6 @@ from tools.processes import (
     ProgressThrottle,
     Spool,
     command_runner,
-    refusal_in,
     run_foreground,
 )
 from tools.sandbox import BlockedAccess, SupervisorLost, UnblockDecision
@@ -49,7 +48,7 @@ class CommandAttempt(Struct, frozen=True):
 async def run_attempts(
     call: ToolCall, request: CommandRequest, limits: CommandLimits
 ) -> tuple[CommandAttempt, str | None]:
-    """The last run, and a note for the model about what the wall refused before. Raises ToolError."""
+    """The last run, and a note for the model about what the sandbox refused before. Raises ToolError."""
     attempt = await _attempt(call, request, limits)
     refused: list[BlockedAccess] = []
     told = None
@@ -85,7 +84,7 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
     guarded = await runner.guard.settle()
     refusal = None
     if request.sandboxed and profile is not None and not end.why:
-        refusal = refusal_in(runner, request, profile, spool, began, bool(end.code))
+        refusal = runner.blocked_access(request, profile, spool, began, failed=bool(end.code))
     result = _with_guarded(command_result(end, request.line, spool, context, limits), guarded)
     if refusal is None or end.code:
         return CommandAttempt(result, spool, end.folder, refusal)
@@ -94,7 +93,7 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
 
 
 def _with_guarded(result: ToolResult, reports: Sequence[str]) -> ToolResult:
-    """The result with what a walled command did to guarded files, for the model and the person."""
+    """The result with what a sandboxed command did to guarded files, for the model and the user."""
     if not reports:
         return result
     text = "\n".join(reports)
@@ -103,7 +102,7 @@ def _with_guarded(result: ToolResult, reports: Sequence[str]) -> ToolResult:
 
 
 def _refused(attempt: CommandAttempt, refusal: BlockedAccess) -> CommandAttempt:
-    """The attempt with the refusal on the person's line."""
+    """The attempt with the refusal on the user's line."""
     return replace(attempt, result=replace(_with_note(attempt.result, refusal), error=True))
 
 

@@ -42,7 +42,7 @@ from tools.text import (
 
 from .base import ToolResult, text_result
 
-_MAX_SCREEN_CHARS = 10_000  # for the person, where a file has all
+_MAX_SCREEN_CHARS = 10_000  # for the user, where a file has all
 _LONG_RUN_S = 5.0  # from which on the model is told the time
 _MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer are spelled out
 _MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
@@ -223,7 +223,7 @@ def job_result(
 ) -> ToolResult:
     """The status and the new output of a background command. `now` is the event loop's time.
 
-    `ports` are those on which it listens within the wall.
+    `ports` are those on which it listens in the sandbox.
     """
     job.spool.flush()
     data, missing = job.spool.since(job.shown)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         command_runner,
         exit_code,
         guard_of_records,
-        refusal_in,
     )
     from .output_folding import fold_output
     from .output_text import decoded_output
@@ -66,7 +65,6 @@ __all__ = [
     "move_to_background",
     "new_listeners",
     "port_note",
-    "refusal_in",
     "run_foreground",
     "run_own_command",
 ]
@@ -84,7 +82,7 @@ __getattr__ = lazy_door(
         "job_ports": "listeners new_listeners port_note",
         "jobs": (
             "DRAIN_LIMIT_S BackgroundJob CommandRequest CommandRunner command_runner exit_code "
-            "guard_of_records refusal_in"
+            "guard_of_records"
         ),
         "output_folding": "fold_output",
         "output_text": "decoded_output",

@@ -39,7 +39,7 @@ _PROMPT = re.compile(
 )
 _MAX_PROMPT_CHARS = 400
 _SSH_NOTICE = "Pseudo-terminal will not be allocated because stdin is not a terminal."  # and it goes on
-# A pattern, in any letter case, and what to do about it: true for the model and for a person who typed `!`.
+# A pattern, in any letter case, and what to do about it: true for the model and for a user who typed `!`.
 _OUTPUT_HINTS = (
     (
         r"Input is not from a terminal|must be run (?:in|from) a terminal|input device is not a TTY"

@@ -1,4 +1,4 @@
-"""Pass on what a running command writes: to the person at a readable pace, to the model as new lines."""
+"""Pass on what a running command writes: to the user at a readable pace, to the model as new lines."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ _GIT_VARIABLES: Mapping[str, str] = {
 
 
 def filter_environment(environ: Mapping[str, str], pass_env: Iterable[str] = ()) -> dict[str, str]:
-    """The environment for commands. `pass_env` names variables that a person wants there all the same.
+    """The environment for commands. `pass_env` names variables that a user wants there all the same.
 
     A variable that repeats the secret of another, alone or within more, is left out too.
     """

@@ -67,7 +67,7 @@ async def run_foreground(
     began = loop.time()
     free = _free_bytes(runner.context.folder)
     full: asyncio.Future[None] = loop.create_future()
-    moved: asyncio.Future[None] = loop.create_future()  # the person wants it in the background
+    moved: asyncio.Future[None] = loop.create_future()  # the user wants it in the background
     last_output = began
 
     def take(data: bytes) -> None:

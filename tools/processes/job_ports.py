@@ -1,4 +1,4 @@
-"""The ports on which commands in the background listen within the wall."""
+"""The ports on which commands in the background listen in the sandbox."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .jobs import BackgroundJob, CommandRunner
 
 
 async def listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
-    """Port within the wall -> the background command that listens on it."""
+    """Port in the sandbox -> the background command that listens on it."""
     return {port: job for job in runner.running for port in await job.ports()}
 
 
@@ -21,7 +21,7 @@ async def new_listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
 
 
 def port_note(port: int, runner: CommandRunner) -> str:
-    """Who can reach a port on which a command listens within the wall."""
+    """Who can reach a port on which a command listens in the sandbox."""
     outside = runner.published.ports.get(port) if runner.published is not None else None
     here = f"at http://localhost:{outside}" if outside else f"only after typing /publish {port}"
     return f"listens on port {port}: commands reach localhost:{port}, the person {here}"

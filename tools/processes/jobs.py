@@ -79,7 +79,8 @@ def exit_code(status: int | None) -> tuple[int | None, str | None]:
 def last_folder(report: Path) -> str | None:
     """The real folder that a shell wrote into its report, which is removed; None where it wrote none.
 
-    It could not with `exec`, an EXIT trap of its own, KILL. A walled command may put anything in its place.
+    It could not with `exec`, an EXIT trap of its own, KILL. A sandboxed command may put anything in its
+    place.
     """
     try:
         fd = os.open(report, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -94,7 +95,7 @@ def last_folder(report: Path) -> str | None:
 
 
 class CommandRequest(Struct, frozen=True):
-    """A command line to run, within the wall or open."""
+    """A command line to run, in the sandbox or open."""
 
     line: str
     sandboxed: bool = False
@@ -119,7 +120,7 @@ class BackgroundJob(Struct, eq=False):
     shown: int = 0  # bytes of its output that the model was shown
     last_output: float = 0.0
     ended: float | None = None  # None while it runs
-    told_ports: set[int] = field(default_factory=set)  # that the person knows it serves
+    told_ports: set[int] = field(default_factory=set)  # that the user knows it serves
     stopped: Literal["asked", "output", "session", "others"] | None = None  # None: not ended by us
     has_ended: asyncio.Event = field(default_factory=asyncio.Event)
     watching: asyncio.Future[None] | None = None
@@ -143,14 +144,15 @@ class BackgroundJob(Struct, eq=False):
         return f"{how}, exit code {code}{f' ({signal_name})' if signal_name else ''}"
 
     async def ports(self) -> list[int]:
-        """The ports on which it listens within the wall; none of an open command."""
+        """The ports on which it listens in the sandbox; none of an open command."""
         return await self.command.listening_ports() if self.sandbox is not None and self.ended is None else []
 
     def refusal(self) -> BlockedAccess | None:
         """Find the access that was blocked for a command that has failed; None for any other."""
         if self.sandbox is None or self.ended is None or not self.status or self.stopped:
             return None
-        return refusal_in(self.runner, CommandRequest(self.line, True), self.sandbox, self.spool, self.began)
+        request = CommandRequest(self.line, sandboxed=True)
+        return self.runner.blocked_access(request, self.sandbox, self.spool, self.began)
 
     def _announcement(self) -> str:
         """Return the announcement of its end: the same to the user and to the model."""
@@ -201,7 +203,7 @@ class CommandRunner:
         self.on_finish: Callable[[str], None] = lambda announcement: None
         self.jobs: dict[str, BackgroundJob] = {}
         self.foreground: set[asyncio.Future[None]] = set()  # each has its command go on in the background
-        self.profile: SandboxProfile | None = None  # of walled commands; made when the supervisor starts
+        self.profile: SandboxProfile | None = None  # of sandboxed commands; made when the supervisor starts
         self.refused_hosts: RefusedHosts = lambda since: ()
         self.guard = project_guard(context.folder, context.journals.parent)
         self.records: RecordsGuard | None = None  # once a command has run that sees our records
@@ -245,7 +247,7 @@ class CommandRunner:
         return supervisor.sandbox, supervisor.why_no_sandbox
 
     async def use_profile(self, profile: SandboxProfile) -> None:
-        """Run walled commands within another wall from now on; those under way keep theirs."""
+        """Run sandboxed commands within another sandbox from now on; those under way keep theirs."""
         self.profile = profile
         if self._supervisor is not None and self._supervisor.alive:
             await self._supervisor.use_profile(profile)
@@ -255,8 +257,8 @@ class CommandRunner:
     ) -> tuple[CommandHandle, Path]:
         """Start a command line: (the command, the file where its shell will write its last folder).
 
-        `take` gets the output. `walled`: it runs within the wall, or not at all (SupervisorLost); what is in
-        the file is then not to be trusted. Raises SupervisorLost, OSError (no bash, no such folder). When
+        `take` gets the output. `sandboxed`: it runs in the sandbox, or not at all (SupervisorLost); what is
+        in the file is then not to be trusted. Raises SupervisorLost, OSError (no bash, no such folder). When
         cancelled, the command is ended.
         """
         supervisor = await self.supervisor()
@@ -323,6 +325,29 @@ class CommandRunner:
         """Return the directory that sandboxed commands may write besides the project; None before any ran."""
         return self._supervisor.scratch if self._supervisor is not None else None
 
+    def blocked_access(
+        self,
+        request: CommandRequest,
+        profile: SandboxProfile,
+        spool: Spool,
+        since: float,
+        *,
+        failed: bool = True,
+    ) -> BlockedAccess | None:
+        """Return what the sandbox blocked of a command that ran since then, judged by its output."""
+        return find_blocked_access(
+            SandboxedRun(
+                line=request.line,
+                cwd=request.cwd or self.context.cwd,
+                output=spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace"),
+                profile=profile,
+                private=self.scratch,
+                hosts=self.refused_hosts(since),
+                loopback=self._supervisor is None or self._supervisor.sandbox == "namespaces",
+                failed=failed,
+            )
+        )
+
     @property
     def running(self) -> list[BackgroundJob]:
         return [job for job in self.jobs.values() if job.ended is None]
@@ -355,7 +380,7 @@ def _private_folder() -> Path:
 
 
 def _usual_profile(context: CommandContext) -> SandboxProfile:
-    """The wall of a session for which nobody chose one."""
+    """The sandbox of a session for which nobody chose one."""
     home = Path(context.environ.get("HOME") or Path.home())
     return sandbox_profile(context.folder, home, context.environ, context.outputs)
 
@@ -391,22 +416,3 @@ def command_runner(context: CommandContext) -> CommandRunner:
         context.jobs = CommandRunner(context)
     runner: CommandRunner = context.jobs
     return runner
-
-
-def refusal_in(
-    runner: CommandRunner,
-    request: CommandRequest,
-    profile: SandboxProfile,
-    spool: Spool,
-    since: float,
-    failed: bool = True,
-) -> BlockedAccess | None:
-    """Find the access that was blocked, judged by the output; the command ran since then."""
-    output = spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace")
-    hosts = runner.refused_hosts(since)
-    supervisor = runner._supervisor
-    loopback = supervisor is None or supervisor.sandbox == "namespaces"
-    cwd = request.cwd or runner.context.cwd
-    return find_blocked_access(
-        SandboxedRun(request.line, cwd, output, profile, runner.scratch, hosts, loopback, failed)
-    )

@@ -1,9 +1,10 @@
-"""Recognise what the wall refused, from what a command wrote.
+"""Recognise what the sandbox refused, from what a command wrote.
 
-A command cannot tell a wall from a broken system: it reports that a file system is read-only, that permission
-is denied, that a name cannot be resolved. That counts as a refusal where the wall forbids the path or host
-that the message names and the agent itself could have had it: any other failure is the command's own. Where
-the line ended well all the same, as with `| tail` behind it, it also has to be a message of a program in it.
+A command cannot tell a sandbox from a broken system: it reports that a file system is read-only, that
+permission is denied, that a name cannot be resolved. That counts as a refusal where the sandbox forbids the
+path or host that the message names and the agent itself could have had it: any other failure is the command's
+own. Where the line ended well all the same, as with `| tail` behind it, it also has to be a message of a
+program in it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ MAX_MESSAGES = 50  # that are looked at in one output
 _LINES_BEFORE = 4
 _LINES_AFTER = 3  # of a message without a path, in which the path may stand
 NO_HOST = "the network"  # as a target: the message names no host
-_KERNEL_PLACES = tuple(map(Path, ("/dev", "/proc", "/sys")))  # never to be had by leaving the wall
+_KERNEL_PLACES = tuple(map(Path, ("/dev", "/proc", "/sys")))  # never to be had by leaving the sandbox
 
 _REFUSED = re.compile(
     r"read-only file system|permission denied|access ?denied|operation not permitted|cross-device link"
@@ -74,13 +75,13 @@ _LOCAL_HOST = re.compile(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", 
 
 
 class SandboxedRun(Struct, frozen=True):
-    """A command that ran within the wall.
+    """A command that ran in the sandbox.
 
     line      its command line, run in the folder `cwd`
     output    the end of what it wrote
     private   where its temporary files may be written
     hosts     those that the network proxy refused meanwhile
-    loopback  whether it has a loopback interface, so that the wall is not why localhost is not reached
+    loopback  whether it has a loopback interface, so that the sandbox is not why localhost is not reached
     failed    whether its exit code says so
     """
 
@@ -95,7 +96,7 @@ class SandboxedRun(Struct, frozen=True):
 
 
 def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
-    """The first thing that the wall refused to a command; None where it failed for another reason."""
+    """The first thing that the sandbox refused to a command; None where it failed for another reason."""
     text = run.output[-MAX_SCANNED_CHARS:]
     lines = [line[:MAX_SCANNED_LINE_CHARS] for line in text.splitlines()]
     told = [line for line in lines if line.strip()][-MAX_TOLD_LINES:]

@@ -8,8 +8,8 @@ from typing import Literal
 from msgspec import Struct
 
 BLOCKED_MARK = "walled off"  # begins each line about a blocked access
-# A person's answer to what the wall refused: rerun outside of it once; let that path or host through from now
-# on in this project, and rerun; no.
+# A person's answer to what the sandbox refused: rerun outside of it once; let that path or host through from
+# now on in this project, and rerun; no.
 UnblockAnswer = Literal["once", "allow", "no"]
 
 
@@ -28,7 +28,7 @@ class BlockedAccess(Struct, frozen=True, eq=False):
 
     program  that was refused, where its message tells
     folder   the project, whose paths are shown as they are below it
-    said     the last lines that the command wrote, by which a person may judge it
+    said     the last lines that the command wrote, by which a user may judge it
     """
 
     action: Literal["write", "read", "reach"]

@@ -1,7 +1,7 @@
-"""The wall around commands: what it lets through, and what it refused. Plain data.
+"""The sandbox around commands: what it lets through, and what it refused. Plain data.
 
-A walled command may write in the project and in a private folder for temporary files, and read the rest but
-for secrets and our own records; it reaches no network but through the session's proxy.
+A sandboxed command may write in the project and in a private folder for temporary files, and read the rest
+but for secrets and our own records; it reaches no network but through the session's proxy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-# What holds walled commands: mount, PID and network namespaces; Landlock and seccomp (weaker); macOS's
+# What holds sandboxed commands: mount, PID and network namespaces; Landlock and seccomp (weaker); macOS's
 # sandbox-exec; nothing.
 SandboxLevel = Literal["namespaces", "landlock", "sandbox-exec", "none"]
 SandboxSetting = Literal["auto", "require", "off"]
@@ -24,7 +24,7 @@ class SandboxProfile(Struct, frozen=True):
 
     folder         the project
     shown          git folders of its repository, as they are, where commands had a private layer otherwise
-    writable       besides the project and the private TMPDIR: what the person allowed
+    writable       besides the project and the private TMPDIR: what the user allowed
     read_only      within what is writable: hooks, configuration, whatever runs or grants rights later
     hidden         not to be read either: secrets, other homes
     records        our own records, hidden from open commands too

@@ -43,7 +43,7 @@ _TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # in which commands have a layer 
 # In /run where all programs of the system are found through it: NixOS, Guix.
 _SYSTEM_PROGRAMS = ("current-system", "booted-system", "opengl-driver", "wrappers")
 _FOLDERS_OF_HOMES = ("home", "homes", "Users", "users")
-_MAX_HOMES = 200  # of other people that are hidden; each costs 0.05 ms
+_MAX_HOMES = 200  # of other users that are hidden; each costs 0.05 ms
 _MAX_SOCKETS = 200  # that are hidden
 
 
@@ -124,7 +124,7 @@ def _services() -> list[str]:
 
 
 def _other_homes(home: Path, environ: Mapping[str, str]) -> list[str]:
-    """The homes of other people, but for those that hold programs of the search path."""
+    """The homes of other users, but for those that hold programs of the search path."""
     programs = environ.get("PATH", "").split(":")
     tops = {"/home", "/Users", str(home.parent) if home.parent.name in _FOLDERS_OF_HOMES else "/home"}
     found = ["/root"] if str(home) != "/root" else []

@@ -1,6 +1,6 @@
-"""Publish ports that walled commands listen on, as ports of this machine's loopback address.
+"""Publish ports that sandboxed commands listen on, as ports of this machine's loopback address.
 
-Walled commands have a network of their own, in which a browser of the person finds nothing. Within it their
+Sandboxed commands have a network of their own, in which a browser of the user finds nothing. Within it their
 spawner connects and hands the socket over; what comes and goes through it is relayed here. Only programs of
 this machine can connect, and nothing of it outlives the session.
 """
@@ -31,11 +31,11 @@ class PublishedPorts:
 
     @property
     def ports(self) -> dict[int, int]:
-        """Port of walled commands -> the port of this machine that leads there."""
+        """Port of sandboxed commands -> the port of this machine that leads there."""
         return {port: server.sockets[0].getsockname()[1] for port, server in self._servers.items()}
 
     async def publish(self, port: int, outside: int) -> None:
-        """Have the port `outside` of this machine lead to a port within the wall. Raises OSError."""
+        """Have the port `outside` of this machine lead to a port in the sandbox. Raises OSError."""
         await self.withdraw(port)
         self._servers[port] = await asyncio.start_server(partial(self._accept, port), LOOPBACK, outside)
 

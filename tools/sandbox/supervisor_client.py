@@ -32,14 +32,14 @@ _START_LIMIT_S = 10.0  # for a supervisor's first message; it takes 0.05
 _CLOSE_LIMIT_S = 5.0  # for a supervisor to end everything; it takes 0.6 where TERM is ignored
 _LOOPBACK = ("127.0.0.1", "::1")  # a server that listens on "localhost" may have either
 _SCRATCH = "walled"
-_STAGE = "stage"  # in the private folder: for files of walled commands, to mount on
+_STAGE = "stage"  # in the private folder: for files of sandboxed commands, to mount on
 
 
 class Supervisor:
     """The supervisor of a session, made by `start_supervisor`. Belongs to one event loop.
 
-    `how` tells what holds the commands: "namespace", "subreaper" or "group"; `wall` what holds walled ones,
-    once `wall_ready` was awaited, and `why_no_wall` why nothing does.
+    `how` tells what holds the commands: "namespace", "subreaper" or "group"; `sandbox` what holds sandboxed
+    ones, once `sandbox_ready` was awaited, and `why_no_sandbox` why nothing does.
     """
 
     def __init__(
@@ -81,9 +81,10 @@ class Supervisor:
         return dict(self.sandboxed.hello.result()) if self.sandboxed.hello.done() else {}
 
     async def sandbox_ready(self) -> None:
-        """Wait until it is known what holds walled commands. Raises SupervisorLost.
+        """Wait until it is known what holds sandboxed commands. Raises SupervisorLost.
 
-        A wall that is lost is raised again: a weaker one does not keep its commands from ending its process.
+        A sandbox that is lost is raised again: a weaker one does not keep its commands from ending its
+        process.
         """
         if self.sandboxed is not None and self._profile is not None:
             if self.sandbox != "none" and not self.sandboxed.socket.open:
@@ -91,7 +92,7 @@ class Supervisor:
             await asyncio.wait({self.sandboxed.hello}, timeout=_START_LIMIT_S)
 
     async def use_profile(self, profile: SandboxProfile) -> None:
-        """Run walled commands within another wall from now on; those under way keep theirs."""
+        """Run sandboxed commands within another sandbox from now on; those under way keep theirs."""
         self.start_sandbox(profile)
         await self.sandbox_ready()
 
@@ -113,7 +114,7 @@ class Supervisor:
         self.open.socket.send(message, theirs.detach())
 
     async def connect(self, port: int) -> socket.socket:
-        """A connection to a port that walled commands listen on. Raises OSError.
+        """A connection to a port that sandboxed commands listen on. Raises OSError.
 
         Walls of bwrap have a network each: that of a job may be an earlier one.
         """
@@ -125,7 +126,7 @@ class Supervisor:
         raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
     def run(self, take: Callable[[bytes], object], sandboxed: bool = False, **start: Any) -> CommandHandle:
-        """Start a command: see `CommandSocket.run`. A walled one without a wall: SupervisorLost."""
+        """Start a command: see `CommandSocket.run`. A sandboxed one without a sandbox: SupervisorLost."""
         if not sandboxed:
             return self.open.run(take, **start)
         if self.sandboxed is None or self.sandbox == "none":
@@ -134,12 +135,12 @@ class Supervisor:
 
     @property
     def private(self) -> Path:
-        """The folder of this session's own, which walled commands can read and not write."""
+        """The folder of this session's own, which sandboxed commands can read and not write."""
         return self._private
 
     @property
     def scratch(self) -> Path:
-        """The folder in which walled commands may write as well; what is in it is not to be trusted."""
+        """The folder in which sandboxed commands may write as well; what is in it is not to be trusted."""
         return self._private / _SCRATCH
 
     @property
@@ -192,8 +193,8 @@ async def start_supervisor(
 ) -> Supervisor:
     """Start a supervisor. It removes the folder `private` when it ends. Raises SupervisorLost.
 
-    With `enclose` a PID namespace is tried first (0.03 s more where that is denied). With a `profile`, a wall
-    is being raised when this returns.
+    With `enclose` a PID namespace is tried first (0.03 s more where that is denied). With a `profile`, a
+    sandbox is being raised when this returns.
     """
     for how in ("enclose", "refused") if enclose and sys.platform == "linux" else ("plain",):
         supervisor = _spawn(private, how)

@@ -1,4 +1,4 @@
-"""Keep what a repository cannot lose outside of it, while walled commands run that may write there.
+"""Keep what a repository cannot lose outside of it, while sandboxed commands run that may write there.
 
 References, HEAD and the index are copied; objects, which never change, are linked where the copies lie on the
 same file system: so a `.git` that a command emptied is put back whole. Nothing else in it is looked at.
@@ -35,7 +35,7 @@ Seen = tuple[int, int, int]  # of a file that was copied: inode, size, time of c
 class GitBackup(Struct):
     """Copies of the git folder `git`, or of one of a worktree, in the folder `kept` of our own, PROJECT-PID.
 
-    It is `shown` as that to people. `max_links` bounds the objects that are linked at once: 10 µs each. Its
+    It is `shown` as that to users. `max_links` bounds the objects that are linked at once: 10 µs each. Its
     functions block.
     """
 

@@ -365,7 +365,7 @@ def _parts_below(top: str) -> Iterator[str]:
 
 
 def _named_in_configuration(gits: Iterable[str], checkout: str) -> list[str]:
-    """Folders of hooks of a checkout that configurations in git folders name, or the person's own, or those
+    """Folders of hooks of a checkout that configurations in git folders name, or the user's own, or those
     that they include; and these.
     """
     files = [f"{git}/{name}" for git in gits for name in ("config", "config.worktree")]

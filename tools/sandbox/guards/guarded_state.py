@@ -1,6 +1,6 @@
 """The state of a project's guarded files at one moment, and their changes since.
 
-For walls that cannot keep single files of a project from changes. Guarded files are those of
+For sandboxes that cannot keep single files of a project from changes. Guarded files are those of
 guarded_paths.py: they steer other programs, grant rights or hold secrets.
 """
 

@@ -1,7 +1,7 @@
 """Files of a project that were changed and have names elsewhere: stores of package managers share them so.
 
 pnpm and uv link the files of a package from one store into every project. Who changes one in place changes it
-for all, past every wall: it cannot be kept from happening, but be told.
+for all, past every sandbox: it cannot be kept from happening, but be told.
 """
 
 from __future__ import annotations

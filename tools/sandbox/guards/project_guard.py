@@ -1,10 +1,10 @@
-"""Tell which guarded files of a project walled commands made, and put back what they changed.
+"""Tell which guarded files of a project sandboxed commands made, and put back what they changed.
 
-A wall of namespaces keeps commands from changing guarded files that are there, but not from making new ones;
-a weaker wall keeps them from neither. A command that runs in the background could plant a hook that an open
-command would run: so it is looked at what became of guarded files when a walled command is over, and before
-any open one starts. Who changed a file meanwhile cannot be told, and the report does not: what was put aside
-is kept, and it says where.
+A sandbox of namespaces keeps commands from changing guarded files that are there, but not from making new
+ones; a weaker sandbox keeps them from neither. A command that runs in the background could plant a hook that
+an open command would run: so it is looked at what became of guarded files when a sandboxed command is over,
+and before any open one starts. Who changed a file meanwhile cannot be told, and the report does not: what was
+put aside is kept, and it says where.
 """
 
 # ruff: noqa: PTH119, PTH120
@@ -44,7 +44,7 @@ _MAX_LINKED = 20_000  # objects of the project's repository at once: 0.2 s
 
 
 class _Place(Struct, frozen=True):
-    """The project, or with a name before paths another folder that walled commands may write."""
+    """The project, or with a name before paths another folder that sandboxed commands may write."""
 
     path: Path
     before_paths: str = ""
@@ -57,10 +57,10 @@ class _Place(Struct, frozen=True):
 
 
 class ProjectGuard(Struct):
-    """Watches over the guarded files of `folder`, and of what else walled commands may write; what it put
+    """Watches over the guarded files of `folder`, and of what else sandboxed commands may write; what it put
     aside is kept below `kept`, what could be lost of repositories below `copies`.
 
-    `restores`: whether changed ones are put back. Where the wall itself keeps them, a change is somebody
+    `restores`: whether changed ones are put back. Where the sandbox itself keeps them, a change is somebody
     else's. A repository that was emptied is put back in any case. `reports` holds lines for the model and the
     person until somebody takes them.
     """
@@ -73,14 +73,14 @@ class ProjectGuard(Struct):
     _backups: dict[Path, GitBackup] = field(default_factory=dict)  # by git folder
     _before: dict[_Place, GuardedState] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)  # new places since then
-    _running: int = 0  # walled commands
+    _running: int = 0  # sandboxed commands
     _told_links: set[str] = field(default_factory=set)
     _since: float | None = None  # when the first began that `look_at_links` did not look back at
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def begin(self, written: Sequence[Path] = ()) -> None:
-        """To be awaited before a walled command starts that may write in these places as well.
+        """To be awaited before a sandboxed command starts that may write in these places as well.
 
         Raises FileError where the disk does not answer.
         """
@@ -124,14 +124,14 @@ class ProjectGuard(Struct):
             self._backups[git].keep()
 
     async def end(self) -> None:
-        """To be awaited when a walled command is over, or could not be started."""
+        """To be awaited when a sandboxed command is over, or could not be started."""
         try:
             await self.check()
         finally:
             self._running -= 1
 
     def end_after(self, over: asyncio.Future[None]) -> None:
-        """Have `end` awaited once a walled command is over."""
+        """Have `end` awaited once a sandboxed command is over."""
 
         def begin_end(_: asyncio.Future[None]) -> None:
             task = asyncio.ensure_future(self.end())
@@ -150,7 +150,7 @@ class ProjectGuard(Struct):
         return self.take_reports()
 
     async def check(self) -> None:
-        """Put back what walled commands changed; to be awaited before an open command starts."""
+        """Put back what sandboxed commands changed; to be awaited before an open command starts."""
         async with self._looking:
             if self._running:
                 before = self._before.items()
@@ -169,7 +169,7 @@ class ProjectGuard(Struct):
         return _find_new(place, before, self._told)
 
     async def look_at_links(self) -> list[str]:
-        """Lines about shared files that walled commands changed since the last look; up to 0.1 s."""
+        """Lines about shared files that sandboxed commands changed since the last look; up to 0.1 s."""
         since = self._since
         self._since = time.time() if self._running else None
         if since is None:
@@ -209,7 +209,7 @@ def _repositories_in(state: GuardedState) -> Iterator[Path]:
 
 
 def _find_new(place: _Place, before: GuardedState, told: set[str]) -> list[str]:
-    """A line for each new place that was not told yet, and for what stands in place of what the wall could
+    """A line for each new place that was not told yet, and for what stands in place of what the sandbox could
     not keep: a link, or what was in a folder that was moved away. Blocks.
     """
     now = place.state(before)

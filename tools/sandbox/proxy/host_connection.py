@@ -1,4 +1,4 @@
-"""Connect to an allowed host, directly or through the proxy that the person's environment names.
+"""Connect to an allowed host, directly or through the proxy that the user's environment names.
 
 A name is resolved once, and the address that was judged is the one that is connected to: a name that resolves
 to something else a moment later (DNS rebinding) gains nothing.

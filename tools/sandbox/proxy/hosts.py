@@ -1,4 +1,4 @@
-"""Host names that walled commands may reach: what counts as one. Pure.
+"""Host names that sandboxed commands may reach: what counts as one. Pure.
 
 A rule `net(registry.example)` names one whole host. Hosts are compared as lower-case text, so everything that
 two programs could read differently is refused: addresses in any form, a dot at the end, non-ASCII names.
@@ -15,7 +15,7 @@ _SHOWN_CHARS = 80
 
 
 def host_name(text: str) -> str:
-    """The host in lower case. Raises ValueError, with a reason for people, where it is none to be allowed."""
+    """The host in lower case. Raises ValueError, with a reason for users, where it is none to be allowed."""
     host = text.lower()
     if "@" in host:
         raise ValueError("a host with a user name is refused")
@@ -31,5 +31,5 @@ def host_name(text: str) -> str:
 
 
 def shown_host(text: str) -> str:
-    """A host as a client wrote it, fit for a line that people read."""
+    """A host as a client wrote it, fit for a line that users read."""
     return text[:_SHOWN_CHARS].encode("unicode_escape").decode("ascii")

@@ -1,4 +1,4 @@
-"""The proxy through which walled commands reach the hosts that the person allowed, and nothing else.
+"""The proxy through which sandboxed commands reach the hosts that the user allowed, and nothing else.
 
 It is an HTTP proxy in the agent's process, on a Unix socket in a private folder. A tunnel (`CONNECT`) must
 begin as TLS that asks for the same host; a plain request must carry that host in its `Host` header, and a
@@ -258,9 +258,9 @@ async def start_proxy(
     connect: Connect | None = None,
     limits: ProxyLimits | None = None,
 ) -> NetworkProxy:
-    """Start a proxy for the allowed hosts on the socket `path`, in a folder that only the person can enter.
+    """Start a proxy for the allowed hosts on the socket `path`, in a folder that only the user can enter.
 
-    `environ` tells of a proxy that the person's own connections go through. Raises OSError where there can be
+    `environ` tells of a proxy that the user's own connections go through. Raises OSError where there can be
     no socket, ValueError where one of the hosts is no host name.
     """
     to_host = connect or partial(connect_to_host, environ=os.environ if environ is None else environ)

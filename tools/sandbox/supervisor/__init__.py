@@ -14,8 +14,8 @@ command line]]}`, `{"n", "over": true}` when no process of a command is left. `{
 answered by `{"n", "ports"}`, the TCP ports that a command listens on; `{"op": "connect", "n", "host",
 "port"}` by `{"n", "connected": 0}` and a socket that connects there, or by the number of an error.
 
-`{"op": "wall", "profile"}` with a socket has it fork a spawner for walled commands, which serves that socket
-by the same protocol within the wall; its hello is `{"hello": level, "why"}`.
+`{"op": "wall", "profile"}` with a socket has it fork a spawner for sandboxed commands, which serves that
+socket by the same protocol in the sandbox; its hello is `{"hello": level, "why"}`.
 """
 
 from __future__ import annotations

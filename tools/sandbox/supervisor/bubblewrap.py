@@ -1,4 +1,4 @@
-"""The wall of namespaces by the system's `bwrap`, for where it may make them and we may not.
+"""The sandbox of namespaces by the system's `bwrap`, for where it may make them and we may not.
 
 Some systems allow user namespaces to single programs (AppArmor of Ubuntu), or to one that is setuid. bwrap
 builds the tree and starts a spawner in it, which then only has to filter its system calls.

@@ -1,8 +1,8 @@
-"""Folders of package managers within the wall: what is in them can be read, what is written stays private.
+"""Folders of package managers in the sandbox: what is in them can be read, what is written stays private.
 
-Each gets an overlay whose upper layer belongs to the project, so that nothing that a walled command plants in
-a cache is ever used by an open one. A layer is used by one wall at a time: what two overlays on it would do
-is undefined.
+Each gets an overlay whose upper layer belongs to the project, so that nothing that a sandboxed command plants
+in a cache is ever used by an open one. A layer is used by one sandbox at a time: what two overlays on it
+would do is undefined.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from .system_calls import NO_DEVICES, NO_SETUID, mount
 
-_MAX_LAYERS = 8  # of one project: sessions at the same time, and walls that were widened
+_MAX_LAYERS = 8  # of one project: sessions at the same time, and sandboxes that were widened
 _PRIVATE = "/tmp/.caches"  # where there is no layer: gone with the session
 # Variables for caches, by the folder that they are in usually; and for what builds without network need,
 # which are set only where there is no such folder.

@@ -65,7 +65,7 @@ def _enter_namespaces() -> None:
 
 
 def _mount_own_proc() -> None:
-    """Give the namespaces a /proc of their own, and terminals that are not the person's. Raises OSError."""
+    """Give the namespaces a /proc of their own, and terminals that are not the user's. Raises OSError."""
     call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     mount(None, "/", None, RECURSIVE | SLAVE)
     mount("proc", "/proc", "proc", NO_SETUID | NO_DEVICES | NO_EXEC)

@@ -1,4 +1,5 @@
-"""A weaker wall, for where the system gives no namespaces: Landlock, and a filter for what it does not cover.
+"""A weaker sandbox, for where the system gives no namespaces: Landlock, and a filter for what it does not
+cover.
 
 Rights of Landlock are a union: what is allowed for a folder is allowed for all that is in it. So a secret
 outside of the project is hidden by allowing its neighbours one by one, while nothing within the project can
@@ -46,14 +47,14 @@ _DEVICE = _READ_FILE | _WRITE_FILE | _TRUNCATE | _IOCTL_DEV
 _FILE_ONLY = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV  # what a rule for a file may hold
 _OPEN_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _SHARED_MEMORY = "/dev/shm"  # without it Python's multiprocessing fails; other programs of the user share it
-_ALWAYS_HIDDEN = ("/dev",)  # terminals hold what the person types, disks hold every file
+_ALWAYS_HIDDEN = ("/dev",)  # terminals hold what the user types, disks hold every file
 _MAX_NEIGHBOURS = 20_000  # allowed one by one; those that come after stay hidden
 _OOM_SCORE = "800"  # when memory runs out, the kernel shall end a command and not the agent
 _USE_FILES_OF_OTHERS = 1 << 1  # CAP_DAC_OVERRIDE; not CHOWN and FOWNER, which reach beyond the project
 
 
 def confine(profile: dict[str, Any]) -> None:
-    """Confine this process and all that it starts to a wall's profile, for good. Raises OSError."""
+    """Confine this process and all that it starts to a sandbox's profile, for good. Raises OSError."""
     abi = landlock_abi()
     if abi < LEAST_ABI:
         raise OSError(errno.ENOSYS, f"Landlock {LEAST_ABI} (Linux 6.2) is needed, not {abi}")

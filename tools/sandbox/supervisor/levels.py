@@ -1,7 +1,8 @@
-"""Raise a wall: fork the spawner of walled commands, within the strongest wall that the system allows.
+"""Raise a sandbox: fork the spawner of sandboxed commands, within the strongest sandbox that the system
+allows.
 
-With namespaces it is PID 1 of a PID namespace within the supervisor's, so that a walled command sees no other
-process, and all of them end when the supervisor does. Each kind is tried in a process of its own.
+With namespaces it is PID 1 of a PID namespace within the supervisor's, so that a sandboxed command sees no
+other process, and all of them end when the supervisor does. Each kind is tried in a process of its own.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ from .sandboxed_spawner import (
 from .seatbelt import SANDBOX_EXEC, seatbelt_profile
 from .system_calls import NEW_IPC, NEW_MOUNTS, NEW_NETWORK, NEW_PIDS, PDEATHSIG, call, drop_capabilities
 
-SETUP_LIMIT_S = 5.0  # for a wall, which takes 0.01; a file system that hangs must not hang open commands
+SETUP_LIMIT_S = 5.0  # for a sandbox, which takes 0.01; a file system that hangs must not hang open commands
 _FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER (linux/capability.h)
 _REASON_CHARS = 150
 _MAX_LOOKED_AT = 200  # files of a project whose owner is looked at
 _SET_INTERFACE_FLAGS = 0x8914
 _INTERFACE_UP = 1  # linux/sockios.h, linux/if.h
-# By what holds the supervisor: why the walls that are left are the weaker ones.
+# By what holds the supervisor: why the sandboxes that are left are the weaker ones.
 _REASONS = {"plain": "namespaces are switched off", "refused": "the system gives no namespaces"}
 
 
 def start_sandbox(end: socket.socket, profile: dict[str, Any], how: str) -> int:
-    """Fork a walled spawner that serves `end`; the pid of what holds it, 0 where no wall can be had.
+    """Fork a sandboxed spawner that serves `end`; the pid of what holds it, 0 where no sandbox can be had.
 
     `how` tells what holds the supervisor, see `contain`. The spawner's first message, or ours in its place,
     tells the level, and why it is no stronger one: `{"hello": level, "why": reasons}`.
@@ -91,7 +92,7 @@ def _failure(reader: int, pid: int) -> str:
 
 
 def _become_spawner(enter: Callable[[SandboxRequest], SandboxedStart], request: SandboxRequest) -> None:
-    """In the forked process: set the wall up, tell how that went, serve. Does not return."""
+    """In the forked process: set the sandbox up, tell how that went, serve. Does not return."""
     status = CANNOT_ENCLOSE
     try:
         given = (*request.profile["namespaces"], request.profile["stage"])
@@ -111,7 +112,7 @@ def _become_spawner(enter: Callable[[SandboxRequest], SandboxedStart], request: 
 def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
     """Become PID 1 of new namespaces, with the profile's file tree, without privileges.
 
-    Network and IPC are those of the session's first wall. What this process was waits outside of the new
+    Network and IPC are those of the session's first sandbox. What this process was waits outside of the new
     mount and PID namespaces, and relays. Raises OSError.
     """
     profile = request.profile

@@ -1,8 +1,57 @@
-"""The file tree that walled commands see: all of it read-only, but for what their profile names.
+"""Build the file tree that sandboxed commands see: read-only, except for what the profile names.
 
-Everything here happens in a mount namespace of the spawner's own, where nothing is undone any more: what is
-started in it has no capabilities and is denied the system calls. What is put over other places comes from the
-stage (see wall_stage.py), to which no path leads and which is the current folder meanwhile.
+A command keeps the paths that it knows: the project is where it always was, and so are compilers, libraries
+and the home directory. Only what can be done at each path changes. So the tree is not assembled from parts,
+as a container's is; it begins as a copy of the user's mounts, in a mount namespace of the spawner's own, and
+is changed in place. Nothing is undone later: a command that is started in it has no capabilities and is
+denied the system calls that could mount anything.
+
+The difficulty is that mounts hide each other. A mount covers what was at its path before, and everything
+below it; whoever mounts second wins. Each rule below follows from that.
+
+1. *Take before you cover.* Whatever is shown at the end is first taken as a detached mount (`clone_mount`):
+   a descriptor of a tree that stays whole whatever is mounted over its path. After that, parents may be
+   covered or made read-only without losing it.
+2. *Make everything read-only at once*, recursively, rather than listing what may not be written: a list
+   would miss the disk that was mounted yesterday. The detached mounts are not part of the tree at that
+   moment and stay writable.
+3. *Hidden directories around shown ones get a shell.* If `~/.config` is hidden and the project is inside it,
+   an empty directory cannot be mounted there: the project would have no path. A shell is a directory that
+   contains the way to the project and nothing else.
+4. *Attach outer places before inner ones.* Sorted by path, `/home/ann` comes before `/home/ann/app`, so that
+   the later mount lies above.
+5. *Protect inside what is writable, last.* Hooks, settings of editors and secrets are in the project, which
+   was just attached as writable; each gets a mount of its own above it, read-only or unreadable.
+6. *Pin the way to what is protected.* A read-only `.git/hooks` is worth nothing if `.git` can be renamed and
+   created again with other hooks in it. A mount point cannot be renamed or removed (EBUSY), so each directory
+   on the way becomes a mount, which otherwise changes nothing.
+7. *Protect links as links.* A bind mount follows a symbolic link and would protect its target. The link is
+   cloned itself and attached over itself; its target is named in the profile separately.
+
+What is put over other places (empty directories, an unreadable file, devices) comes from the stage: a file
+system in memory that has no path in this tree and is the current directory meanwhile (see stage.py). If it
+had a path, a command could reach the shells and masks through it.
+
+For example, a profile has the project `/home/ann/.config/app`, with `.git/hooks` and `.vscode` among
+`read_only`, and `.env` and `/home/ann/.config` among `hidden`:
+
+    take      the project (writable), the scratch directory (writable), our private directory (read-only)
+    shell     around-1f...: contains app/, the way to the project
+    /         read-only, recursively
+    /tmp      the session's own, from an overlay on the stage
+    /home/ann/.config              the shell: `ls` shows app and nothing else
+    /home/ann/.config/app          the project, writable
+    /home/ann/.config/app/.git     itself, still writable, but it cannot be renamed any more
+    .../app/.git/hooks             itself, read-only
+    .../app/.vscode                itself, read-only
+    .../app/.env                   the unreadable file of the stage
+    /dev, /proc                    new ones; the kernel's settings read-only, its secrets unreadable
+
+`git commit` works there: it writes objects and references in `.git`. `mv .git old` fails with EBUSY, writing
+`.git/hooks/pre-commit` with EROFS, `cat .env` with EACCES, and `ls ~/.config/gh` with ENOENT.
+
+What a mount cannot do is keep a file from being created: there is nothing to mount upon. A `.envrc` that did
+not exist when the tree was built can be created by a command; the guards (tools/sandbox/guards) report it.
 """
 
 from __future__ import annotations
@@ -42,7 +91,7 @@ def build_tree(profile: dict[str, Any]) -> dict[str, str]:
 
     The current folder is the stage. Raises OSError where the system refuses something.
     """
-    mount(None, "/", None, PRIVATE | RECURSIVE)  # what the person mounts later does not appear here, writable
+    mount(None, "/", None, PRIVATE | RECURSIVE)  # what the user mounts later does not appear here, writable
     views = {place: clone_mount(view) for place, view in profile["views"].items()}
     places = _take_places(profile)
     devices = {name: clone_mount(f"/dev/{name}") for name in DEVICES if os.path.exists(f"/dev/{name}")}

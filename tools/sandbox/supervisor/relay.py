@@ -1,4 +1,5 @@
-"""Let walled commands, which have a loopback interface and nothing else, reach the session's network proxy.
+"""Let sandboxed commands, which have a loopback interface and nothing else, reach the session's network
+proxy.
 
 The relay stands between: in their network namespace, but outside of their mount and PID namespaces, where no
 command sees it. It listens on a loopback port and joins each connection to the proxy's Unix socket. It looks

@@ -1,4 +1,4 @@
-"""Serve walled commands, within a wall that has been set up or is set up for each of them."""
+"""Serve sandboxed commands, in a sandbox that has been set up or is set up for each of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .spawner import Spawner, serve_spawner
 from .system_calls import DUMPABLE, call
 
 READY = b"ready"
-# Variables that name sockets and displays which the wall hides: programs would try them.
+# Variables that name sockets and displays which the sandbox hides: programs would try them.
 _LEADING_OUT = [
     "SSH_AUTH_SOCK",
     "GPG_AGENT_INFO",
@@ -37,7 +37,7 @@ _LEADING_OUT = [
 
 
 class SandboxRequest(NamedTuple):  # dataclasses would take a third of the time to start
-    """A wall to raise: what it is to let through, the socket and the first message of its spawner.
+    """A sandbox to raise: what it is to let through, the socket and the first message of its spawner.
 
     Through the descriptor `writer` is told that it is set up, or why it cannot be.
     """
@@ -56,7 +56,7 @@ class SandboxedStart(NamedTuple):
 
 
 def serve_sandboxed(request: SandboxRequest, start: SandboxedStart, relay: int | None = None) -> None:
-    """Serve within a wall that has been set up but for the system calls. Raises OSError."""
+    """Serve in a sandbox that has been set up but for the system calls. Raises OSError."""
     if sys.platform == "linux":
         deny_system_calls()
         call("prctl", DUMPABLE, 0, 0, 0, 0)

@@ -1,4 +1,4 @@
-"""The wall on macOS: the text of a profile for sandbox-exec, from a wall's profile. Pure.
+"""The sandbox on macOS: the text of a profile for sandbox-exec, from a sandbox's profile. Pure.
 
 Rules of a profile are read in order, and the last one that matches decides. Written from what is known of
 sandbox-exec; no run on a Mac has confirmed it yet.

@@ -1,4 +1,4 @@
-"""The system calls that walled commands are denied: what could widen the wall, or reach around it.
+"""The system calls that sandboxed commands are denied: what could widen the sandbox, or reach around it.
 
 The filter is the second lock behind namespaces and missing capabilities, and the first against what neither
 covers.
@@ -14,7 +14,7 @@ from .system_calls import NO_NEW_PRIVS, call
 
 _NEW_NAMESPACES = 0x7E020000  # all CLONE_NEW* flags of clone
 _SOCKET_FAMILIES = (0, 1, 2, 10, 16)  # unspecified, unix, inet, inet6, netlink; not vsock, packet, alg, ...
-_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: type as the person would
+_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: type as the user would
 
 _SAME_EVERYWHERE = (
     425, 426, 427,  # io_uring: opens and connects past this filter

@@ -1,4 +1,4 @@
-"""The system calls that are denied where walled commands share network, IPC and processes with everybody."""
+"""The system calls that are denied where sandboxed commands share network, IPC and processes with all."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Start commands, tell how they end, end them; collect every child that dies.
 
-A spawner serves one socket. The supervisor is one, for open commands; walled ones have one within the wall.
+A spawner serves one socket. The supervisor is one, for open commands; sandboxed ones have one in the sandbox.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class Spawner:
         return set(mine).union(*(process_table.descendants(pid, known) for pid in mine))
 
     def _has_no_commands(self) -> bool:
-        """Return whether every child is known to be of no command, as what holds a wall."""
+        """Return whether every child is known to be of no command, as what holds a sandbox."""
         found = process_table.children()
         return found is not None and all(self.owners.get(pid) == 0 for pid in found)
 

@@ -1,8 +1,9 @@
 """The state that the sandboxes of a session share: temporary files, layers over caches, a network, a stage.
 
-The supervisor makes it before the first wall and keeps it: what a command left in /tmp or serves on a port
-is there for the next one, whatever the wall lets through by then. The stage is a file system in memory, with
-what walls put over other places; it is mounted in the supervisor's namespace, where no path leads to it.
+The supervisor makes it before the first sandbox and keeps it: what a command left in /tmp or serves on a port
+is there for the next one, whatever the sandbox lets through by then. The stage is a file system in memory,
+with what sandboxes put over other places; it is mounted in the supervisor's namespace, where no path leads to
+it.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ class SandboxStage:
         self.stage = -1  # a descriptor of it
         self.layer: str | None = None  # of the project, for its caches
         self.group: str | None = None  # that bounds the memory
-        self.namespaces: list[int] = []  # descriptors of the network and IPC namespaces of the first wall
+        self.namespaces: list[int] = []  # descriptors of the network and IPC namespaces of the first sandbox
         self.ready = False
 
     def add_sandbox(self, profile: dict[str, Any], fd: int) -> int:
-        """Fork a spawner of walled commands, which serves the socket `fd`; its pid, 0 where there is no wall.
+        """Fork a spawner of sandboxed commands, which serves the socket `fd`; its pid, 0 where there is no
+        sandbox.
 
         Our records are hidden from open commands as well.
         """
@@ -56,7 +58,7 @@ class SandboxStage:
                 with suppress(OSError):
                     _hide_record(path)
                     self.hidden.add(path)
-            with suppress(OSError):  # then there is no wall of namespaces either
+            with suppress(OSError):  # then there is no sandbox of namespaces either
                 self._prepare(profile)
         common: dict[str, Any] = {"group": self.group, "views": self.views}
         common |= {"namespaces": self.namespaces, "stage": self.stage}
@@ -113,7 +115,7 @@ class SandboxStage:
         self.views[place] = view
 
     def _keep_namespaces(self, holder: int) -> None:
-        """Keep the network and IPC of a wall for the next ones, if it has its own."""
+        """Keep the network and IPC of a sandbox for the next ones, if it has its own."""
         with suppress(OSError):
             paths = [f"/proc/{holder}/ns/{kind}" for kind in ("net", "ipc")]
             if all(os.readlink(path) != os.readlink(f"/proc/self/ns/{path[-3:]}") for path in paths):
@@ -127,7 +129,7 @@ def _hide_record(path: str) -> None:
 
 
 def _make_stage(folder: str) -> int:
-    """Mount the stage on a folder and put on it what every wall needs; a descriptor of it. Raises OSError."""
+    """Mount the stage on a directory with what every sandbox needs; return its descriptor. Raises OSError."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     size = min(memory // 4, MAX_TEMPORARY_BYTES)
     mount("tmpfs", folder, "tmpfs", NO_SETUID | NO_DEVICES, f"mode=0700,size={size}")
