@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tools.sandbox.guards.guarded_paths import git_folders
+from transcripts.patterns import lazy_pattern
 
 from .blocked_access import BlockedAccess
 from .profile import SandboxProfile
@@ -32,31 +33,33 @@ _LINES_AFTER = 3  # of a message without a path, in which the path may stand
 NO_HOST = "the network"  # as a target: the message names no host
 _KERNEL_PLACES = tuple(map(Path, ("/dev", "/proc", "/sys")))  # never to be had by leaving the sandbox
 
-_REFUSED = re.compile(
+_REFUSED = lazy_pattern(
     r"read-only file system|permission denied|access ?denied|operation not permitted|cross-device link"
     r"|device or resource busy|resource busy or locked|\b(?:EROFS|EACCES|EPERM|EXDEV|EBUSY)\b"
     r"|\((?:os error|errno) (?:30|13|1|18|16)\)",
     re.IGNORECASE,
 )
-_MOVED = re.compile(r"cross-device|busy|EXDEV|EBUSY|error (?:18|16)\)", re.IGNORECASE)
-_REDIRECTION = re.compile(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # a shell about its own `>`
-_PATHLESS_OF_GIT = re.compile(r"\berror: unable to create temporary file:")
-_QUOTED_NAME = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^\u2019\n]+)\u2019")
-_BARE = re.compile(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
-_PLACE_ON_THE_WEB = re.compile(r"\b(?!unix|file)[a-z][a-z\d+.-]*://[^\s'\"]*", re.IGNORECASE)  # none of files
-_PROGRAM = re.compile(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
-_PLAIN_WORD = re.compile(r"[\w.+-]+")
-_NO_PROGRAMS = re.compile(r"[\w.]*(?:Error|Exception)|E[A-Z]+|error|fatal|warning|ERROR|Errno", re.ASCII)
-_COMMAND_WORD = re.compile(r"(?:\s*(?:cd\s[^;&|]*(?:&&|;)|\w+=\S*\s))*\s*(?:[^\s;&|]*/)?([\w.+-]+)")
-_QUOTED_WORD = re.compile(r"'[^']*'|\"[^\"`$\\]*\"")
-_JOINT = re.compile(r"[;|`(]|\n\s*\S|&&|(?<![<>&])&(?![>&])")  # what runs more than one program
+_MOVED = lazy_pattern(r"cross-device|busy|EXDEV|EBUSY|error (?:18|16)\)", re.IGNORECASE)
+_REDIRECTION = lazy_pattern(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # a shell about its own `>`
+_PATHLESS_OF_GIT = lazy_pattern(r"\berror: unable to create temporary file:")
+_QUOTED_NAME = lazy_pattern(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^\u2019\n]+)\u2019")
+_BARE = lazy_pattern(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
+_PLACE_ON_THE_WEB = lazy_pattern(
+    r"\b(?!unix|file)[a-z][a-z\d+.-]*://[^\s'\"]*", re.IGNORECASE
+)  # none of files
+_PROGRAM = lazy_pattern(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
+_PLAIN_WORD = lazy_pattern(r"[\w.+-]+")
+_NO_PROGRAMS = lazy_pattern(r"[\w.]*(?:Error|Exception)|E[A-Z]+|error|fatal|warning|ERROR|Errno", re.ASCII)
+_COMMAND_WORD = lazy_pattern(r"(?:\s*(?:cd\s[^;&|]*(?:&&|;)|\w+=\S*\s))*\s*(?:[^\s;&|]*/)?([\w.+-]+)")
+_QUOTED_WORD = lazy_pattern(r"'[^']*'|\"[^\"`$\\]*\"")
+_JOINT = lazy_pattern(r"[;|`(]|\n\s*\S|&&|(?<![<>&])&(?![>&])")  # what runs more than one program
 
 # Programs that look into every folder and write nothing: that is part of the answer, unless named.
 _SEARCHING = frozenset(
     ["find", "fd", "fdfind", "grep", "egrep", "fgrep", "rg", "ag", "ack", "ls", "du", "tree"]
 )
 
-_UNREACHED = re.compile(
+_UNREACHED = lazy_pattern(
     r"network is unreachable|no route to host|could not resolve|couldn't resolve|name or service not known"
     r"|temporary failure in name resolution|no such host|nodename nor servname|failed to lookup address"
     r"|getaddrinfo|failed to resolve|name resolution|\b(?:ENETUNREACH|ENOTFOUND|EAI_AGAIN)\b"
@@ -64,14 +67,14 @@ _UNREACHED = re.compile(
     re.IGNORECASE,
 )
 _HOST = r"((?:[A-Za-z\d][A-Za-z\d-]*\.)+[A-Za-z\d-]*[A-Za-z\d])"
-_NAMED_HOST = re.compile(
+_NAMED_HOST = lazy_pattern(
     rf"\b(?:https?|git|ssh|ftp)://(?:[^@/\s]*@)?(?:{_HOST}|(localhost)\b)"
     rf"|\b(?:host|hostname|lookup|ENOTFOUND|EAI_AGAIN|for|resolve)[:=]?\s*['\"(]*{_HOST}(?=[\s'\"):,;]|$)"
     rf"|(?:^|\s){_HOST}: (?:name or|temporary)"
     rf"|\w@{_HOST}:",
     re.IGNORECASE,
 )
-_LOCAL_HOST = re.compile(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", re.IGNORECASE)
+_LOCAL_HOST = lazy_pattern(r"localhost(?:\.localdomain)?|127\.[\d.]+|0\.0\.0\.0", re.IGNORECASE)
 
 
 class SandboxedRun(Struct, frozen=True):

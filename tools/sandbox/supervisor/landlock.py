@@ -100,7 +100,11 @@ def _make_ruleset(abi: int) -> int:
     ports = _ALL_PORTS if abi >= _NETWORK_ABI else 0
     scopes = _ALL_SCOPES if abi >= _SCOPES_ABI else 0
     handled = struct.pack("=QQQ", _file_rights(abi), ports, scopes)
-    size = 24 if scopes else 16 if ports else 8  # older systems know a shorter structure
+    size = 8  # older systems know a shorter structure
+    if scopes:
+        size = 24
+    elif ports:
+        size = 16
     return _system_call(_CREATE_RULESET, handled, size, 0)
 
 
