@@ -7,13 +7,15 @@ from transcripts.lazy_door import lazy_door
 if TYPE_CHECKING:
     from .breakpoints import MAX_APPENDED_BLOCKS, cache_breakpoints
     from .clearing import call_label, is_placeholder, is_replaced, recall_id, strike_edits
-    from .hazards import pages_referred_to
+    from .estimate import Calibration, calibrate, context_tokens, overhead_tokens, slope_of
     from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
     from .invariants import fact_at, problems
     from .layers.summary import SUMMARY_LAYER
     from .local_summary import pins_of
+    from .page_references import pages_referred_to
     from .pipeline import MIN_SHOWN_COST_USD, REACTIVE_RUNGS, dry_run, plan, quiet_below
     from .prices import PRICE_TIERS, PriceList, Prices, Spending
+    from .replacement import COMMANDS_HEADING, PINS_HEADING
     from .report import (
         LAYERS_TOLD,
         compaction_notice,
@@ -53,16 +55,7 @@ if TYPE_CHECKING:
         finish_plan,
     )
     from .summary_prompt import TOO_LONG, summary_messages
-    from .summary_record import COMMANDS_HEADING, PINS_HEADING
-    from .tokens import (
-        Calibration,
-        TokenCounter,
-        calibrate,
-        context_tokens,
-        load_counter,
-        overhead_tokens,
-        slope_of,
-    )
+    from .tokens import TokenCounter, load_counter
     from .trim import MIN_TRIMMED_CHARS, trim_page
     from .uncompact import CannotUndo, Evicted, evicted, in_force, plan_undo
 
@@ -154,7 +147,7 @@ __getattr__ = lazy_door(
     {
         "breakpoints": "MAX_APPENDED_BLOCKS cache_breakpoints",
         "clearing": "call_label is_placeholder is_replaced recall_id strike_edits",
-        "hazards": "pages_referred_to",
+        "page_references": "pages_referred_to",
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
         "invariants": "fact_at problems",
         "layers.summary": "SUMMARY_LAYER",
@@ -174,8 +167,9 @@ __getattr__ = lazy_door(
             "CompactionPlan Flow Proposal Situation SummaryReply SummaryRequest Trigger WorkedOut finish_plan"
         ),
         "summary_prompt": "TOO_LONG summary_messages",
-        "summary_record": "COMMANDS_HEADING PINS_HEADING",
-        "tokens": "Calibration TokenCounter calibrate context_tokens load_counter overhead_tokens slope_of",
+        "replacement": "COMMANDS_HEADING PINS_HEADING",
+        "estimate": "Calibration calibrate context_tokens overhead_tokens slope_of",
+        "tokens": "TokenCounter load_counter",
         "trim": "MIN_TRIMMED_CHARS trim_page",
         "uncompact": "CannotUndo Evicted evicted in_force plan_undo",
     },

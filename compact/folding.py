@@ -34,8 +34,8 @@ from .clearing import (
     user_block_edit,
 )
 from .identifiers import block_texts, file_path_of, joined_text
-from .situation import File, Situation, record_limit
-from .summary_record import FoldLimits, record_text, record_tokens, summary_reserve
+from .replacement import replacement_text, replacement_tokens, summary_reserve
+from .situation import File, FoldLimits, RestoredFiles, Situation, replacement_limit
 
 MIN_TAIL_TOKENS = 1_500  # of the newest exchanges that stay, whatever the record takes
 MAX_RESTORED_SHARE = 0.2  # of the tokens that are folded: more would take back most of what a fold frees
@@ -67,17 +67,17 @@ class Shrink(IntEnum):
 def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
     """The fold over all but the newest exchanges; None where there is nothing to fold.
 
-    Record, with a summary of usual size, and tail together keep within `record_limit`, and the user's
+    Record, with a summary of usual size, and tail together keep within `replacement_limit`, and the user's
     messages take precedence over the tail. The newest `keep_recent_messages` may take all of the tail's room,
     older ones no more than `tail_max_tokens`. The cut does not depend on the summary, so that a preview can
     show it.
     """
     most = _most_of_tail(situation, limits)
-    limit = record_limit(situation)
+    limit = replacement_limit(situation)
     at = _cut(situation, min(most, limit // 2))
     if at == 0:
         return None
-    record = record_tokens(situation, limits, at, limit)
+    record = replacement_tokens(situation, limits, at, limit)
     room = max(min(MIN_TAIL_TOKENS, most, limit // 2), limit - record - summary_reserve(limit))
     at = _cut(situation, min(most, room)) or at
     if limits.tail is None:
@@ -87,7 +87,7 @@ def fold_history(situation: Situation, limits: FoldLimits) -> FoldPlan | None:
 
 def has_old_entries(situation: Situation, limits: FoldLimits) -> bool:
     """Return whether `fold_history` has anything to fold."""
-    return _cut(situation, min(_most_of_tail(situation, limits), record_limit(situation) // 2)) > 0
+    return _cut(situation, min(_most_of_tail(situation, limits), replacement_limit(situation) // 2)) > 0
 
 
 def _most_of_tail(situation: Situation, limits: FoldLimits) -> int:
@@ -99,30 +99,30 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     entries = situation.folded.entries[:at]
     tail = tuple(situation.folded.entries[at:])
     last = max(entry.last for entry in entries)
-    files, restored, size = _restored(situation, at) if limits.restoring else ("", [], 0)
+    restored = _restored(situation, at) if limits.restoring else RestoredFiles()
     view = situation.view
     behind = tail[0].seq if tail else situation.folded.last_seq + 1
     shown = (part for message in view[view.index_of(behind) :] for part in message.parts)
-    beside = "\n".join((files, *block_texts(part.block for part in shown if part.seq >= behind)))
-    record = record_text(situation, limits, at, record_limit(situation), beside)
-    blocks = tuple(TextBlock(text) for text in (record, files) if text)
+    beside = "\n".join((restored.text, *block_texts(part.block for part in shown if part.seq >= behind)))
+    record = replacement_text(situation, limits, at, replacement_limit(situation), beside)
+    blocks = tuple(TextBlock(text) for text in (record, restored.text) if text)
     if tail:
         last = min(last, tail[0].seq - 1)
-    tokens = situation.counter.text(record) + size
-    return FoldPlan(Fold(entries[0].seq, last, blocks, tokens), tail, restored)
+    tokens = situation.counter.text(record) + restored.tokens
+    return FoldPlan(Fold(entries[0].seq, last, blocks, tokens), tail, list(restored.seqs))
 
 
-def _restored(situation: Situation, at: int) -> tuple[str, list[int], int]:
-    """The text of the files shown again where the first `at` entries are folded, seqs, and its tokens."""
-    known = situation.worked_out.attempts
+def _restored(situation: Situation, at: int) -> RestoredFiles:
+    """Return the files shown again where the first `at` entries are folded; worked out once in a moment."""
+    known = situation.worked_out.restored
     key = (id(situation.folded), at)
     if key not in known:
         entries = situation.folded.entries
         last = max(entry.last for entry in entries[:at])
-        files, seqs = _restore_files(situation, last, tuple(entries[at:]))
-        known[key] = situation.folded, (files, seqs, situation.counter.text(files))
-    made: tuple[str, list[int], int] = known[key][1]
-    return made
+        text, seqs = _restore_files(situation, last, tuple(entries[at:]))
+        made = RestoredFiles(text, tuple(seqs), situation.counter.text(text))
+        known[key] = (situation.folded, made)
+    return known[key][1]
 
 
 def _restore_files(situation: Situation, last: int, tail: Sequence[Entry]) -> tuple[str, list[int]]:

@@ -14,17 +14,10 @@ from msgspec import Struct
 
 from transcripts import Clear, PartKind
 
+from .block_tracker import BlockTracker, TrackedBlock, loss_base, tracker_of
 from .breakpoints import cache_breakpoints, first_unedited
 from .clearing import part_at, placeholder_edit
-from .hazards import (
-    OLDEST_AGE,
-    BlockTracker,
-    TrackedBlock,
-    cheapness,
-    hazard_curves,
-    loss_base,
-    tracker_of,
-)
+from .hazards import OLDEST_AGE, cheapness, hazard_curves
 from .settings import CompactSettings, ContextWindow
 from .situation import Situation
 from .uncompact import Exemptions, exemptions

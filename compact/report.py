@@ -25,10 +25,10 @@ from transcripts.patterns import lazy_pattern
 
 from .breakpoints import cached_messages
 from .clearing import call_label, recall_id, shown_text
+from .estimate import context_tokens, tokens_behind
 from .invariants import changed_span, with_dropped_thinking
 from .prices import PriceList, RewriteBill
 from .situation import File, Proposal, Situation, Trigger
-from .tokens import context_tokens, tokens_behind
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
 LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # of which a person wants to know in any case

@@ -25,15 +25,8 @@ from transcripts import (
 )
 from transcripts.patterns import lazy_pattern
 
-from .hazards import (
-    BlockTracker,
-    Cell,
-    TrackedBlock,
-    cheapness,
-    hazard_curves,
-    loss_base,
-    tracker_of,
-)
+from .block_tracker import BlockTracker, TrackedBlock, loss_base, tracker_of
+from .hazards import Cell, cheapness, hazard_curves
 from .identifiers import (
     MIN_LINE_CHARS,
     OLD_TEXT_ARGUMENTS,

@@ -12,15 +12,35 @@ from transcripts import Edit, Folded, Usage, View, own_words
 
 from .breakpoints import cache_used
 from .directives import FACT, LASTING, REST, is_errand, weighed_sentences
+from .estimate import Calibration, context_tokens
 from .local_summary import LocalSummary
 from .prices import Prices
 from .settings import CompactSettings, ContextWindow, trigger_of
-from .tokens import Calibration, TokenCounter, context_tokens
+from .tokens import TokenCounter
 
 Trigger = Literal["auto", "manual", "tool", "reactive"]
 File = tuple[str, str]  # (name, text) of a stored output
-MIN_RECORD_TOKENS = 500  # of a record by our count, however small the window
+MIN_REPLACEMENT_TOKENS = 500  # of a record by our count, however small the window
 OUTPUTS_PREFIX = ".task_outputs/tool-results/"
+
+
+class FoldLimits(Struct, frozen=True):
+    """The form of a summarized range: the summary to show, the tokens (our count) of the tail, whether files
+    are restored.
+    """
+
+    trigger: Trigger
+    summary: str = ""
+    tail: int | None = None  # None: the settings' limits
+    restoring: bool = True
+
+
+class RestoredFiles(Struct, frozen=True):
+    """The text of the files that a fold shows again, its tokens, and the seqs of the results in it."""
+
+    text: str = ""
+    seqs: tuple[int, ...] = ()
+    tokens: int = 0
 
 
 class UserBlock(Struct):
@@ -34,7 +54,7 @@ class UserBlock(Struct):
     text: str
     tokens: int
     answers: str = ""
-    forms: dict[tuple[int, ...], tuple[str, int]] = field(default_factory=dict)
+    forms: dict[tuple[int, int, int], tuple[str, int]] = field(default_factory=dict)
     sentences: list[tuple[int, str]] | None = None
 
     def said(self) -> list[tuple[int, str]]:
@@ -70,8 +90,9 @@ class WorkedOut(Struct, frozen=True):
 
     local_summaries: dict[int, LocalSummary] = field(default_factory=dict)
     user_blocks: dict[tuple[int, int], UserBlock] = field(default_factory=dict)
-    record_tokens: dict[tuple[Any, ...], int] = field(default_factory=dict)
-    attempts: dict[tuple[Any, ...], tuple[Folded, Any]] = field(default_factory=dict)
+    replacement_tokens: dict[tuple[Trigger, int, int], int] = field(default_factory=dict)
+    restored: dict[tuple[int, int], tuple[Folded, RestoredFiles]] = field(default_factory=dict)
+    attempts: dict[tuple[int, FoldLimits, str], tuple[Folded, Proposal | None]] = field(default_factory=dict)
 
 
 class Situation(Struct, frozen=True):
@@ -149,7 +170,7 @@ class Situation(Struct, frozen=True):
         return replace(self, folded=self.folded.with_edits(edits), uncleared=uncleared, lasting=kept)
 
 
-def record_limit(situation: Situation) -> int:
+def replacement_limit(situation: Situation) -> int:
     """Return the tokens (our count) that a local summary and the tail behind it may take.
 
     In a small window thrifty keeps less, so that the next compaction is not due after a call or two.
@@ -163,7 +184,7 @@ def record_limit(situation: Situation) -> int:
         limit = min(limit, int(left))
     if settings.max_compact_size:
         limit = min(limit, settings.max_compact_size - overhead)
-    return max(MIN_RECORD_TOKENS, situation.unscaled(limit))
+    return max(MIN_REPLACEMENT_TOKENS, situation.unscaled(limit))
 
 
 class SummaryRequest(Struct, frozen=True):

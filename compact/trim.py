@@ -14,9 +14,10 @@ from msgspec import Struct
 from transcripts import Block, Folded, Result, TextBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 
-from .hazards import SHOWN_IN, tracker_of
+from .block_tracker import tracker_of
 from .identifiers import base_name, file_path_of, joined_text
 from .invariants import fact_at
+from .page_references import SHOWN_IN
 
 MIN_RUN_LINES = 8  # that are left out together
 MIN_TRIMMED_CHARS = 800  # of a page, from which on it is worth a line

@@ -28,10 +28,10 @@ from transcripts import (
 )
 
 from .clearing import PLACEHOLDER_TOKENS, call_label
+from .estimate import context_tokens
 from .invariants import changed_span, dropped_by_undo, fact_at
 from .settings import CRITICAL_PERCENT, percent
 from .situation import Situation
-from .tokens import context_tokens
 
 MAX_BEGINNING_CHARS = 60  # of the beginning of a message
 MAX_BEGINNING_SOURCE_CHARS = 400  # of the text that it is made from

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -44,6 +44,8 @@ MAX_MEASUREMENTS = 64  # as many as the fit of the token estimate looks at
 SAME_COUNT = 0.1  # by which the counts of two models may differ that count alike: prompts are not the same
 MAX_TOOL_NAME_CHARS = 128  # the bound of the API
 _INVALID_NAME_CHAR = lazy_pattern(r"[^a-zA-Z0-9_-]")
+
+Memo = TypeVar("Memo")
 
 
 class Conversation(Struct):
@@ -202,7 +204,6 @@ class Folded(Struct):
     usage         of all replies, summed
     charges       whatever is paid for, also where it was rewound: of replies, summaries, nested sessions
     gaps          seq directly before which facts are missing -> the first seq that is missing
-    derived       what others keep up to date with the facts, by a name of their own; emptied by a rewind
     """
 
     facts: list[Fact] = field(default_factory=list)
@@ -219,7 +220,7 @@ class Folded(Struct):
     charges: list[Charge] = field(default_factory=list)
     last_seq: int = 0
     gaps: dict[int, int] = field(default_factory=dict)
-    derived: dict[str, Any] = field(default_factory=dict)
+    _memos: dict[type, object] = field(default_factory=dict)  # see `memo`; a rewind empties it
     _view: View = field(default_factory=View)
     _first_changed: int = 0  # index of the first entry that may be shown differently than last rendered
 
@@ -244,6 +245,17 @@ class Folded(Struct):
     def undone(self) -> dict[str, int]:
         """id of each undone compaction -> seq of the fact that undid it."""
         return self.edits.undone
+
+    def memo(self, kind: type[Memo]) -> Memo:
+        """Return the one value of this class that its module keeps with the facts, made on first use.
+
+        Situations that differ in their edits only share it; a rewind drops it.
+        """
+        kept = self._memos.get(kind)
+        if not isinstance(kept, kind):
+            kept = kind()
+            self._memos[kind] = kept
+        return kept
 
     def kind_of(self, tool: str) -> ToolKind:
         """Return the kind of work of a tool of this session, as it was last declared."""

@@ -40,7 +40,7 @@ def newest_todos(folded: Folded) -> tuple[int, tuple[TodoItem, ...]] | None:
 
     Any tool with that argument counts: those of servers and of recordings too. Each fact is looked at once.
     """
-    trail: _TodoTrail = folded.derived.setdefault("todos", _TodoTrail())
+    trail = folded.memo(_TodoTrail)
     for fact in folded.facts[trail.looked_at :]:
         if isinstance(fact, Result) and not fact.error:
             trail.newest = _list_set_by(folded, fact) or trail.newest

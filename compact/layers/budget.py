@@ -9,11 +9,11 @@ import sys
 from operator import attrgetter
 
 from compact.clearing import is_paging, is_replaced, preview_edit
+from compact.estimate import MIN_SLOPE
 from compact.identifiers import block_texts
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import File, Layer, Proposal, Situation
-from compact.tokens import MIN_SLOPE
 from transcripts import Clear, Part
 
 MAX_TOKEN_CHARS = 128  # of the longest token in cl100k

@@ -7,12 +7,14 @@ its own, so that `/uncompact ID` expands it alone.
 from collections.abc import Iterator
 
 from compact.folding import entry_tokens, unseen_entries
-from compact.local_summary import build_local_summary, local_summary_text
+from compact.local_summary import build_local_summary
+from compact.local_summary_text import local_summary_text
+from compact.replacement import live_within
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow, trigger_of
 from compact.situation import Layer, Proposal, Situation
-from compact.summary_record import live_within, user_messages
 from compact.uncompact import exemptions
+from compact.user_messages import user_messages
 from transcripts import Entry, Exchange, Fold, TextBlock
 
 STOP_SHARE = 0.7  # of the size that starts it: folding goes on down to there, so as not to run at every call

@@ -13,8 +13,7 @@ from compact.layers.summary import earlier_summary
 from compact.policy import MIN_BATCH_SHARE, Batch, choose_batch, min_batch_tokens
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
-from compact.situation import Layer, Proposal, Situation
-from compact.summary_record import FoldLimits
+from compact.situation import FoldLimits, Layer, Proposal, Situation
 from compact.uncompact import exemptions
 from transcripts import Clear, Fold
 

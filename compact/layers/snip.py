@@ -10,11 +10,12 @@ from itertools import accumulate
 from msgspec import Struct
 
 from compact.folding import message_count
+from compact.replacement import live_within
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Layer, Proposal, Situation
-from compact.summary_record import directives_within, live_within, request_within
 from compact.uncompact import exemptions
+from compact.user_messages import directives_within, request_within
 from transcripts import Block, Fold, Folded, TextBlock
 
 MAX_DIRECTIVES_TOKENS = 1_000  # of the user's sentences that stay of what is snipped

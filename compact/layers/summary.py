@@ -15,7 +15,8 @@ from compact.clearing import head_and_tail
 from compact.folding import Shrink, fold_before, fold_history, has_old_entries, shrink_to
 from compact.hazards import cheapness
 from compact.identifiers import joined_text
-from compact.local_summary import coverage
+from compact.local_summary_text import coverage
+from compact.replacement import local_summary_before, summary_in
 from compact.report import fits, largest_blocks_sentence, propose
 from compact.settings import (
     BLOCKING_PERCENT,
@@ -25,9 +26,18 @@ from compact.settings import (
     percent,
     trigger_of,
 )
-from compact.situation import CompactionPlan, File, Flow, Layer, Proposal, Situation, Trigger, record_limit
+from compact.situation import (
+    CompactionPlan,
+    File,
+    Flow,
+    FoldLimits,
+    Layer,
+    Proposal,
+    Situation,
+    Trigger,
+    replacement_limit,
+)
 from compact.summary_prompt import SummaryFailed, request_summary
-from compact.summary_record import FoldLimits, local_summary_before, summary_in
 from compact.uncompact import exemptions, in_force
 from transcripts import Edit, Fold, Folded, Reply, TextBlock, User
 
@@ -231,17 +241,15 @@ def dummy_summary(situation: Situation) -> str:
 def _attempt(situation: Situation, limits: FoldLimits, trigger: Trigger, summary: str) -> Proposal | None:
     """The fold that an attempt makes with this summary; the same one is made once in a moment."""
     known = situation.worked_out.attempts
-    key = (id(situation.folded), limits, trigger, summary)
+    limits = replace(limits, trigger=trigger)
+    key = (id(situation.folded), limits, summary)
     if key not in known:
-        known[key] = situation.folded, _make_attempt(situation, limits, trigger, summary)
-    made: Proposal | None = known[key][1]
-    return made
+        known[key] = (situation.folded, _make_attempt(situation, limits, summary))
+    return known[key][1]
 
 
-def _make_attempt(
-    situation: Situation, limits: FoldLimits, trigger: Trigger, summary: str
-) -> Proposal | None:
-    folding = fold_history(situation, replace(limits, trigger=trigger, summary=summary))
+def _make_attempt(situation: Situation, limits: FoldLimits, summary: str) -> Proposal | None:
+    folding = fold_history(situation, replace(limits, summary=summary))
     if folding is None:
         return None
     local_summary = local_summary_before(situation, len(situation.folded.entries) - len(folding.tail))
@@ -250,7 +258,7 @@ def _make_attempt(
         "summary_tokens": situation.counter.text(summary),
         "coverage": coverage(local_summary, summary, joined_text(folding.fold.blocks)),
     }
-    return propose(situation, "summary", trigger, (folding.fold,), why="summary", **about)
+    return propose(situation, "summary", limits.trigger, (folding.fold,), why="summary", **about)
 
 
 def fallback_summary(situation: Situation, trigger: Trigger, why: str) -> Proposal | None:
@@ -343,7 +351,7 @@ def earlier_summary(situation: Situation) -> str:
         for block in fold.blocks:
             if isinstance(block, TextBlock) and (text := summary_in(block.text)):
                 size = situation.counter.text(text)
-                room = record_limit(situation) // 3
+                room = replacement_limit(situation) // 3
                 if size <= room:
                     return text
                 return head_and_tail(text, len(text) * room // size, f"r{fold.first}-r{fold.last}")

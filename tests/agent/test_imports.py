@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
             "agent.ui.repl",
             {"anthropic", "rich", "pydantic", "tiktoken", "markdown_it"}
             | {"agent.permissions.rules", "agent.shell.program_names"}
-            | {"compact.hazards", "compact.restoring", "compact.tokens"},
+            | {"compact.block_tracker", "compact.restoring", "compact.tokens"},
         ),
     ],
 )

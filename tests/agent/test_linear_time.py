@@ -36,8 +36,8 @@ from compact.commitments import commitments
 from compact.directives import weighed_sentences
 from compact.identifiers import whole_name_counts
 from compact.local_summary import _NUMBER
+from compact.replacement import summary_in
 from compact.summary_prompt import _ANALYSIS, _SUMMARY
-from compact.summary_record import summary_in
 from tools.files.patch import added_placeholder, find_all, unified_diff
 from tools.processes.command_hints import hint, lex_commands, looks_like_prompt
 from tools.processes.output_folding import fold_output

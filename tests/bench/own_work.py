@@ -8,11 +8,12 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from compact.breakpoints import cache_breakpoints
+from compact.estimate import calibrate
 from compact.pipeline import plan
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Situation
-from compact.tokens import calibrate, load_counter
+from compact.tokens import load_counter
 from transcripts.codec import encode_fact
 from transcripts.facts import Reply, RequestSent, Result, User
 from transcripts.folding import Folded

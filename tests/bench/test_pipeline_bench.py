@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from agent.replay.command import read_recordings
+from compact.estimate import Calibration
 from compact.layers.summary import fallback_summary
 from compact.prices import PRICE_TIERS
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Situation
-from compact.tokens import Calibration, TokenCounter, load_counter
+from compact.tokens import TokenCounter, load_counter
 from tests.compact.worlds import World
 from transcripts.facts import Compacted
 from transcripts.folding import Folded, fold

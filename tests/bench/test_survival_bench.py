@@ -16,12 +16,13 @@ from pathlib import Path
 import pytest
 
 from agent.replay.policies import canned_summary
+from compact.estimate import Calibration
 from compact.identifiers import names, strings
 from compact.layers.summary import fallback_summary, summarize_on_request
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
-from compact.situation import Proposal, Situation, SummaryReply, record_limit
-from compact.tokens import Calibration, TokenCounter, load_counter
+from compact.situation import Proposal, Situation, SummaryReply, replacement_limit
+from compact.tokens import TokenCounter, load_counter
 from transcripts.facts import Fact, Fold, Reply
 from transcripts.folding import Folded
 from transcripts.importers import import_session
@@ -143,7 +144,7 @@ def test_what_is_kept_names_what_the_next_calls_use(make, target):
             made = make(situation)
             if made is None:
                 continue
-            cap = record_limit(situation)
+            cap = replacement_limit(situation)
             known, after = text_of(folded), folded.with_edits(made.edits)
             wanted = {each for each in upcoming(rest) if each in known}
             kept = text_of(after)

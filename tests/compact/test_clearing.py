@@ -2,6 +2,7 @@
 
 import pytest
 
+from compact.block_tracker import tracker_of
 from compact.clearing import (
     call_label,
     clear_candidates,
@@ -15,7 +16,6 @@ from compact.clearing import (
     shown_text,
     user_block_edit,
 )
-from compact.hazards import tracker_of
 from compact.identifiers import file_path_of
 from transcripts.facts import StoredOutput, about_said
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
+from compact.estimate import calibrate, context_tokens
 from compact.invariants import problems
 from compact.layers.summary import fallback_summary
 from compact.pipeline import dry_run
@@ -17,7 +18,6 @@ from compact.prices import PRICE_TIERS
 from compact.report import compaction_notice, fits
 from compact.settings import CompactSettings
 from compact.situation import OUTPUTS_PREFIX
-from compact.tokens import calibrate, context_tokens
 from transcripts.facts import Clear, Compacted, Fold, Reply, RequestSent, Undone, Unthink
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
 

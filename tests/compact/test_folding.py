@@ -13,8 +13,9 @@ from compact.folding import (
 )
 from compact.layers.summary import fallback_summary, local_summary_first, target_tokens
 from compact.pipeline import dry_run
+from compact.replacement import replacement_text
 from compact.settings import CompactSettings, ContextWindow
-from compact.summary_record import FoldLimits, record_text
+from compact.situation import FoldLimits
 from transcripts.facts import Clear, Compacted, Fold
 from transcripts.messages import TextBlock, ToolUseBlock
 
@@ -264,9 +265,9 @@ def test_a_dry_run_makes_the_record_of_a_cut_once_for_each_summary(monkeypatch):
 
     def write(situation, limits, at, room, beside=""):
         made.append((limits, at))
-        return record_text(situation, limits, at, room, beside)
+        return replacement_text(situation, limits, at, room, beside)
 
-    monkeypatch.setattr("compact.folding.record_text", write)
+    monkeypatch.setattr("compact.folding.replacement_text", write)
     world = World(judged=False)
     world.user("begin")
     for at in range(60):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from compact.hazards import EDIT_RATES, OLDEST_AGE, REFERENCE_RATES, Cell, hazard_curves, tracker_of
+from compact.block_tracker import tracker_of
+from compact.hazards import EDIT_RATES, OLDEST_AGE, REFERENCE_RATES, Cell, hazard_curves
 from compact.prices import PRICE_TIERS, Prices
 from transcripts.facts import Clear, Compacted, Fold, Rewound, Undone
 from transcripts.messages import TextBlock, ToolUseBlock

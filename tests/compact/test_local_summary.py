@@ -3,14 +3,8 @@
 import pytest
 
 from compact.identifiers import whole_name_counts
-from compact.local_summary import (
-    build_local_summary,
-    commitments_text,
-    coverage,
-    local_summary_text,
-    missing_names,
-    pins_of,
-)
+from compact.local_summary import build_local_summary, pins_of
+from compact.local_summary_text import commitments_text, coverage, local_summary_text, missing_names
 from transcripts.facts import Compacted, Fold, Instructed, about_said
 from transcripts.folding import fold
 from transcripts.messages import ATTACHED_LINE, ImageBlock, TextBlock, ToolUseBlock, injected

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
+from compact.block_tracker import tracker_of
 from compact.breakpoints import first_unedited
-from compact.hazards import tracker_of
 from compact.pipeline import plan
 from compact.policy import MAX_FORCED_SHARE, REWRITE_WEIGHT, choose_batch, min_batch_tokens
 from compact.prices import PRICE_TIERS, Prices

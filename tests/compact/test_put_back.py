@@ -3,7 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from compact.hazards import Cell, tracker_of
+from compact.block_tracker import tracker_of
+from compact.hazards import Cell
 from compact.restoring import FileTouch, PutBackRules, cleared_texts, put_back
 from transcripts.facts import Clear, Compacted, Fold, Result
 from transcripts.messages import TextBlock, ToolUseBlock, injected, is_put_back

@@ -7,8 +7,9 @@ from base64 import b64encode
 
 import pytest
 
+from compact.estimate import Calibration, calibrate, context_tokens
 from compact.report import propose
-from compact.tokens import Calibration, TokenCounter, calibrate, context_tokens, load_counter
+from compact.tokens import TokenCounter, load_counter
 from transcripts.facts import Clear, Compacted, Fold, Result, Rewound
 from transcripts.messages import (
     ImageBlock,

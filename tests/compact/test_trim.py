@@ -5,7 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from compact.hazards import Cell, pages_referred_to, tracker_of
+from compact.block_tracker import tracker_of
+from compact.hazards import Cell
+from compact.page_references import pages_referred_to
 from compact.trim import trim_page
 from transcripts.facts import Clear, Compacted
 from transcripts.messages import TextBlock, ToolUseBlock

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from agent.model.anthropic.request import encode_message
 from compact.breakpoints import cache_breakpoints
+from compact.estimate import calibrate
 from compact.invariants import problems
 from compact.pipeline import plan
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Situation, SummaryReply, finish_plan
-from compact.tokens import TokenCounter, calibrate
+from compact.tokens import TokenCounter
 from compact.uncompact import CannotUndo, plan_undo
 from tests.transcripts.api_rules import violations
 from transcripts.facts import Compacted, Failed, Metadata, Opened, Reply, RequestSent, Result, Undone, User

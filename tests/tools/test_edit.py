@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from compact.clearing import head_and_tail
-from compact.hazards import SHOWN_IN
+from compact.page_references import SHOWN_IN
 from tools.base import ToolError
 from tools.edit import TOOL, EditArguments
 from tools.files import FileError

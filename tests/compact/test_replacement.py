@@ -5,18 +5,10 @@ from msgspec.structs import replace
 
 from compact.invariants import open_turn
 from compact.prices import Prices
+from compact.replacement import NO_OPEN_REQUEST, WORDS_HEADING, replacement_text, summary_in
 from compact.settings import CompactSettings, ContextWindow
-from compact.situation import record_limit
-from compact.summary_record import (
-    NO_OPEN_REQUEST,
-    WORDS_HEADING,
-    FoldLimits,
-    directives_within,
-    record_text,
-    request_within,
-    summary_in,
-    user_messages,
-)
+from compact.situation import FoldLimits, replacement_limit
+from compact.user_messages import directives_within, request_within, user_messages
 from transcripts.facts import about_said
 from transcripts.messages import (
     INJECTED_CLOSING_TAG,
@@ -41,7 +33,7 @@ def session():
 
 
 def record(world, at, trigger="auto", summary="", room=18_000, beside=""):
-    return record_text(world.situation, FoldLimits(trigger, summary), at, room, beside)
+    return replacement_text(world.situation, FoldLimits(trigger, summary), at, room, beside)
 
 
 def headings(text):
@@ -51,7 +43,7 @@ def headings(text):
 def test_its_parts_stand_in_their_order():
     world = session()
     situation = replace(world.situation, live=("permission mode: plan", "1 command runs"))
-    text = record_text(situation, FoldLimits("auto", "It went well."), 4, 18_000)
+    text = replacement_text(situation, FoldLimits("auto", "It went well."), 4, 18_000)
     assert headings(text) == [
         "## Summary",
         "## Ledger (newest and most used first)",
@@ -254,7 +246,7 @@ def test_the_newest_request_is_found_within_a_stretch():
 def test_record_and_tail_have_a_limit(size, overhead, settings, limit):
     world = World(CompactSettings(**settings), judged=False, overhead=overhead)
     window = ContextWindow(size, 32_000 if size == 200_000 else 10_000)
-    assert record_limit(replace(world.situation, window=window, prices=Prices())) == limit
+    assert replacement_limit(replace(world.situation, window=window, prices=Prices())) == limit
 
 
 def test_text_blocks_alone_are_shown():

@@ -1,0 +1,293 @@
+"""The blocks that clearing could take: their kind, when they were touched, and what carrying them cost."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from msgspec import Struct, field
+
+from transcripts import (
+    INJECTED_OPENING_TAG,
+    PUT_BACK_START,
+    UNKNOWN_BLOCK_FIELD,
+    Block,
+    Exchange,
+    Folded,
+    Prompt,
+    Result,
+    TextBlock,
+    ToolKind,
+    ToolUseBlock,
+    finished_results,
+)
+
+from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
+from .hazards import OLDEST_AGE, Cell, HazardCurves, cheapness
+from .identifiers import base_name, block_texts, file_path_of, joined_text, names
+from .invariants import fact_at
+from .page_references import lines_shown, pages_referred_to
+from .prices import Prices
+
+PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
+EXPECTED_SHARE = 0.5  # of what the table expects: fewer references than this scale its rates down
+_INJECTED_START = f"{INJECTED_OPENING_TAG}\n"
+MAX_NAMED_CHARS = 60_000  # of a result, in which names are looked for
+REREAD_CALL_TOKENS = 750.0  # of a call that asks again: 150 of output at five times the price of input
+_SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_NAMED, Cell.READ_PART, Cell.READ_EDITED, Cell.PUT_BACK})
+
+
+class TrackedBlock(Struct, eq=False):
+    """A result (field "content") or a string field of a call: what clearing it would free, in our tokens."""
+
+    seq: int
+    index: int
+    field: str
+    tokens: int
+    cell: Cell
+    touched: int  # the call that touched it last
+    path: str = ""  # of the file that it shows, as it was written
+    lines: tuple[int, int] = (0, 0)  # first and last of the file's that it shows; (0, 0): not known
+    named: int = 0  # times that its file was named since
+    hold: float = 0.0
+    needed_by: int = 0  # seq of the newest result that refers the model to it
+
+
+class BlockTracker(Struct):
+    """The blocks of a session that clearing could take, brought up to date with each call.
+
+    `seen` and `expected` count references to blocks that are shown. `put_back` has, by the name of a file,
+    (seq, block, field) of what holds text of it that was put back.
+    """
+
+    calls: int = 0
+    edited: bool = False  # whether any file was edited yet
+    seen: float = 0.0
+    expected: float = 0.0
+    blocks: list[TrackedBlock] = field(default_factory=list)
+    put_back: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
+    _entries: int = 0  # that were looked at
+    _settled: int = 0  # the call up to which `hold` counts
+    _by_name: dict[str, list[TrackedBlock]] = field(default_factory=dict)
+    _by_file: dict[str, list[TrackedBlock]] = field(default_factory=dict)
+    _known: set[str] = field(default_factory=set)  # names that stood elsewhere than in results
+    _shown: list[TrackedBlock] = field(default_factory=list)
+    _looked_at: int = 0  # blocks that `_shown` was made of, under the edits of `_version`
+    _version: tuple[int, int, int] = (0, 0, 0)
+
+    def advance(self, folded: Folded) -> None:
+        """Take in the entries that were added since."""
+        entries = folded.entries
+        while self._entries < len(entries):
+            entry = entries[self._entries]
+            if isinstance(entry, Prompt):
+                self._use(names("\n".join(block_texts(entry.fact.blocks))), is_reply=False)
+                _note_put_back(self.put_back, entry.fact.blocks, entry.seq, "text")
+            elif entry.open and self._entries == len(entries) - 1:
+                return
+            else:
+                self._add_exchange(folded, entry)
+            self._entries += 1
+
+    def shown(self, folded: Folded) -> Sequence[TrackedBlock]:
+        """The blocks that the view shows whole, oldest first."""
+        edits = folded.edits
+        version = (len(edits.origins), max(edits.origins, default=0), len(edits.undone))
+        if version != self._version:
+            self._shown = []
+            self._looked_at = 0
+            self._version = version
+        for block in islice(self.blocks, self._looked_at, None):
+            if edits.shows(block.seq, block.index, block.field):
+                self._shown.append(block)
+        self._looked_at = len(self.blocks)
+        return self._shown
+
+    def of_file(self, name: str) -> Sequence[TrackedBlock]:
+        """The blocks that show a file of this name, or did until they were cleared, oldest first."""
+        return self._by_file.get(name, ())
+
+    def settle(self, folded: Folded, prices: Prices, prompt: int, curves: HazardCurves) -> None:
+        """Add to each block's `hold` what the calls since the last time have cost; `prompt` in our tokens."""
+        steps = self.calls - self._settled
+        self._settled = self.calls
+        if steps <= 0:
+            return
+        scale = self.scale
+        calls = self.calls
+        read = prices.read * steps
+        write = prices.write
+        base = loss_base(prompt, prices)
+        share = steps * scale / cheapness(prices.read)
+        following = self.by_cell(curves.following)
+        references = self.by_cell(curves.references)
+        expected = 0.0
+        for block in self.shown(folded):
+            age = calls - block.touched
+            size = block.tokens
+            age = OLDEST_AGE if age > OLDEST_AGE else age
+            rate = following[block.cell][age]
+            hold = block.hold + size * (read - rate * share * (base + size * write))
+            block.hold = hold if hold > 0 else 0.0
+            expected += references[block.cell][age] * size
+        self.expected += expected * steps
+
+    @property
+    def scale(self) -> float:
+        """The rate at which this session refers back, against the table: at most 1."""
+        return min(1.0, (PRIOR_REFERENCES + self.seen) / (PRIOR_REFERENCES + EXPECTED_SHARE * self.expected))
+
+    def by_cell(self, curves: Sequence[tuple[float, ...]]) -> Sequence[tuple[float, ...]]:
+        """Curves by the cell that a block carries; before the first edit, those of that time."""
+        if self.edited:
+            return curves
+        early = list(curves)
+        early[Cell.READ] = early[Cell.READ_NAMED] = curves[Cell.READ_BEFORE_EDITS]
+        early[Cell.OUTPUT] = curves[Cell.OUTPUT_BEFORE_EDITS]
+        return early
+
+    def _add_exchange(self, folded: Folded, exchange: Exchange) -> None:
+        self.calls += 1
+        said = names("\n".join(block_texts(exchange.fact.blocks)))
+        self._use(said, is_reply=True)
+        for file in {base_name(name) for name in said} & self._by_file.keys():
+            newest = self._by_file[file][-1]
+            newest.touched = self.calls
+            newest.named += 1
+        for index, use in exchange.uses.items():
+            result = exchange.results.get(index)
+            path = file_path_of(use)
+            kind = folded.kind_of(use.name)
+            self._judge_reads(folded, use, result)
+            for name, gain in clearable_fields(use, _tokens_at(exchange.fact.tokens, index)):
+                self._track(TrackedBlock(exchange.seq, index, name, gain, Cell.OWN, self.calls, path))
+            if result is not None and kind != "instructs":
+                self._add_result(result, _cell_of(kind, result), use)
+        self.blocks += _service_results(exchange, self.calls)
+
+    def _add_result(self, result: Result, cell: Cell, use: ToolUseBlock) -> None:
+        tokens = sum(result.tokens)
+        text = joined_text(result.content)
+        path = file_path_of(use)
+        stays = sum(len(words) for pair in result.said for words in pair)  # characters of a person's words
+        gain = tokens - PLACEHOLDER_TOKENS - (tokens * stays // max(1, len(text)) if stays else 0)
+        put_back = _note_put_back(self.put_back, result.content, result.seq, "content")
+        if gain < MIN_CLEARED_TOKENS or is_placeholder(text):
+            return
+        lines = lines_shown(use, result) if cell is Cell.READ else (0, 0)
+        block = TrackedBlock(result.seq, 0, "content", gain, cell, self.calls, path, lines)
+        self._track(block)
+        for shown in put_back:
+            if shown != base_name(path):
+                self._by_file.setdefault(shown, []).append(block)
+        for name in names(text[:MAX_NAMED_CHARS]):
+            self._by_name.setdefault(name, []).append(block)
+
+    def _track(self, block: TrackedBlock) -> None:
+        self.blocks.append(block)
+        if file := base_name(block.path):
+            self._by_file.setdefault(file, []).append(block)
+
+    def _judge_reads(self, folded: Folded, use: ToolUseBlock, result: Result | None) -> None:
+        """A call was about this file: what earlier reads show of it may be out of date, or shown again."""
+        kind = folded.kind_of(use.name)
+        path = file_path_of(use)
+        is_done = result is not None and not result.error
+        if kind == "writes" and is_done:
+            self.edited = True
+        read = result if kind == "reads" else None
+        still_needed = _pages_meant(folded, read) if read is not None else ()
+        lines = lines_shown(use, read) if read is not None else (0, 0)
+        for block in self._by_file.get(base_name(path), ()):  # others of that name, too: no dearer in replays
+            block.touched = self.calls
+            if block.seq in still_needed:  # as good as read again
+                block.cell = Cell.READ
+                block.named = 0
+                block.hold = 0.0
+                block.needed_by = read.seq if read is not None else 0
+            elif block.cell in _SUPERSEDED_CELLS and result is not None:
+                block.cell = _cell_after(block, kind if is_done else "other", lines)
+
+    def _use(self, used: Iterable[str], is_reply: bool) -> None:
+        """Names were said outside of results: the newest result that had told one of them was touched."""
+        for name in used:
+            if name in self._known:
+                continue
+            self._known.add(name)
+            if sources := self._by_name.pop(name, None):
+                sources[-1].touched = self.calls  # where it would be looked up
+                self.seen += is_reply
+
+
+def loss_base(prompt: int, prices: Prices) -> float:
+    """Return the cost of a repeated read besides its text: one more call over a prompt of so many tokens."""
+    return prompt * prices.read + REREAD_CALL_TOKENS
+
+
+def _service_results(exchange: Exchange, calls: int) -> Iterator[TrackedBlock]:
+    """Yield the results of the service's own tools in a reply, where clearing one frees enough."""
+    for index in finished_results(exchange):
+        gain = _tokens_at(exchange.fact.tokens, index) - PLACEHOLDER_TOKENS
+        if gain >= MIN_CLEARED_TOKENS:
+            yield TrackedBlock(exchange.seq, index, UNKNOWN_BLOCK_FIELD, gain, Cell.OUTPUT, calls)
+
+
+def _tokens_at(tokens: Sequence[int], index: int) -> int:
+    return tokens[index] if index < len(tokens) else 0
+
+
+def _cell_of(kind: ToolKind, result: Result) -> Cell:
+    """The cell that a new result begins in."""
+    output = Cell.PUT_BACK if _files_put_back(result.content) else Cell.OUTPUT
+    return Cell.READ if kind == "reads" else output
+
+
+def _note_put_back(
+    known: dict[str, list[tuple[int, int, str]]], content: Sequence[Block], seq: int, field: str
+) -> set[str]:
+    """Note where text that was put back stands, by file. Returns the files; a result is one block."""
+    found = set()
+    for index, block in enumerate(content):
+        for file in _files_put_back((block,)):
+            found.add(file)
+            known.setdefault(file, []).append((seq, 0 if field == "content" else index, field))
+    return found
+
+
+def _files_put_back(content: Sequence[Block]) -> set[str]:
+    """The names of the files of which cleared text was put back with a result or before a prompt."""
+    texts = (block.text.removeprefix(_INJECTED_START) for block in content if isinstance(block, TextBlock))
+    return {
+        base_name(text[len(PUT_BACK_START) : text.find(",")].strip())
+        for text in texts
+        if text.startswith(PUT_BACK_START)
+    }
+
+
+def _cell_after(block: TrackedBlock, kind: ToolKind, lines: tuple[int, int]) -> Cell:
+    """The cell of a block with whose file a call did something; `lines` are those that it read."""
+    if kind == "writes":
+        return Cell.READ_EDITED
+    if kind != "reads":
+        return Cell.READ_NAMED if block.cell is Cell.READ and block.named >= 2 else block.cell
+    (first, last) = block.lines
+    (begin, end) = lines
+    shared = min(last, end) - max(first, begin) + 1
+    if block.cell in (Cell.READ_EDITED, Cell.PUT_BACK) or not last or 2 * shared >= last - first + 1:
+        return Cell.READ_AGAIN
+    return Cell.READ_PART
+
+
+def _pages_meant(folded: Folded, read: Result) -> set[int]:
+    """The seqs of the results that a read refers the model to, and of those that these refer to."""
+    same = read.about.get("unchanged")  # older records: True
+    found = pages_referred_to(read.content)
+    if isinstance(same, int) and not isinstance(same, bool):
+        found.add(same)
+    facts = [fact_at(folded, seq) for seq in found]
+    return found.union(*(pages_referred_to(fact.content) for fact in facts if isinstance(fact, Result)))
+
+
+def tracker_of(folded: Folded) -> BlockTracker:
+    """The tracker of a session, up to date; made on first use and kept with what was folded."""
+    tracker = folded.memo(BlockTracker)
+    tracker.advance(folded)
+    return tracker

@@ -1,0 +1,264 @@
+"""The user's messages in place of a summarized range: verbatim, or shortened to what directs the work.
+
+Each block of the user is shown in a `Form`. Where space is short, the older ones all take the mildest form
+that fits; the sentences that direct the work stay longest.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from transcripts import (
+    Entry,
+    Exchange,
+    ImageBlock,
+    TextBlock,
+    is_injected,
+    own_words,
+)
+
+from .clearing import call_label, on_short_line, with_sentences
+from .directives import FACT, LASTING, REQUEST, WISH, weighed_sentences
+from .invariants import open_prompts
+from .situation import Situation, UserBlock
+
+REFUSING = "refusing"  # before the call that the words of a user refuse
+OMITTED_MESSAGES = "({count} older messages are left out here: recall shows {ids})"
+OMITTED_TALK = "({count} short messages between {ids} are left out here: recall shows them)"
+OMITTED_BUT_SENTENCES = "({count} older messages are left out but for these sentences: recall shows {ids})"
+KEPT_NEWEST = 12  # blocks of the user, which are no small talk to the work in hand
+HEAD_TOKENS = 44
+SHORT_HEAD_TOKENS = 16  # of a message of the user that is not shown whole
+CAPPED = 0  # tokens of a form: as many as user_block_max_tokens allows, from both ends
+TYPED_TOKENS = 200  # of a message that may have been typed; a longer one holds what was pasted
+
+
+class Form(NamedTuple):
+    """How a block of the user is shown: so many `tokens` of it, and the sentences from `weight` on.
+
+    A block of at most `whole` tokens is not cut.
+    """
+
+    tokens: int
+    weight: int
+    whole: int = 0
+
+
+WHOLE_FORM = Form(CAPPED, WISH)
+# The mildest first.
+FORMS = (
+    WHOLE_FORM,
+    Form(CAPPED, REQUEST),
+    Form(HEAD_TOKENS, FACT, TYPED_TOKENS),
+    Form(HEAD_TOKENS, WISH, TYPED_TOKENS),
+    Form(HEAD_TOKENS, WISH),
+    Form(HEAD_TOKENS, REQUEST, TYPED_TOKENS),
+    Form(HEAD_TOKENS, REQUEST),
+)
+SHORTEST_FORM = Form(SHORT_HEAD_TOKENS, WISH)
+ENDS_ONLY = Form(CAPPED, LASTING + 1)
+LINE_FRAME_TOKENS = 8  # of the mark and the id that a sentence is shown with
+MAX_OWN_COMMAND_TOKENS = 200  # of a command that the user ran and of what it wrote
+CUT_NOTE_TOKENS = 18  # of the note that says how much of a message is left out
+
+
+def user_messages(situation: Situation, entries: Iterable[Entry], room: int) -> str:
+    """The user's messages and answers, oldest first, in about `room` tokens.
+
+    The newest message always is among them, and that which began its turn. Where room is short, small talk
+    gives way first. Then the older ones, the pasted before the typed, are shown by their beginnings and the
+    sentences that direct the work, down to the weight that fits; what room is then left goes to the newest.
+    Only where even that is too much, the oldest messages are left out, with their ids, but for their heaviest
+    sentences.
+    """
+    blocks = _last_said([block for entry in entries for block in _user_blocks(situation, entry)])
+    if not blocks:
+        return ""
+    stay = dict[int, str]()
+    for at in sorted(_open_blocks(situation, blocks), reverse=True):
+        stay[at], tokens = _newest(situation, blocks[at], room)
+        room = max(0, room - tokens)
+    older = [block for at, block in enumerate(blocks) if at not in stay]
+    talk = set[int]()
+    if _total(situation, older, WHOLE_FORM) > room:
+        talk = {at for at, block in enumerate(older[:-KEPT_NEWEST]) if block.is_talk(HEAD_TOKENS)}
+        room -= CUT_NOTE_TOKENS if talk else 0
+    said = [block for at, block in enumerate(older) if at not in talk]
+    level = next((form for form in FORMS if _total(situation, said, form) <= room), None)
+    if level is None:
+        heaviest = _heaviest_and_newest(situation, said, room)
+        return "\n".join([*_talk_note(older, talk), *heaviest, *(stay[at] for at in sorted(stay))])
+    shown = [("", 0) if at in talk else _form(situation, block, level) for at, block in enumerate(older)]
+    left = room - sum(tokens for _, tokens in shown)
+    for better in (FORMS[max(0, FORMS.index(level) - 1)], WHOLE_FORM):
+        for at in range(len(older) - 1, -1, -1):
+            text, tokens = _form(situation, older[at], better)
+            if at not in talk and 0 < tokens - shown[at][1] <= left:
+                left -= tokens - shown[at][1]
+                shown[at] = (text, tokens)
+    for at in sorted(talk, key=lambda at: (older[at].tells(), at), reverse=True):
+        text, tokens = _form(situation, older[at], WHOLE_FORM)
+        if (left := left - tokens) < 0:
+            break
+        talk.remove(at)
+        shown[at] = (text, tokens)
+    note = _talk_note(older, talk)
+    for at in sorted(stay):
+        shown.insert(at, (stay[at], 1))
+    return "\n".join([*note, *(text for text, tokens in shown if tokens)])
+
+
+def _talk_note(blocks: Sequence[UserBlock], talk: set[int]) -> list[str]:
+    ids = f"{blocks[min(talk)].ident} and {blocks[max(talk)].ident}" if talk else ""
+    return [OMITTED_TALK.format(count=len(talk), ids=ids)] if talk else []
+
+
+def _open_blocks(situation: Situation, blocks: Sequence[UserBlock]) -> set[int]:
+    """Which blocks stand in any case: the last of the newest message and of that which began its turn."""
+    own = [(at, block.ident) for at, block in enumerate(blocks) if not block.answers]
+    began = [f"r{prompt.seq}." for prompt in open_prompts(situation.folded)[:1]]
+    first = [at for at, ident in own if ident.startswith(tuple(began))]
+    return {own[-1][0] if own else len(blocks) - 1, *first[-1:]}
+
+
+def _last_said(blocks: list[UserBlock]) -> list[UserBlock]:
+    """The blocks without the reasons of refusals that were given again, word for word, for a later call."""
+    last = {block.text: at for at, block in enumerate(blocks) if block.answers.startswith(REFUSING)}
+    return [
+        block
+        for at, block in enumerate(blocks)
+        if not block.answers.startswith(REFUSING) or last[block.text] == at
+    ]
+
+
+def _newest(situation: Situation, block: UserBlock, room: int) -> tuple[str, int]:
+    """The newest block, which stands in any case, with as many of its sentences as there is room for."""
+    forms = (
+        _form(situation, block, form) for form in (WHOLE_FORM, Form(CAPPED, REQUEST), Form(CAPPED, LASTING))
+    )
+    return next((form for form in forms if form[1] <= room), _form(situation, block, ENDS_ONLY))
+
+
+def _total(situation: Situation, blocks: Sequence[UserBlock], form: Form) -> int:
+    return sum(_form(situation, block, form)[1] for block in blocks)
+
+
+def _heaviest_and_newest(situation: Situation, blocks: Sequence[UserBlock], room: int) -> list[str]:
+    """The newest blocks in their shortest form, behind the heaviest sentences of the older ones.
+
+    The sentences get three quarters of the room if they need them. Of the same weight the newest come
+    first, so that nothing is shown without what was said of it later.
+    """
+    each = ((weight, at, line) for at, block in enumerate(blocks) for weight, line in block.said())
+    said = list(dict.fromkeys(each))
+    last = {alike(line): at for _, at, line in said}
+    tokens = {line: situation.counter.text(line) + LINE_FRAME_TOKENS for _, _, line in said}
+    parts = [sum(tokens[line] for weight, line in block.said() if weight >= FACT) for block in blocks]
+    wanted = sum(parts)
+    left = room - CUT_NOTE_TOKENS
+    first = len(blocks)
+    while first:
+        size = _form(situation, blocks[first - 1], SHORTEST_FORM)[1]
+        if size + min(wanted - parts[first - 1], room * 3 // 4) > left:
+            break
+        wanted = wanted - parts[first - 1]
+        left = left - size
+        first = first - 1
+    kept = set[tuple[int, str]]()
+    for _, at, line in sorted(said, key=lambda one: one[:2], reverse=True):
+        if at < first and last[alike(line)] == at and tokens[line] <= left:
+            left -= tokens[line]
+            kept.add((at, line))
+    lines = [f"- {line} ({blocks[at].ident})" for _, at, line in said if (at, line) in kept]
+    note = OMITTED_BUT_SENTENCES if lines else OMITTED_MESSAGES
+    ids = f"{blocks[0].ident} to {blocks[max(0, first - 1)].ident}"
+    shown = [_form(situation, block, SHORTEST_FORM)[0] for block in blocks[first:]]
+    return [*([note.format(count=first, ids=ids)] if first else []), *lines, *shown]
+
+
+def alike(sentence: str) -> str:
+    """Return the form in which two sentences that say the same in the same words agree."""
+    return sentence.casefold().strip(" .!")
+
+
+def _form(situation: Situation, block: UserBlock, form: Form) -> tuple[str, int]:
+    """Return a block in a form, and the tokens that this takes."""
+    if form not in block.forms:
+        text = block.text
+        cap = situation.settings.user_block_max_tokens
+        if own_words(text) != text:
+            cap = min(cap, MAX_OWN_COMMAND_TOKENS)
+        if block.tokens > min(cap, max(form.tokens + CUT_NOTE_TOKENS, form.whole) if form.tokens else cap):
+            size = cap * len(text) // block.tokens * 9 // 10
+            cut = {"ends": size} if form.tokens == CAPPED else {"head": _head(situation, text, form.tokens)}
+            text = with_sentences(text, block.ident, form.weight, **cut)
+        text = f"({', '.join(filter(None, (block.ident, block.answers)))}) {text}"
+        block.forms[form] = (text, situation.counter.text(text))
+    return block.forms[form]
+
+
+def _head(situation: Situation, text: str, tokens: int) -> int:
+    """Characters of the beginning of a text that have at least so many tokens."""
+    size = 3 * tokens
+    while size < len(text) and situation.counter.text(text[:size]) < tokens:
+        size += tokens
+    return size
+
+
+def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
+    """The blocks of a message that are the user's own, or their answers to the calls of an exchange."""
+    known = situation.worked_out.user_blocks
+    if isinstance(entry, Exchange):
+        yield from _answers(situation, entry)
+        return
+    if entry.fact.source != "user":
+        return
+    for index, block in enumerate(entry.fact.blocks):
+        if is_injected(block) or not isinstance(block, TextBlock | ImageBlock):
+            continue
+        if (entry.seq, index) not in known:
+            text = block.text if isinstance(block, TextBlock) else "[an image]"
+            tokens = situation.counter.text(text)
+            known[entry.seq, index] = UserBlock(f"r{entry.seq}.{index}", text, tokens)
+        yield known[entry.seq, index]
+
+
+def _answers(situation: Situation, exchange: Exchange) -> Iterator[UserBlock]:
+    """Return the user's answers to the calls of an exchange: to a question of one, or the reason of a
+    denial.
+    """
+    for index, result in exchange.results.items():
+        for question, words in result.said:
+            call = f"{REFUSING} r{exchange.seq}.{index} {call_label(exchange.uses[index])}"
+            answers = f'answering "{on_short_line(question)}"' if question else call
+            yield UserBlock(f"r{result.seq}", words, situation.counter.text(words), answers)
+
+
+def directives_within(situation: Situation, first: int, last: int, room: int) -> str:
+    """The user's sentences of the facts first..last that direct later work, in so many tokens; mostly all.
+
+    Where room is short those that always hold come first, then the newest. The newest prompt is left out:
+    while its turn goes on it is shown whole.
+    """
+    opened = {prompt.seq for prompt in open_prompts(situation.folded)}
+    entries = [
+        entry for entry in situation.folded.entries if first <= entry.seq <= last and entry.seq not in opened
+    ]
+    found = [
+        (each.weight, at, f"- {block.text[each.start : each.end]} ({block.ident})")
+        for at, block in enumerate(block for entry in entries for block in _user_blocks(situation, entry))
+        for each in weighed_sentences(own_words(block.text))
+        if each.weight >= REQUEST
+    ]
+    kept = set[str]()
+    for _, _, line in sorted(found, key=lambda one: one[:2], reverse=True):
+        room -= situation.counter.text(line)
+        if room >= 0:
+            kept.add(line)
+    return "\n".join(dict.fromkeys(line for _, _, line in found if line in kept))
+
+
+def request_within(situation: Situation, first: int, last: int) -> str | None:
+    """The prompts that the newest turn works on, with their ids, of the facts first..last; else None."""
+    prompts = [prompt for prompt in open_prompts(situation.folded) if first <= prompt.seq <= last]
+    blocks = (block for prompt in prompts for block in _user_blocks(situation, prompt))
+    return "\n".join(_form(situation, block, WHOLE_FORM)[0] for block in blocks) if prompts else None
