@@ -100,8 +100,7 @@ def _batch_spans(folded: Folded) -> Iterator[tuple[int, int]]:
 
 
 def cached_messages(folded: Folded, then: Folded, first: int, since: float) -> int:
-    """Return how many messages of `then`, changed from fact `first` on, the next request reads from the
-    cache.
+    """Count the messages of `then`, changed from fact `first` on, that the next request reads from the cache.
 
     An entry counts if it was used after `since`, if nothing that it holds was changed in between, or the
     change was undone, and if a breakpoint of the next request reaches back to it.

@@ -1,4 +1,4 @@
-"""Which sentences bind an assistant: what it promises, decides with a reason, or gives up."""
+"""The sentences that commit an assistant: promises, decisions with a reason, and approaches it gives up."""
 
 from collections.abc import Iterator
 from typing import Literal
@@ -93,7 +93,7 @@ def _is_in_unknown_language(sentence: str) -> bool:
 
 
 def _promise_weight(sentence: str, acts: bool) -> int:  # noqa: PLR0911  one test after the other
-    """Return how much a sentence binds its speaker; 0 for one that tells of something else."""
+    """Weigh how firmly a sentence commits its speaker; 0 if it speaks of something else."""
     if has("reports", sentence):
         return 0
     if has("vows", sentence):

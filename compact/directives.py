@@ -1,9 +1,9 @@
-"""Which sentences of a person bind later work, and where sentences begin and end.
+"""The sentences of a user that bind later work, and the splitting of text into sentences.
 
-Recognised by grammar, because the words for what may be demanded have no end: by mood (a sentence that begins
+Recognised by grammar, because the words for possible demands are endless: by mood (a sentence that begins
 with a bare verb), by modality, negation, quantity and condition, whose words are closed classes, and by the
-shape of a list. Nothing is certain, so a sentence gets a weight. Other languages go by their own closed
-classes; a sentence of a language that is not known counts as a wish, so that in doubt it stays.
+shape of a list. Nothing is certain, so a sentence gets a weight. Other languages have their own closed
+classes; a sentence in an unknown language counts as a wish, so that it is kept when in doubt.
 """
 
 import pkgutil
@@ -116,7 +116,7 @@ def _readings(text: str, start: int, end: int) -> list[str]:
 
 
 def _weight(sentence: str, code: bool) -> int:
-    """Return how much a sentence of a person binds later work."""
+    """Weigh how firmly a sentence of a user binds later work."""
     if code or len(sentence) > MAX_SENTENCE_CHARS or not _SPOKEN_WORD.search(sentence):
         return REST
     if has("takes_back", sentence) and not sentence.endswith("?"):
@@ -279,7 +279,7 @@ def _stretches(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _code_lines(lines: Sequence[str]) -> list[bool]:
-    """Which lines of a text are code: fenced, of a diff, shaped like code, or comments beside such lines."""
+    """Mark the lines that are code: fenced, of a diff, shaped like code, or comments beside such lines."""
     fence = ""
     diff = False
     code = list[bool]()

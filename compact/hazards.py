@@ -90,7 +90,7 @@ def hazard_curves(read: float, interval: int) -> HazardCurves:
 
 
 def cheapness(read: float) -> float:
-    """Return how much longer than at the standard price of reading (0.1) a batch waits for the next."""
+    """Return the factor by which a batch waits longer than at the standard price of reading (0.1)."""
     return sqrt(0.1 / max(read, 0.001))
 
 

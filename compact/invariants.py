@@ -122,7 +122,7 @@ def open_prompts(folded: Folded) -> list[Prompt]:
 
 
 def open_requests(folded: Folded, at: int) -> int:
-    """Return how many of the prompts that the newest turn answers are among the first `at` entries."""
+    """Count the prompts answered by the newest turn that are among the first `at` entries."""
     if not (opened := open_prompts(folded)):
         return int(any(isinstance(entry, Prompt) for entry in folded.entries))
     end = folded.entries[at].seq if at < len(folded.entries) else folded.last_seq + 1

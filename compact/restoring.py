@@ -271,7 +271,7 @@ class _Clues(Struct, frozen=True):
         return cls(telling, frozenset(names("\n".join(inputs))), frozenset(numbers))
 
     def weights(self, text: ClearedText) -> list[float]:
-        """Return how much each line of a text is what the call is about."""
+        """Return the relevance of each line of a text to the call."""
         rare = {name: 1 / max(1, sum(name in line for line in text.lines)) for name in self.names}
         found = []
         for number, line in enumerate(text.lines, text.first):

@@ -78,7 +78,7 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
 
 
 def _oldest_exchanges(situation: Situation, tokens: int) -> int:
-    """Return how many of the oldest exchanges in view hold at least so many of the model's tokens."""
+    """Return the number of oldest exchanges in view that together reach so many of the model's tokens."""
     if tokens <= 0:
         return 0
     view = situation.view

@@ -113,7 +113,7 @@ def _talk_note(blocks: Sequence[UserBlock], talk: set[int]) -> list[str]:
 
 
 def _open_blocks(situation: Situation, blocks: Sequence[UserBlock]) -> set[int]:
-    """Which blocks stand in any case: the last of the newest message and of that which began its turn."""
+    """Return the blocks always kept: the last of the newest message, and that of the turn's first one."""
     own = [(at, block.ident) for at, block in enumerate(blocks) if not block.answers]
     began = [f"r{prompt.seq}." for prompt in open_prompts(situation.folded)[:1]]
     first = [at for at, ident in own if ident.startswith(tuple(began))]

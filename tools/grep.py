@@ -87,7 +87,7 @@ class GrepArguments(SearchArguments):
 
     @property
     def around(self) -> tuple[int, int]:
-        """Return how many lines are shown before and after each match."""
+        """Return the number of lines shown before and after each match."""
         if self.output_mode != "content":
             return 0, 0
         return self.before or self.context, self.after or self.context

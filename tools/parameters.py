@@ -152,7 +152,10 @@ class FileArguments(Arguments):
         return False
 
     def access(self, context: ToolContext) -> tuple[Access, ...]:
-        """Return what using the path means, and keep the path. Raises ToolError for an unusable path."""
+        """Return the access that using the path needs, and keep the path.
+
+        Raises ToolError for an unusable path.
+        """
         path = self._path = resolve_path(context, self.file_path, self.creates)
         return (file_access(path, self.USE, context),)
 

@@ -26,7 +26,7 @@ AskUser = Callable[[], Awaitable[UserAnswer]]
 
 
 class PlanMode(Protocol):
-    """Whether the session only plans, and the way out of that."""
+    """The plan mode of a session, and the way out of it."""
 
     @property
     def planning(self) -> bool: ...

@@ -1,4 +1,4 @@
-"""Which languages code is coloured in: by the names of files, and where a lexer takes little time."""
+"""The languages that code is coloured in, by file name, and the lexers that take little time."""
 
 from __future__ import annotations
 

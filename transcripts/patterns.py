@@ -23,10 +23,10 @@ class _LazyPattern:
 
 
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Return what can be used like `re.compile(text, flags)`, which raises its errors on first use."""
+    """Return a pattern like `re.compile(text, flags)`, compiled on first use; errors are raised only then."""
     return cast("re.Pattern[str]", _LazyPattern(text, flags))
 
 
 def lazy_bytes_pattern(text: bytes, flags: int = 0) -> re.Pattern[bytes]:
-    """Return what can be used like `re.compile(text, flags)` for bytes."""
+    """Return a pattern of bytes like `re.compile(text, flags)`, compiled on first use."""
     return cast("re.Pattern[bytes]", _LazyPattern(text, flags))

@@ -67,7 +67,7 @@ def _recover_live(copy: SpareCopy) -> Iterator[str]:
 
 
 def _whole_records_size(path: Path) -> int:
-    """Return how many bytes at the beginning of a file are whole records."""
+    """Return the size in bytes of the whole records at the beginning of a file."""
     size = 0
     with path.open("rb") as file:
         for line in file:

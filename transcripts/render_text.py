@@ -128,7 +128,7 @@ def call_of(reply: Fact | None, result: Result) -> ToolUseBlock | None:
 
 
 def speaker_of(fact: Fact) -> str:
-    """Who or what speaks in a fact, in one word; empty for one that is no part of the conversation."""
+    """Return the speaker of a fact in one word; "" if the fact is not part of the conversation."""
     match fact:
         case User():
             return "user" if fact.source == "user" else "harness"

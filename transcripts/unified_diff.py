@@ -98,7 +98,10 @@ def with_marks(rows: Sequence[DiffRow]) -> list[DiffRow]:
 
 
 def _pairs(removed: Sequence[DiffRow], added: Sequence[DiffRow]) -> Iterator[tuple[int, int, ChangedWords]]:
-    """Which line became which, in order, and by what: each the next that has enough in common with it."""
+    """Pair each removed line with the added one that replaced it, in order, and yield the changed words.
+
+    The partner of a line is the next one that has enough in common with it.
+    """
     begin = 0
     for old, row in enumerate(removed):
         for new in range(begin, min(begin + MAX_SKIPPED_LINES + 1, len(added))):

@@ -78,7 +78,7 @@ class Message(Struct, frozen=True, eq=False):
 
 
 def ids_in(parts: Iterable[Part]) -> int:
-    """Return how many of the parts carry the id of a call: calls and results."""
+    """Count the parts that carry the id of a call: calls and results."""
     return sum(isinstance(part.block, ToolUseBlock | ToolResultBlock) for part in parts)
 
 
@@ -128,7 +128,7 @@ class View(list[Message]):
         return self._tokens[index - 1] if index > 0 else 0
 
     def ids_before(self, index: int) -> int:
-        """Return how many ids of calls and results stand in the messages before `index`."""
+        """Return the number of ids of calls and results in the messages before `index`."""
         return self._ids[index - 1] if index > 0 else 0
 
     def between(self, kind: PartKind, first: int, last: int) -> int:

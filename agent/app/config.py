@@ -201,7 +201,7 @@ def with_setting(config: Config, name: str, text: str) -> Config:
 
 
 def form_of(name: str) -> str:
-    """Return what the setting of that name takes, in words."""
+    """Return the form of a setting's values, in words."""
     from .settings_schema import form_of as form_of_entry  # 10 ms, for /config alone
 
     table, _, key = name.rpartition(".")

@@ -78,7 +78,7 @@ async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[str]) -> TurnFin
 async def stop_veto(
     session: Session, context: TurnContext, vetoes: int, event: HookEvent = HookEvent.STOP
 ) -> str:
-    """Return why a hook wants the model to go on after it is done; "" where none does.
+    """Return a hook's reason for the model to continue after it is done; "" if no hook objects.
 
     `vetoes` counts those of this turn. The event of an agent's session is SUBAGENT_STOP.
     """

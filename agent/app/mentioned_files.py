@@ -83,9 +83,10 @@ async def mentioned_files(context: TurnContext, text: str, headless: bool, emit:
 
 
 def _refusal(rules: PermissionRules, headless: bool, clipboard: str, access: Access) -> str:
-    """Return why a file may not be attached: what the person names needs no question unless it may be secret.
+    """Return the reason why a file may not be attached, "" if it may.
 
-    Images of the clipboard are kept in a folder among our own files.
+    A file that the user names needs no approval unless it may be secret. Images of the clipboard are kept in
+    a directory among our own files.
     """
     if not headless and is_inside(access.target, clipboard):
         return ""

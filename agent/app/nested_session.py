@@ -221,7 +221,7 @@ class NestedRun(Struct):
         self.charged = dict(self.session.spending)
 
     def _why(self, ended: TurnFinished, turns: int) -> str:
-        """Return why it ended early, in one line; "" where it did not."""
+        """Return the reason why it ended early, in one line; "" if it did not."""
         if ended.reason == "max_turns":
             return f"stopped after {pluralize(turns, 'request')}, the most that it may send"
         if ended.code == BudgetExceeded.code:

@@ -146,6 +146,6 @@ def _bringer(items: Sequence[ProjectItem]) -> str:
 
 
 def _counted(items: Sequence[ProjectItem]) -> str:
-    """Return how many of each kind: "2 hooks and 1 command"."""
+    """Return the number of items of each kind: "2 hooks and 1 command"."""
     *first, last = [pluralize(number, kind) for kind, number in Counter(one.kind for one in items).items()]
     return f"{', '.join(first)} and {last}" if first else last

@@ -177,5 +177,5 @@ def check(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def form_of(name: str) -> str:
-    """Return what a setting takes, in words."""
+    """Return the form of a setting's values, in words."""
     return SETTINGS[name].form

@@ -49,7 +49,7 @@ class RestoreStep(Struct, frozen=True):
 
 
 def count_steps(steps: Iterable[RestoreStep]) -> str:
-    """Return how many files the steps are about, and how many folders, in words."""
+    """Return the number of files and of directories that the steps change, in words."""
     counts = Counter("folder" if step.folder else "file" for step in steps)
     return " and ".join(pluralize(counts[kind], kind) for kind in ("file", "folder") if counts[kind])
 

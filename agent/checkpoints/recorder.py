@@ -99,10 +99,9 @@ class SharedRecording(Struct):
         return {} if self.others is None else self.others.left()
 
     def coverage(self) -> Literal["all", "changes", "nothing"]:
-        """Return how well a command that runs now would be covered: wholly, or only by the names of the
-        files it changed.
+        """Return the coverage of a command that would run now: "changes" records only which files it changed.
 
-        As the newest scan found it; where there was none, the project is looked through.
+        The newest scan decides; if there was none, the project is scanned first.
         """
         with self.scanning:
             if self.unread is None:

@@ -93,7 +93,7 @@ def checkpoints_of(controller: Controller) -> Checkpoints | None:
 
 
 def why_no_files(controller: Controller) -> str:
-    """Return why no files can be compared or restored, "" where they can be."""
+    """Return the reason why no files can be compared or restored, "" if they can be."""
     folder = controller.in_use[1].tool_context.folder
     if checkpoints_of(controller) is None:
         return NO_CHECKPOINTS

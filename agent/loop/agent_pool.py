@@ -187,7 +187,7 @@ class AgentPool(Struct, eq=False):
         return Agent(number, request.agent or "agent", request.task, call, place, request.background)
 
     def _started(self) -> int:
-        """Return how many agents the session has started, in earlier runs of the program too."""
+        """Return the number of agents that the session has started, including earlier runs of the program."""
         noted = (
             note.about.get("number") for note in self.session.folded.metadata if note.topic == AGENT_TOPIC
         )

@@ -1,4 +1,4 @@
-"""Whether a tool call may run: the user's hook, then the permission rules, then a question to the user."""
+"""The permission check of a tool call: the user's hook, the permission rules, then a question to the user."""
 
 from __future__ import annotations
 

@@ -37,9 +37,7 @@ def show_resumed(session: Session, context: TurnContext, emit: Emit, cold: Token
 
 
 def why_cold(session: Session, context: TurnContext) -> str:
-    """Return why the next request finds little in the cache; "" where it finds what the last one
-    left there.
-    """
+    """Return the reason why the next request finds little in the cache, "" if the cache is still warm."""
     asked = session.folded.last_request
     opened = session.folded.opened
     settings = context.settings

@@ -34,7 +34,7 @@ def is_stuck(folded: Folded) -> bool:
 
 
 def _equal(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], most: int) -> int:
-    """Return how many of the newest calls were that call and had that result, at most so many."""
+    """Count the newest calls in a row that match this call and its result, up to `most`."""
     times = 0
     for before, outcome in islice(_latest(folded), most):
         if (before.name, before.input, _bare(outcome)) != (use.name, use.input, content):

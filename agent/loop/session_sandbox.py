@@ -212,9 +212,10 @@ def _opened(places: Iterable[Path]) -> list[int]:
 
 
 def _identities(profile: SandboxProfile, held: Iterable[int]) -> list[tuple[int, int, int]]:
-    """Which files stand at the places of the wall: a mount stays with its file, or goes with it.
+    """Return the identity of each file at the sandbox's places, which changes if the file is replaced.
 
-    Not when what may be written changed, nor a folder that is hidden: that happens all the time.
+    A mount stays with its file, or disappears with it. Changes inside writable or hidden directories do not
+    count: they happen all the time.
     """
     found = [(state.st_dev, state.st_ino, 0) for state in map(os.fstat, held)]
     fixed = frozenset(profile.read_only)

@@ -1,11 +1,11 @@
-"""Which command lines the allow rules let run, and which rule the user could add.
+"""The command lines that the allow rules cover, and the rule that the user could add for one.
 
-Each simple command may be covered by any rule, or as one that only reads. A rule that stands for all of a
+Each simple command may be covered by any rule, or as a read-only command. A rule that stands for all of a
 tool or for exactly one line covers the line as a whole.
 
-"Always" offers the beginning of a command from a list of those that may be: tests, formatters, builds,
-scripts of the project, what git does without loss. Whatever is not there (tar, the shell of a database, a
-compiler) could do anything with the next arguments: for it the very line is offered.
+"Always" offers the beginning of a command from a list of known ones: tests, formatters, builds, scripts of
+the project, git commands that lose nothing. Any other program (tar, the shell of a database, a compiler)
+could do anything with the next arguments, so only the exact line is offered.
 """
 
 from __future__ import annotations

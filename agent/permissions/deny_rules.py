@@ -30,9 +30,9 @@ class Denial(NamedTuple):
 
 
 def denial_of(rules: Sequence[Rule], line: str, seen: Standpoint | None = None) -> Denial:
-    """Return what the deny rules of the tool that runs commands say about a line.
+    """Match a command line against the deny rules of the tool that runs commands.
 
-    Without a standpoint programs are known by their names in the line alone.
+    Without a standpoint, programs are known only by their names in the line.
     """
     found = Denial(Certainty.NO)
     reading = reading_for(rules, line, seen)
@@ -55,14 +55,14 @@ def reading_for(rules: Sequence[Rule], line: str, seen: Standpoint | None) -> Li
 
 
 def _forbids(rule: Rule, line: str, reading: LineReading) -> Certainty:
-    """Return how surely any command of the line is meant by a deny rule."""
+    """Return the certainty that a deny rule covers some command of the line."""
     if rule.pattern is None or rule.is_exactly(line):
         return Certainty.YES
     return Certainty.NO if rule.exact else _pattern(rule).found_in(reading)
 
 
 def forbids_command(rule: Rule, invocation: Invocation) -> Certainty:
-    """Return how surely one command of a line is meant by a deny rule."""
+    """Return the certainty that a deny rule covers this one command of a line."""
     if rule.pattern is None:
         return Certainty.YES
     return Certainty.NO if rule.exact else _pattern(rule).means(invocation)

@@ -64,7 +64,7 @@ class _Explanation:
         return [f"  {command:<{width}}  {reason}".rstrip() for command, reason in rows]
 
     def _reason(self, command: Invocation, place: int) -> str:
-        """Return what decides about a command, the one at `place` in the reading."""
+        """Return the reason for the verdict on the command at `place` in the reading."""
         known = self._denied(command) or self.effects.get(id(command), "") or self.allowed.get(place, "")
         is_alone = len(self.reading.invocations) == 1
         if not (known or self.covered.commands or is_alone or command.holds_more_than_words):
@@ -84,7 +84,7 @@ class _Explanation:
         return ""
 
     def _allowed(self) -> dict[int, str]:
-        """Return what allows each command, or why nothing does, by its place in the reading of the line."""
+        """Return the reason why each command is allowed or not, by its place in the reading of the line."""
         commands = self.covered.commands
         if self.covered.rule is not None and not commands:
             whole = _allowed_by(self.covered.rule)

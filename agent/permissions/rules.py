@@ -130,7 +130,7 @@ class Verdict(Struct, frozen=True):
     binding: bool = False
 
     def reason(self, mode: Mode) -> str:
-        """Return why the verdict is as it is, in one line, also for what is allowed."""
+        """Return the reason for the verdict in one line, also if the call is allowed."""
         if self.why:
             return self.why
         if self.rule is not None:
@@ -183,7 +183,7 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
 
 
 def _denial(tool: str, access: Access, rules: PermissionRules) -> Denial:
-    """Return what the deny rules say. One about edit, read or bash is about every such tool."""
+    """Match an access against the deny rules. A rule for edit, read or bash covers all tools of that kind."""
     tools = (tool, {"write": EDITING, "read": READING, "run": RUNNING}.get(access.kind, tool))
     about = [rule for rule in rules.deny if any(map(rule.names, tools))]
     if access.kind == "run":
@@ -275,7 +275,7 @@ def _allows(rule: Rule, access: Access, rules: PermissionRules) -> bool:
 
 
 def _guarded_for(access: Access) -> str:
-    """Return why a protected place is asked about."""
+    """Return the reason why a protected place needs approval."""
     if access.kind == "read" or is_protected(access.target, "read"):
         return "it may hold secrets"
     return "what stands there may run later, or grant rights"

@@ -58,7 +58,7 @@ class RecordWriter(Protocol):
 
     @property
     def failure(self) -> str:
-        """Return why what was appended is not on the disk, "" while all is well."""
+        """The reason why appended facts are not on the disk, "" while all is well."""
 
     def append(self, fact: Fact, durable: bool = False) -> None: ...
 
@@ -215,7 +215,7 @@ class Session:
         self._record.close()
 
     def sync(self) -> None:
-        """Return when everything appended so far is on the disk, or its loss has been reported."""
+        """Wait until everything appended so far is on the disk, or its loss has been reported."""
         if self._unsynced:
             self._record.sync()
             self._unsynced = False

@@ -275,8 +275,9 @@ def _imported(file: Path, name: str) -> Path | None:
 
 
 def _why_not_imported(path: Path, top: Path, own: bool, depth: int) -> str:
-    """Return why a file is not imported by a memory file that is the user's own, or of the
-    repository `top`.
+    """Return the reason why a memory file may not import `path`, "" if it may.
+
+    With `own` the memory file is the user's own, else it belongs to the repository `top`.
     """
     real = top.resolve()
     if own and (not is_inside(str(path), str(real)) or path.suffix != ".md"):  # our settings lie there, too

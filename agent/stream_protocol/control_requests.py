@@ -68,7 +68,7 @@ class ControlRequests:
         return (*self.client.servers, *(others.servers if others is not None else ()))
 
     async def finish(self) -> None:
-        """Return when every request is answered."""
+        """Wait until every request is answered."""
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def cancel(self) -> None:

@@ -140,7 +140,7 @@ def _steps(old: list[str], target: list[str], kept: int) -> list[tuple[str, int,
 
 
 def _alike_ends(old: list[str], new: list[str]) -> int:
-    """Return how many rows at the end of both can be taken for the same."""
+    """Return the number of rows at the end of both that can be treated as the same."""
     return sum(1 for _ in takewhile(bool, map(_resemble, reversed(old), reversed(new))))
 
 
@@ -152,7 +152,7 @@ def _resemble(old: str, new: str) -> bool:
 
 
 def _alike(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return how many items at the start of both are the same."""
+    """Return the number of items at the start of both that are equal."""
     return sum(1 for _ in takewhile(bool, map(eq, first, second)))
 
 
@@ -180,7 +180,7 @@ def row_change(old: str, new: str) -> tuple[int, str]:
 
 
 def _kept_end(old: str, new: str, begin: int) -> int:
-    """Return how many characters at the end of both rows stay as they are, in their place."""
+    """Return the number of characters at the end of both rows that stay unchanged and in place."""
     size = _alike(old[begin:][::-1], new[begin:][::-1])
     for row in (old, new):
         cut = len(row) - size

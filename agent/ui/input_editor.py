@@ -62,7 +62,7 @@ def delete_grapheme(buffer: Buffer, at: Literal[-1, 1]) -> None:
 
 
 def _graphemes_beside(document: Document) -> tuple[int, int]:
-    """Return how many characters what stands before the cursor has, and what stands behind it."""
+    """Return the lengths in characters of the graphemes before and after the cursor."""
     before = next(iter_graphemes_reverse(document.text_before_cursor), "")
     return len(before), len(next(iter_graphemes(document.text_after_cursor), ""))
 
@@ -84,7 +84,7 @@ class DraftBuffer(Buffer):
 
     @property
     def working_index(self) -> int:
-        """Which entry of the history is edited; the last is the draft."""
+        """The index of the history entry being edited; the last one is the draft."""
         return super().working_index
 
     @working_index.setter

@@ -1,4 +1,4 @@
-"""Which keys do what: the usual ones, and those of `keybindings.toml` in the user's folder.
+"""The keymap: the default keys and those of `keybindings.toml` in the user's settings directory.
 
 Each entry names an action, or a slash command in quotes, and takes a key or a list of them:
 `"/compact" = "f6"`, `editor = ["ctrl+e", "ctrl+x ctrl+e"]`, `redraw = []`.

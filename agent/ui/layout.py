@@ -60,7 +60,7 @@ CONTEXT_LABELS = {
 
 
 def max_input_rows(rows: int) -> int:
-    """Return how many of the screen's rows the input may take."""
+    """Return the number of screen rows that the input may take."""
     return max(rows // 3, 2)
 
 

@@ -119,7 +119,7 @@ def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicke
 
 
 def _lines_of_all(state: PickerState, ctx: RenderContext, most: int) -> int:
-    """Return how many lines the menu has before anything is searched for, if not more than `most`."""
+    """Return the number of lines of the whole menu before any search, counting at most `most` rows."""
     whole = search_menu(state.menu)
     return sum(len(_row(whole, at, ctx, facts=True)) for at in range(min(len(whole.found), most)))
 

@@ -270,7 +270,7 @@ def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str
 
 
 def _label(state: FormState, ctx: RenderContext) -> list[str]:
-    """Who asks, what it is about, which question it is of several; [] where there is nothing to tell."""
+    """Draw the asker, the topic and the number of the question; [] if there is nothing to show."""
     header = one_line(str(state.questions[state.at].get("header") or ""))[:MAX_SHOWN_HEADER_CHARS]
     place = f"{state.at + 1} of {len(state.questions)}" if len(state.questions) > 1 else ""
     asker = f"[{one_line(state.asker)}]" if state.asker else ""

@@ -291,7 +291,10 @@ def _shortened(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
 
 
 def _reason(result: Result, lines: list[str], ctx: RenderContext) -> list[str]:
-    """Return why a call failed or did not run: the first lines, of which the first may tell it at its end."""
+    """Draw the reason why a call failed or did not run.
+
+    The first line is wrapped, since the reason may stand at its end.
+    """
     first = [ctx.paint("bad", row) for row in wrap_short(lines[0], ctx.columns, MAX_REASON_ROWS)]
     first += [ctx.clipped("dim", line) for line in lines[1:SHORT_RESULT_LINES]]
     return first + _left_out(result, len(lines), len(lines[SHORT_RESULT_LINES:]), ctx, "below")
@@ -358,8 +361,9 @@ def plain_chart(event: events.ContextChart) -> str:
 
 
 def share_cells(tokens: list[int], total: int, cells: int) -> list[int]:
-    """Return how many of `cells` each gets: its share, at least one for each that is not 0, never over
-    `cells`.
+    """Divide `cells` in proportion to `tokens`, with at least one cell for each count above 0.
+
+    The sum of the shares is never more than `cells`.
     """
     exact = [max(count * cells / total, 1.0 if count else 0.0) for count in tokens]
     given = [int(share) for share in exact]

@@ -343,7 +343,7 @@ def _longest_start(text: str, room: int) -> str:
 
 
 def _fitting_chars(pieces: Iterable[str], room: int) -> int:
-    """Return how many characters the pieces have that fit into `room` cells one after the other."""
+    """Return the number of characters in the leading pieces that fit into `room` cells."""
     chars = 0
     for piece in pieces:
         room -= cell_width(piece)
@@ -359,7 +359,7 @@ def _char_width(char: str) -> int:
 
 
 class Theme(Struct, frozen=True):
-    """Whether colours are wanted, and attributes such as bold and dim; and which colours."""
+    """The palette, and whether colours and attributes such as bold and dim are wanted."""
 
     colour: bool = True
     weight: bool = True

@@ -140,7 +140,10 @@ def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> 
 
 
 def _frees_too_little(situation: Situation, trigger: Trigger) -> str:
-    """Return why no summary can free enough, "" if one may: it carries over what an earlier one told."""
+    """Return the reason why no summary can free enough, "" if one may.
+
+    A summary carries over the text of the earlier one.
+    """
     proposal = _fold_with(situation, trigger, earlier_summary(situation))
     if proposal is None:
         return TOO_LITTLE
@@ -151,8 +154,9 @@ def _frees_too_little(situation: Situation, trigger: Trigger) -> str:
 
 
 def _does_not_pay(situation: Situation) -> str:
-    """Return why a compaction right after another, requested by the model, is not worth its price; "" if it
-    is.
+    """Return the reason why a compaction that the model requests right after another is not worth its price.
+
+    Returns "" if it is worth it.
     """
     if situation.tokens >= situation.trigger_tokens or not _is_right_after_another(situation):
         return ""

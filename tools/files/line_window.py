@@ -206,9 +206,7 @@ def _form_of(sample: bytes) -> TextForm | None:
 
 
 def _shown_width(line: str) -> int:
-    """Return how many characters of a line are shown: of a long one that is encoded data only the
-    first of those.
-    """
+    """Return the number of characters of a line to show; fewer if the line is encoded data."""
     if len(line) < MAX_WIDTH_CHARS:
         return MAX_WIDTH_CHARS
     data = _ENCODED_DATA.search(line, 0, MAX_WIDTH_CHARS)

@@ -254,7 +254,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _common(one: list[str], two: list[str]) -> int:
-    """Return how many lines at the beginning are equal."""
+    """Return the number of equal lines at the beginning."""
     pairs = enumerate(zip(one, two, strict=False))
     return next((index for index, (left, right) in pairs if left != right), min(len(one), len(two)))
 

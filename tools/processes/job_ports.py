@@ -21,7 +21,7 @@ async def new_listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
 
 
 def port_note(port: int, runner: CommandRunner) -> str:
-    """Who can reach a port on which a command listens in the sandbox."""
+    """Describe who can reach a port on which a sandboxed command listens."""
     outside = runner.published.ports.get(port) if runner.published is not None else None
     here = f"at http://localhost:{outside}" if outside else f"only after typing /publish {port}"
     return f"listens on port {port}: commands reach localhost:{port}, the person {here}"

@@ -74,7 +74,7 @@ def _is_progress(line: str) -> bool:
 
 
 def _run(lines: Sequence[str], at: int, fits: Callable[[str], bool]) -> int:
-    """Return how many lines from `at` on fit, one after the other."""
+    """Return the length of the run of fitting lines that begins at `at`."""
     end = at
     while end < len(lines) and fits(lines[end]):
         end += 1

@@ -56,7 +56,7 @@ class StreamRedactor:
 
 
 def _begun(text: bytes, value: bytes) -> int:
-    """Return how many bytes at the end of the text are the beginning of the value."""
+    """Return the number of bytes at the end of the text that could be the beginning of the value."""
     at = text.find(value[:1], max(0, len(text) - len(value) + 1))
     while at >= 0:
         if value.startswith(text[at:]):

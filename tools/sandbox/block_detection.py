@@ -195,7 +195,7 @@ def _refused_action(run: SandboxedRun, path: Path, message: str) -> str | None:
 
 
 def _program(message: str, line: str) -> str:
-    """Who was refused, as its message says, else the program of the line where that is one command."""
+    """Return the blocked program: the one its message names, else the program of a single-command line."""
     word = _COMMAND_WORD.match(line)
     alone = word is not None and not _JOINT.search(_QUOTED_WORD.sub("", line[word.end() :]))
     return _speaker(message.strip(), line) or (word[1] if word is not None and alone else "")

@@ -71,7 +71,7 @@ class Supervisor:
 
     @property
     def why_no_sandbox(self) -> str:
-        """Return why there is none, or only a weaker one; "" where it is the strongest."""
+        """Return the reason why there is no sandbox or only a weaker one, "" for the strongest."""
         hello = self._sandbox_hello()
         return str(hello.get("why", "")) if "hello" in hello else "the wall's process ended"
 

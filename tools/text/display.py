@@ -65,7 +65,7 @@ def without_tags(text: str) -> str:
 
 
 def count_invisible(text: str) -> int:
-    """Return how many characters of the text a model can read and a person cannot see.
+    """Count the characters of the text that a model can read but the user cannot see.
 
     Tags, bidirectional controls, zero-width characters, runs of joiners and of variation selectors; harmless
     ones are not counted.

@@ -279,7 +279,7 @@ def _guess_script(sample: bytes, high: int) -> tuple[str, bool]:
 
 
 def _frequent_share(sample: bytes, codec: str) -> float:
-    """Which part of the letters beyond ASCII are frequent ones; 0 where the bytes read as no words."""
+    """Return the share of frequent letters among those beyond ASCII; 0 if the bytes do not read as words."""
     text = sample.decode(codec, "replace")
     if "\ufffd" in text or not _reads_as_words(text):
         return 0

@@ -101,7 +101,7 @@ class IndexFiller:
             return 0
 
     def _known(self, sid: str, fd: int) -> IndexedFile:
-        """Return how far a transcript was read; not at all where it is another one than then."""
+        """Return the indexed part of a transcript; an empty one if the file is not the one indexed before."""
         row = self._db.execute("SELECT id, size, mark FROM files WHERE sid = ?", (sid,)).fetchone()
         if row is not None:
             id, size, mark = row
@@ -184,7 +184,7 @@ class _Batch:
 
 
 def _stamp(found: os.stat_result) -> str:
-    """Return what shows that nothing was written to a transcript since."""
+    """Return a stamp that changes whenever a transcript is written to."""
     return f"{found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 

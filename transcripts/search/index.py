@@ -37,7 +37,7 @@ class SearchIndex:
         self._db.execute("BEGIN")
 
     def count(self) -> int:
-        """Return how many passages can be found."""
+        """Count the passages that can be found."""
         return int(self._db.execute("SELECT count(*) FROM passages").fetchone()[0])
 
     def ids_of(self, sids: Collection[str]) -> range:
@@ -48,7 +48,7 @@ class SearchIndex:
         return range(min(ends), max(ends) + 1) if ends else range(0)
 
     def count_with(self, term: QueryTerm, ids: range) -> int:
-        """Return how many of these passages have a term."""
+        """Count the passages among these that contain a term."""
         query = "SELECT count(*) FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ?"
         return int(self._db.execute(query, (_expression([term]), ids.start, ids.stop)).fetchone()[0])
 
@@ -90,7 +90,7 @@ class SearchIndex:
         return FoundPassage(*row) if row else None
 
     def opening_before(self, passage: FoundPassage, seq: int) -> FoundPassage | None:
-        """Return where the session of a fact was opened last before it."""
+        """Return the place where the session of a fact was last opened before it."""
         query = "SELECT seq, at FROM opened WHERE file = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
         row = self._db.execute(query, (passage.file, seq)).fetchone()
         return passage._replace(first=row[0], last=row[0], at=row[1]) if row else None

@@ -192,7 +192,7 @@ def _facts_of(home: Path, passage: FoundPassage | None) -> Iterator[Fact]:
 
 
 def _counts(index: SearchIndex, terms: Sequence[QueryTerm], ids: range) -> dict[QueryTerm, int]:
-    """Return how many passages have each term. One that none has is taken as a beginning, or as a slip."""
+    """Count the passages that contain each term; a term in none is read as a prefix, or as misspelled."""
     counts = dict[QueryTerm, int]()
     for term in terms:
         count = index.count_with(term, ids)

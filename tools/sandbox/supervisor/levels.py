@@ -72,7 +72,7 @@ def start_sandbox(end: socket.socket, profile: dict[str, Any], how: str) -> int:
 
 
 def _failure(reader: int, pid: int) -> str:
-    """Return why a forked process could not be set up; "" where it could."""
+    """Return the reason why a forked process could not be set up, "" if it could."""
     text = b""
     poller = select.poll()
     poller.register(reader, select.POLLIN)
