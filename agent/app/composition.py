@@ -63,7 +63,14 @@ def anthropic_model(setup: RunSetup) -> Model:
         key = "none"
     base_url = None if config.official else config.base_url
     return AnthropicModel(
-        base_url, key, config.token, config.timeout, headers=headers, catalog=catalog, passes_events=passes
+        base_url,
+        key,
+        config.token,
+        config.timeout,
+        headers=headers,
+        catalog=catalog,
+        passes_events=passes,
+        cache_dir=config.cache_dir,
     )
 
 

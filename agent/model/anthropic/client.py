@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 from msgspec import Struct, field
@@ -102,6 +103,7 @@ class AnthropicModel(Struct):
     cloud: Cloud | None = None
     passes_events: bool = False
     catalog: ModelCatalog = CATALOG
+    cache_dir: Path | None = None  # None: nothing is remembered of the SDK's import
     encoding: ClassVar[str] = FORMAT
     encode = staticmethod(encode_request)
     client: Any = None
@@ -122,7 +124,7 @@ class AnthropicModel(Struct):
             return
         import httpx2  # 150 ms, and the SDK takes twice that: not before the prompt stands
 
-        anthropic = import_sdk(whole=self.cloud is not None)
+        anthropic = import_sdk(whole=self.cloud is not None, failures=self.cache_dir)
         self.sdk = anthropic
         self.http = httpx2
         local = "api.anthropic.com" not in self.server and self.cloud is None

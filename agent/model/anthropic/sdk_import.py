@@ -2,16 +2,18 @@
 
 Nearly all of `import anthropic` (1.6 s and more) is some 3,000 generated modules of types and resources. This
 program posts bytes and reads raw events, for which the client, its errors and its streams are enough. While
-the SDK is imported, those modules are replaced by empty ones. Where the SDK is of an unknown version, or
-lacks anything that is used here, it is imported whole; MAKEROOM_FULL_SDK=1 asks for that.
+the SDK is imported, those modules are replaced by empty ones. Where that fails, the SDK is imported whole, and
+a file in the cache directory says so to the next start with this version; MAKEROOM_FULL_SDK=1 asks for it.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -22,7 +24,7 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 SDK = "anthropic"
-KNOWN_VERSIONS = ("2.11.", "2.12.")  # on which the slim import was tried
+MAJOR_VERSION = "2."  # whose layout the slim import knows
 _UNUSED_PARTS = tuple(
     f"{SDK}.{name}"
     for name in (
@@ -76,13 +78,16 @@ class _EmptyModules(MetaPathFinder, Loader):
         """Nothing to run."""
 
 
-def import_sdk(whole: bool = False) -> ModuleType:
-    """The SDK, slim where that is known to work and `whole` is not wanted.
+def import_sdk(whole: bool = False, failures: Path | None = None) -> ModuleType:
+    """Return the SDK, slim where that works and `whole` is not wanted.
 
-    Raises ImportError where it is not installed.
+    `failures` is the directory that remembers the versions on which the slim import failed. Raises ImportError
+    where the SDK is not installed.
     """
     is_whole_wanted = whole or os.environ.get("MAKEROOM_FULL_SDK", "") not in ("", "0")
-    if SDK in sys.modules or is_whole_wanted or not _is_known_version():
+    version = "" if SDK in sys.modules or is_whole_wanted else installed_version()
+    failed = failures / f"slim-sdk-{version}.failed" if failures is not None and version else None
+    if not version.startswith(MAJOR_VERSION) or (failed is not None and failed.exists()):
         return import_module(SDK)
     finder = _EmptyModules()
     sys.meta_path.insert(0, finder)  # and it stays there: the SDK imports some of them when it needs them
@@ -91,25 +96,27 @@ def import_sdk(whole: bool = False) -> ModuleType:
         if _is_usable(sdk):
             return sdk
     except Exception:  # border: an empty module may fail the SDK in any way, and the whole one is there
-        log.info("the slim import of the SDK failed", exc_info=True)
+        log.info("the slim import of the SDK %s failed", version, exc_info=True)
     sys.meta_path.remove(finder)
     for name in [name for name in sys.modules if name == SDK or name.startswith(f"{SDK}.")]:
         del sys.modules[name]
+    if failed is not None:
+        with suppress(OSError):  # then the next start tries it again
+            failed.parent.mkdir(parents=True, exist_ok=True)
+            failed.touch()
     return import_module(SDK)
 
 
-def _is_known_version() -> bool:
-    """Return whether the installed version was tried.
-
-    It is read from its file, as importing is what may fail.
-    """
+def installed_version() -> str:
+    """Return the version of the installed SDK, read from its file, since importing may fail; "" where unknown."""
     spec = find_spec(SDK)
     folders = spec.submodule_search_locations if spec is not None else None
     try:
         text = Path(next(iter(folders or ()), ""), "_version.py").read_text("utf-8")
     except OSError:
-        return False
-    return any(f'__version__ = "{version}' in text for version in KNOWN_VERSIONS)
+        return ""
+    found = re.search(r'__version__ = "([\w.+-]+)"', text)
+    return found[1] if found else ""
 
 
 def _is_usable(sdk: ModuleType) -> bool:

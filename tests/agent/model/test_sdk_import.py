@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_what_is_never_used_is_left_out() -> None:
     ("change", "environ"),
     [
         ("", {"MAKEROOM_FULL_SDK": "1"}),
-        pytest.param("sdk_import.KNOWN_VERSIONS = ('1.',); ", {}, marks=pytest.mark.sweep),
+        pytest.param("sdk_import.MAJOR_VERSION = '1.'; ", {}, marks=pytest.mark.sweep),
         pytest.param("sdk_import._USED = ('NoSuchClass',); ", {}, marks=pytest.mark.sweep),
         pytest.param("sdk_import._UNUSED_PARTS = ('anthropic._client',); ", {}, marks=pytest.mark.sweep),
         ("sdk_import._UNUSED_PARTS = ('anthropic._models',); ", {}),  # no ImportError: a class is subscripted
@@ -45,6 +46,19 @@ def test_the_whole_sdk_is_imported_on_demand_and_where_the_slim_one_might_not_do
 ) -> None:
     count, usable = run(IMPORT.replace("sdk = ", change + "sdk = "), **environ)
     assert int(count) > MANY_MODULES and usable == "True"
+
+
+def test_a_version_on_which_the_slim_import_failed_is_not_tried_with_it_again(tmp_path: Path) -> None:
+    load = f"import_sdk(failures=__import__('pathlib').Path({str(tmp_path)!r}))"
+    broken = IMPORT.replace("sdk = ", "sdk_import._USED = ('NoSuchClass',); sdk = ").replace(
+        "import_sdk()", load
+    )
+    assert int(run(broken)[0]) > MANY_MODULES
+    (remembered,) = tmp_path.iterdir()
+    assert remembered.name == f"slim-sdk-{version('anthropic')}.failed"
+    assert int(run(IMPORT.replace("import_sdk()", load))[0]) > MANY_MODULES
+    remembered.unlink()
+    assert int(run(IMPORT.replace("import_sdk()", load))[0]) < MANY_MODULES
 
 
 @pytest.mark.sweep
