@@ -2,7 +2,7 @@
 
 Nearly all of `import anthropic` (1.6 s and more) is some 3,000 generated modules of types and resources. This
 program posts bytes and reads raw events, for which the client, its errors and its streams are enough. While
-the SDK is imported, those modules are replaced by empty ones. Where that fails, the SDK is imported whole, and
+the SDK is imported, those modules are replaced by empty ones. Where that fails, the SDK is imported whole and
 a file in the cache directory says so to the next start with this version; MAKEROOM_FULL_SDK=1 asks for it.
 """
 
@@ -81,8 +81,8 @@ class _EmptyModules(MetaPathFinder, Loader):
 def import_sdk(whole: bool = False, failures: Path | None = None) -> ModuleType:
     """Return the SDK, slim where that works and `whole` is not wanted.
 
-    `failures` is the directory that remembers the versions on which the slim import failed. Raises ImportError
-    where the SDK is not installed.
+    `failures` is the directory that remembers the versions on which the slim import failed. Raises
+    ImportError where the SDK is not installed.
     """
     is_whole_wanted = whole or os.environ.get("MAKEROOM_FULL_SDK", "") not in ("", "0")
     version = "" if SDK in sys.modules or is_whole_wanted else installed_version()
@@ -108,7 +108,7 @@ def import_sdk(whole: bool = False, failures: Path | None = None) -> ModuleType:
 
 
 def installed_version() -> str:
-    """Return the version of the installed SDK, read from its file, since importing may fail; "" where unknown."""
+    """Return the version of the installed SDK by its file, since importing may fail; "" where unknown."""
     spec = find_spec(SDK)
     folders = spec.submodule_search_locations if spec is not None else None
     try:

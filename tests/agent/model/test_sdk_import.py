@@ -50,15 +50,14 @@ def test_the_whole_sdk_is_imported_on_demand_and_where_the_slim_one_might_not_do
 
 def test_a_version_on_which_the_slim_import_failed_is_not_tried_with_it_again(tmp_path: Path) -> None:
     load = f"import_sdk(failures=__import__('pathlib').Path({str(tmp_path)!r}))"
-    broken = IMPORT.replace("sdk = ", "sdk_import._USED = ('NoSuchClass',); sdk = ").replace(
-        "import_sdk()", load
-    )
+    slim = IMPORT.replace("import_sdk()", load)
+    broken = slim.replace("sdk = ", "sdk_import._USED = ('NoSuchClass',); sdk = ")
     assert int(run(broken)[0]) > MANY_MODULES
     (remembered,) = tmp_path.iterdir()
     assert remembered.name == f"slim-sdk-{version('anthropic')}.failed"
-    assert int(run(IMPORT.replace("import_sdk()", load))[0]) > MANY_MODULES
+    assert int(run(slim)[0]) > MANY_MODULES
     remembered.unlink()
-    assert int(run(IMPORT.replace("import_sdk()", load))[0]) < MANY_MODULES
+    assert int(run(slim)[0]) < MANY_MODULES
 
 
 @pytest.mark.sweep
