@@ -1,6 +1,4 @@
-"""The rights of an agent: never more than those of the session that started it, and nothing that was refused
-to that session.
-"""
+"""The permissions of an agent: at most those of its calling session, without anything denied there."""
 
 from __future__ import annotations
 
@@ -103,9 +101,7 @@ def _places(accesses: Iterable[Access]) -> set[Place]:
 
 
 def refused_to_agents(session: Session, context: TurnContext) -> set[Place]:
-    """Return the calls that the user has refused since the newest prompt, to the session or to one of its
-    agents.
-    """
+    """Return the accesses the user denied since the newest prompt, to the session or to one of its agents."""
     prompts = (each for each in reversed(session.folded.entries) if isinstance(each, Prompt))
     since = next((each.seq for each in prompts if each.fact.source == "user"), 0)
     pool = context.agents

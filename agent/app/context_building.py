@@ -155,9 +155,7 @@ def session_hooks(services: Services, session: Session, sandbox: SessionSandbox)
 
 
 def tool_context_of(services: Services, session: Session) -> ToolContext:
-    """Return the place in which the tools of a session work; writes that a crash interrupted are undone
-    first.
-    """
+    """Build the context for the tools of a session; writes interrupted by a crash are undone first."""
     setup = services.setup
     outputs = services.repository.outputs
     context = ToolContext(
@@ -282,10 +280,7 @@ def window_source(setup: RunSetup, selection: ModelSelection) -> str:
 
 
 def compaction_state(services: Services, settings: RequestSettings) -> CompactionState:
-    """Return the circumstances that the pipeline plans by.
-
-    Raises ConfigError for settings that make no sense.
-    """
+    """Build the state of the compaction pipeline. Raises ConfigError for settings that make no sense."""
     setup = services.setup
     facts = services.selection.facts
     limits = setup.compact_settings()

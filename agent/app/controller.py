@@ -79,9 +79,7 @@ class CommandTable(Protocol):
         """
 
     async def unknown_command(self, controller: Controller, line: str) -> str:
-        """Return the answer to a prompt of a script that looks like a command and is not one; "" to any
-        other.
-        """
+        """Return the error for a prompt that looks like a command but is not one; "" for any other."""
 
     async def run_command(self, controller: Any, line: str) -> None:
         """Run a command line, on a controller; where it needs no session, on an early driver as well.
@@ -360,9 +358,7 @@ async def take_waiting(controller: Controller, waiting: WaitingPrompts) -> None:
 async def _additions(
     in_use: ActiveSession, prompt: tuple[str, str], headless: bool, emit: Emit
 ) -> PromptAdditions:
-    """Return the blocks that go with a prompt that mentions or calls something; the code that finds them is
-    loaded now.
-    """
+    """Return the additions to a prompt that mentions or calls something; the code for it is loaded now."""
     add = import_module(MENTIONS_MODULE).additions_to
     found: PromptAdditions = await add(in_use, prompt, headless, emit)
     return found

@@ -1,6 +1,4 @@
-"""The settings that flags name beside the settings files: --settings in our terms or Claude Code's, prompts,
-directories.
-"""
+"""The settings given by flags: --settings in our format or Claude Code's, prompts, directories."""
 
 from __future__ import annotations
 

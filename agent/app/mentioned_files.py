@@ -27,9 +27,10 @@ SECRET = "it may hold secrets; ask for it, and you will be asked before it is re
 async def additions_to(
     in_use: ActiveSession, prompt: tuple[str, str], headless: bool, emit: Emit
 ) -> PromptAdditions:
-    """Return the blocks that go with a prompt, given its whole text and the words of it that were typed.
+    """Return the additions to a prompt, given its whole text and the part of it that was typed.
 
-    Emits how the turn ended where it does not begin. The memory files of mentioned files wait in the inbox.
+    Emits the end of the turn if the turn does not begin. The memory files of mentioned files wait in the
+    inbox.
     """
     (session, context) = in_use
     (text, words) = prompt

@@ -118,7 +118,7 @@ async def _ask(approvals: Approvals, items: Sequence[ProjectItem], chooser: Choo
 
 
 def _outcome(approvals: Approvals, items: Sequence[ProjectItem]) -> str:
-    """Return the decision about the items, in one line."""
+    """Summarize the decisions about the items in one line."""
     allowed = [item for item in items if approvals.allows(item)]
     off = [item for item in items if not approvals.allows(item)]
     waiting = bool(approvals.undecided(items))

@@ -61,9 +61,7 @@ class SessionSkills(Struct):
         return self.services.skills
 
     async def typed(self, line: str) -> PromptAdditions:
-        """Return the text that a typed line stands for besides itself; nothing where it calls no command or
-        skill.
-        """
+        """Return the additions that a typed line stands for; none if it calls no command or skill."""
         found = self.library.typed(line)
         if found is None:
             return NO_ADDITIONS

@@ -67,10 +67,9 @@ class Difference(Exception):
 
 
 class Verified(Struct):
-    """The parts of a transcript that were checked and found unchanged; `unhashed` requests have no hash to
-    compare.
+    """The number of facts of a transcript that were verified; `unhashed` requests have no hash to compare.
 
-    `torn`: bytes of a last line that was cut off, as a crash or a full disk leaves one.
+    `torn` counts the bytes of an incomplete last line, as a crash or a full disk leaves one.
     """
 
     requests: int = 0

@@ -318,9 +318,7 @@ async def _run(controller: Controller, line: str) -> Event | None:
 
 
 def _unknown_option(command: Command, argument: str) -> str:
-    """Return the answer to a word that looks like an option of the command and is not one; "" where there is
-    none.
-    """
+    """Return the error for the first unknown option among the words; "" if there is none."""
     words = (word for word in argument.split() if word.startswith("--") and word not in command.options)
     word = next((word for word in words if word[2:]), "") if command.options else ""
     near = difflib.get_close_matches(word, command.options, 1)
@@ -346,7 +344,7 @@ async def _is_brought(controller: Controller, line: str) -> bool:
 
 
 async def unknown_command(controller: Controller, line: str) -> str:
-    """Return the answer to a prompt of a script that looks like a command and is not one; "" to any other."""
+    """Return the error for a prompt that looks like a command but is not one; "" for any other."""
     name = line.strip().removeprefix("/").partition(" ")[0]
     if not is_command(line.strip()) or find_command(name.lower()) or await _is_brought(controller, line):
         return ""

@@ -140,7 +140,7 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
 
 
 def _agents_line(session: Session) -> list[str]:
-    """Return the line about the share that agents used; nothing where there were none."""
+    """Return the line with the agents' share of the cost; [] if there were no agents."""
     notes = [note.about for note in session.folded.metadata if note.topic == NESTED_TOPIC]
     dollars = sum(float(about.get("dollars") or 0) for about in notes)
     agents = len({about.get("session") for about in notes})

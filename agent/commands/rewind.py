@@ -101,7 +101,7 @@ def why_no_files(controller: Controller) -> str:
 
 
 def gaps_of(controller: Controller) -> list[str]:
-    """List the changes that /diff and /rewind do not know of in this session, one line each."""
+    """Return the changes in this session that /diff and /rewind do not cover, one line each."""
     checkpoints = checkpoints_of(controller)
     (session, context) = controller.in_use
     if checkpoints is None:
@@ -207,7 +207,7 @@ def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
 
 
 def _scope_menu(point: RewindPoint, plan: list[RestoreStep]) -> Menu:
-    """Ask for the scope of a restore. Where no file has to change, only the conversation can be restored."""
+    """Return the menu of scopes to restore: only the conversation, if no file has to change."""
     unchanged = "" if plan else " (no file is known to have changed)"
     answers = {"conversation": f"The conversation{unchanged}; the prompt comes back to be edited"}
     if plan:

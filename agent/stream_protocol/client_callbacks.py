@@ -59,7 +59,7 @@ class ClientApprover(Struct, frozen=True):
 
 
 def permission_answer(answer: Mapping[str, Any]) -> Allow | Deny:
-    """Interpret an answer to can_use_tool; anything but a clear yes is a no."""
+    """Parse an answer to can_use_tool; anything but a clear yes is a denial."""
     if answer.get("behavior") != "allow":
         return Deny(str(answer.get("message") or ""), stop=answer.get("interrupt") is True)
     changed = answer.get("updatedInput")

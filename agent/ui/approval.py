@@ -252,7 +252,7 @@ def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]
 
 
 def question_target(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
-    """Return the files that a diff changes, unless the body names them; then []."""
+    """Return the rows that name the target of a diff; [] for other questions, whose body names it."""
     title = one_line(question.title)
     return [f"  {row}" for row in wrap(title, ctx.columns - 2)] if question.preview.get("diff") else []
 

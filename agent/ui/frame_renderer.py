@@ -97,7 +97,7 @@ class FrameRenderer(Renderer):
         return bool(self._printed)
 
     def take_printed(self) -> str:
-        """Return the text that is due, for a terminal without frames."""
+        """Return the lines waiting to be printed and forget them, for a terminal without frames."""
         text = "".join(line + "\r\n" for line in self._printed)
         self._printed.clear()
         return text

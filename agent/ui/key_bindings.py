@@ -1,4 +1,4 @@
-"""The effect of each key, over prompt_toolkit's Emacs keys."""
+"""The key bindings, on top of prompt_toolkit's Emacs keys."""
 
 from __future__ import annotations
 

@@ -79,9 +79,10 @@ _LAST_CHIP = 0x10FFFD
 
 
 def _sent_by_key(code: int, shifted: int, base: int, held: int) -> str:
-    """Return the sequence that terminals send for a key where no program changed it; "" where there is none.
+    """Return the characters a terminal sends for a key if no program enabled key codes; "" if it sends none.
 
-    `code` and `shifted` are its characters without and with Shift, `base` that of a US keyboard; 0: not told.
+    `code` and `shifted` are the key's characters without and with Shift, `base` its character on a US
+    keyboard; 0 means unknown.
     """
     if held & (_SUPER | _HYPER):
         return ""
@@ -216,9 +217,9 @@ class PasteParser:
 
 
 def _with_enter(typed: str) -> str:
-    """Return the input typed before the terminal was raw, with Enter instead of line feeds.
+    """Turn the trailing line feed into Enter in text typed before the terminal was in raw mode.
 
-    Of several lines, which may have been pasted, none is sent.
+    Several lines may have been pasted, so they are not sent.
     """
     return f"{typed[:-1]}\r" if typed.endswith("\n") and typed.count("\n") == 1 else typed
 

@@ -90,7 +90,7 @@ def read_keymap(path: Path) -> Keymap:
 
 
 def _doubles(keys: Mapping[str, tuple[KeySequence, ...]]) -> Iterator[str]:
-    """Return the warnings about keys with several meanings, of which only one can happen."""
+    """Yield a warning for each key that is bound to more than one action, since only one can run."""
     owners: dict[KeySequence, list[str]] = {}
     for name, sequences in keys.items():
         for sequence in dict.fromkeys(sequences):

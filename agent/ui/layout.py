@@ -120,7 +120,7 @@ def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
 
 
 def _with_own_line(status: Status, parts: list[tuple[int, str, str]], ctx: RenderContext) -> str:
-    """Append to the output of the user's command the parts that no status line of their own may hide."""
+    """Return the output of the user's status command, followed by the parts that it must not hide."""
     context = () if status.state == "NORMAL" else (CONTEXT_RANK,)
     kept = [part for part in parts if part[0] in (*RANKS_BESIDE_OWN_LINE, *context)]
     rest = STATUS_SEPARATOR.join(text for _, _, text in kept)

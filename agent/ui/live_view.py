@@ -203,8 +203,9 @@ def _todo_line(status: str, text: str, ctx: RenderContext) -> str:
 
 
 def _spinner(live_view: LiveView, ctx: RenderContext, now: float, timed: bool) -> list[str]:
-    """Draw the spinner: the work in progress, its start unless a running call shows its own (`timed`), how
-    to end it.
+    """Draw the current activity, its elapsed time and how to interrupt it.
+
+    With `timed`, a running call shows its own time, so the elapsed time is left out here.
     """
     if live_view.started_at is None or (live_view.question_since is not None and not live_view.interrupting):
         return []

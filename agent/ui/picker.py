@@ -59,7 +59,7 @@ ERASING_KEYS: Mapping[str, Callable[[str], str]] = {  # what each leaves of the 
 
 
 class PickerState(Struct, frozen=True):
-    """The choices, the search, and the marked row among those found (from 0)."""
+    """The menu, the words searched for, and the index of the selected row among the rows found."""
 
     menu: Menu
     found: tuple[int, ...]  # places in the menu of the rows that match the words

@@ -131,7 +131,7 @@ def aborted_message(event: events.StreamAborted) -> str:
 
 
 def earlier_message(event: events.EarlierMessages, key: str) -> str:
-    """Describe the messages before those that are shown of a session, and the key that shows them."""
+    """Return the note about messages before those shown of a session, with the key that shows them."""
     key = f"{key} shows them, " if key else ""
     what = pluralize(event.count, "earlier message") if event.count else "earlier calls of this turn"
     return f"{what}; {key}/rewind goes back to a prompt"
@@ -308,9 +308,7 @@ def _closed_up(line: str, columns: int) -> str:
 
 
 def _left_out(result: Result, lines: int, hidden: int, ctx: RenderContext, at: str = "above") -> list[str]:
-    """Return the line about an output of which so many lines are hidden, and others may not have
-    been kept.
-    """
+    """Draw a note about hidden lines of an output, some of which may not have been kept."""
     above = hidden + result.human.get("above", 0)
     file = result.human.get("file", "")
     if hidden and result.stored is not None:

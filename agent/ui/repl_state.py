@@ -53,7 +53,7 @@ class QueuedInput(Struct, frozen=True):
 
 
 class InputQueue:
-    """The work to do, in order, and the one task that does it."""
+    """The queued inputs, in order, and the one task that processes them."""
 
     def __init__(self, state: ReplState) -> None:
         self._state = state

@@ -112,10 +112,10 @@ class PipeWriter:
 
 
 def stdin_text(data: bytes, told: str = "") -> tuple[str, str, str]:
-    """Decode standard input as a file of these bytes is read; also return what to report about it.
+    """Decode standard input, in the encoding that a file of these bytes would be read in.
 
-    Third the encoding for what follows, where these bytes leave no doubt of one that is not UTF-8; else
-    `told`, which is that of what came before.
+    Returns the text, a warning, and the encoding for the bytes that follow: the detected one if it is clearly
+    not UTF-8, else `told`, which is the encoding of what came before.
     """
     decoded = decode_text(data, told)
     if decoded is None:

@@ -240,7 +240,7 @@ class TranscriptView:
         self._ticking = asyncio.ensure_future(self._tick())
 
     def finish(self) -> None:
-        """End everything that has begun, however it ended."""
+        """End the current work, whatever its outcome."""
         if self._ticking is not None:
             self._ticking.cancel()
         self.flush_deltas()

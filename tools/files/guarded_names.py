@@ -122,7 +122,7 @@ _MAX_LOOKED_AT_BYTES = 64 * 1024
 
 
 def is_protected(path: str, kind: Literal["read", "write"]) -> bool:
-    """Return whether a person is always asked before this canonical path is used so.
+    """Return whether the user is always asked before this canonical path is used so.
 
     Judged by name, in any letter case and any part of the path, so that no alias of the file system escapes.
     A file that may hold a private key by its name is looked into before it is read.
