@@ -16,7 +16,7 @@ from .runner import CannotJudge, Report, copied_tree, run_target
 from .survivors import Survivor, known_survivors
 from .targets import MAX_MUTANTS, Target, chosen
 
-WANTED_PERCENT = 90.0
+WANTED_PERCENT = 85.0
 
 
 def summary(report: Report, known: list[Survivor]) -> tuple[str, float]:
@@ -57,7 +57,7 @@ def run_targets(targets: list[Target], most: int) -> float:
                     print(f"  survived: {where}: {mutant.code}\n      {mutant.change}", flush=True)
 
             print(target.module, flush=True)
-            report = run_target(tree, target, most, tell)
+            report = run_target(tree, target, min(most, target.most) if most != sys.maxsize else most, tell)
             line, percent = summary(report, known)
             print("\n".join([*outdated(report, known), line]), flush=True)
             lowest = min(lowest, percent)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
 MAX_MUTANTS = 150  # of one module; of more of them an even sample is run
+MAX_MUTANTS_IN_ROOMS = 8  # of each module of a whole room, whose tests take longer
+ROOMS = ("agent/loop", "agent/model", "agent/session", "agent/checkpoints", "compact")
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +17,19 @@ class Target:
 
     module: str
     tests: tuple[str, ...]
+    most: int = MAX_MUTANTS
 
 
 def _in(folder: str, *names: str) -> tuple[str, ...]:
     return tuple(f"tests/{folder}/test_{name}.py" for name in names)
+
+
+def _room(package: str, folder: str, known: frozenset[str]) -> tuple[Target, ...]:
+    """Return a target for each module of a room, a small sample of each, with all tests of the room."""
+    tests = tuple(sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / folder).glob("test_*.py")))
+    modules = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / package).rglob("*.py"))
+    made = (name for name in modules if name not in known and not name.endswith("__init__.py"))
+    return tuple(Target(name, tests, MAX_MUTANTS_IN_ROOMS) for name in made)
 
 
 _RULES = _in("agent/permissions", "permissions", "command_corpus", "modes")
@@ -24,7 +37,7 @@ _ALLOWED = _in("agent/permissions", "allow_rules", "command_corpus")
 _READING = (*_in("agent/shell", "read_only"), *_in("agent/permissions", "replica"))
 _DENIED = (*_in("agent/permissions", "deny_rules"), *_in("agent/shell", "destructive"))
 _RUIN = _in("agent/shell", "destructive")
-TARGETS = (
+CHOSEN = (
     Target("agent/permissions/allow_rules.py", _ALLOWED),
     Target("agent/shell/git_files.py", _in("agent/shell", "git_settings")),
     Target("agent/shell/git_index.py", _in("agent/shell", "read_only", "git_settings")),
@@ -66,6 +79,8 @@ TARGETS = (
     Target("transcripts/journal.py", _in("transcripts", "store", "store_damage", "spare_copy")),
     Target("transcripts/store.py", _in("transcripts", "store", "store_damage")),
 )
+_MODULES = frozenset(target.module for target in CHOSEN)
+TARGETS = (*CHOSEN, *(each for room in ROOMS for each in _room(room, f"tests/{room}", _MODULES)))
 
 
 def chosen(names: list[str]) -> list[Target]:

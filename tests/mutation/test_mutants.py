@@ -84,7 +84,7 @@ def test_each_target_and_its_tests_are_there_and_a_wrong_name_is_refused() -> No
     for target in TARGETS:
         assert (ROOT / target.module).is_file()
         assert all((ROOT / each).is_file() for each in target.tests)
-    assert [target.module for target in chosen(["folding.py", "edits"])] == [
+    assert [target.module for target in chosen(["transcripts/folding.py", "edits"])] == [
         "transcripts/folding.py",
         "transcripts/edits.py",
     ]

@@ -183,6 +183,9 @@ def test_a_veto_does_not_count_where_the_server_takes_the_prompt_no_more(tmp_pat
             (event, about["trigger"]) for event, about in hooks.asked
         ]
         assert any("too long" in refused for refused in w.server.refused)
+        reactions = [fact for fact in w.record.facts if isinstance(fact, Compacted)]
+        rungs = [fact.report["rung"] for fact in reactions if fact.trigger == "reactive"]
+        assert rungs[0] == 1, "the mildest reaction comes first"
         w.server.refused.clear()
 
 
