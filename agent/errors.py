@@ -1,4 +1,4 @@
-"""Everything that can go wrong on our side of a port, and what it means for the turn.
+"""The errors on our side of a port, and their effects on the turn.
 
 AgentError                       a clear line for the user; ends the program or the turn
 ├── UsageError                   bad flag, unknown session                            exit 2
@@ -137,7 +137,7 @@ class RequestRejected(ModelError):
 
 
 class ModelNotFound(RequestRejected):
-    """There is no such model, or no such endpoint; `listed` are the models that the server says it has."""
+    """The model or endpoint does not exist; `listed` are the models that the server says it has."""
 
     def __init__(self, text: str, listed: Sequence[str] = ()) -> None:
         super().__init__(text)

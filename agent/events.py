@@ -160,7 +160,7 @@ class PromptReplayed(Struct, frozen=True):
 
 
 class EarlierMessages(Struct, frozen=True):
-    """So many messages of that session come before what is shown of it; `events` show the newest of them.
+    """A number of messages come before those shown of a session; `events` show the newest of them.
 
     With a count of 0 only calls do, of the turn that is shown.
     """

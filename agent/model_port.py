@@ -218,7 +218,7 @@ class Model(Protocol):
         """The body that `stream` sends: always the same for the same request. b"" where there is none."""
 
     def connect(self) -> None:
-        """Everything slow (imports, a client). May be called on any thread. Raises AuthenticationError."""
+        """Load the slow parts (imports, a client); callable on any thread. Raises AuthenticationError."""
 
     async def stream(
         self, request: ModelRequest, reply: IncomingReply, emit: Callable[[Event], None]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PermissionQuestion(Struct, frozen=True):
-    """May this call go ahead? `why` says which rule asks; `prefix` is what "always" would allow.
+    """The question whether a call may run. `why` says which rule asks; `prefix` is what "always" would allow.
 
     `preview` is plain data as in a tool's `human` ({"diff": ...} or {"text": ...}), shown with control
     characters escaped.
@@ -46,7 +46,7 @@ class PermissionQuestion(Struct, frozen=True):
 
 
 class Allow(Struct, frozen=True):
-    """Yes: once, for this session, or always for the prefix in this project.
+    """The answer yes: once, for this session, or always for the prefix in this project.
 
     "through": what the wall refused is let through from now on in this project.
 
@@ -68,7 +68,7 @@ class PermissionUpdate(Struct, frozen=True):
 
 
 class Deny(Struct, frozen=True):
-    """No; the reason is for the model. `stop` ends the turn as well (the user pressed Esc).
+    """The answer no; the reason is for the model. `stop` ends the turn as well (the user pressed Esc).
 
     `unattended` tells that there was no user to ask.
     """
@@ -133,7 +133,7 @@ class HookAnswer(Struct, frozen=True):
     message: str = ""
 
     def then(self, other: HookAnswer) -> HookAnswer:
-        """Both answers as one, of hooks that were asked at once: the first veto and stop count.
+        """Merge the answers of hooks that were asked at once: the first veto and stop count.
 
         "ask" beats "allow". Two inputs that differ are a veto.
         """
@@ -252,10 +252,10 @@ class Driver(Protocol):
         """Cheap; called at every redraw."""
 
     def watch_status(self, on_change: Callable[[], None]) -> None:
-        """Have `on_change` called when `status` has something new that no event tells."""
+        """Call `on_change` whenever `status` has something new that no event reports."""
 
     def take_prompts_from(self, waiting: WaitingPrompts) -> None:
-        """Have prompts that wait there go with the requests of a turn that runs."""
+        """Send the prompts that wait there with the requests of a running turn."""
 
     async def open(self) -> bool:
         """Returns when lines can be taken: what the project brings is decided.

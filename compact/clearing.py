@@ -251,7 +251,7 @@ def head_and_tail(text: str, characters: int, ident: str) -> str:
 
 
 def ends_and_directives(text: str, characters: int, ident: str) -> str:
-    """As `head_and_tail`, up to half of it for the sentences between that direct later work."""
+    """Cut a text like `head_and_tail`, with up to half of it for sentences between that bind later work."""
     half = max(1, characters // 2)
     said = weighed_sentences(own_words(text))
     inside = [each for each in said if each.end > half and each.start < len(text) - half]

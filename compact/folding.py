@@ -250,7 +250,7 @@ def entry_tokens(folded: Folded, entry: Entry) -> int:
 def shrink_to(
     situation: Situation, first: int, target: int, how: Shrink
 ) -> tuple[tuple[Clear, ...], tuple[File, ...]]:
-    """As `shrink_blocks`, until the whole prompt has `target` tokens of the model's."""
+    """Shrink as `shrink_blocks` does, until the whole prompt has `target` of the model's tokens."""
     view = situation.view
     over = situation.tokens - target
     room = view.tokens - view.tokens_before(view.index_of(first))

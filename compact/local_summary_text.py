@@ -90,7 +90,7 @@ def missing_names(local_summary: LocalSummary, counter: TokenCounter, limit: int
 
 
 def _fitting(title: str, rows: Iterable[str], counter: TokenCounter, room: int) -> tuple[list[str], int]:
-    """As many rows as fit with their title into `room` tokens, and the tokens that they take."""
+    """Return the rows that fit with their title into `room` tokens, and the tokens that they take."""
     kept: list[str] = []
     used = counter.text(title) + 3
     for row in rows:

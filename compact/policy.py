@@ -140,7 +140,7 @@ def _clearable(outlook: _Outlook) -> list[TrackedBlock]:
 def _worth_rewriting(
     situation: Situation, blocks: Sequence[TrackedBlock], least: int
 ) -> Sequence[TrackedBlock]:
-    """Of the batches that begin behind a breakpoint, or at the beginning, the one that is worth most.
+    """Return the batch worth most among those that begin behind a breakpoint, or at the beginning.
 
     A batch is worth what carrying its blocks has cost so far, less what it writes to the cache anew.
     """

@@ -160,7 +160,7 @@ class Situation(Struct, frozen=True):
         return estimate >= tokens or self.view.tokens >= self.unscaled(tokens)
 
     def with_edits(self, edits: tuple[Edit, ...], lasting: bool = True) -> Situation:
-        """This situation with more edits in force; `lasting` ones stay even if a summary follows."""
+        """Return this situation with more edits in force; `lasting` ones stay even if a summary follows."""
         if not edits:
             return self
         uncleared = None if lasting and self.uncleared is None else self.uncleared or self

@@ -51,7 +51,7 @@ _SUMMARY = lazy_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 
 
 class SummaryFailed(Exception):
-    """There is no summary; the text says why."""
+    """The summary failed; the text gives the reason."""
 
 
 def request_summary(situation: Situation, focus: str) -> Generator[SummaryRequest, SummaryReply, str]:

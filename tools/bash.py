@@ -112,7 +112,7 @@ async def run_bash(
 
 
 async def _made_durable(result: ToolResult, spool: Spool) -> str | None:
-    """Have the file that a result names on the disk before the record names it; a note where that fails."""
+    """Sync the file that a result names to the disk before the record names it; a note if that fails."""
     if result.stored is None:
         return None
     try:
@@ -213,7 +213,7 @@ def _follow(context: ToolContext, folder: str | None) -> str | None:
 
 
 async def run_guarded(arguments: BashArguments, call: ToolCall) -> ToolResult:
-    """As `run_bash`; where commands see our records, what they do to them is undone."""
+    """Run `run_bash`, and undo what commands do to our session transcripts if they can see them."""
     runner = command_runner(call.context)
     guard = None
     with suppress(SupervisorLost):  # which `run_bash` puts into words

@@ -120,7 +120,7 @@ def spool_of(call: ToolCall, limits: CommandLimits) -> Spool:
 
 @contextmanager
 def telling_why_not(context: ToolContext, spool: Spool) -> Iterator[None]:
-    """No file of output stays where the command has no result. Raises ToolError that says why it has none."""
+    """Drop the output file if the command has no result. Raises ToolError with the reason."""
     try:
         yield
     except ToolInterrupted:

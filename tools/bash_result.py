@@ -166,7 +166,7 @@ def _with_codec(text: str, codec: str, kept: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """For the model: without control sequences, but a NUL between names (`find -print0`) stays visible."""
+    """Return the text for the model: without control sequences, but with visible NULs (`find -print0`)."""
     return printable(text.replace("\0", "\u2400"))
 
 

@@ -99,7 +99,7 @@ def changing_tool(
 
 
 def check_text(text: str, parameter: str) -> None:
-    """Raises ToolError for text that must not get into a file."""
+    """Check that text may get into a file. Raises ToolError."""
     if has_surrogate(text):
         raise ToolError(
             f"{parameter} holds half a character (a lone surrogate), which no file can store.\n"
@@ -113,7 +113,7 @@ def check_text(text: str, parameter: str) -> None:
 
 
 def check_placeholder(new: str, old: str, parameter: str) -> None:
-    """Raises ToolError for a line of the conversation that is no text of a file; `old` may have it."""
+    """Raise ToolError for a line of the conversation that is not text of a file; `old` may have it."""
     if found := added_placeholder(new, old):
         raise ToolError(
             f"{parameter} holds a placeholder, {found!r}, which only this conversation shows.\n"
@@ -123,7 +123,7 @@ def check_placeholder(new: str, old: str, parameter: str) -> None:
 
 
 def check_omission(new: str, old: str, parameter: str) -> None:
-    """Raises ToolError for a comment that stands for code left out: it would replace that code."""
+    """Raise ToolError for a comment that stands for code left out: it would replace that code."""
     if omission := added_omission(new, old):
         raise ToolError(
             f"{parameter} holds {omission!r}, which would replace the code that it stands for.\n"
@@ -138,7 +138,7 @@ def decoded_as_seen(file: FileContent, context: ToolContext) -> tuple[str, TextF
 
 
 def check_encoding(path: str, form: TextForm, new: str, before: str) -> None:
-    """Raises ToolError where the encoding is a guess, and new text would need more of it than is shown."""
+    """Raise ToolError if the encoding is a guess, and new text would need more of it than is shown."""
     unknown = sorted(set(new) - set(before)) if form.guessed and not new.isascii() else []
     if wrong := next((char for char in unknown if char > "\x7f"), ""):
         raise ToolError(

@@ -167,7 +167,7 @@ def _leads_to_file(target: str, folders: Sequence[str], readable: Callable[[str]
 
 
 def glob_matcher(pattern: str) -> Callable[[str], bool]:
-    """As `name_matcher`; `!` in front leaves out what fits. Raises ToolError.
+    """Return a matcher like `name_matcher`; a leading `!` excludes the names that match. Raises ToolError.
 
     Several globs may be given, parted by commas or blanks.
     """

@@ -282,7 +282,7 @@ def _output(output: Mapping[str, Any]) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    """Both ends of a text that is longer than so many characters."""
+    """Cut a text that is longer than so many characters to its two ends."""
     text = as_drawn(text)
     if len(text) <= most:
         return text

@@ -25,7 +25,7 @@ class BuiltinTools:
         return self._tools
 
     async def close(self) -> None:
-        """Nothing to release: what the tools start belongs to the session."""
+        """Do nothing: what the tools start belongs to the session."""
 
 
 def load_builtin_tools() -> tuple[Tool, ...]:

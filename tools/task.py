@@ -39,7 +39,7 @@ class TaskArguments(Arguments):
 
 
 async def run_task(arguments: TaskArguments, call: ToolCall) -> ToolResult:
-    """Raises ToolError where no agent can be started."""
+    """Start an agent for a task. Raises ToolError if that is not possible."""
     if call.context.spawn is None:
         raise ToolError("An agent starts no agents.\nDo this yourself, or say in your report what is left.")
     request = SpawnRequest(

@@ -161,7 +161,7 @@ def make_private_folders(folder: Path, disk: Disk = DISK) -> None:
 
 
 def write_ignore_files(folder: Path, disk: Disk = DISK) -> None:
-    """Have git, and the searches of rg, fd and ag, leave out everything in a folder. Raises OSError.
+    """Exclude everything in a directory from git and from the searches of rg, fd and ag. Raises OSError.
 
     An empty file counts as missing: a full disk may have left one.
     """

@@ -38,7 +38,7 @@ class TranscriptTooNew(StoreError):
 
 
 class NoSuchSession(StoreError):
-    """No session has that id, beginning of an id, or name."""
+    """The session does not exist: it matches no id, beginning of an id, or name."""
 
 
 class AmbiguousSession(StoreError):

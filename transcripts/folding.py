@@ -349,7 +349,7 @@ class Folded(Struct):
         self._add(fact)
 
     def _show_again(self, seq: int | None) -> None:
-        """Have the view rendered again from fact `seq` on."""
+        """Render the view again from fact `seq` on."""
         if seq is not None:
             self._first_changed = min(self._first_changed, self.conversation.index_of(seq))
 

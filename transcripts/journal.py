@@ -118,7 +118,7 @@ class Journal:
                 os.close(old)
 
     def look_for_lock(self) -> None:
-        """Have the next write take the lock again if its file was removed. Raises OSError.
+        """Take the lock again with the next write if its file was removed. Raises OSError.
 
         Meant for when a command may have done so. Whoever locks the session meanwhile also writes to the
         record, and that is noticed by its size.

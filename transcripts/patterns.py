@@ -10,7 +10,7 @@ from typing import Any, cast
 
 
 class _LazyPattern:
-    """Stands for a compiled pattern. What was once looked up in that becomes an attribute of its own."""
+    """A stand-in for a compiled pattern. An attribute that was looked up once becomes its own."""
 
     def __init__(self, text: str | bytes, flags: int) -> None:
         self._text = text

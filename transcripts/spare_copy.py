@@ -80,7 +80,7 @@ class SpareCopy:
             (self.place / "running").touch(0o600)
 
     def end(self) -> None:
-        """No command runs any more, and `restore` was called."""
+        """Remove the mark of running commands, after `restore` was called."""
         (self.place / "running").unlink(missing_ok=True)
 
     def adopt(self, live: Collection[str] = ()) -> None:

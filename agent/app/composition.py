@@ -182,7 +182,7 @@ class Services(Struct):
             self.warn(warning)
 
     async def warm(self) -> None:
-        """Everything slow, once it is settled: the tools, the client, the tokenizer's table, the model."""
+        """Load all slow parts, once settled: the tools, the client, the tokenizer's table, the model."""
         for source in self.sources:
             await source.open(self.setup.folder, self.setup.environ)
         await asyncio.to_thread(self.selection.model.connect)

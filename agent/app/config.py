@@ -36,7 +36,7 @@ SWITCHED_ON = ("1", "true", "yes", "on")
 
 
 class Config(Struct, frozen=True):
-    """Everything settable, with its default. `compact` holds the entries of the [compact] table."""
+    """The settings, each with its default. `compact` holds the entries of the [compact] table."""
 
     provider: str = "anthropic"
     model: str | None = None
@@ -302,7 +302,7 @@ def _with_habits(config: Config, environ: Mapping[str, str]) -> Config:
 
 
 def _check_numbers(environ: Mapping[str, str]) -> None:
-    """Raises ConfigError for a variable that is to be a number and is none."""
+    """Check the variables that must be numbers. Raises ConfigError."""
     for name in WHOLE_VARIABLES:
         if (text := _value(environ, name)) and not (text.isascii() and text.isdigit()):
             raise ConfigError(f"{name}={text!r}: it takes a whole number")

@@ -68,7 +68,7 @@ MAX_QUIET_MEMORY_SHARE = 0.05  # of the window, above which the size of the memo
 
 
 def build_context(services: Services, session: Session) -> TurnContext:
-    """Everything that the turns of a session need. Raises ConfigError for settings that make no sense."""
+    """Build the context of a session's turns. Raises ConfigError for settings that make no sense."""
     setup = services.setup
     facts = services.selection.facts
     permissions = permission_store(setup)
@@ -265,7 +265,7 @@ def summary_model(services: Services) -> str:
 
 
 def window_source(setup: RunSetup, selection: ModelSelection) -> str:
-    """In words, what told the size of the window; "" where it is a guess, as it is of one only listed."""
+    """Return the source of the window's size in words, "" if the size is a guess."""
     facts = selection.facts
     given = setup.given_window
     if given and selection.learned.get(facts.id, given) < given:

@@ -1,4 +1,4 @@
-"""Have the model go on after it said that it is done: a hook wants that, or its answer lacks the form."""
+"""Continue after the model is done: a hook wants that, or its answer lacks the required form."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _MAC_SCRIPT = "get the clipboard as «class PNGf»"  # answers «data PNGf89504E
 
 
 class NoImage(Exception):
-    """There is no image to take; the text says why, in a few words."""
+    """The clipboard has no image to take; the text gives the reason."""
 
 
 class PastedImage(Struct, frozen=True):

@@ -174,7 +174,7 @@ class SessionFactory:
 
 
 async def start_sandbox(session: Session, context: TurnContext) -> str:
-    """Have the wall around commands ready, and say so in the system prompt of a session that begins.
+    """Prepare the sandbox of commands, and describe it in the system prompt of a new session.
 
     Returns a line for the person where there is none though nobody switched it off, else "". Raises
     ConfigError where there has to be one.

@@ -65,7 +65,7 @@ class StructuredOutput:
         return (self._tool,)
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
     async def _run(self, arguments: Mapping[str, Any], call: ToolCall) -> ToolResult:
         self.value = dict(arguments)

@@ -181,7 +181,7 @@ def read_changes(path: Path, start: int = 0) -> tuple[list[FileChange], set[str]
 
 
 def changed_files_since(changes: Iterable[FileChange], seqs: Iterable[int]) -> dict[int, int]:
-    """For each seq: how many files, folders not counted, were left other than they were there."""
+    """Count for each seq the files, without directories, that differ now from their state there."""
     left = sorted(changes, key=lambda change: change.seq)
     counts: dict[int, int] = {}
     ends: dict[str, PathState | None] = {}

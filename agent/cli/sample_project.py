@@ -117,7 +117,7 @@ def make_sample(folder: Path) -> None:
 
 
 def leave_out_of_git(folder: Path) -> None:
-    """Have the repository that the sample lies in leave it out, for this clone only. Raises OSError."""
+    """Exclude the sample from the repository that contains it, for this clone only. Raises OSError."""
     top = next((place for place in folder.parents if (place / ".git").exists()), None)
     if top is None or (folder / ".git").exists():
         return

@@ -130,7 +130,7 @@ async def _change_model(controller: Controller, name: str) -> None:
 
 
 def _keep_model(controller: Controller, name: str) -> Notice:
-    """Have new sessions begin with a model. Raises ConfigError and OSError."""
+    """Set the model of new sessions. Raises ConfigError and OSError."""
     setup = controller.setup
     path = setup.config.user_dir / "settings.toml"
     write_setting(path, "model", name)
@@ -186,7 +186,7 @@ async def set_permissions(controller: Controller, argument: str) -> Event | None
 
 
 def _change_permissions(store: PermissionStore, verb: str, rest: str) -> list[str]:
-    """Do what was asked; returns what to tell of it. Raises ValueError that says what can be asked."""
+    """Carry out the change and return the lines about it. Raises ValueError with the possible changes."""
     if verb == "mode":
         if rest not in MODES:
             raise ValueError(f"the modes are {', '.join(MODES)}")

@@ -73,7 +73,7 @@ async def add_folder(controller: Controller, argument: str) -> Event | None:
 
 
 def _change(sandbox: SessionSandbox, verb: str, rest: str = "") -> str:
-    """Do what was asked; what to tell of it. Raises ValueError that says what can be asked."""
+    """Carry out the change and return the line about it. Raises ValueError with the possible changes."""
     store = sandbox.permissions
     if verb in ("auto", "require", "off") and not rest:
         store.sandbox = store.sandbox.with_entries(sandbox_entries(verb))

@@ -46,10 +46,10 @@ class DemoModel(Struct):
     _cached: tuple[object, Sequence[Message]] = (None, ())
 
     def connect(self) -> None:
-        """Nothing has to be loaded."""
+        """Do nothing: there is nothing to load."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def encode(self, request: ModelRequest) -> bytes:
         """Return the demo's answer as bytes; it is not posted anywhere."""
@@ -65,7 +65,7 @@ class DemoModel(Struct):
         return self.known_facts(model)
 
     async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
-        """Its charges are estimates themselves."""
+        """Return None: the demo's charges are estimates themselves."""
         return None
 
     async def stream(self, request: ModelRequest, reply: IncomingReply, emit: Emit) -> None:

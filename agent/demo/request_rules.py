@@ -1,4 +1,4 @@
-"""From what a user typed to the tool calls that it asks for: a table of patterns, and what each comes to."""
+"""The rules that turn a user's text into tool calls: a table of patterns and the calls of each."""
 
 import re
 import shlex

@@ -161,7 +161,7 @@ def _shown(call: ParsedCall) -> str:
 
 
 async def _settle(sandbox: SessionSandbox, emit: Emit) -> None:
-    """Have the wall as it is wanted now; a wall that is not what it was is told."""
+    """Prepare the sandbox as it is wanted now, and report a sandbox that has changed."""
     if not sandbox.tools.folder.is_dir():
         return  # it was moved: no wall could be raised, and no command runs, as the tool tells
     before = sandbox.level

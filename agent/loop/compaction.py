@@ -347,7 +347,7 @@ async def _tell_hooks(context: TurnContext, hooks: Hooks, told: Mapping[str, Any
 
 
 def _tell_hidden_skills(session: Session, context: TurnContext) -> None:
-    """Have the model told again of instructions in use that the view no longer holds in any form."""
+    """Give the model again the instructions in use that the view no longer contains in any form."""
     if used := skills_in_use(session.folded):
         blocks = [part.block for message in session.folded.view for part in message.parts]
         shown = "\n".join(block_texts(blocks))

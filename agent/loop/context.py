@@ -66,7 +66,7 @@ class CompactionState(Struct):
 
 
 class TurnContext(Struct):
-    """Everything that a turn needs of the world.
+    """The dependencies of a turn.
 
     settings    changes only when the server rejects a feature, or the person asks for another model
     fall_back   changes to the model that is there for when this one stays overloaded, and says which; once

@@ -40,7 +40,7 @@ class Passage(Struct, frozen=True):
     parts: tuple[str, ...] = ()
 
     def shown(self, folder: str) -> str:
-        """In a few words, for a person who works in the project `folder`."""
+        """Describe the access in a few words, for a user who works in the project `folder`."""
         parts = ", ".join(part.removeprefix(f"{self.target}/") for part in self.parts)
         return f"{self.action} {short_path(self.target, folder)}{f' ({parts})' if parts else ''}"
 

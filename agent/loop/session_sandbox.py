@@ -86,7 +86,7 @@ class SessionSandbox(Struct):
             )
 
     async def settle(self) -> None:
-        """Have the wall as mode, rules and settings want it now. To be awaited before a command is judged."""
+        """Adapt the sandbox to the mode, the rules and the settings. Await it before a command is judged."""
         async with self._settling:
             await self._raise()
             if self.has_network and await self._open_network():
@@ -180,7 +180,7 @@ class SessionSandbox(Struct):
             self.text = "" if hides_records else RECORDS_TEXT
 
     async def _open_network(self) -> bool:
-        """Have the proxy that lets the allowed hosts through, without which there is no network.
+        """Start the proxy to the allowed hosts, without which there is no network.
 
         True where it was started just now.
         """

@@ -247,7 +247,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
 
 
 def _end_where_stuck(batch: CallBatch) -> None:
-    """Raises ModelError where the model does the same again and again."""
+    """Raise ModelError if the model repeats the same calls again and again."""
     if is_stuck(batch.session.folded):
         raise ModelError(STUCK)
 
@@ -330,7 +330,7 @@ def _replaced(result: ToolResult, text: str) -> ToolResult:
 
 
 async def _answer_with_text(batch: CallBatch, call: PreparedCall) -> None:
-    """As `_answer`; an edit that failed before it could run gets the lines that it needed."""
+    """Answer a call; an edit that failed before it could run gets the lines that it needed."""
     needed = None
     try:
         if call.result is not None and not call.denied and batch.session.folded.compactions:

@@ -139,7 +139,7 @@ def _load(paths: Iterable[str], abandoned: threading.Event) -> dict[str, str]:
 async def tell_memory_below(
     session: Session, context: TurnContext, files: Iterable[Mapping[str, Any]], emit: Emit
 ) -> None:
-    """Have the model told the memory files of the folders of these files (as results tell of them).
+    """Give the model the memory files of these files' directories (which results give it, too).
 
     They go with the next result, or before the prompt, so that the system prompt stays as it is; those that
     the view shows are not told again. One that this session changed counts from the next session on: nobody

@@ -47,7 +47,7 @@ class PermissionStore:
 
     @property
     def planning(self) -> bool:
-        """True in plan mode."""
+        """Return whether the mode is plan mode."""
         return self.rules.mode == "plan"
 
     def set_mode(self, mode: Mode) -> None:

@@ -182,7 +182,7 @@ def _tool_names() -> tuple[str, ...]:
 
 
 def _checked_rule(name: str, written: str | None) -> Rule:
-    """Raises ValueError, with the reason and what to write instead, for what could never match."""
+    """Check that a rule can match. Raises ValueError, with the reason and what to write instead."""
     if written is None:
         if name in (OPENING, REACHING):
             raise ValueError(f"{name} takes {'a command line' if name == OPENING else 'a host'} in brackets")

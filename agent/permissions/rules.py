@@ -55,7 +55,7 @@ class PermissionRules(Struct, frozen=True):
 
     @property
     def may_leave(self) -> bool:
-        """True if the user may be asked to let a command out of the sandbox."""
+        """Return whether the user may be asked to let a command out of the sandbox."""
         return self.mode in ("manual", "acceptEdits")
 
     def only_reads(self, access: Access) -> bool:

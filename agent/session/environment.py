@@ -100,7 +100,7 @@ def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list
 
 
 def post_planning(inbox: Inbox, planning: bool) -> None:
-    """Have the model told that plan mode began or is over, unless it does not know of the last change."""
+    """Tell the model that plan mode began or ended, unless it does not know of the last change."""
     if PLAN_KEY in inbox.waiting:
         inbox.withdraw(PLAN_KEY)
     else:
@@ -133,7 +133,7 @@ def note_news(session: Session, inbox: Inbox) -> None:
 
 
 def restore_news(folded: Folded, inbox: Inbox) -> None:
-    """Have in the inbox what earlier runs noted, and which commands ended with them."""
+    """Fill the inbox with the notes of earlier runs, and the commands that ended with them."""
     notes = [note for note in folded.metadata if note.topic == NEWS_TOPIC]
     inbox.restore(note.about for note in notes)
     if inbox.waiting:

@@ -181,7 +181,7 @@ def _located(written: str, context: ToolContext) -> str | None:
 
 
 async def _attached(mention: Mention, path: str, context: ToolContext, limits: AttachLimits) -> Attachment:
-    """Raises ToolError where the file cannot be read."""
+    """Attach the file of a mention. Raises ToolError if it cannot be read."""
     access = file_access(path, "read", context)
     name = one_line_path(path, context.folder)
     if why := limits.refusal(access):

@@ -83,7 +83,7 @@ def show_replayed(session: Session, tools: Mapping[str, Tool], emit: Emit, polic
 
 
 def _of_which(notes: Sequence[Metadata]) -> str:
-    """Of which session it is a copy, and up to where; "" where it is none."""
+    """Describe the session that this one is a copy of, and its last message; "" if it is not a copy."""
     fork = next((note.about for note in reversed(notes) if note.topic == FORK_TOPIC), None)
     if fork is None:
         return ""

@@ -73,7 +73,7 @@ def instructions_text(name: str, folder: Path, body: str) -> str:
 
 
 def injected_instructions(text: str) -> str:
-    """As they stand in a prompt, behind the words that called for them."""
+    """Wrap instructions for a prompt, where they follow the words that called for them."""
     return f"{SKILL_OPENING_TAG}\n{text}\n{SKILL_CLOSING_TAG}"
 
 

@@ -103,7 +103,7 @@ class ClientChannel:
 
 
 def start_reading(descriptor: int, deliver: Callable[[bytes | None], None]) -> None:
-    """Have each line of a descriptor delivered to the running loop, in order; None at the end.
+    """Deliver each line of a descriptor to the running loop, in order; None at the end.
 
     A thread of its own reads, which works for pipes, files and terminals, and holds up nothing at the end.
     """

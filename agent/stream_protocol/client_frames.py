@@ -92,7 +92,7 @@ def parse_frame(line: bytes | str) -> Frame | None:
 
 
 def _refused(raw: Mapping[str, Any], why: str) -> ControlResponse:
-    """For an answer one that says why it cannot be taken. Raises BadFrame for what is none."""
+    """Return an error response to an answer that cannot be taken. Raises BadFrame for other frames."""
     response = raw.get("response")
     if raw.get("type") == "control_response" and isinstance(response, dict):
         return ControlResponse(str(response.get("request_id") or ""), error=why)

@@ -41,7 +41,7 @@ class ClientConnection(Struct):
         return ServerFailed(reason)
 
     def close(self) -> None:
-        """Nothing to release: the server belongs to the client."""
+        """Do nothing: the server belongs to the client."""
 
 
 def servers_within(names: Iterable[str], channel: ClientChannel) -> tuple[McpServer, ...]:

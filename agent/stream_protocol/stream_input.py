@@ -124,7 +124,7 @@ class StreamInput:
         self.stopped.update([message.uuid for message in self.prompts if message.query][:1])
 
     def _begin(self) -> None:
-        """There is something to do, unless it still has to be settled how."""
+        """Begin, since there is something to do, unless it still has to be settled how."""
         self.changed.set()
         if self._initializing is None and not self.begun.is_set():
             try:

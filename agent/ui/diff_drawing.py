@@ -73,5 +73,5 @@ def _styles(sign: str, ctx: RenderContext) -> tuple[Style, Style]:
 
 @cache
 def _console() -> Console:
-    """For the styles of spans; writes nothing."""
+    """Return a console for the styles of spans; it writes nothing."""
     return Console(width=80, legacy_windows=False, _environ={})

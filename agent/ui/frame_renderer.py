@@ -50,7 +50,7 @@ class FrameOutput(Vt100_Output):
 
     @contextmanager
     def one_update(self) -> Iterator[None]:
-        """Everything written inside goes out as one update."""
+        """Send everything written inside as one update."""
         self._in_frame = True
         try:
             yield
@@ -69,7 +69,7 @@ def adds_returns(descriptor: int) -> bool:
 
 
 class FrameRenderer(Renderer):
-    """Stands in for prompt_toolkit's renderer: draws frames that are composed as rows, not its windows.
+    """A replacement for prompt_toolkit's renderer: draws frames that are composed as rows, not its windows.
 
     `compose` makes the next frame. Finished rows are printed above it, once, and are no part of it any more.
     `on_shown` is called before the first frame, and before the first one after something else had the screen;
@@ -88,7 +88,7 @@ class FrameRenderer(Renderer):
         super().__init__(DummyStyle(), output)
 
     def print_above(self, text: str) -> None:
-        """Have finished lines printed with the next frame."""
+        """Print finished lines with the next frame."""
         self._printed += text.split("\n")
 
     @property

@@ -32,7 +32,7 @@ class InputDrawing:
         self._first = 0  # of the rows, that is shown
 
     def draw(self, ctx: RenderContext, max_rows: int) -> tuple[list[str], tuple[int, int]]:
-        """At most so many rows, and where in them the cursor is: (row, column)."""
+        """Draw at most so many rows, and return them with the cursor's place in them: (row, column)."""
         margin = len(INPUT_PROMPT)
         room = _input_room(ctx.columns)
         content = self._control.create_content(room, max_rows, preview_search=True)

@@ -151,7 +151,7 @@ def _add_session_keys(bindings: KeyBindings, state: ReplState) -> None:
 def _bind(
     bindings: KeyBindings, state: ReplState, action: str, active: FilterOrBool, act: Callable[[], object]
 ) -> None:
-    """Have the keys of an action do it."""
+    """Bind the keys of an action to `act`."""
     for keys in state.keymap.keys[action]:
         bindings.add(*keys, filter=active)(lambda event: act())
 

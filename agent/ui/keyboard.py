@@ -141,7 +141,7 @@ def _held_keys(modifiers: str | None) -> int:
 
 
 class PasteParser:
-    """Stands in for prompt_toolkit's Vt100Parser, which it wraps.
+    """A replacement for prompt_toolkit's Vt100Parser, which it wraps.
 
     That one searches the whole paste at every read, and waits without end for an end mark that was lost. Here
     a paste is collected in pieces, and given up when nothing came for a second: `deliver` gets what it held.
@@ -176,7 +176,7 @@ class PasteParser:
         return ""
 
     def flush(self) -> None:
-        """Called when no byte came for some time: a pending escape is a key. A paste waits longer."""
+        """Read a pending escape as a key, when no byte came for some time. A paste waits longer."""
         if not self._pasting:
             held = self.held
             self.held = ""

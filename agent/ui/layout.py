@@ -253,7 +253,7 @@ class ScreenLayout:
         return [*lines, *draw_completions(state.editor.buffer, ctx, rows - len(lines) - 4)], cursor
 
     def _focus(self) -> None:
-        """At a question keys have no other place than its reason: none of them edits the hidden draft."""
+        """Focus the window that keys belong to: at a question, none of them may edit the hidden draft."""
         wanted = self._reason_window if self._state.approval.panel is not None else self._input_window
         if _chooses(self._state) and self._state.approval.panel is None:
             wanted = self._picker_window
@@ -270,7 +270,7 @@ class ScreenLayout:
         layout.focus(wanted)
 
     def _take_letters(self, dialog: bool) -> None:
-        """With vim's keys have letters be answers where a dialog stands, whatever they are in the input."""
+        """Read letters as answers while a dialog is shown, whatever vim's mode is in the input."""
         vi = self._state.terminal.app.vi_state
         if dialog and self._vi_mode is None:
             self._vi_mode = vi.input_mode

@@ -180,7 +180,7 @@ def _agent_line(agent: events.AgentStatus, ctx: RenderContext) -> str:
 
 
 def draw_todos(todos: Sequence[tuple[str, str]], ctx: RenderContext, rows: int, working: bool) -> list[str]:
-    """While a turn runs the list around what is being done, else one line; nothing when all is done."""
+    """Draw the list around the current item while a turn runs, else one line; [] when all is done."""
     first_open = next((at for at, (status, _) in enumerate(todos) if status != "completed"), None)
     rows = min(rows, MAX_TODO_ROWS)
     if first_open is None or rows < 1:

@@ -97,7 +97,7 @@ def draw_markdown(text: str, columns: int, theme: Theme) -> str:
 
 
 class _HeldGraphemes:
-    """Has rich count graphemes as `cell_width` does: joined emoji for all of their parts.
+    """The graphemes held back from rich, so that it counts cells as `cell_width` does.
 
     While rich lays out, each stands as one private character of one cell, as often as it takes cells.
     """

@@ -115,7 +115,7 @@ def render_plainly(text: str, ctx: RenderContext, tab_cells: int = CODE_TAB_CELL
 
 
 def _on_one_row(text: str, columns: int) -> str:
-    """As many of the text's clauses, from the first on, as fit into the columns."""
+    """Return the leading clauses of the text that fit into the columns."""
     while cell_width(text) > columns and (end := max(text.rfind(mark) for mark in CLAUSE_MARKS)) > 0:
         text = text[:end]
     return clip(text, columns)
@@ -138,7 +138,7 @@ def earlier_message(event: events.EarlierMessages, key: str) -> str:
 
 
 def retrying_message(event: events.Retrying) -> str:
-    """For faces that print lines; live_view has a running clock instead."""
+    """Describe a retry, for faces that print lines; live_view has a running clock instead."""
     when = f"in {event.seconds:.0f} s" if event.seconds >= 0.5 else "now"
     return f"{one_line(event.reason)}; try {event.attempt} of {event.tries} {when}"
 

@@ -153,7 +153,7 @@ class StatusHint:
 
 
 class ReplState:
-    """Everything that a session at the screen works with.
+    """The state of a session at the screen.
 
     `driver` is None until it is made, after the first paint; `prompted`: whether there was any prompt.
     """

@@ -181,7 +181,7 @@ class Terminal(LiveScreen):
         super().__init__(app, output)
 
     def tell_of_screen(self, on_shown: Callable[[], None], on_hidden: Callable[[], None]) -> None:
-        """Have somebody told when the screen becomes ours, and when it is somebody else's."""
+        """Call somebody when the screen becomes ours, and when it is somebody else's."""
         self._renderer.on_shown = on_shown
         self._renderer.on_hidden = on_hidden
 

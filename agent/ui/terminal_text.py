@@ -85,7 +85,7 @@ def escape_strict(text: str) -> str:
 
 
 def escape_prose(text: str) -> str:
-    """Like `escape_strict`, but joiners, direction marks and selectors of emoji stay wherever they stand."""
+    """Escape like `escape_strict`, but keep joiners, direction marks and selectors of emoji anywhere."""
     return _UNSAFE_PROSE.sub(_name_of, text)
 
 

@@ -32,7 +32,7 @@ class SnippedSpan(Struct, frozen=True):
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
-    """Only classic counts messages, whatever their size."""
+    """Return 0 for classic, which counts messages whatever their size; else None."""
     return 0 if settings.policy == "classic" else None
 
 

@@ -57,7 +57,7 @@ FREED_TOO_LITTLE = "the summary would have freed less than a tenth and was not u
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
-    """While collapse is on, no summary is made unasked."""
+    """Return the least size for a summary; None with collapse on, when none is made unasked."""
     due = max(trigger_of(window, settings), min_compact_tokens(settings, window))
     return None if settings.collapse else int(_due_after_clearing(settings, due))
 

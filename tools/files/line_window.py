@@ -215,7 +215,7 @@ def _shown_width(line: str) -> int:
 
 
 def _shown(lines: list[str], max_bytes: int, lengths: list[int] | None = None) -> list[str]:
-    """As many of the lines as fit a window, each cut to its width, but the first in any case.
+    """Return the leading lines that fit a window, each cut to its width; the first one always.
 
     `lengths` are those of the whole lines, in characters, where they were cut already.
     """

@@ -56,7 +56,7 @@ class FileContent(Struct, frozen=True):
 
 
 async def in_thread(timeout_s: float, work: Callable[[threading.Event], T]) -> T:
-    """As `in_daemon_thread`, but raises FileError after `timeout_s`."""
+    """Do the work as `in_daemon_thread` does, but raise FileError after `timeout_s`."""
     try:
         return await in_daemon_thread(timeout_s, work)
     except FileSystemSilent:
@@ -93,7 +93,7 @@ def closing(descriptor: int) -> Iterator[int]:
 
 
 def opened_path(path: str, flags: int) -> AbstractContextManager[int]:
-    """As `safe_open`; the descriptor is closed at the end of the block."""
+    """Open a path as `safe_open` does; the descriptor is closed at the end of the block."""
     return closing(safe_open(path, flags))
 
 

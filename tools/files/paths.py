@@ -36,7 +36,7 @@ _LOOKALIKES = str.maketrans("\u202f\u00a0\u2009\u2018\u2019\u201c\u201d\u2013\u2
 
 
 def check_project(context: Workspace) -> None:
-    """Raises FileError where the project's folder was moved or removed."""
+    """Check that the project's directory was not moved or removed. Raises FileError."""
     if not context.folder.is_dir():
         raise FileError(f"The project's folder {context.folder} is gone.\nThe person has to bring it back.")
 
@@ -156,7 +156,7 @@ def _appearance(name: str) -> str:
 
 
 def suggestions(path: str, root: Path) -> list[str]:
-    """At most three existing paths that may have been meant by one that does not exist."""
+    """Return at most three existing paths that may have been meant by one that does not exist."""
     folder, name = os.path.split(_NOT_OF_PATH.sub("", path))
     name = name.lstrip("'\"")
     by_stem: dict[str, list[str]] = {}  # compared without their endings: alike endings say nothing

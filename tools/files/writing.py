@@ -230,7 +230,7 @@ def _copy_metadata(descriptor: int, old: int, state: os.stat_result) -> None:
 if sys.platform == "linux":
 
     def _copy_attributes(descriptor: int, old: int) -> None:
-        """Raises CannotWriteAtomically."""
+        """Copy the extended attributes. Raises CannotWriteAtomically."""
         with suppress(OSError):
             for name in set(os.listxattr(descriptor)) - set(os.listxattr(old)):
                 os.removexattr(

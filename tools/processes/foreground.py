@@ -114,7 +114,7 @@ async def _first_of(timeout_s: float, *futures: asyncio.Future[Any]) -> None:
 
 
 def move_to_background(runner: CommandRunner) -> int:
-    """Have the commands in the foreground go on in the background; how many there are."""
+    """Move the commands in the foreground to the background, and return their number."""
     moving = [moved for moved in runner.foreground if not moved.done()]
     for moved in moving:
         moved.set_result(None)

@@ -26,7 +26,7 @@ class Inbox:
         self._heir: Inbox | None = None
 
     def post(self, text: str, key: str = "", since: int = OF_THIS_RUN) -> None:
-        """Have the model told exactly this, in place of what waits under the same key ("" is none).
+        """Queue exactly this text for the model, in place of the one under the same key ("" is none).
 
         `since` is the seq of the fact that what it tells of began with; below 1: no rewind takes that out.
         """
@@ -41,7 +41,7 @@ class Inbox:
         self._note([key] if key.startswith(_UNKEYED) else ())
 
     def withdraw(self, key: str) -> None:
-        """Do not tell what waits under this key: the model knows it by now."""
+        """Remove the note under this key: the model knows it by now."""
         self.waiting.pop(key, None)
 
     def take(self, seq: int = 0) -> list[str]:
@@ -63,7 +63,7 @@ class Inbox:
         return self if self._heir is None else self._heir.reader
 
     def rewound(self, last: int) -> None:
-        """Have told again what no prompt and no result up to the fact `last`, the newest of them, has told.
+        """Queue again what no prompt and no result up to the fact `last`, the newest of them, has shown.
 
         Not what began after that, nor what is older than what waits under the same key.
         """
@@ -73,7 +73,7 @@ class Inbox:
         self._note(key for key in self.waiting if key.startswith(_UNKEYED))
 
     def _note(self, keys: Iterable[str]) -> None:
-        """Have noted what a later run of the program has a use for."""
+        """Record a note that a later run of the program can use."""
         self.changed |= dict.fromkeys(key for key in keys if self._since[key] != OF_THIS_RUN)
 
     def notes(self) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ class Inbox:
                 self.waiting[key] = text
 
     def hand_over(self, heir: Inbox) -> None:
-        """Nobody takes from this one any more: what waits, and what is posted from now on, goes to `heir`."""
+        """Pass the waiting notes, and all that are posted from now on, to `heir`."""
         self._heir = heir
         for key, text in self.waiting.items():
             heir.post(text, "" if key.startswith(_UNKEYED) else key)

@@ -11,7 +11,7 @@ async def listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
 
 
 async def new_listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:
-    """As `listeners`, without the ports that are published and those that were given before."""
+    """Find the listeners without those on published ports and those already reported."""
     published = runner.published.ports if runner.published is not None else {}
     found = (await listeners(runner)).items()
     new = {port: job for port, job in found if port not in published and port not in job.told_ports}

@@ -130,7 +130,7 @@ class Spool:
         return data, wanted - len(data)
 
     def keep(self) -> None:
-        """Have a file from now on, with all that came so far, which memory still holds at the first call."""
+        """Keep the output in a file from now on, with all that came so far, which is still in memory."""
         if self._filed:
             return
         self._filed = True

@@ -136,7 +136,7 @@ class CommandSocket:
         return command
 
     def talk(self, take: Callable[[bytes], object], **start: Any) -> tuple[CommandHandle, socket.socket]:
-        """As `run`, of a program to talk with: its standard input and output are the socket's other end.
+        """Run a program to talk with: its standard input and output are the socket's other end.
 
         `take` gets what it writes to standard error.
         """

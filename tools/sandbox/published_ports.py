@@ -35,7 +35,7 @@ class PublishedPorts:
         return {port: server.sockets[0].getsockname()[1] for port, server in self._servers.items()}
 
     async def publish(self, port: int, outside: int) -> None:
-        """Have the port `outside` of this machine lead to a port in the sandbox. Raises OSError."""
+        """Forward the port `outside` of this machine to a port in the sandbox. Raises OSError."""
         await self.withdraw(port)
         self._servers[port] = await asyncio.start_server(partial(self._accept, port), LOOPBACK, outside)
 

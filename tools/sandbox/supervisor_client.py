@@ -98,7 +98,7 @@ class Supervisor:
         await self.sandbox_ready()
 
     def start_sandbox(self, profile: SandboxProfile) -> None:
-        """As `use_profile`, without waiting for it. Raises SupervisorLost."""
+        """Start a sandbox as `use_profile` does, without waiting for it. Raises SupervisorLost."""
         if not self.alive:
             raise SupervisorLost("the process that runs commands is gone")
         if self.sandboxed is not None:
@@ -165,7 +165,7 @@ class Supervisor:
         self.abandon()
 
     def abandon(self) -> None:
-        """As `close`, at once and without a grace, for where nothing can be awaited."""
+        """Close at once and without a grace period, for callers that cannot await."""
         self._close_sockets()
         if self._process.poll() is None:
             self._process.kill()  # with a namespace, the kernel ends all that is in it

@@ -96,7 +96,7 @@ def can_search_folders(context: CommandContext, folder: str) -> bool:
 async def search_folder(
     context: CommandContext, request: SearchRequest, limit_s: float = SEARCH_LIMIT_S
 ) -> SearchOutput:
-    """Have ripgrep search all files below a directory that git does not ignore. Raises FileError.
+    """Search all files below a directory that git does not ignore, by ripgrep. Raises FileError.
 
     The output has a message where ripgrep does not take the pattern.
     """

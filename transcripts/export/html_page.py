@@ -160,7 +160,7 @@ def _reply_blocks(fact: Reply) -> Iterator[str]:
 
 
 class _ImagesAsLinks(RendererHTML):
-    """Nothing is fetched: an image becomes a link, which is followed only on a click."""
+    """A renderer of images as links, which are followed only on a click: nothing is fetched."""
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]

@@ -48,7 +48,7 @@ class IndexThread:
             self._thread.start()
 
     def end(self, wait: bool) -> None:
-        """Have it end soon; with `wait`, return when it has ended."""
+        """End it soon; with `wait`, return when it has ended."""
         self._over.set()
         if wait and self._thread is not None:
             self._thread.join()

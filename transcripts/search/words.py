@@ -66,7 +66,7 @@ class QueryTerm(Struct, frozen=True):
 
     @property
     def stem(self) -> str:
-        """Its beginning without an ending, by which it is found in a text."""
+        """The beginning of the word without an ending, by which it is found in a text."""
         is_whole = self.is_prefix or len(self.text) < 5 or not self.text.isalpha()
         return self.text if is_whole else self.text[: max(3, len(self.text) - 3)]
 

@@ -45,7 +45,7 @@ class ClaudeSettings(Struct, frozen=True):
 
     @property
     def acts(self) -> bool:
-        """True if it has anything that runs."""
+        """Return whether it has anything that runs."""
         return bool(self.hooks or self.status_line)
 
 

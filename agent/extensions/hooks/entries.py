@@ -37,12 +37,12 @@ class HookEntry(Struct, frozen=True):
 
     @property
     def moment(self) -> str:
-        """Its event, by the name under which it was set."""
+        """The event, by the name under which the hook was set."""
         return self.short_name or self.event
 
     @property
     def matcher(self) -> str:
-        """Its matcher, for the user."""
+        """The matcher, for the user."""
         return "|".join(sorted(self.names)) or (self.pattern.pattern if self.pattern is not None else "*")
 
     def covers(self, event: HookEvent, subjects: Sequence[str]) -> bool:

@@ -28,7 +28,7 @@ class OpenedSkill(Struct, frozen=True):
 
     @property
     def counts_from_one(self) -> bool:
-        """True if `$1` is the first argument of the text."""
+        """Return whether `$1` is the first argument of the text."""
         return counts_from_one(self.body)
 
     def filled(self, arguments: str, variables: Mapping[str, str]) -> list[str | CommandLine]:

@@ -61,12 +61,12 @@ class Skill(Struct, frozen=True):
 
     @property
     def from_project(self) -> bool:
-        """True for one that came with a checkout."""
+        """Return whether it came with a checkout."""
         return self.top is not None
 
     @property
     def origin(self) -> str:
-        """Its origin, for the user."""
+        """The origin, for the user."""
         return "project" if self.from_project else "user"
 
     @property

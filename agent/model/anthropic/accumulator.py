@@ -44,7 +44,7 @@ _DELTAS: dict[str, tuple[str, Literal["text", "thinking", "tool input"]]] = {
 
 
 class _OpenBlock(PendingBlock):
-    """With the object of its first event, the pieces of its signature, and the size of its input so far."""
+    """A block with its first event's object, the pieces of its signature, and the input's size so far."""
 
     raw: dict[str, Any] = field(default_factory=dict)
     signature: list[str] = field(default_factory=list)

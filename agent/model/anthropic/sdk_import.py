@@ -75,7 +75,7 @@ class _EmptyModules(MetaPathFinder, Loader):
         return _EmptyModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing to run."""
+        """Do nothing: there is nothing to run."""
 
 
 def import_sdk(whole: bool = False, failures: Path | None = None) -> ModuleType:

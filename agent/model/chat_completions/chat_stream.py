@@ -45,7 +45,7 @@ _STOPS = {
 
 
 class _ChatBlock(PendingBlock):
-    """With the id and name of a call, the field that reasoning came in, and the size of its text so far."""
+    """A block with the id and name of a call, the field of its reasoning, and its text's size so far."""
 
     id: str = ""
     name: str = ""

@@ -136,8 +136,9 @@ def linked_in(guarded: list[str], folder: str) -> list[str]:
 
 
 def git_folders(folder: str) -> tuple[str, str, str] | None:
-    """Of the repository that a folder is in, as real paths: (the git folder of this checkout, the one that
-    all its worktrees share, the checkout). None where there is none.
+    """Return the directories of the repository that `folder` is in, as real paths; None outside of any.
+
+    They are: the git directory of this checkout, the one that all its worktrees share, the checkout.
     """
     above = (folder, *map(str, Path(folder).parents))
     top = next((path for path in above if os.path.lexists(os.path.join(path, ".git"))), None)
@@ -198,7 +199,7 @@ def _is_made_up(path: str, folder: str) -> bool:
 
 
 class _Listing(Struct, frozen=True):
-    """Of a folder the names that may be guarded, and the paths of the folders that are looked into as well.
+    """The guarded names in a directory, and the paths of the directories that are searched as well.
 
     stamp: of the folder, which no program can leave as it is when it makes, removes or renames an entry
     """
@@ -273,7 +274,7 @@ def git_steering(git: str) -> list[str]:
 
 
 def _steering_of(git: str, checkout: str = "") -> list[str]:
-    """Of one repository; of those in its index only the `.git`.
+    """Return the steering files of one repository; of those in its index, only the `.git`.
 
     A `.git` that is a file or link leads to the folder that steers the checkout in which it lies; others are
     of the folder above them.
@@ -310,7 +311,7 @@ def _steering_of(git: str, checkout: str = "") -> list[str]:
 
 @cache
 def _indexes() -> dict[str, tuple[tuple[int, ...], list[bytes]]]:
-    """By the folder of each: how it was when it was read, and the repositories that it holds."""
+    """Return the indexes read so far, by directory: the stamp of each, and its repositories."""
     return {}
 
 

@@ -92,8 +92,9 @@ def guarded_state(
 def _look_at_layer(
     state: GuardedState, root: int, paths: Iterable[str], known: Mapping[str, EntryState]
 ) -> Iterator[str]:
-    """Have the state hold the entries at these paths from the root, and give what is in those of them that
-    are folders. None of the folders on the way may be a link.
+    """Add the entries at these paths from the root, and yield the paths within the directories among them.
+
+    None of the directories on the way may be a link.
     """
     room = _MAX_STATE_BYTES - sum(len(entry.data or b"") for entry in state.entries.values())
     for way, inside in groupby(paths, os.path.dirname):

@@ -80,7 +80,7 @@ class ProjectGuard(Struct):
     _ending: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def begin(self, written: Sequence[Path] = ()) -> None:
-        """To be awaited before a sandboxed command starts that may write in these places as well.
+        """Take the state before a sandboxed command starts that may write in these places as well.
 
         Raises FileError where the disk does not answer.
         """
@@ -124,14 +124,14 @@ class ProjectGuard(Struct):
             self._backups[git].keep()
 
     async def end(self) -> None:
-        """To be awaited when a sandboxed command is over, or could not be started."""
+        """Check the state when a sandboxed command is over, or could not be started."""
         try:
             await self.check()
         finally:
             self._running -= 1
 
     def end_after(self, over: asyncio.Future[None]) -> None:
-        """Have `end` awaited once a sandboxed command is over."""
+        """Await `end` once a sandboxed command is over."""
 
         def begin_end(_: asyncio.Future[None]) -> None:
             task = asyncio.ensure_future(self.end())
@@ -179,7 +179,7 @@ class ProjectGuard(Struct):
         )
 
     async def close(self) -> None:
-        """To be awaited when all commands were ended: the copies of repositories go."""
+        """Drop the copies of repositories, when all commands have ended."""
         await self.settle()
 
         def drop() -> None:

@@ -17,7 +17,7 @@ _HOST_NAME = 0
 
 
 class NotAClientHello(ValueError):
-    """It is not the beginning of a TLS connection to a named host; the text says why."""
+    """The bytes do not begin a TLS connection to a named host; the text gives the reason."""
 
 
 class _Bytes:

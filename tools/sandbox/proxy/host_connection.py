@@ -165,7 +165,7 @@ async def _through_proxy(proxy: SplitResult, host: str, port: int) -> HostConnec
 
 
 async def _open_tunnel(connection: HostConnection, target: str) -> None:
-    """Have the proxy open a tunnel. Raises HostUnreachable."""
+    """Open a tunnel through the proxy. Raises HostUnreachable."""
     headers = [(b"Host", target.encode())]
     if connection.authorization:
         headers.append((b"Proxy-Authorization", connection.authorization))

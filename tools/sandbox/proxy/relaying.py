@@ -45,7 +45,7 @@ class ClientEnd(Struct):
     early: bytes = b""
 
     async def read(self, count: int = _RELAY_BYTES) -> bytes:
-        """At least one byte, none at the end."""
+        """Read at least one byte, none at the end."""
         if not self.early:
             return await self.reader.read(count)
         taken = self.early[:count]
@@ -53,7 +53,7 @@ class ClientEnd(Struct):
         return taken
 
     async def read_exactly(self, count: int) -> bytes:
-        """Raises ConnectionResetError at the end."""
+        """Read so many bytes. Raises ConnectionResetError at the end."""
         data = b""
         while len(data) < count:
             more = await self.read(count - len(data))
@@ -187,7 +187,7 @@ async def _pump(read: Read, writer: asyncio.StreamWriter, touch: Callable[[], No
 
 @asynccontextmanager
 async def _idle_limit(idle_s: float | None) -> AsyncIterator[Callable[[], None]]:
-    """Raises TimeoutError when what it gives was not called for so long; None: never."""
+    """Limit the time between calls of the yielded function. Raises TimeoutError; None: no limit."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(idle_s) as limit:
         yield lambda: limit.reschedule(None if idle_s is None else loop.time() + idle_s)

@@ -92,7 +92,7 @@ def _failure(reader: int, pid: int) -> str:
 
 
 def _become_spawner(enter: Callable[[SandboxRequest], SandboxedStart], request: SandboxRequest) -> None:
-    """In the forked process: set the sandbox up, tell how that went, serve. Does not return."""
+    """Set the sandbox up in the forked process, report the outcome, and serve. Does not return."""
     status = CANNOT_ENCLOSE
     try:
         given = (*request.profile["namespaces"], request.profile["stage"])
@@ -158,7 +158,7 @@ def _enter_landlock(request: SandboxRequest) -> SandboxedStart:
 
 
 def _enter_sandbox_exec(request: SandboxRequest) -> SandboxedStart:
-    """Have every command started by sandbox-exec, this process being outside. Raises OSError, ValueError."""
+    """Start every command by sandbox-exec, this process being outside. Raises OSError, ValueError."""
     profile = request.profile
     port = None
     if profile["proxy"]:
@@ -190,7 +190,7 @@ _WAYS: dict[str, tuple[Callable[[SandboxRequest], SandboxedStart], ...]] = {
 
 
 def _needed_capabilities(folder: str) -> int:
-    """As root, where files of the project have other owners: those to use them as usual; else none."""
+    """Return the capabilities that root needs for other owners' project files; 0 if none."""
     if os.geteuid():
         return 0
     with os.scandir(folder) as entries:

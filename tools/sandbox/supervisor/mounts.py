@@ -144,7 +144,7 @@ def shown_places(profile: dict[str, Any]) -> list[str]:
 
 
 def _make_shells(paths: list[str], places: Iterable[str]) -> dict[str, str]:
-    """For each of the paths, which are to be hidden, a folder with the ways to the places in it only."""
+    """Make a directory for each hidden path, with only the ways to the places in it."""
     shells = {}
     for path in paths:
         shells[path] = shell = f"around-{os.urandom(8).hex()}"

@@ -71,7 +71,7 @@ def serve_sandboxed(request: SandboxRequest, start: SandboxedStart, relay: int |
 
 
 def serve_within(end: str, writer: str, given: str) -> None:
-    """As the first process within the namespaces that bwrap made: serve the descriptor `end`.
+    """Serve the descriptor `end` as the first process within the namespaces that bwrap made.
 
     `given` is JSON: the first message `hello`, more environment of commands `environ`, the socket `proxy`.
     """

@@ -76,7 +76,7 @@ class SandboxStage:
         remove_memory_group(self.group)
 
     def _prepare(self, profile: dict[str, Any]) -> None:
-        """Have a stage, with views of the temporary folders and the caches that there are. Raises OSError."""
+        """Prepare a stage, with views of the existing temporary directories and caches. Raises OSError."""
         if not self.folder:
             self.stage = _make_stage(profile["stage"])
             self.folder = profile["stage"]
