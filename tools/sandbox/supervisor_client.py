@@ -153,7 +153,7 @@ class Supervisor:
     async def close(self) -> None:
         """End everything and wait until it has ended. May be called at any time, and again.
 
-        Where no command was run there is nothing to give time to: the supervisor is killed, which saves 30 ms.
+        Where no command was run there is nothing to wait for: the supervisor is killed, which saves 30 ms.
         """
         if not self._has_run:
             self.abandon()
