@@ -116,7 +116,7 @@ class _Made(Struct, frozen=True):
 
 
 class TokenFit(Struct):
-    """What the requests so far have taught; kept with the folded facts.
+    """The rates learnt from the requests so far; kept with the folded facts.
 
     `rates` were fitted to `fitted_to`: the number of requests, the newest of them, and the slope.
     """

@@ -33,7 +33,7 @@ TYPED_TOKENS = 200  # of a message that may have been typed; a longer one holds 
 
 
 class Form(NamedTuple):
-    """How a block of the user is shown: so many `tokens` of it, and the sentences from `weight` on.
+    """The shown form of a user's block: so many `tokens` of it, and the sentences from `weight` on.
 
     A block of at most `whole` tokens is not cut.
     """

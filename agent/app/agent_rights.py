@@ -59,7 +59,7 @@ class NarrowedPermissions(PermissionStore):
 
 
 class AgentApprover(Struct, frozen=True):
-    """Implements ports.Approver: asks as the agent, by its name and one question at a time.
+    """An approver for an agent: asks as the agent, by its name and one question at a time.
 
     `refused` gives what the person has refused in this turn; `changed` is called when a wait begins or ends.
     """
@@ -130,7 +130,7 @@ def _refused_to(session: Session, context: TurnContext, since: int) -> set[Place
 
 
 class AgentHooks(Struct, frozen=True):
-    """Implements ports.Hooks: those of the session, told which agent they are about."""
+    """The session's hooks, for an agent: they are given the agent that they are about."""
 
     hooks: Hooks
     agent: Agent

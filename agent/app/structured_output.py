@@ -33,7 +33,7 @@ ANSWER_REMINDER = f"Give your answer now by calling {TOOL_NAME}; text alone is n
 
 
 class StructuredOutput:
-    """Implements ports.ToolSource. `value` is the answer of the turn under way, None until there is one."""
+    """A ports.ToolSource. `value` is the answer of the current turn, None until there is one."""
 
     name = "the answer's schema"
 

@@ -138,7 +138,7 @@ class Baselines(Struct, frozen=True):
 
 
 def baselines(recorded: Recording, off: ReplaySetup) -> Baselines:
-    """Both baselines; `off` is the setup of that policy."""
+    """Return both baselines; `off` is the setup of that policy."""
     appended = baseline(recorded, off)
     done = replay(recorded, "off", off, Baselines(appended, 0.0)).totals
     return Baselines(appended, done.cost + done.rereads)

@@ -24,7 +24,7 @@ from .client_channel import ClientChannel, ClientRefused
 
 
 class ClientApprover(Struct, frozen=True):
-    """Implements ports.Approver: the client decides, or the person behind it."""
+    """A ports.Approver: the client decides, or the user behind it."""
 
     channel: ClientChannel
 

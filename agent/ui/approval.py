@@ -84,7 +84,7 @@ class ApprovalPanel(Struct):
 
 
 class ApprovalDialog:
-    """Implements ports.Approver. `panel` is the question on the screen, or None.
+    """The dialog for approval, a ports.Approver. `panel` is the question on the screen, or None.
 
     `on_change` is called when a question comes, goes or wants a reason; after a key it is drawn anyway.
     `form` asks the questions of the model; `show_plan` prints a plan above the question about it.

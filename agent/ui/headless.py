@@ -32,7 +32,7 @@ STDIN_TIMEOUT_S = 1.0  # that an inherited, silent standard input is waited for 
 
 
 class DenyAll:
-    """Implements ports.Approver: what is not allowed is refused, naming the flag that would allow it."""
+    """A ports.Approver that denies every question, naming the flag that would allow the call."""
 
     async def ask(self, question: PermissionQuestion) -> Deny:
         rules = [question.prefix] if question.prefix else _rules_for(question)

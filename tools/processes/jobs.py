@@ -334,7 +334,7 @@ class CommandRunner:
         *,
         failed: bool = True,
     ) -> BlockedAccess | None:
-        """Return what the sandbox blocked of a command that ran since then, judged by its output."""
+        """Find the access that was blocked for a command, judged by its output; it ran since then."""
         return find_blocked_access(
             SandboxedRun(
                 line=request.line,

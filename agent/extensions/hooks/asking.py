@@ -17,7 +17,7 @@ SESSION_END_TIMEOUT_S = 1.5  # for hooks at the end of a session: leaving must n
 
 
 class AskedHooks:
-    """Implements ports.Hooks: the hooks of `entries`, all of one kind.
+    """A ports.Hooks: the hooks of `entries`, all of one kind.
 
     ask            gives a hook its input; raises HookFailed and OSError
     about_session  returns the part of the input that is the same for every hook: session, directory, mode
