@@ -1,74 +1,78 @@
-"""Estimate the size of the next prompt in the model's own tokens."""
+"""Estimate the size of the next prompt in the model's own tokens.
+
+We count with a tokenizer that is not the model's (tokens.py). The usage of each reply gives the exact size of
+the prompt that it answered, so only the difference between that prompt and the next one is estimated, at
+rates learnt from how earlier prompts grew.
+
+**Rates.** From one request to the next a prompt mostly grows at its end. Our count of the growth and the
+growth that the API reports give the rates, by least squares over the newest requests: the model's tokens for
+each of our tokens of text, and for each id of a call or result. Ids get a rate of their own because models
+count these random letters very differently. At first both rates are held near what is usual.
+
+**A prompt that grew.** Its size is the exact usage of the newest reply plus the rates times what came since.
+
+**A prompt that was cut.** The same holds while an edit leaves at least LARGE_CUT of it: what is gone is
+subtracted at the rates. After a larger cut, or an undo that brings as much back, the error in the difference
+would weigh too much, so the prompt is added up instead: system prompt and tools as the first request had
+them, each stretch that is still shown as it was by the measured growth of the request that first had it, and
+the rest at the rates.
+
+Example. Our count of system prompt and tools is 3,000 tokens, the first prompt has 100 tokens besides:
+
+    request   our count   usage       growth (ours -> the API's)
+    1             3,100   3,900
+    2            13,100   16,900      10,000 -> 13,000
+    3            23,100   29,400      10,000 -> 12,500
+
+The rate of text is near 1.27. The reply to request 3 has 100 tokens of output (our count: 80), its call then
+returns a result of 2,000 tokens:
+
+    29,400 + 100 + 1.27 * 2,000 = 32,040
+
+An edit clears 1,000 tokens of the second stretch: 32,040 - 1.27 * 1,000 = 30,770. Were the whole second
+stretch folded into a summary of 500 tokens, 15,700 of 25,200 tokens would be left, less than LARGE_CUT. Then
+the prompt is added up: the frame is 3,900 - 1.27 * 100 = 3,773; the third stretch is shown as it was, 12,500;
+the first message, the summary and the newest exchange come to 1.27 * 2,680 = 3,404: together 19,677.
+
+The parts of this were measured over recordings of five agents in windows of 60,000 tokens, against a counter
+that splits text otherwise than ours. The mean error is 0.2 to 0.6 % where the prompt grew, 0.7 to 1.7 % after
+small cuts and mostly 3 to 4 % after large ones. With one rate for text and ids alike, the latter doubles. A
+line through all measurements and a rate of their own for excerpts made no difference and were removed, as was
+a share learnt for placeholders, which gained about 1 point after large cuts in two of the five.
+"""
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from functools import lru_cache
-from itertools import combinations, pairwise
-from statistics import median
+from itertools import pairwise
 
 from msgspec import Struct, field
 
-from transcripts import (
-    CALL_ID_TOKENS,
-    MESSAGE_TOKENS,
-    Folded,
-    Message,
-    PartKind,
-    RequestSize,
-    ToolUseBlock,
-)
+from transcripts import CALL_ID_TOKENS, MESSAGE_TOKENS, Folded, RequestSize, ToolUseBlock
 
-INITIAL_SLOPE = 1.0  # before the first reply; on recordings of current models it is 1.2 to 1.5
-MIN_SPREAD = 1.3  # largest count over smallest, from which on a slope can be told from an offset
 MIN_SLOPE = 0.3
 MAX_SLOPE = 4.0  # no tokenizer is beyond these
-MAX_USUAL_SLOPE = 1.5  # what is more, of few requests, is what the API adds unseen by us
-MAX_FITTED_REQUESTS = 100  # the newest, that the rates are fitted to
-MIN_FITTED_TOKENS = 50  # of growth: smaller ones weigh no more
-# How firmly the rates are held near what is usual, as if so much had been measured. Texts come to be known
-# with the first few hundred tokens; what the ids of calls take is hard to tell from the texts of the calls.
-TEXT_HOLD = 500.0
-IDS_HOLD = 2.0
-MADE_HOLD_TOKENS = 3_000
-USUAL_ID_TOKENS = 8.0  # of an id, before it is known; our count holds it to be CALL_ID_TOKENS
-MIN_EXCERPT_TOKENS = 100  # of what is more than a placeholder's line, and shows some of a text
-USUAL_MADE_SHARE = 0.95
-MIN_MADE_SHARE = 0.6
-MAX_MADE_SHARE = 1.4  # of a record's or placeholder's tokens
-# (share of our count, tokens besides) that system prompt and tools come to at least and at most
-OVERHEAD_BOUNDS = ((0.5, 0), (2.0, 2_000))
+LARGE_CUT = 0.75  # of the newest prompt: where less is left (or was, before an undo), parts are added up
 
 
 class Calibration(Struct, frozen=True):
-    """The model's tokens = offset + slope * our count. The offset is what the API adds unseen by us."""
+    """The model's tokens for each token of our count, as the newest usage has it."""
 
-    offset: float = 0.0
-    slope: float = INITIAL_SLOPE
+    slope: float = 1.0  # before the first reply; on recordings of current models it is 1.2 to 1.5
 
     def tokens(self, raw: int) -> int:
-        """The model's tokens for what we count as `raw`."""
-        return max(0, round(self.offset + self.slope * raw))
+        """Return the model's tokens for `raw` of our count."""
+        return max(0, round(self.slope * raw))
 
 
-@lru_cache(8)  # asked several times for each request, and all pairs of measures are compared
 def calibrate(measures: tuple[tuple[int, int], ...]) -> Calibration:
-    """The line through (our count, the usage's prompt tokens), robust against outliers (Theil-Sen)."""
-    points = sorted((raw, actual) for raw, actual in measures if raw > 0 and actual > 0)
-    if not points:
-        return Calibration()
-    low = points[0][0]
-    high = points[-1][0]
-    if high < low * MIN_SPREAD:
-        return Calibration(0.0, _bounded(median(actual / raw for raw, actual in points)))
-    apart = (high - low) / 4  # pairs nearer to each other tell little; there is always one
-    slopes = [(y2 - y1) / (x2 - x1) for (x1, y1), (x2, y2) in combinations(points, 2) if x2 - x1 >= apart]
-    slope = _bounded(median(slopes))
-    return Calibration(median(actual - slope * raw for raw, actual in points), slope)
+    """Return the ratio of the newest of (our count, the usage's prompt tokens)."""
+    usable = (actual / raw for raw, actual in reversed(measures) if raw > 0 and actual > 0)
+    slope = next(usable, None)
+    return Calibration() if slope is None else Calibration(_bounded(slope))
 
 
 def slope_of(folded: Folded) -> float:
-    """The model's tokens for each of our count of a text, as the replies so far tell."""
-    return _rates(folded, folded.sizes.requests, calibrate(folded.sizes.pairs)).text
+    """Return the model's tokens for each token of text of our count, by the replies so far."""
+    return _rates(folded, calibrate(folded.sizes.pairs)).text
 
 
 def _bounded(slope: float) -> float:
@@ -78,234 +82,136 @@ def _bounded(slope: float) -> float:
 class _Rates(Struct, frozen=True):
     """The model's tokens for each of our count of a text, and for each id of a call or result."""
 
-    text: float
-    ids: float
+    text: float = 1.0
+    ids: float = 8.0
 
-    def of(self, text: float, ids: float) -> float:
-        return self.text * text + self.ids * ids
-
-
-class _Shown(Struct, frozen=True):
-    """The tokens of a view: `known` ones of the part that a counted request showed, and our count of the
-    rest: its `text`, the text `made` by edits, and the ids of calls.
-    """
-
-    known: int
-    text: int
-    made: int
-    ids: int
-
-    @property
-    def raw(self) -> int:
-        return self.text + self.made + self.ids * CALL_ID_TOKENS
-
-
-class _Made(Struct, frozen=True):
-    """The learnt size of text made by edits: it has `share` of the tokens that other text would have.
-
-    `left` tokens of a prompt stayed unexplained, whose rest was `of` tokens of our count. Where much was new
-    in it, that explains them: it had `newest` tokens for each of our count. `behind`: the seq of the last
-    fact that was folded then; 0 where nothing was, so that `share` is that of placeholders.
-    """
-
-    share: float = USUAL_MADE_SHARE
-    left: float = 0.0
-    of: int = 0
-    newest: float = 0.0
-    behind: int = 0
+    def of(self, raw: float, ids: float) -> float:
+        """Return the model's tokens for `raw` of our count, which include those of so many ids."""
+        return self.text * (raw - ids * CALL_ID_TOKENS) + self.ids * ids
 
 
 class TokenFit(Struct):
-    """The rates learnt from the requests so far; kept with the folded facts.
+    """The rates, kept with the folded facts, and the requests and the slope that they were fitted to."""
 
-    `rates` were fitted to `fitted_to`: the number of requests, the newest of them, and the slope.
-    """
-
+    rates: _Rates = field(default_factory=_Rates)
     fitted_to: tuple[int, RequestSize | None, float] = (0, None, 0.0)
-    rates: _Rates = field(default_factory=lambda: _Rates(INITIAL_SLOPE, USUAL_ID_TOKENS))
-    made: _Made = field(default_factory=_Made)
-    made_from: RequestSize | None = None  # the request that `made` was learnt from
+
+
+def _rates(folded: Folded, calibration: Calibration) -> _Rates:
+    """Return the rates by which requests have grown so far; worked out once for each request."""
+    sizes = folded.sizes.requests
+    if not sizes:
+        return _Rates(text=calibration.slope)
+    fit = folded.memo(TokenFit)
+    key = (len(sizes), sizes[-1], calibration.slope)
+    if fit.fitted_to != key:
+        fit.rates = _fitted(sizes, calibration)
+        fit.fitted_to = key
+    return fit.rates
+
+
+def _fitted(sizes: list[RequestSize], calibration: Calibration) -> _Rates:
+    """Fit the rates to the growth of the newest requests by least squares, held near what is usual."""
+    # Growth tells it best; a whole prompt holds besides what the API adds unseen by us.
+    first = sizes[0]
+    last = sizes[-1]
+    has_grown = last.raw > 1.3 * first.raw
+    slope = (last.tokens - first.tokens) / (last.raw - first.raw) if has_grown else calibration.slope
+    usual = min(1.5, max(1.0, slope))
+    # How firmly they are held, as if so much had been measured. Texts come to be known with the first few
+    # hundred tokens; what the ids of calls take is hard to tell from the texts of the calls.
+    text_text = 500.0
+    text_ids = 0.0
+    ids_ids = 2.0
+    text_grown = text_text * usual
+    ids_grown = ids_ids * 8.0 * usual
+    for before, size in pairwise(sizes[-100:]):
+        raw = size.raw - before.raw
+        grown = size.tokens - before.tokens
+        if size.grown and MIN_SLOPE * raw <= grown <= MAX_SLOPE * raw:
+            weight = 1 / max(50, raw)  # smaller growth weighs no more
+            ids = size.ids
+            text = raw - ids * CALL_ID_TOKENS
+            text_text += weight * text * text
+            text_ids += weight * text * ids
+            ids_ids += weight * ids * ids
+            text_grown += weight * text * grown
+            ids_grown += weight * ids * grown
+    spread = text_text * ids_ids - text_ids * text_ids
+    return _Rates(
+        text=_bounded((text_grown * ids_ids - ids_grown * text_ids) / spread),
+        ids=max(0.0, (text_text * ids_grown - text_ids * text_grown) / spread),
+    )
 
 
 def context_tokens(folded: Folded, overhead: int, calibration: Calibration) -> int:
-    """The model's tokens of the next prompt. `overhead` is our count of system prompt and tools.
-
-    The newest reply tells the exact size of its own prompt; only what came since then is estimated. Where
-    edits came into force since, what was measured is taken of all that is shown as it was then: an estimate
-    of what is gone could be wrong by more than all that is left.
-    """
+    """Return the model's tokens of the next prompt. `overhead` is our count of system prompt and tools."""
     sizes = folded.sizes.requests
     view = folded.view
     if not sizes:
         return calibration.tokens(overhead + view.tokens)
-    rates = _rates(folded, sizes, calibration)
+    rates = _rates(folded, calibration)
     last = sizes[-1]
-    if folded.sizes.edited:
-        return max(0, round(_edited_tokens(folded, sizes, overhead, rates)))
+    left = (view.tokens + overhead) / last.raw
+    if folded.sizes.edited and not LARGE_CUT <= left <= 1 / LARGE_CUT:
+        return max(0, round(_added_up(folded, overhead, rates)))
     behind = view.tokens + overhead - last.raw
-    ids = view.ids_before(len(view))
-    ids -= view.ids_before(view.index_of(last.seq))
+    ids = view.ids_before(len(view)) - view.ids_before(view.index_of(last.seq))
     tokens = last.tokens
     reply = folded.last_reply
     if reply is not None and reply.asked == last.seq and reply.usage.prompt:
         calls = sum(isinstance(block, ToolUseBlock) for block in reply.blocks)
         behind -= sum(reply.tokens) + MESSAGE_TOKENS + calls * CALL_ID_TOKENS
+        ids -= calls
         tokens = reply.usage.total
-        ids = ids - calls
-    return max(0, tokens + round(rates.of(behind - ids * CALL_ID_TOKENS, ids)))
-
-
-def _rates(folded: Folded, sizes: Sequence[RequestSize], calibration: Calibration) -> _Rates:
-    """The rates by which requests have grown so far, by least squares; held near what is usual at first."""
-    fit = folded.memo(TokenFit)
-    key = (len(sizes), sizes[-1] if sizes else None, calibration.slope)
-    if fit.fitted_to != key:
-        usual = min(MAX_USUAL_SLOPE, max(INITIAL_SLOPE, calibration.slope))
-        tt = TEXT_HOLD
-        ti = 0.0
-        ii = IDS_HOLD
-        ty = TEXT_HOLD * usual
-        iy = IDS_HOLD * USUAL_ID_TOKENS * usual
-        for before, size in pairwise(sizes[-MAX_FITTED_REQUESTS:]):
-            raw = size.raw - before.raw
-            grown = size.tokens - before.tokens
-            if size.grown and MIN_SLOPE * raw <= grown <= MAX_SLOPE * raw:
-                ids = size.ids
-                weight = 1 / max(MIN_FITTED_TOKENS, raw)
-                text = raw - ids * CALL_ID_TOKENS
-                tt = tt + weight * text * text
-                ti = ti + weight * text * ids
-                ii = ii + weight * ids * ids
-                ty = ty + weight * text * grown
-                iy = iy + weight * ids * grown
-        spread = tt * ii - ti * ti
-        fit.rates = _Rates(_bounded((ty * ii - iy * ti) / spread), max(0.0, (tt * iy - ti * ty) / spread))
-        fit.fitted_to = key
-    return fit.rates
-
-
-def _edited_tokens(folded: Folded, sizes: Sequence[RequestSize], overhead: int, rates: _Rates) -> float:
-    """The model's tokens of a prompt that shows what was sent otherwise than it was sent.
-
-    System prompt and tools by the first request, what is shown as it was by the growth of the request that
-    first had it, and the rest by the rates.
-    """
-    if folded.sizes.as_counted is not None:
-        _learn_made(folded.sizes.as_counted, sizes, overhead, rates)
-    made = _made_of(folded)
-    shown = _shown(folded, sizes, len(folded.view), made.newest)
-    left = made.left * min(1.0, shown.raw / made.of) if made.of else 0.0
-    return left + _explained(shown, sizes, overhead, rates, made.share)
-
-
-def _made_of(folded: Folded) -> _Made:
-    """Return the learnt size of text made by edits; placeholders of a new summary, and removed ones, say
-    nothing.
-    """
-    made = folded.memo(TokenFit).made
-    if made.behind == _folded_to(folded):
-        return made
-    is_telling = made.behind and MIN_MADE_SHARE < made.share < MAX_MADE_SHARE
-    return _Made(made.share if is_telling else USUAL_MADE_SHARE, newest=made.newest)
+    return max(0, tokens + round(rates.of(behind, ids)))
 
 
 def tokens_behind(folded: Folded, at: int, calibration: Calibration) -> int:
-    """The model's tokens of the messages from index `at` on."""
-    view = folded.view
-    sizes = folded.sizes.requests
-    end = len(folded.view)
-    raw = view.tokens - view.tokens_before(at)
-    ids = view.ids_before(end) - view.ids_before(at)
-    less = (1 - _made_of(folded).share) * view.between(PartKind.PLACEHOLDER, at, end)
-    return max(0, round(_rates(folded, sizes, calibration).of(raw - less - ids * CALL_ID_TOKENS, ids)))
-
-
-def _explained(
-    shown: _Shown, sizes: Sequence[RequestSize], overhead: int, rates: _Rates, made_share: float
-) -> float:
-    first = sizes[0]
-    alone = first.tokens - rates.of(first.raw - overhead - first.ids * CALL_ID_TOKENS, first.ids)
-    least, most = (share * overhead + besides for share, besides in OVERHEAD_BOUNDS)
-    rest = rates.of(shown.text + made_share * shown.made, shown.ids)
-    return min(most, max(least, alone)) + shown.known + rest
+    """Return the model's tokens of the messages from index `at` on."""
+    return max(0, round(_at_rates(folded, at, len(folded.view), _rates(folded, calibration))))
 
 
 def overhead_tokens(folded: Folded, overhead: int) -> float:
-    """The model's tokens of system prompt and tools, of which `overhead` is our count."""
-    sizes = folded.sizes.requests
+    """Return the model's tokens of system prompt and tools, of which `overhead` is our count."""
     calibration = calibrate(folded.sizes.pairs)
-    if not sizes:
+    if not folded.sizes.requests:
         return calibration.tokens(overhead)
-    return _explained(_Shown(0, 0, 0, 0), sizes, overhead, _rates(folded, sizes, calibration), 0.0)
+    return _frame(folded, overhead, _rates(folded, calibration))
 
 
-def _learn_made(folded: Folded, sizes: Sequence[RequestSize], overhead: int, rates: _Rates) -> None:
-    """Learn from the newest request what the texts that edits have made come to."""
+def _frame(folded: Folded, overhead: int, rates: _Rates) -> float:
+    """Return the model's tokens of system prompt and tools as the first request had them, within reason."""
+    first = folded.sizes.requests[0]
+    alone = first.tokens - rates.of(first.raw - overhead, first.ids)
+    return min(2.0 * overhead + 2_000, max(0.5 * overhead, alone))
+
+
+def _added_up(folded: Folded, overhead: int, rates: _Rates) -> float:
+    """Return the tokens of a prompt by its parts: those shown as they were by their measured growth."""
     view = folded.view
-    last = sizes[-1]
-    if not (folded.edits.folds or folded.edits.clears) or folded.memo(TokenFit).made_from == last:
-        return
-    fit = folded.memo(TokenFit)
-    fit.made_from = last
-    end = view.index_of(last.seq)
-    behind = _folded_to(folded)
-    shown = _shown(folded, sizes, end)
-    new = view.tokens_before(end) - view.tokens_before(view.index_of(sizes[-2].seq)) if len(sizes) > 1 else 0
-    if not last.grown and new > shown.raw / 2:
-        other = _explained(shown, sizes, overhead, rates, USUAL_MADE_SHARE) - rates.text * new
-        fit.made = _Made(newest=_bounded((last.tokens - other) / new), behind=behind)
-        return
-    without = last.tokens - _explained(shown, sizes, overhead, rates, 0.0)
-    hold = MADE_HOLD_TOKENS
-    tokens = rates.text * shown.made
-    share = min(MAX_MADE_SHARE, max(MIN_MADE_SHARE, (without + hold * USUAL_MADE_SHARE) / (tokens + hold)))
-    fit.made = _Made(share, without - share * tokens, shown.raw, behind=behind)
-
-
-def _shown(folded: Folded, sizes: Sequence[RequestSize], end: int, newest: float = 0.0) -> _Shown:
-    """Return the tokens of the messages before index `end`, by the requests that had grown by those still
-    shown.
-
-    `newest` is what is known of what was new in the newest, see `_Made`.
-    """
-    view = folded.view
-    known = 0.0
-    behind = _folded_to(folded)
-    lasts = [message.last for message in view[:end]]
-    tokens = view.tokens_before
-    stretches = [(bisect_left(lasts, sizes[-1].seq), end)]
-    excerpts = 0
-    end = stretches[0][0]
+    sizes = folded.sizes.requests
+    folds = folded.edits.folds
+    folded_to = folds[-1].last if folds else 0
+    lasts = [message.last for message in view]
+    end = bisect_left(lasts, sizes[-1].seq)
+    total = _frame(folded, overhead, rates) + _at_rates(folded, end, len(view), rates)
     for before, size in zip(sizes[-2::-1], sizes[:0:-1], strict=True):
-        if before.seq <= behind:
+        if before.seq <= folded_to:
             break
         start = bisect_left(lasts, before.seq, 0, end)
-        grown = size.raw - before.raw
-        counted = size.tokens - before.tokens
-        if size.grown and tokens(end) - tokens(start) == grown:
-            known = known + counted
-            end = start
-            continue
-        share = counted / grown if size.grown and grown > 0 else newest if size is sizes[-1] else 0
-        if share and (left := _excerpts(view[start:end])):  # which are of the same text
-            known = known + _bounded(share) * left
-            excerpts = excerpts + left
-        stretches.append((start, end))
+        is_as_it_was = view.tokens_before(end) - view.tokens_before(start) == size.raw - before.raw
+        if size.grown and is_as_it_was:
+            total += size.tokens - before.tokens
+        else:
+            total += _at_rates(folded, start, end, rates)
         end = start
-    stretches.append((0, end))
-    raw = sum(tokens(end) - tokens(start) for start, end in stretches)
-    ids = sum(view.ids_before(end) - view.ids_before(start) for start, end in stretches)
-    made = sum(view.between(PartKind.PLACEHOLDER, start, end) for start, end in stretches)
-    return _Shown(round(known), raw - made - ids * CALL_ID_TOKENS, made - excerpts, ids)
+    return total + _at_rates(folded, 0, end, rates)
 
 
-def _folded_to(folded: Folded) -> int:
-    """The seq of the last fact that a record stands for; 0 without one."""
-    folds = folded.edits.folds
-    return folds[-1].last if folds else 0
-
-
-def _excerpts(messages: Sequence[Message]) -> int:
-    """Our count of what edits show of single texts: their beginning, or both ends."""
-    made = (part.tokens for each in messages for part in each.parts if part.kind is PartKind.PLACEHOLDER)
-    return sum(tokens for tokens in made if tokens > MIN_EXCERPT_TOKENS)
+def _at_rates(folded: Folded, start: int, end: int, rates: _Rates) -> float:
+    """Return the model's tokens of the messages start..end-1 by the rates alone."""
+    view = folded.view
+    raw = view.tokens_before(end) - view.tokens_before(start)
+    ids = view.ids_before(end) - view.ids_before(start)
+    return rates.of(raw, ids)

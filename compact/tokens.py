@@ -1,8 +1,8 @@
-"""Counting tokens: a local count of texts and blocks, and its correction to what the model's API counts.
+"""Count tokens locally: texts and blocks.
 
-The local count uses tiktoken's cl100k_base table once that is loaded, and characters until then or where no
-table is at hand. It is not the model's own tokenizer, so `calibrate` learns from the usage of the replies how
-the two relate. Nothing here waits for the table or uses the network.
+tiktoken's cl100k_base table counts once it is loaded, and characters until then or where no table is at hand.
+It is not the model's own tokenizer: estimate.py learns from the usage of the replies how the two relate.
+Nothing here waits for the table or uses the network.
 """
 
 import binascii

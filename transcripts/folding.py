@@ -153,13 +153,11 @@ class Sizes(Struct):
     pairs       (our count, the API's count) of the newest prompts, in tokens
     requests    the sizes of all of them, in order
     edited      whether edits came into force, or out of it, since the newest of them
-    as_counted  the conversation before such edits, where they are only tried
     """
 
     pairs: tuple[tuple[int, int], ...] = ()
     requests: list[RequestSize] = field(default_factory=list)
     edited: bool = False
-    as_counted: Folded | None = None
 
     def add(self, seq: int, ours: object, actual: object, folded: Folded) -> None:
         """Add the count of a prompt of all facts before `seq`, if there is one.
@@ -268,8 +266,7 @@ class Folded(Struct):
         be applied to it.
         """
         view = self.view.copy()  # rendered here, and not by each copy again
-        as_counted = self.sizes.as_counted if self.sizes.edited else self
-        sizes = replace(self.sizes, edited=True, as_counted=as_counted)
+        sizes = replace(self.sizes, edited=True)
         made = replace(self, edits=self.edits.copy(), last_seq=self.last_seq + 1, sizes=sizes, _view=view)
         if without is not None:
             made._show_again(made.edits.remove(without))
