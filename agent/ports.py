@@ -137,18 +137,20 @@ class HookAnswer(Struct, frozen=True):
 
         "ask" beats "allow". Two inputs that differ are a veto.
         """
-        decisions = {self.decision, other.decision}
+        decision = self.decision or other.decision
+        if "ask" in (self.decision, other.decision):
+            decision = "ask"
         veto = self.veto if self.veto is not None else other.veto
         if self.updated_input is not None and other.updated_input not in (None, self.updated_input):
             veto = veto or TWO_REWRITES
         return HookAnswer(
-            veto,
-            "\n".join(filter(None, (self.words, other.words))),
-            "ask" if "ask" in decisions else "allow" if "allow" in decisions else None,
-            self.updated_input if self.updated_input is not None else other.updated_input,
-            self.stop if self.stop is not None else other.stop,
-            self.updated_output if other.updated_output is None else other.updated_output,
-            "\n".join(filter(None, (self.message, other.message))),
+            veto=veto,
+            words="\n".join(filter(None, (self.words, other.words))),
+            decision=decision,
+            updated_input=self.updated_input if self.updated_input is not None else other.updated_input,
+            stop=self.stop if self.stop is not None else other.stop,
+            updated_output=self.updated_output if other.updated_output is None else other.updated_output,
+            message="\n".join(filter(None, (self.message, other.message))),
         )
 
 

@@ -64,7 +64,9 @@ def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[Fi
     ended = kind if end is None or end.kind == "unseen" else end.kind
     if {change.after for change in changes} == {THEIRS}:
         return [FileDifference(path, "theirs", why="another session recorded this change as well")]
-    how = "new" if before.kind == "none" else "gone" if ended == "none" else "changed"
+    how = "gone" if ended == "none" else "changed"
+    if before.kind == "none":
+        how = "new"
     swapped = _swapped(*kinds)
     if old is None or now is None:
         unknown = _NO_FILE if "other" in kinds else "too large to compare, or not kept"

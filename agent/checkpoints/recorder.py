@@ -246,7 +246,11 @@ class Checkpoints(Struct):
             if new == UNSEEN:
                 new = self.scanner.state(name, self.limits.max_file_bytes)
             if old not in (new, UNSEEN) and self.scanner.differ(name, old, new):
-                left = UNSEEN if crashed else THEIRS if is_left(new, theirs.get(name)) else new
+                left = new
+                if crashed:
+                    left = UNSEEN
+                elif is_left(new, theirs.get(name)):
+                    left = THEIRS
                 self.log.add(FileChange(seq, name, old, left))
         return after
 

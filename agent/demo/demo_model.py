@@ -101,13 +101,18 @@ class DemoModel(Struct):
         sizes += [message.tokens for message in messages]
         instruction = len(request.instruction) // DEMO_CHARS_PER_TOKEN
         if settings.cache is None:
-            return Usage(sum(sizes) + instruction)
+            return Usage(input=sum(sizes) + instruction)
         known, before = self._cached
         self._cached = (head, messages)
         same = list(takewhile(lambda pair: pair[0] == pair[1], zip(before, messages, strict=False)))
         read = sum(sizes[: len(same) + 1]) if known == head else 0
         written = sum(sizes) - read
-        return Usage(instruction, 0, read, written, written if settings.cache == "1h" else 0)
+        return Usage(
+            input=instruction,
+            cache_read=read,
+            cache_written=written,
+            cache_written_hour=written if settings.cache == "1h" else 0,
+        )
 
 
 def encode_for_demo(request: ModelRequest) -> bytes:

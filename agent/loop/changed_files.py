@@ -71,8 +71,13 @@ def _by_kind(changes: Sequence[FileChange]) -> Mapping[str, list[str]]:
     for change in changes:
         after = change.after.kind if change.after is not None else "unseen"
         if "dir" not in (change.before.kind, after):
-            kind = "new" if change.before.kind == "none" else GONE if after == "none" else "changed"
-            found.setdefault(_BY_OTHERS if change.after == THEIRS else kind, []).append(change.path)
+            if change.after == THEIRS:
+                kind = _BY_OTHERS
+            elif change.before.kind == "none":
+                kind = "new"
+            else:
+                kind = GONE if after == "none" else "changed"
+            found.setdefault(kind, []).append(change.path)
     return {kind: found[kind] for kind in ("changed", "new", GONE, _BY_OTHERS) if kind in found}
 
 

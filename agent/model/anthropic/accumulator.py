@@ -96,12 +96,12 @@ class MessageAccumulator(Struct):
         for name, count in _figures(usage):
             known[name] = count
         self.reply.usage = Usage(
-            known.get("input_tokens", 0),
-            known.get("output_tokens", 0),
-            known.get("cache_read_input_tokens", 0),
-            known.get("cache_creation_input_tokens", 0),
-            known.get("ephemeral_1h_input_tokens", 0),
-            known.get("web_search_requests", 0),
+            input=known.get("input_tokens", 0),
+            output=known.get("output_tokens", 0),
+            cache_read=known.get("cache_read_input_tokens", 0),
+            cache_written=known.get("cache_creation_input_tokens", 0),
+            cache_written_hour=known.get("ephemeral_1h_input_tokens", 0),
+            searches=known.get("web_search_requests", 0),
         )
 
     def _grow(self, chars: int) -> None:

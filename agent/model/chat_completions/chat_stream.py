@@ -156,7 +156,9 @@ class ChunkReader(Struct):
         cached = min(prompt, cached or _figure(usage, "cached_tokens"))
         written = min(prompt - cached, _figure(details, "cache_write_tokens"))
         if prompt or output:
-            self.reply.usage = Usage(prompt - cached - written, output, cached, written)
+            self.reply.usage = Usage(
+                input=prompt - cached - written, output=output, cache_read=cached, cache_written=written
+            )
 
 
 def _texts(delta: Mapping[str, Any]) -> Iterator[tuple[Literal["text", "thinking"], str]]:
