@@ -215,12 +215,18 @@ class AgentProgress(Struct, frozen=True):
 
 
 class TurnFinished(Struct, frozen=True):
-    """The turn is over. `code` is the exit code a headless run ends with; `error` one readable line."""
+    """The turn is over.
+
+    error  one readable line for the user, with advice about the next step
+    code   the exit code of a headless run
+    cause  the error without the advice, which only a user can follow; "" where it contains none
+    """
 
     reason: Reason
     turns: int
     error: str = ""
     code: int = 0
+    cause: str = ""
 
 
 Event = (

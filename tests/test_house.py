@@ -148,7 +148,6 @@ LONG_CLASSES = {"Services", "Controller", "McpServers", "SessionRepository", "Se
 REACHING = {
     "agent/cli/client_flags.py: joined_values: made._actions",  # argparse has no public name for them
     "agent/cli/command_words.py: _first_positional: made._actions",
-    "agent/session/repository.py: copy_for_agent: repository._with_facts",
     "agent/ui/input_drawing.py: move_by_row: control._last_get_processed_line",
 }
 VAGUE_ENDINGS = ("Manager", "Handler", "Helper", "Util", "Mixin", "Data", "Info")

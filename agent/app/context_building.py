@@ -107,7 +107,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
         services.mcp.renew = partial(renew_tools, services, session, context)
         tools.servers = services.mcp
     tools.page_bytes = lambda: context.compaction.page_bytes
-    context.tool_context.compact = lambda focus: setattr(context.compaction, "requested_focus", focus)
+    context.tool_context.compact = lambda focus: context.compaction.request(focus)
     return context
 
 

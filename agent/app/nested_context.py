@@ -79,7 +79,7 @@ async def nested_context(call: NestedCall, session: Session, changed: Callable[[
         lookup=partial(call.services.repository.originals, session),
         inbox=Inbox(),
         plan_mode=None,
-        compact=lambda focus: setattr(state, "requested_focus", focus),
+        compact=state.request,
         page_bytes=lambda: state.page_bytes,
         spawn=None,
     )

@@ -30,15 +30,13 @@ from agent.events import (
 from agent.extensions.agents import find_agent
 from agent.loop import (
     AGENT_TOPIC,
-    GO_ON_ADVICE,
     LATE_HEAD,
-    REFUSED_ADVICE,
     Agent,
     TurnContext,
     late_report,
     run_turn,
 )
-from agent.session import Session, calls_of, copy_for_agent, environment_context, text_of_reply
+from agent.session import Session, calls_of, environment_context, text_of_reply
 from compact import Spending, TokenCounter, call_label
 from tools.processes import BackgroundJob, command_runner
 from tools.spawning import SpawnRequest, SpawnResult
@@ -67,10 +65,6 @@ MAX_REPORT_TOKENS = 2_000  # of an agent's report that the calling session is gi
 MIN_REQUESTS_WITH_LAST_WORD = 3  # from which on the last one is kept for the report
 LAST_WORD = "You may send no more requests than one. Call no tool: write your report now, from what you have."
 MAX_LEFT_LINE_CHARS = 80  # shown of a command line that goes on
-_WORDS_FOR_MODEL = {  # that a turn ends with, in words for the model that gave the task
-    GO_ON_ADVICE: "give a new agent less to do at once",
-    REFUSED_ADVICE: "word its task otherwise, or do it yourself",
-}
 _UNTOLD = (TextDelta, ThinkingDelta, ToolCallDelta, RawStreamEvent, TurnFinished)
 
 
@@ -86,7 +80,7 @@ async def run_agent(
     call = replace(call, forked=works_as_fork(call))
     records = services.repository
     try:
-        session = copy_for_agent(records, parent, call.about) if call.forked else records.new()
+        session = records.copy_for_agent(parent, call.about) if call.forked else records.new()
     except StoreError:  # the record was changed since it was read
         call = replace(call, forked=False)
         session = records.new()
@@ -226,10 +220,9 @@ class NestedRun(Struct):
             return f"stopped after {pluralize(turns, 'request')}, the most that it may send"
         if ended.code == BudgetExceeded.code:
             return f"its share of the budget is spent, ${self.call.agent.budget:.4f}"
-        error = ended.error
-        for words, words_for_model in _WORDS_FOR_MODEL.items():
-            error = error.replace(words, words_for_model)
-        return error
+        if ended.reason == "refused":
+            return f"{ended.cause}; word its task otherwise, or do it yourself"
+        return f"{ended.cause}; give a new agent less to do at once" if ended.cause else ended.error
 
     def _result(self, turns: int, error: str) -> SpawnResult:
         agent = self.call.agent

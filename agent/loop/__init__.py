@@ -24,18 +24,16 @@ if TYPE_CHECKING:
         tell_memory_below,
         text_named,
     )
-    from .turn import GO_ON_ADVICE, REFUSED_ADVICE, run_turn
+    from .turn import run_turn
     from .unknown_tools import same_tool
 
 __all__ = [
     "AGENT_TOPIC",
     "ATTACHED_TOPIC",
-    "GO_ON_ADVICE",
     "LATE_HEAD",
     "MAX_AGENT_REQUESTS",
     "NO_ADDITIONS",
     "OTHER_MODEL",
-    "REFUSED_ADVICE",
     "ActiveSession",
     "Agent",
     "AgentPool",
@@ -80,7 +78,7 @@ __getattr__ = lazy_door(
             "ATTACHED_TOPIC NO_ADDITIONS PromptAdditions attached_files memory_told_below note_attached "
             "note_files tell_memory_below text_named"
         ),
-        "turn": "GO_ON_ADVICE REFUSED_ADVICE run_turn",
+        "turn": "run_turn",
         "unknown_tools": "same_tool",
     },
 )

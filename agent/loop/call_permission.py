@@ -24,7 +24,6 @@ from .context import TurnContext
 from .session_sandbox import SessionSandbox
 
 HINT = "Do not try to reach the same end another way; say what you would need, or go on without it."
-REFUSED = "The user refused this call"
 UNCOVERED = "the project is too large for a checkpoint: what it changes may be lost for good"
 HINT_AFTER_REASON = "Follow what the user said."
 
@@ -40,17 +39,20 @@ class ParsedCall(Struct, frozen=True):
 
 
 class Permission(Struct, frozen=True):
-    """The answer about one call. `refusal` is "" where it may run.
+    """The answer about one call.
 
-    hint    what the model should do about a refusal
-    notes   what the hook and the person have to say to the model about a call, whether or not it runs
-    said    the person's reason, in their own words
-    stop    the user wants the turn to end
-    walled  whether a command is to run within the wall
-    call    the call with the input that it is to run with
+    refusal    the reason for the model why it may not run; "" where it may
+    shown      the same for the user, where that is worded otherwise
+    hint       what the model should do about a refusal
+    notes      what the hook and the user have to say to the model about a call, whether or not it runs
+    said       the user's reason, in their own words
+    stop       the user wants the turn to end
+    sandboxed  a command is to run in the sandbox
+    call       the call with the input that it is to run with
     """
 
     refusal: str = ""
+    shown: str = ""
     hint: str = HINT
     notes: tuple[str, ...] = ()
     said: str = ""
@@ -191,10 +193,16 @@ def preview_of(context: TurnContext, call: ParsedCall) -> Mapping[str, Any]:
 
 
 def _refused(answer: Deny) -> Permission:
-    start = "Permission denied" if answer.unattended else REFUSED
-    text = f"{start}: {answer.reason}" if answer.reason else f"{start}."
-    said = "" if answer.unattended else answer.reason
-    return Permission(text, HINT_AFTER_REASON if said else HINT, said=said, stop=answer.stop)
+    reason = f": {answer.reason}" if answer.reason else "."
+    if answer.unattended:
+        return Permission(f"Permission denied{reason}", stop=answer.stop)
+    return Permission(
+        refusal=f"The user refused this call{reason}",
+        shown=f"You refused this call{reason}",
+        hint=HINT_AFTER_REASON if answer.reason else HINT,
+        said=answer.reason,
+        stop=answer.stop,
+    )
 
 
 def _grant(

@@ -58,6 +58,10 @@ class CompactionState(Struct):
     def __post_init__(self) -> None:
         self.use_window(self.window)
 
+    def request(self, focus: str) -> None:
+        """Have a compaction made before the next request; `focus` is what to keep in detail."""
+        self.requested_focus = focus
+
     def use_window(self, window: ContextWindow) -> None:
         """Plan for another window from now on."""
         self.window = window

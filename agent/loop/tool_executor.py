@@ -34,7 +34,7 @@ from transcripts import (
 )
 
 from .asking import ask_user
-from .call_permission import REFUSED, ParsedCall, Permission, ask_permission, parse_call
+from .call_permission import ParsedCall, Permission, ask_permission, parse_call
 from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
 from .leaving import Leaving
@@ -180,9 +180,9 @@ def _denied(batch: CallBatch, call: PreparedCall, permission: Permission) -> Pre
         {"tool_name": call.name, "tool_use_id": call.use.id, "tool_input": dict(_ran(call).input)}
     )
     text = "\n".join((permission.refusal, *permission.notes, permission.hint))
-    told = permission.refusal.replace(REFUSED, "You refused this call", 1)
+    shown = permission.shown or permission.refusal
     about = about_said(("", permission.said))
-    result = text_result(text, error=True, human={"text": told}, about=about)
+    result = text_result(text, error=True, human={"text": shown}, about=about)
     denied = replace(call, result=result, denied=True)
     if permission.stop:
         _answer(batch, denied)

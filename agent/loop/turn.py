@@ -26,8 +26,6 @@ CONTINUE_AFTER_COMPACTION = (
     "Your reply was cut off because the context was full. Older parts were compacted; go on."
 )
 CUT_OFF = "the reply was cut off where the context was full"
-GO_ON_ADVICE = "say 'continue' to go on"
-REFUSED_ADVICE = "/rewind takes the prompt back"
 REPLY_WAS_EMPTY = "Your reply was empty. Please go on."
 MAX_CONTINUATIONS = 3  # times in a row that a cut or empty reply is continued without asking the person
 MAX_PAUSES = 10  # times in a row that a reply which paused for tools of the server is sent back
@@ -113,12 +111,13 @@ async def _continuation(session: Session, context: TurnContext, emit: Emit, repl
 
 def _given_up(words: str, progress: Progress) -> TurnFinished:
     what = "empty" if words == REPLY_WAS_EMPTY else "cut"
-    error = f"the reply was {what} {progress.continuations} times; {GO_ON_ADVICE}"
-    return TurnFinished("failed", progress.replies, error, 1)
+    cause = f"the reply was {what} {progress.continuations} times"
+    return TurnFinished("failed", progress.replies, f"{cause}; say 'continue' to go on", code=1, cause=cause)
 
 
 def _finished(reply: Reply, progress: Progress) -> TurnFinished:
     if reply.stop == "refusal":
-        error = f"the model refused to answer this; {REFUSED_ADVICE}"
-        return TurnFinished("refused", progress.replies, error, 1)
+        cause = "the model refused to answer this"
+        error = f"{cause}; /rewind takes the prompt back"
+        return TurnFinished("refused", progress.replies, error, code=1, cause=cause)
     return TurnFinished("done", progress.replies)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .mentions import AttachLimits, attach, find_mentions
     from .plan_and_todo import newest_plan, newest_todos, todo_lines
     from .records_guard import RecordsGuard
-    from .repository import SessionRepository, copy_for_agent, load_deferred
+    from .repository import SessionRepository, load_deferred
     from .session import NESTED_TOPIC, Session, calls_of, record_opening, text_of_reply
     from .session_replay import show_replayed
     from .skill_texts import (
@@ -80,7 +80,6 @@ __all__ = [
     "attach",
     "calls_of",
     "conversation_text",
-    "copy_for_agent",
     "environment_context",
     "find_mentions",
     "in_hook_tags",
@@ -127,7 +126,7 @@ __getattr__ = lazy_door(
         "mentions": "AttachLimits attach find_mentions",
         "plan_and_todo": "newest_plan newest_todos todo_lines",
         "records_guard": "RecordsGuard",
-        "repository": "SessionRepository copy_for_agent load_deferred",
+        "repository": "SessionRepository load_deferred",
         "session": "NESTED_TOPIC Session calls_of record_opening text_of_reply",
         "session_replay": "show_replayed",
         "skill_texts": (

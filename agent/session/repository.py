@@ -114,6 +114,14 @@ class SessionRepository(Struct):
         load_deferred(session)
         return _charged(self._copy(session.sid, session.folded.facts), session.folded.charges)
 
+    def copy_for_agent(self, session: Session, about: Mapping[str, Any]) -> Session:
+        """Copy a session in use for an agent, with `about` in its opening. Raises StoreError."""
+        load_deferred(session)
+        facts = list(session.folded.facts)
+        at, opened = next((at, fact) for at, fact in enumerate(facts) if isinstance(fact, Opened))
+        facts[at] = replace(opened, parent=session.sid, about={**opened.about, **about})
+        return self._with_facts(facts)
+
     def adopt(self, path: Path) -> Session:
         """A new session that begins with a recording: another agent's, or ours. Raises UsageError."""
         try:
@@ -211,15 +219,6 @@ class SessionRepository(Struct):
         self.indexing.end(wait=not self.keep)
         if not self.keep:
             shutil.rmtree(self.home, ignore_errors=True)
-
-
-def copy_for_agent(repository: SessionRepository, session: Session, about: Mapping[str, Any]) -> Session:
-    """A copy of a session in use for an agent to go on in, with `about` in its opening. Raises StoreError."""
-    load_deferred(session)
-    facts = list(session.folded.facts)
-    at, opened = next((at, fact) for at, fact in enumerate(facts) if isinstance(fact, Opened))
-    facts[at] = replace(opened, parent=session.sid, about={**opened.about, **about})
-    return repository._with_facts(facts)
 
 
 def _of_a_user(facts: Iterable[Fact]) -> list[Fact]:

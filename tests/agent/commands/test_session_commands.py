@@ -7,7 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 from agent.events import ClipboardCopy, Notice
-from agent.session.repository import copy_for_agent
 from transcripts.session_lock import RECORDS_FOLDER
 
 from .controller_run import ControllerRun, ScriptedChooser, run_controller, started
@@ -77,7 +76,7 @@ def test_a_fork_of_an_agents_session_is_the_users(tmp_path: Path) -> None:
         await run.do("help")
         repository = run.controller.services.repository
         about = {"agent": "plain", "number": 1, "task": "look"}
-        agent = copy_for_agent(repository, run.controller.in_use[0], about)
+        agent = repository.copy_for_agent(run.controller.in_use[0], about)
         agent.close("left")
         await run.controller.use(*run.controller.factory.fork_of(agent.sid))
         await run.do("help")

@@ -310,8 +310,9 @@ def test_a_reply_is_carried_on_three_times_in_a_row_and_calls_begin_the_count_an
         assert w.run() == TurnFinished("done", 8)
         w.check()
     with world([cut, Answer([calls("echo")]), cut, cut, cut, cut], tmp_path) as w:
-        error = "the reply was cut 4 times; say 'continue' to go on"
-        assert w.run() == TurnFinished("failed", 6, error, 1)
+        cause = "the reply was cut 4 times"
+        error = f"{cause}; say 'continue' to go on"
+        assert w.run() == TurnFinished("failed", 6, error, 1, cause)
 
 
 def test_a_call_cut_at_max_tokens_is_not_run(tmp_path: Path) -> None:
