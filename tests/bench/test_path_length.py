@@ -32,6 +32,9 @@ CALLS: Mapping[str, Reply] = {
     "edit": Reply((calls("edit", **EDIT),)),
     "bash": Reply((calls("bash", command="echo hi"),)),
 }
+# Timers and redraws beside a way run a little more or less on another machine.
+SLACK: Mapping[str, int] = {"files": 1, "functions": 3}
+SCREEN_SLACK = 10  # functions, where there is a screen
 Way = list[tuple[str, str]]
 
 
@@ -48,6 +51,10 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Way]:
     found["compaction"] = run_traced(folder, ["a summary"], "-c", "-p", "/compact")["compaction"]
     found["question"] = question_on_screen(tmp_path_factory.mktemp("question"))
     return found
+
+
+def allowed(way: str, what: str) -> int:
+    return SCREEN_SLACK if (way, what) == ("question", "functions") else SLACK[what]
 
 
 def run_traced(folder: Path, answers: Sequence[Reply | str], *words: str) -> dict[str, Way]:
@@ -106,6 +113,6 @@ def test_no_way_through_the_product_grows(ways: dict[str, Way], capsys: pytest.C
         f"{name}: {length[what]} {what}, {stored[name][what]} before"
         for name, length in lengths.items()
         for what in length
-        if length[what] > stored[name][what]
+        if length[what] > stored[name][what] + allowed(name, what)
     }
     assert grown == set()
