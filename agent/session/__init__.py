@@ -18,6 +18,19 @@ if TYPE_CHECKING:
         post_planning,
         restore_news,
     )
+    from .memory_files import (
+        MAX_MEMORY_CHARS,
+        MEMORY_HEAD,
+        is_cut,
+        memory_below,
+        memory_of,
+        memory_paths,
+        memory_text,
+        passed_over,
+        read_memory,
+        repository_folders,
+        unread_memory,
+    )
     from .mentions import AttachLimits, attach, find_mentions
     from .plan_and_todo import newest_plan, newest_todos, todo_lines
     from .records_guard import RecordsGuard
@@ -36,24 +49,13 @@ if TYPE_CHECKING:
         skills_section,
     )
     from .system_prompts import (
-        MAX_MEMORY_CHARS,
-        MEMORY_HEAD,
         RECORDS_TEXT,
         SAFETY_RULES,
         SANDBOX_AND_RECORDS_TEXT,
         SANDBOX_TEXT,
         TEXTS_WITHOUT_SANDBOX,
-        is_cut,
-        memory_below,
-        memory_of,
-        memory_paths,
-        memory_text,
-        passed_over,
-        read_memory,
-        repository_folders,
         system_prompt,
         tool_contracts,
-        unread_memory,
         with_command_text,
     )
 
@@ -123,6 +125,10 @@ __getattr__ = lazy_door(
             "BranchWatch OPEN_MODE TYPED_LINE environment_context in_hook_tags news_of_pins "
             "news_of_environment note_news post_planning restore_news"
         ),
+        "memory_files": (
+            "MAX_MEMORY_CHARS MEMORY_HEAD is_cut memory_below memory_of memory_paths memory_text "
+            "passed_over read_memory repository_folders unread_memory"
+        ),
         "mentions": "AttachLimits attach find_mentions",
         "plan_and_todo": "newest_plan newest_todos todo_lines",
         "records_guard": "RecordsGuard",
@@ -134,10 +140,8 @@ __getattr__ = lazy_door(
             "instructions_text kept_instructions skills_in_use skills_section"
         ),
         "system_prompts": (
-            "MAX_MEMORY_CHARS MEMORY_HEAD RECORDS_TEXT SAFETY_RULES TEXTS_WITHOUT_SANDBOX "
-            "SANDBOX_AND_RECORDS_TEXT SANDBOX_TEXT is_cut memory_below memory_of memory_paths memory_text "
-            "passed_over read_memory repository_folders system_prompt tool_contracts unread_memory "
-            "with_command_text"
+            "RECORDS_TEXT SAFETY_RULES SANDBOX_AND_RECORDS_TEXT SANDBOX_TEXT TEXTS_WITHOUT_SANDBOX "
+            "system_prompt tool_contracts with_command_text"
         ),
     },
 )

@@ -13,8 +13,9 @@ from agent.app.setup import RunSetup
 from agent.checkpoints.change_log import read_changes
 from agent.checkpoints.recorder import Checkpoints
 from agent.session.environment import environment_context
+from agent.session.memory_files import memory_paths, read_memory
 from agent.session.session import Session
-from agent.session.system_prompts import memory_paths, read_memory, system_prompt
+from agent.session.system_prompts import system_prompt
 from agent.ui.headless import _prompt
 from tests.agent.loop.world import Memory, TestClock
 from tools.files.write_recovery import recover

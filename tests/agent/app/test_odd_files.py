@@ -14,8 +14,8 @@ from agent.checkpoints.change_log import read_changes
 from agent.errors import ConfigError, UsageError
 from agent.model.selection import ModelFactsCache
 from agent.session.environment import branch
+from agent.session.memory_files import memory_paths, read_memory, unread_memory
 from agent.session.repository import SessionRepository
-from agent.session.system_prompts import memory_paths, read_memory, unread_memory
 from agent.settings_files import permissions_path
 from agent.ui.input_editor import PromptHistory
 from transcripts.disk import read_regular

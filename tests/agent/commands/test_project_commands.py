@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agent.checkpoints.snapshot import SnapshotLimits
 from agent.commands.rewind import checkpoints_of
 from agent.events import CommandOutput, Notice, ToolCallProgress
-from agent.session.system_prompts import MAX_MEMORY_CHARS, unread_memory
+from agent.session.memory_files import MAX_MEMORY_CHARS, unread_memory
 from tools.base import ToolCall, parse_arguments
 from tools.bash import run_bash
 from tools.processes.foreground import CommandLimits

@@ -36,7 +36,7 @@ from agent.permissions import (
 )
 from agent.permissions.rules import REPLACED
 from agent.ports import Allow, Deny
-from agent.session.system_prompts import memory_paths
+from agent.session.memory_files import memory_paths
 from agent.shell import ProjectEnvironment, own_programs_of
 from agent.ui.approval import question_body
 from agent.ui.terminal_text import RenderContext, Theme

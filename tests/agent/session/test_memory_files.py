@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.session.system_prompts import (
+from agent.session.memory_files import (
     MAX_MEMORY_CHARS,
     memory_below,
     memory_paths,
