@@ -1,10 +1,52 @@
-"""Hazards: how likely a block of the history is to be needed again, and what carrying it has cost so far.
+"""Hazards: how likely a block of the history is to be needed again, by its kind and its age.
 
-For every result and long tool input the tracker knows its kind, the calls since it was touched (a name in it
-used anew, its file named), and `hold`: what carrying it has cost beyond the insurance that it was, in input
-tokens at the full price. The table is what was seen on 37 recorded sessions of coding agents (READ_PART: on
-7), in references (names that only a result had told) and edits whose old text the block showed, per million
-token-calls. A session that refers back less than the table expects has its rates scaled down.
+The question
+    Every block in view is sent, and paid for, with every request. Clearing it saves that, but if it is needed
+    again the model has to fetch it: one more call, and the text once more. Which blocks are worth carrying
+    depends on how likely they are to be needed with the next call. That likelihood per token and call is the
+    *hazard* of a block, a term of survival analysis: here a block "fails" when it is needed.
+
+What counts as needed
+    Two things, counted on 37 recorded sessions of coding agents (READ_PART on 7):
+
+    - a reference: a name that only this result had shown is used in a call or in text;
+    - an edit: a call replaces text that this block showed.
+
+    An edit whose text is out of view costs more than its price says, since the edit fails first: it weighs
+    EDIT_WEIGHT references.
+
+What it depends on
+    Kind (`Cell`) and age, the number of calls since the block was last touched, that is shown, or its file
+    named. The tables give rates per million token-calls. They fall steeply: a fresh `read` is needed 281
+    times in a million token-calls, one that nobody touched for 20 calls 6 times, because work moves on. A file that
+    was read again is shown by its newer block, so the older one (READ_AGAIN) is hardly needed; a page of a
+    file of which another page was read since (READ_PART) still is. The model's own text (OWN) is never
+    referred to by name, but edits replace it. Ages are counted in calls, not in minutes: a pause changes
+    nothing in the work.
+
+What the price of reading does
+    At cached prices of 0.1 a token carried for ten calls costs as much as sending it once. `hazard_curves`
+    gives the rate of the next call, which settles what carrying has cost so far, and the mean over the calls
+    until the next batch, which decides what to clear. Where reading is cheaper, batches are rarer by
+    `cheapness`, the square root of the ratio, and the mean runs over more calls.
+
+A worked example
+    A page of 1,400 tokens was read 30 calls ago; its file was neither named nor edited since. The prompt has
+    40,000 tokens; reading from the cache costs 0.1 and writing to it 1.25 of an input token.
+
+    1. Cell READ, age 30: the fifth column. Rate: (6.2 + 13 * 0.6) / 1,000,000 = 14 per million token-calls.
+    2. If it is needed, one more call reads the prompt (40,000 * 0.1 = 4,000 tokens at full price), takes
+       750 itself, and writes the text again (1,400 * 1.25 = 1,750): a loss of 6,500.
+    3. Expected loss per token and call: 14 / 1,000,000 * 6,500 = 0.09.
+    4. Carrying costs 0.1 per token and call. Losing it costs less, so the block may be cleared.
+
+    At age 15 the rate is 24.4 per million and the expected loss 0.16: it stays. With a prompt of 100,000
+    tokens a lost block costs 12,500, so the limit moves to older blocks: in a long context losing is dearer.
+
+What corrects the tables
+    A session that refers back less than the tables expect has its rates scaled down, never up
+    (`BlockTracker.scale`). What carrying has cost beyond its worth as an insurance accumulates in
+    `TrackedBlock.hold`; policy.py clears a batch once that pays for rewriting the cache behind it.
 """
 
 from collections.abc import Mapping
