@@ -18,11 +18,11 @@ What counts as needed
 What it depends on
     Kind (`Cell`) and age, the number of calls since the block was last touched, that is shown, or its file
     named. The tables give rates per million token-calls. They fall steeply: a fresh `read` is needed 281
-    times in a million token-calls, one that nobody touched for 20 calls 6 times, because work moves on. A file that
-    was read again is shown by its newer block, so the older one (READ_AGAIN) is hardly needed; a page of a
-    file of which another page was read since (READ_PART) still is. The model's own text (OWN) is never
-    referred to by name, but edits replace it. Ages are counted in calls, not in minutes: a pause changes
-    nothing in the work.
+    times in a million token-calls, one that nobody touched for 20 calls 6 times, because work moves on. A
+    file that was read again is shown by its newer block, so the older one (READ_AGAIN) is hardly needed; a
+    page of a file of which another page was read since (READ_PART) still is. The model's own text (OWN) is
+    never referred to by name, but edits replace it. Ages are counted in calls, not in minutes: a pause
+    changes nothing in the work.
 
 What the price of reading does
     At cached prices of 0.1 a token carried for ten calls costs as much as sending it once. `hazard_curves`

@@ -28,7 +28,7 @@ from tools.text import pluralize
 from transcripts import append_line, make_private_folders, opened_regular
 
 from .completion import alias_of, rank
-from .keyboard import PasteChips, Pastes
+from .paste_chips import PasteChips, Pastes
 
 EXIT_WORDS = frozenset({"exit", "quit", ":q"})
 MAX_HISTORY_ENTRIES = 2000

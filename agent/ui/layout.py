@@ -17,8 +17,8 @@ from agent.ports import Status
 from .approval import ApprovalPanel, draw_approval
 from .frame_update import Frame
 from .input_drawing import INPUT_PROMPT, InputDrawing, draw_one_row
-from .keyboard import ChipLabels
 from .live_view import draw_todos
+from .paste_chips import ChipLabels
 from .picker import picker_window
 from .question_form import draw_form
 from .repl_state import ReplState

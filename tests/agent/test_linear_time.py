@@ -19,7 +19,7 @@ from agent.model.anthropic.request import NAMES
 from agent.model.error_mapping import map_error, quote, summarize_error
 from agent.shell import parse_simple_commands
 from agent.ui.completion import rank, word_before_cursor
-from agent.ui.keyboard import PasteChips
+from agent.ui.paste_chips import PasteChips
 from agent.ui.plain_repl import PlainView
 from agent.ui.render import call_title, render_diff, render_notice, render_plainly
 from agent.ui.terminal_text import (

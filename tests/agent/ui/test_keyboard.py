@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from agent.ui.keyboard import PasteChips
+from agent.ui.paste_chips import PasteChips
 
 from .pty_terminal import PtyTerminal
 

@@ -1,0 +1,141 @@
+"""Chips for large pastes and images in the input.
+
+A chip is one character that stands in the input for a whole text and is drawn as a label. Being one
+character, it is moved over and deleted as a whole; it expands to the same text again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from itertools import accumulate
+
+from prompt_toolkit.formatted_text import StyleAndTextTuples, fragment_list_len
+from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
+
+from .terminal_text import escape_strict
+
+MAX_INLINE_LINES = 8  # a paste with more lines becomes a chip
+MAX_INLINE_CHARS = 1000  # as does one with more characters
+# Chips are characters of the private use plane, which has no characters of its own.
+Pastes = tuple[tuple[int, int], ...]  # (begin, end) of each in a text
+_FIRST_CHIP = 0x10F000
+_LAST_CHIP = 0x10FFFD
+
+
+class PasteChips:
+    """The pastes that the chips in the input, in its undo stack and in the queue stand for."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._images: dict[str, str] = {}  # chip -> what is told of its image
+
+    def paste(self, text: str) -> str:
+        """Return the text to insert for a paste: itself when it is small, else a chip.
+
+        Lines that begin as a command does are a chip, by which they are told from those that were typed.
+        """
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        lines = text.count("\n")
+        is_chip = "\n" in text.strip() and text.lstrip().startswith(("!", "/"))
+        if len(text) <= MAX_INLINE_CHARS and lines < MAX_INLINE_LINES and not is_chip:
+            return "".join(char for char in text if char not in self._texts)
+        return self._new_chip(text)
+
+    def image(self, path: str, about: str) -> str:
+        """A chip that stands for the mention of an image."""
+        chip = self._new_chip(f'@"{path}"')
+        self._images[chip] = about
+        return chip
+
+    def _new_chip(self, text: str) -> str:
+        chip = chr(min(max(map(ord, self._texts), default=_FIRST_CHIP - 1) + 1, _LAST_CHIP))
+        self._texts[chip] = text
+        self._images.pop(chip, None)
+        return chip
+
+    def label(self, chip: str) -> str:
+        """`[paste 1: 52 lines]`, `[image 2: shot.png, 120x80]`, or "" for what is no chip."""
+        text = self._texts.get(chip)
+        if text is None:
+            return ""
+        if chip in self._images:
+            return f"[image {ord(chip) - _FIRST_CHIP + 1}: {self._images[chip]}]"
+        lines = len(text.removesuffix("\n").split("\n"))
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        return f"[paste {ord(chip) - _FIRST_CHIP + 1}: {size}]"
+
+    def pastes(self, text: str) -> Pastes:
+        """Return the spans of the expanded text that chips stand for; images have none."""
+        ends = [0, *accumulate(len(self.expand(char)) for char in text)] if self.expand(text) != text else []
+        return tuple(
+            (begin, end)
+            for char, begin, end in zip(text, ends, ends[1:], strict=False)
+            if char in self._texts and char not in self._images
+        )
+
+    def chipped(self, text: str, pastes: Pastes) -> str:
+        """A text with chips for its pastes: the reverse of `expand`."""
+        chips = {pasted: chip for chip, pasted in self._texts.items() if chip not in self._images}
+        shown = ""
+        at = 0
+        for begin, end in pastes:
+            if at <= begin < end <= len(text):
+                pasted = text[begin:end]
+                shown += text[at:begin] + (chips.get(pasted) or self._new_chip(pasted))
+                at = end
+        return shown + text[at:]
+
+    def expand(self, text: str) -> str:
+        """The text with every chip replaced by what was pasted."""
+        return self._replaced(text, self._texts.__getitem__)
+
+    def labelled(self, text: str) -> str:
+        """The text with every chip replaced by its label, for the echo."""
+        return self._replaced(text, self.label)
+
+    def typed(self, text: str) -> str:
+        """The text without what was pasted into it; images that it mentions stay."""
+        return self._replaced(text, lambda chip: self._texts[chip] if chip in self._images else " ")
+
+    def forget_all_but(self, text: str) -> None:
+        """Keep only the chips that this text holds."""
+        self._texts = {chip: pasted for chip, pasted in self._texts.items() if chip in text}
+
+    def _replaced(self, text: str, replacement: Callable[[str], str]) -> str:
+        if not self._texts or self._texts.keys().isdisjoint(text):
+            return text
+        return "".join(replacement(char) if char in self._texts else char for char in text)
+
+
+class ChipLabels(Processor):
+    """Draws chips as labels, and characters that would not be seen by their names."""
+
+    def __init__(self, paste_chips: PasteChips) -> None:
+        self._paste_chips = paste_chips
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        given = transformation_input
+        text = given.document.lines[given.lineno]
+        shown = [self._shown(char) for char in text]
+        if all(len(piece) == 1 and not style for style, piece in shown):
+            return Transformation(given.fragments)
+        starts = [0, *accumulate(len(piece) for _, piece in shown)]
+        fragments: StyleAndTextTuples = list(shown)
+        if fragment_list_len(given.fragments) > len(text):  # room for the cursor behind the line
+            fragments.append(("", " "))
+        return Transformation(
+            fragments,
+            source_to_display=lambda at: starts[min(at, len(text))] + max(at - len(text), 0),
+            display_to_source=lambda at: max(bisect_right(starts, at) - 1, 0),
+        )
+
+    def _shown(self, char: str) -> tuple[str, str]:
+        """(style, text) of a character of the input."""
+        label = self._paste_chips.label(char)
+        if label:
+            return "class:chip", label
+        if char == "\t":
+            return "", "    "
+        spelled = escape_strict(char) if char not in "\u200d\ufe0f\u200c" else char
+        return "" if spelled == char else "class:hint", spelled
