@@ -37,8 +37,8 @@ the first message, the summary and the newest exchange come to 1.27 * 2,680 = 3,
 The parts of this were measured over recordings of five agents in windows of 60,000 tokens, against a counter
 that splits text otherwise than ours. The mean error is 0.2 to 0.6 % where the prompt grew, 0.7 to 1.8 % after
 small cuts and 0.6 to 6.0 % after large ones. With one rate for text and ids alike, the latter doubles. A
-line through all measurements and a rate of their own for excerpts made little difference and were removed, as was
-a share learnt for placeholders, which gained about 1 point after large cuts in two of the five.
+line through all measurements and a rate of their own for excerpts made little difference and were removed, as
+was a share learnt for placeholders, which gained about 1 point after large cuts in two of the five.
 """
 
 from bisect import bisect_left
