@@ -268,8 +268,8 @@ def _cell_after(block: TrackedBlock, kind: ToolKind, lines: tuple[int, int]) -> 
         return Cell.READ_EDITED
     if kind != "reads":
         return Cell.READ_NAMED if block.cell is Cell.READ and block.named >= 2 else block.cell
-    (first, last) = block.lines
-    (begin, end) = lines
+    first, last = block.lines
+    begin, end = lines
     shared = min(last, end) - max(first, begin) + 1
     if block.cell in (Cell.READ_EDITED, Cell.PUT_BACK) or not last or 2 * shared >= last - first + 1:
         return Cell.READ_AGAIN

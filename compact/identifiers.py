@@ -57,7 +57,7 @@ def whole_name_counts(text: str) -> dict[str, int]:
     found = dict[str, int]()
     compounds = dict[str, int]()
     for run in _runs(counts):
-        (names_in, compound) = _run(run)
+        names_in, compound = _run(run)
         times = counts[run]
         for name in names_in:
             found[name] = found.get(name, 0) + times

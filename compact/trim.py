@@ -174,7 +174,7 @@ def _told(
     if len(run) < MIN_RUN_LINES:
         yield from run
         return
-    (ident, there) = places[start]
+    ident, there = places[start]
     here = page.numbers[start]
     where = ident if there == here else f"lines {there}-{there + len(run) - 1} of {ident}"
     yield SHOWN_IN.format(first=here, last=here + len(run) - 1, where=where)

@@ -86,8 +86,8 @@ def with_marks(rows: Sequence[DiffRow]) -> list[DiffRow]:
     runs = [(sign, [*run]) for sign, run in groupby(rows, lambda row: row.sign)]
     compared = 0
     for at in range(len(runs) - 1):
-        (sign, removed) = runs[at]
-        (next_sign, added) = runs[at + 1]
+        sign, removed = runs[at]
+        next_sign, added = runs[at + 1]
         if (sign, next_sign) != ("-", "+") or compared > MAX_MARKED_LINES:
             continue
         for old, new, marks in _pairs(removed, added):

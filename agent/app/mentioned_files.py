@@ -32,8 +32,8 @@ async def additions_to(
     Emits the end of the turn if the turn does not begin. The memory files of mentioned files wait in the
     inbox.
     """
-    (session, context) = in_use
-    (text, words) = prompt
+    session, context = in_use
+    text, words = prompt
     found = await mentioned_files(context, words, headless, emit)
     await tell_memory_below(session, context, found.files, emit)
     if (servers := context.tool_context.servers) is not None:

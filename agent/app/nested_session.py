@@ -226,7 +226,7 @@ class NestedRun(Struct):
 
     def _result(self, turns: int, error: str) -> SpawnResult:
         agent = self.call.agent
-        (seq, whole) = _last_text(self.session.folded.facts, self.since)
+        seq, whole = _last_text(self.session.folded.facts, self.since)
         shown = shortened_report(whole, self.call.services.counter)
         left = ", ".join(
             f"{job.id} ({' '.join(job.line.split())[:MAX_LEFT_LINE_CHARS]})" for job in self.commands

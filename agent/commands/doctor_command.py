@@ -45,7 +45,7 @@ async def examine(controller: Controller, argument: str) -> Event | None:
 async def write_report(controller: Controller, argument: str) -> Event | None:
     """/bug."""
     setup = controller.setup
-    (session, context) = controller.in_use
+    session, context = controller.in_use
     failures = [fact for fact in session.folded.facts if isinstance(fact, Failed)][-MAX_REPORTED_FAILURES:]
     parts = {
         "What went wrong": argument or "(what you did, what you expected, and what came instead)",
@@ -80,7 +80,7 @@ async def _examined(controller: Controller) -> str:
 
 def _findings(controller: Controller) -> Iterator[Finding]:
     setup = controller.setup
-    (_, context) = controller.in_use
+    _, context = controller.in_use
     system = f"Python {platform.python_version()}, {platform.system()} {platform.release()}"
     yield "", "makeroom", f"{__version__} in {short_path(str(setup.folder))}; {system}"
     yield from _terminal(setup.environ)

@@ -103,7 +103,7 @@ def why_no_files(controller: Controller) -> str:
 def gaps_of(controller: Controller) -> list[str]:
     """Return the changes in this session that /diff and /rewind do not cover, one line each."""
     checkpoints = checkpoints_of(controller)
-    (session, context) = controller.in_use
+    session, context = controller.in_use
     if checkpoints is None:
         return []
     gaps = checkpoints.uncovered()

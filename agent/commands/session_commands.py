@@ -127,7 +127,7 @@ async def fork_session(controller: Controller, argument: str) -> Event | None:
 
 async def rename_session(controller: Controller, argument: str) -> Event | None:
     """/rename."""
-    (session, _) = controller.in_use
+    session, _ = controller.in_use
     argument = " ".join(argument.split())
     opened = next((fact for fact in session.folded.facts if isinstance(fact, Opened)), None)
     if opened is not None and opened.parent is not None:

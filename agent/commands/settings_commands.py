@@ -116,7 +116,7 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
 
 async def _change_model(controller: Controller, name: str) -> None:
     """Change to a model, and tell of it. Raises UsageError."""
-    (session, context) = controller.in_use
+    session, context = controller.in_use
     selection = controller.services.selection
     if context.asking.locked():
         controller.emit(Notice(f"the model changes to {name} when the request that runs is answered"))
@@ -349,7 +349,7 @@ CHANGED_BY: Mapping[str, Callable[[Controller, str], Awaitable[Event | None]]] =
 
 def _settings(controller: Controller) -> Iterator[SettingRow]:
     setup = controller.setup
-    (_, context) = controller.in_use
+    _, context = controller.in_use
     model = controller.services.selection.model.catalog.resolve(setup.model_name)
     modes = with_keys("{mode} or /permissions", setup.key_names, " or ")
     changeable = {  # what a command may have changed: the value now, the one at the start, the command

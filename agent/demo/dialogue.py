@@ -63,7 +63,7 @@ def _answer(text: str, past: Sequence[Step], resumed: bool) -> Answer:
 
 def _next_step(text: str, past: Sequence[Step], resumed: bool) -> Answer:
     """The next step of a plan, or the account of it when all steps are done or one has failed."""
-    (steps, unclear) = plan_steps(text)
+    steps, unclear = plan_steps(text)
     calls = calls_in(past)
     begun = sum(through <= len(calls) for through in accumulate(map(len, steps)))
     if any(step.kind == "record" for step in past):  # it stands for calls that are not in view

@@ -51,7 +51,7 @@ class PromptLayout(Struct):
 
     def _append(self, message: Message) -> None:
         start = len(self._keys)
-        (positions, offset) = _positions_of(message)
+        positions, offset = _positions_of(message)
         self._rows.append((message, start, None if offset is None else start + offset))
         for key, tokens in positions:
             self._keys.append(hash((self._keys[-1], key)))

@@ -412,7 +412,7 @@ def test_a_line_of_megabytes_is_cut_and_does_not_end_the_search(searched: BashSe
         (bundle, other, *_) = found(searched, r"b", output_mode=mode, glob="*.js", head_limit=2)
         assert bundle.startswith("bundle.js:1:var a,b;return") and bundle.endswith("…[+2,039,500 chars]")
         assert other == "other.js:1:let b"
-        (line, note) = found(searched, "xxx", output_mode=mode, glob="x*.js", head_limit=1)
+        line, note = found(searched, "xxx", output_mode=mode, glob="x*.js", head_limit=1)
         assert line == f"x0.js:1:{'x' * 500}…[+2,999,500 chars]" and note.startswith("[lines 1-1 of 3")
         around = found(searched, "^b", output_mode=mode, path="x0.js", context=1)
         assert around == [f"x0.js-1-{'x' * 500}…[+2,999,500 chars]", "x0.js:2:b"]

@@ -235,7 +235,7 @@ def _guess_latin(sample: bytes, high: int) -> tuple[str, bool]:
         with suppress(UnicodeError):
             return ("cp1252", False) if _reads_as_words(sample.decode("cp1252")) else ("", False)
         return "", False
-    (first, text, share) = found[0]
+    first, text, share = found[0]
     best = max(found, key=lambda each: each[2])
     if first == "cp1252" and all(other == text for _, other, _ in found):
         return first, True

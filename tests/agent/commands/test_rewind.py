@@ -87,7 +87,7 @@ def test_what_was_rewound_is_recalled_and_gone_on_with_in_a_copy(tmp_path: Path)
         before, (session, _) = run.bodies(), run.controller.in_use
         seq = session.folded.entries[2].seq
         told = await run.do("/rewind 2")
-        (sid, at) = re.findall(r"stays in the record: makeroom -r (\S+) --at r(\d+) ", told)[0]
+        sid, at = re.findall(r"stays in the record: makeroom -r (\S+) --at r(\d+) ", told)[0]
         shown = await run.do(f"/recall r{seq}")
         assert shown.startswith("[rewound: no part of the conversation now; makeroom -r ")
         assert f" {sid} --at r{seq} " in shown

@@ -214,7 +214,7 @@ def test_memory_files_below_are_told_once_with_the_first_read_there(tmp_path: Pa
     steps = (reading("top.py"), reading("pkg/a.py", "pkg/b.py"), reading("other/c.py", "pkg/b.py"), "done")
     with packages(tmp_path, *steps) as made:
         system = made.context.settings.system
-        (one, two) = turns(made, "look")
+        one, two = turns(made, "look")
         assert memory_told(made) == [str(tmp_path / "pkg/AGENTS.md"), str(tmp_path / "other/CLAUDE.md")]
         assert one.startswith("pkg/AGENTS.md is followed from here on (")
         assert two.startswith("other/CLAUDE.md is followed")

@@ -46,7 +46,7 @@ def test_its_words_are_told_where_the_client_wants_them() -> None:
 
 def test_one_that_never_began_is_not_told_of_and_how_one_ended_is() -> None:
     assert told(False, progress(session=""), progress(session="", ended=True)) == []
-    (_, failed) = told(False, progress(), progress(ended=True, error="the budget is spent"))
+    _, failed = told(False, progress(), progress(ended=True, error="the budget is spent"))
     assert (failed["status"], failed["summary"]) == ("failed", "the budget is spent")
-    (_, stopped) = told(False, progress(), progress(ended=True, error="interrupted", stopped=True))
+    _, stopped = told(False, progress(), progress(ended=True, error="interrupted", stopped=True))
     assert stopped["status"] == "stopped"
