@@ -151,8 +151,9 @@ class Controller:
                 self.services.warn(missing)
             if not announced:
                 greet(self.setup, session, context, self.emit)
-        gc.freeze()  # see agent.__main__.command
-        gc.enable()
+        if not gc.isenabled():  # see agent.__main__.command; an embedding program's collector is its own
+            gc.freeze()
+            gc.enable()
 
     async def use(self, session: Session, context: TurnContext, source: str = "resume") -> None:
         """Use another session, of which hooks are told as `source`; the one before can be resumed."""

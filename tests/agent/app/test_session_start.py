@@ -1,6 +1,7 @@
 """What hooks are told around a session: its beginning and its end."""
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -58,3 +59,25 @@ def test_leaving_waits_for_no_hook_of_the_beginning(tmp_path: Path) -> None:
 
     run_controller(tmp_path, work, hooks=hooks)
     assert hooks.told == [(HookEvent.SESSION_END, "prompt_input_exit")]
+
+
+def test_a_start_enables_the_garbage_collector_that_the_command_disabled(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.controller.ready()
+
+    gc.disable()
+    try:
+        run_controller(tmp_path, work)
+        assert gc.isenabled() and gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+        gc.enable()
+
+
+def test_a_start_leaves_an_enabled_garbage_collector_alone(tmp_path: Path) -> None:
+    async def work(run: ControllerRun) -> None:
+        await run.controller.ready()
+
+    before = gc.get_freeze_count()
+    run_controller(tmp_path, work)
+    assert gc.isenabled() and gc.get_freeze_count() == before

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from pathlib import Path
+
 import pytest
 
 from agent.__main__ import SUBCOMMANDS, main
@@ -89,3 +92,15 @@ def test_what_looks_like_a_command_and_is_none_ends_with_one_line(
         code = int(exit.code or 0)
     err = capsys.readouterr().err
     assert code == 2 and told in err and err.count("\n") == 1
+
+
+def test_a_subcommand_runs_with_the_garbage_collector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    gc.disable()
+    try:
+        assert main(["sessions", "list"]) == 0
+        assert gc.isenabled()
+    finally:
+        gc.enable()
