@@ -85,9 +85,8 @@ class Copy:
 @pytest.fixture
 def copy(tmp_path: Path) -> Copy:
     for package in ("agent", "tools", "compact", "transcripts"):
-        shutil.copytree(
-            ROOT / package, tmp_path / package
-        )  # with what is compiled, which saves half a second
+        # With what is compiled, which saves half a second.
+        shutil.copytree(ROOT / package, tmp_path / package)
     made = Copy(tmp_path)
     made.project.mkdir()
     (made.project / "README.md").write_text("three small words\n")

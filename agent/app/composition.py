@@ -115,9 +115,8 @@ def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
 SMALL_WINDOW_TOKENS = 16_384  # up to which all tools together would take a fifth of it and more
 # What is not offered there unless --tools names it: bash does the same, or the work gets on without.
 LEFT_OUT_OF_SMALL_WINDOWS = frozenset({"grep", "glob", "todo", "task", "ask_user", "monitor"})
-EXACTLY_COUNTED_WINDOW_TOKENS = (
-    64_000  # a window in which a rough count of the first prompts may be too rough
-)
+# A window up to which a rough count of the first prompts may be too rough.
+EXACTLY_COUNTED_WINDOW_TOKENS = 64_000
 TOOL_SOURCES: tuple[Callable[[], ToolSource], ...] = (BuiltinTools,)
 
 
@@ -142,9 +141,8 @@ class Services(Struct):
     mcp: McpServers | None = None
     chooser: Chooser | None = None
     waiting: WaitingPrompts | None = None
-    approvals: Approvals = field(
-        default_factory=lambda: Approvals(Path(os.devnull), Path())
-    )  # until `settle`
+    # `settle` replaces it: until then nothing of the project is approved.
+    approvals: Approvals = field(default_factory=lambda: Approvals(Path(os.devnull), Path()))
     agents: Mapping[str, AgentDefinition] = field(default_factory=lambda: BUILTIN_AGENTS)
     approved: ApprovedSettings = field(default_factory=ApprovedSettings)
     skills: SkillLibrary = field(default_factory=SkillLibrary)
@@ -175,7 +173,7 @@ class Services(Struct):
             self.warn(problem)
 
     async def settle(self) -> None:
-        """Decide about what the project brings, and know it."""
+        """Ask the user about undecided items of the project, and load what is approved."""
         self.approvals = await settle_project_items(self.setup, self.chooser, self.emit)
         await self.read_approved()
         for warning in await self.find_skills():

@@ -163,10 +163,10 @@ class Controller:
         await self._begin(session, context, source)
 
     async def _begin(self, session: Session, context: TurnContext, source: str) -> str:
-        """Take a session into use: raise the wall around its commands, and ask the hooks of its start.
+        """Take a session into use: start the sandbox of its commands, and run the hooks of its start.
 
-        Returns a line for the user where there is no wall though nobody switched it off. Raises ConfigError
-        where there has to be one.
+        Returns a warning for the user where there is no sandbox though the settings allow one. Raises
+        ConfigError where the settings require one.
         """
         self.session = session
         self.context = context
@@ -242,9 +242,8 @@ class Controller:
         """See ports.Driver."""
         if self._ready is not None:
             self._ready.cancel()
-            await asyncio.gather(
-                self._ready, return_exceptions=True
-            )  # it would start again what is closed here
+            # A start under way would start again what is closed here.
+            await asyncio.gather(self._ready, return_exceptions=True)
         self.opening.cancel()
         await self._end_session("other" if self.setup.options.headless else "prompt_input_exit")
         await self.services.close()

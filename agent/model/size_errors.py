@@ -12,9 +12,8 @@ from agent.errors import OutputTooLong, PromptTooLong
 from agent.model_port import MIN_OUTPUT_TOKENS, is_believable
 from transcripts.patterns import lazy_pattern
 
-OUTPUT_MARGIN_TOKENS = (
-    64  # left free when the rest of a window is asked for: servers count chat templates late
-)
+# Left free when the rest of a window is asked for: servers count chat templates late.
+OUTPUT_MARGIN_TOKENS = 64
 _N = r"(\d{1,3}(?:,\d{3}){1,4}|\d{1,15})"  # more digits are no number
 _RATE = lazy_pattern(r"\brate[ _-]?limit|\bper[ -](?:min|day)|quota|throttl|please wait", re.I)
 _OVERFLOW = lazy_pattern(

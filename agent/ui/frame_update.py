@@ -165,9 +165,8 @@ def row_change(old: str, new: str) -> tuple[int, str]:
     rows = (old, new)
     filled = any(mark in row for row in rows for mark in _WHOLE_ROW_MARKS)
     if filled or not all(_CERTAIN_WIDTH.fullmatch(_CODES.sub("", row)) for row in rows):
-        return 0, (
-            ERASE_TO_END if old else ""
-        ) + new  # before it: behind a full row it would take the last cell
+        # Erased before it is written: behind a full row, erasing would take the last cell.
+        return 0, (ERASE_TO_END if old else "") + new
     begin = _outside_codes(new, _alike(old, new))
     held = _held_codes(new[:begin])
     end = _kept_end(old, new, begin)

@@ -17,9 +17,8 @@ from transcripts.patterns import lazy_pattern
 from .terminal_text import Theme, linked
 
 _DEFAULT_BACKGROUND = lazy_pattern(r"(?:^|;)49(?=;|$)")
-_SEEN_ON_BLANKS = lazy_pattern(
-    r"(?:^|;)(?:4|7|9|4[0-8]|10[0-7])(?=;|$)"
-)  # underlined, reversed, struck, on a colour
+# Attributes that show on a blank: underlined, reversed, struck, on a colour.
+_SEEN_ON_BLANKS = lazy_pattern(r"(?:^|;)(?:4|7|9|4[0-8]|10[0-7])(?=;|$)")
 RESET_SUFFIX = "\x1b[m"
 _WEB_ADDRESS = lazy_pattern(r"(?:https?://|mailto:)[!-~]{1,2000}")
 _COLOUR_ONLY = lazy_pattern(r"3[0-7]|9[0-7]|38;5;\d+|38;2;\d+;\d+;\d+")

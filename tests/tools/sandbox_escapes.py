@@ -26,9 +26,8 @@ from typing import Any
 LIBC = ctypes.CDLL(None, use_errno=True)
 X86 = platform.machine() == "x86_64"
 ESCAPES: dict[str, tuple[str, Callable[[], Any]]] = {}  # name -> (refusals that will do, attempt)
-AT = (
-    SimpleNamespace()
-)  # where things are: project, home, outside, and what is served there; see sandbox_process.py
+# Where things are: project, home, outside, and what is served there; see sandbox_process.py.
+AT = SimpleNamespace()
 
 
 def refused(*refusals: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:

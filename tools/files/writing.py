@@ -233,9 +233,8 @@ if sys.platform == "linux":
         """Copy the extended attributes. Raises CannotWriteAtomically."""
         with suppress(OSError):
             for name in set(os.listxattr(descriptor)) - set(os.listxattr(old)):
-                os.removexattr(
-                    descriptor, name
-                )  # from the folder's default access list, which does not apply
+                # It came from the folder's default access list, which does not apply.
+                os.removexattr(descriptor, name)
         attributes = []
         with suppress(OSError):  # a file system without attributes
             attributes = [name for name in os.listxattr(old) if name not in _DROPPED_ATTRIBUTES]

@@ -44,9 +44,8 @@ _REDIRECTION = lazy_pattern(r"(?:[^\s:]*/)?(?:ba|z|da)?sh: (?:line )?\d+: ")  # 
 _PATHLESS_OF_GIT = lazy_pattern(r"\berror: unable to create temporary file:")
 _QUOTED_NAME = lazy_pattern(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`'\n]+)[`']|\u2018([^\u2019\n]+)\u2019")
 _BARE = lazy_pattern(r"(?:(?<=[\s:=(,@\[])|^)((?:~|\.{1,2})?/[^\s:;,()'\"`\u2018\u2019]+)")
-_PLACE_ON_THE_WEB = lazy_pattern(
-    r"\b(?!unix|file)[a-z][a-z\d+.-]*://[^\s'\"]*", re.IGNORECASE
-)  # none of files
+# A URL, but not one of a file or of a socket.
+_PLACE_ON_THE_WEB = lazy_pattern(r"\b(?!unix|file)[a-z][a-z\d+.-]*://[^\s'\"]*", re.IGNORECASE)
 _PROGRAM = lazy_pattern(r"(?:[^\s:]*/)?([\w.+-]+)(?:\[\d+\])?: ")
 _PLAIN_WORD = lazy_pattern(r"[\w.+-]+")
 _NO_PROGRAMS = lazy_pattern(r"[\w.]*(?:Error|Exception)|E[A-Z]+|error|fatal|warning|ERROR|Errno", re.ASCII)

@@ -133,9 +133,8 @@ def test_questions_are_asked_by_name_and_a_refusal_holds_for_all_agents_of_the_t
     answers = (Allow("once"), Deny("no"), Deny("keep it"))
     run = run_agents(project, model, *answers)
     askers = [question.asker for question in run.approver.questions]
-    assert (
-        sorted(askers) == ["", "general #1", "general #2"] and len(askers) == 3
-    )  # nobody asked for the third
+    # Nobody asked for the third.
+    assert sorted(askers) == ["", "general #1", "general #2"] and len(askers) == 3
     results = [fact for fact in run.session.folded.facts if isinstance(fact, Result)]
     ((asked, words),) = (pair for result in results[:2] for pair in result.said)
     assert asked in ("general #1: bash touch one", "general #2: bash touch two") and words == "no"

@@ -26,9 +26,8 @@ rm -rf .transcripts .task_outputs; mv .transcripts moved; mv .task_outputs moved
 for f in .transcripts/*.jsonl .task_outputs/*/*; do echo x >"$f"; done; mkdir .transcripts/x; chmod -R 777 .t*
 mount -t tmpfs none .transcripts
 """
-FREEING = (
-    "umount .transcripts; umount -l .task_outputs; umount -R .\n"  # of a walled command: root may, outside
-)
+# For a command in the sandbox: root may unmount these outside.
+FREEING = "umount .transcripts; umount -l .task_outputs; umount -R .\n"
 
 
 async def use(run: ControllerRun, name: str, sandboxed: bool = False, **given: Any) -> Any:

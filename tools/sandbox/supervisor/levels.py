@@ -133,9 +133,8 @@ def _enter_namespaces(request: SandboxRequest) -> SandboxedStart:
         close_all_but(*([listener.fileno()] if listener else []))
         os._exit(os.waitstatus_to_exitcode(wait_for(child, listener, proxy)) & 0xFF)
     call("prctl", PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    os.fchdir(
-        profile["stage"]
-    )  # the new namespace has a copy of it, to which the current folder then belongs
+    # The new namespace has a copy of it, to which the current folder then belongs.
+    os.fchdir(profile["stage"])
     os.close(profile["stage"])
     call("unshare", NEW_MOUNTS)
     environ = build_tree(profile)
