@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,9 @@ from tools.processes.env_filter import filter_environment
 
 HERE = Path(__file__).parent
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+# Programs of the judged lines that not every machine has. The lines are judged and not run: it is enough that
+# there is an executable file of that name.
+OPTIONAL_PROGRAMS = ("column", "file", "ps", "rg", "xxd")
 
 
 def lines_of(name: str) -> list[str]:
@@ -40,8 +44,13 @@ class ReadingProject:
         (self.place / "other/notes").write_text("somebody else's\n")
         for name in ("README.md", "a.py", "src/b.py", "src/deep/c.py", "data.json"):
             (self.root / name).write_text('{"x": 1}\n')
+        programs = self.place / "programs"
+        programs.mkdir()
+        for name in OPTIONAL_PROGRAMS:
+            if shutil.which(name, path=SYSTEM_PATH) is None:
+                shutil.copy("/bin/true", programs / name)
         self.environ = {
-            "PATH": SYSTEM_PATH,
+            "PATH": f"{SYSTEM_PATH}:{programs}",
             "HOME": str(home),
             "GIT_CONFIG_NOSYSTEM": "1",
             "LC_ALL": "C.UTF-8",
