@@ -1,6 +1,7 @@
 """Nothing that a command starts outlives its call or its session, however it hides, and it harms no other."""
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -207,6 +208,7 @@ def open_fds() -> int:
 
 
 def count(shell: BashSession, number: int) -> None:
+    gc.collect()  # the garbage of other tests may hold descriptors, and be collected meanwhile
     fds = open_fds()
     for turn in range(number):
         shell.run(["true", "ls", "seq 5 | sort | head -2", "(sleep 0 &)", "exit 3"][turn % 5])
