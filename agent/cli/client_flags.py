@@ -11,6 +11,8 @@ from agent.formatting import own_name
 from tools import BUILTIN, CONDITIONAL
 from transcripts.patterns import lazy_pattern
 
+from .command_words import OneLineParser
+
 SETTING_SOURCES = ("user", "project", "local")
 # Flags that change nothing here; the number of values that each takes.
 IGNORED_FLAGS: dict[str, int | str] = {
@@ -75,9 +77,9 @@ def add_client_flags(made: argparse.ArgumentParser) -> None:
         add(flag, action=_Ignored, dest="remarks", default=(), help=argparse.SUPPRESS, **more)
 
 
-def joined_values(made: argparse.ArgumentParser, argv: Sequence[str]) -> list[str]:
+def joined_values(made: OneLineParser, argv: Sequence[str]) -> list[str]:
     """argv with each long flag that takes one value in one word with it, so that it may begin with a dash."""
-    flags = {flag: action for action in made._actions for flag in action.option_strings}
+    flags = made.actions_by_flag
     words: list[str] = []
     rest = list(argv)
     while rest:

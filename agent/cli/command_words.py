@@ -68,6 +68,11 @@ class OneLineParser(argparse.ArgumentParser):
 
     line: Sequence[str] = ()
 
+    @property
+    def actions_by_flag(self) -> dict[str, argparse.Action]:
+        """Every spelling of every option, and what argparse does at it."""
+        return {flag: action for action in self._actions for flag in action.option_strings}
+
     def error(self, message: str) -> NoReturn:
         wrong = message.removeprefix(UNKNOWN_WORDS)
         if wrong != message and (flag := wrong.split()[0].partition("=")[0]).startswith("-"):
@@ -101,9 +106,7 @@ def asks_for_help(words: Sequence[str]) -> bool:
     return words[:1] == ["help"] or not {"-h", "--help"}.isdisjoint(own)
 
 
-def find_subcommand(
-    made: argparse.ArgumentParser, argv: Sequence[str], names: Collection[str]
-) -> Subcommand | None:
+def find_subcommand(made: OneLineParser, argv: Sequence[str], names: Collection[str]) -> Subcommand | None:
     """The subcommand that argv asks for; None where it is none: a prompt, or only options.
 
     Exits with code 2 where it cannot be meant as it stands.
@@ -126,9 +129,9 @@ def find_subcommand(
     return Subcommand(name, after, folder)
 
 
-def _first_positional(made: argparse.ArgumentParser, argv: Sequence[str]) -> int | None:
+def _first_positional(made: OneLineParser, argv: Sequence[str]) -> int | None:
     """The place of the first word that is no option and no value of one; None without, or behind `--`."""
-    flags = {flag: action for action in made._actions for flag in action.option_strings}
+    flags = made.actions_by_flag
     at = 0
     while at < len(argv):
         word = argv[at]
