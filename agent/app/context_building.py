@@ -79,7 +79,8 @@ def build_context(services: Services, session: Session) -> TurnContext:
     tools = tool_context_of(services, session)
     sandbox = SessionSandbox(tools, permissions, home_of(setup.environ))
     tools.may_read = lambda tool, path: permissions.rules.may_search(tool, path)
-    tools.plan_mode, permissions.on_planning = permissions, partial(post_planning, tools.inbox)
+    tools.plan_mode = permissions
+    permissions.on_planning = partial(post_planning, tools.inbox)
     context = TurnContext(
         model=services.selection.model,
         settings=settings,

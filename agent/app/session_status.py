@@ -49,7 +49,8 @@ class SessionStatus:
         if self.on_change is None:
             return status
         if session is not self._of:
-            self._of, self._command = session, self._make_command(session, context)
+            self._command = self._make_command(session, context)
+            self._of = session
         return status if self._command is None else self._command.fill(status)
 
     async def end(self) -> None:

@@ -282,7 +282,8 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
     foot = _foot(panel, ctx, rows - air - 1 - MIN_BODY_ROWS)
     room = max(rows - air - 1 - len(foot), MIN_BODY_ROWS)
     if room < len(panel.body) <= room + air:  # all of it is worth more than the air
-        air, room = 0, room + air
+        room += air
+        air = 0
     if is_new and len(panel.body) > room:
         panel.scroll = _first_change(panel.body)
     last_page = len(panel.body) - room + 1 if len(panel.body) > room else 0  # a row tells its lines

@@ -249,7 +249,8 @@ class ScreenLayout:
         lines, cursor = self._input.draw(ctx, max_input_rows(rows))
         if self.layout.is_searching:
             search, column = draw_one_row(self._search.buffer, SEARCH_PROMPT, ctx)
-            lines, cursor = [*lines, search], (len(lines), column)
+            cursor = (len(lines), column)
+            lines = [*lines, search]
         return [*lines, *draw_completions(state.editor.buffer, ctx, rows - len(lines) - 4)], cursor
 
     def _focus(self) -> None:

@@ -117,7 +117,8 @@ class Spawner:
             path = request["path"]
             argv = request["argv"]
             if self.prefix:
-                path, argv = self.prefix[0], [*self.prefix, path, *argv[1:]]
+                argv = [*self.prefix, path, *argv[1:]]
+                path = self.prefix[0]
             pid = os.posix_spawn(path, argv, env, file_actions=moves, **fresh)
         except OSError as error:
             self.send({"n": number, "errno": error.errno or errno.EIO})
@@ -136,7 +137,8 @@ class Spawner:
                 self.owners.pop(ended[0], None)
                 for command in self.commands.values():
                     if command.pid == ended[0] and command.status is None:
-                        command.status, strays = ended[1], len(self.tree(command))
+                        strays = len(self.tree(command))  # `tree` may skip its search once it has a status
+                        command.status = ended[1]
                         self.send({"n": command.number, "status": command.status, "strays": strays})
         for command in [command for command in self.commands.values() if command.status is not None]:
             if not self.tree(command):
