@@ -109,7 +109,8 @@ def _output_text(spool: Spool, context: CommandContext, line: str, growing: bool
 
     Where it shows all, no file stays, unless a command in the background goes on writing (`growing`).
     """
-    folder, uncut, (first_chars, last_chars) = context.folder, *shown_chars(context.environ)
+    folder = context.folder
+    uncut, (first_chars, last_chars) = shown_chars(context.environ)
     head = spool.head()
     tail = spool.tail()
     codec = _codec_of(spool)

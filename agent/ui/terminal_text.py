@@ -196,11 +196,10 @@ def wrap_painted(line: str, room: int) -> list[str]:
     plain = strip_sequences(line)
     blank = plain[: len(plain) - len(plain.lstrip(" "))]
     blank = blank if len(blank) * 2 <= room else ""
-    codes, pieces, at = (
-        "",
-        [],
-        -len(blank),
-    )  # the codes that hold in each stretch of the text behind the blank
+    # Stretches of the text behind the blank, and the codes that hold in each.
+    pieces = []
+    codes = ""
+    at = -len(blank)
     for piece in _PAINT_CODES.split(line):
         if piece.startswith("\x1b"):
             codes = "" if piece in ("\x1b[0m", "\x1b[m", _LINK_END) else codes + piece

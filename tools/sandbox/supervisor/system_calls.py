@@ -6,26 +6,26 @@ import os
 from contextlib import suppress
 from typing import Any
 
-NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS, NEW_NETWORK = (  # linux/sched.h
-    0x00020000,
-    0x08000000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)
-PDEATHSIG, DUMPABLE, SET_NAME, BOUNDING_DROP, SUBREAPER, NO_NEW_PRIVS, AMBIENT = (  # linux/prctl.h
-    1,
-    4,
-    15,
-    24,
-    36,
-    38,
-    47,
-)
+# CLONE_ of linux/sched.h.
+NEW_MOUNTS = 0x00020000
+NEW_IPC = 0x08000000
+NEW_USER = 0x10000000
+NEW_PIDS = 0x20000000
+NEW_NETWORK = 0x40000000
+# PR_ of linux/prctl.h.
+PDEATHSIG = 1
+DUMPABLE = 4
+SET_NAME = 15
+BOUNDING_DROP = 24
+SUBREAPER = 36
+NO_NEW_PRIVS = 38
+AMBIENT = 47
+# Of mounts: MS_ and MOUNT_ATTR_ alike, from linux/mount.h.
 READ_ONLY = 1
 NO_SETUID = 2
 NO_DEVICES = 4
-NO_EXEC = 8  # of mounts: MS_ and MOUNT_ATTR_ alike (linux/mount.h)
+NO_EXEC = 8
+# Of mount(2) alone: MS_ of the same header.
 BIND = 0x1000
 RECURSIVE = 0x4000
 PRIVATE = 1 << 18
