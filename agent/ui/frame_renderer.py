@@ -9,10 +9,11 @@ import os
 import termios
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.cursor_shapes import CursorShape
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.layout import Layout
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
@@ -34,13 +35,24 @@ class FrameOutput(Vt100_Output):
     A terminal that is gone (EIO after a hang-up) swallows what is written.
     """
 
-    _in_frame = _gone = False
+    def __init__(self, stdout: TextIO, get_size: Callable[[], Size], term: str | None) -> None:
+        super().__init__(stdout, get_size, term=term, enable_cpr=False)
+        self._written: list[str] = []
+        self._in_frame = False
+        self._gone = False
+
+    def write_raw(self, data: str) -> None:
+        self._written.append(data)
+
+    def write(self, data: str) -> None:
+        """Write text without its control sequences."""
+        self.write_raw(data.replace("\x1b", "?"))
 
     def flush(self) -> None:
-        if self._in_frame or not self._buffer:
+        if self._in_frame or not self._written:
             return
-        text = "".join((BEGIN_UPDATE, *self._buffer, END_UPDATE))
-        self._buffer.clear()
+        text = "".join((BEGIN_UPDATE, *self._written, END_UPDATE))
+        self._written.clear()
         if not self._gone:
             try:
                 text = text.replace("\r\n", "\n") if adds_returns(self.fileno()) else text
@@ -83,8 +95,9 @@ class FrameRenderer(Renderer):
         self.on_hidden: Callable[[], None] = lambda: None
         self.frame = Frame()
         self._size = output.get_size()
+        self.is_shown = False  # whether the screen is ours: not before the first frame, nor in an editor
         self._printed: list[str] = []
-        self._shape = CursorShape._NEVER_CHANGE
+        self._shape: CursorShape | None = None  # None: the terminal's own
         super().__init__(DummyStyle(), output)
 
     def print_above(self, text: str) -> None:
@@ -106,10 +119,10 @@ class FrameRenderer(Renderer):
         """Write what turns the last frame into the next, in one update."""
         if self.waits:
             return
-        if not self._bracketed_paste_enabled:
+        if not self.is_shown:
             self.output.enable_bracketed_paste()
             self.output.disable_autowrap()
-            self._bracketed_paste_enabled = True
+            self.is_shown = True
             self.on_shown()
         size = self.output.get_size()
         if size != self._size:
@@ -137,8 +150,11 @@ class FrameRenderer(Renderer):
 
     def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:
         self.frame = Frame()
-        if self._bracketed_paste_enabled:
+        self._shape = None
+        if self.is_shown:
+            self.is_shown = False
             self.on_hidden()
+            self.output.disable_bracketed_paste()
         super().reset(_scroll, leave_alternate_screen)
 
     def blank(self, up: int | None = None) -> None:

@@ -11,6 +11,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout import BufferControl, UIContent
 from wcwidth import iter_graphemes
 
+from .paste_chips import ChipLabels
 from .terminal_text import CODE_TAB_CELLS, RenderContext, cell_width, escape_prose, longest_end
 
 INPUT_PROMPT = "❯ "
@@ -52,10 +53,11 @@ class InputDrawing:
         return shown, (cursor[0] - self._first, cursor[1] + margin)
 
 
-def move_by_row(control: BufferControl, columns: int, by: Literal[-1, 1]) -> bool:
+def move_by_row(control: BufferControl, labels: ChipLabels, columns: int, by: Literal[-1, 1]) -> bool:
     """Move the cursor one row of the drawn input up or down, as near to its column as can be.
 
-    False at the first and the last row. What the cursor keeps to are cells, not characters.
+    False at the first and the last row. What the cursor keeps to are cells, not characters. `labels` draws
+    the control's text.
     """
     room = _input_room(columns)
     buffer = control.buffer
@@ -75,9 +77,7 @@ def move_by_row(control: BufferControl, columns: int, by: Literal[-1, 1]) -> boo
     begin, end = spans[row]
     pieces = [*iter_graphemes(line[begin:end])]  # the cursor stands on one: behind the text is a blank
     place = begin + sum(map(len, _fitting(pieces[:-1], column)))
-    processed = control._last_get_processed_line
-    assert processed is not None
-    place = processed(at).display_to_source(place)
+    place = labels.place_in_text(buffer.document.lines[at], place)
     buffer.cursor_position = buffer.document.translate_row_col_to_index(at, place)
     buffer.preferred_column = column
     return True

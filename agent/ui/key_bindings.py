@@ -31,6 +31,7 @@ from .input_drawing import move_by_row
 from .input_editor import EXIT_WORDS, delete_grapheme, move_by_grapheme
 from .keyboard import FOCUS_IN, FOCUS_OUT
 from .keymap import base_bindings
+from .paste_chips import ChipLabels
 from .picker import add_picker_keys
 from .question_form import SURE_S, add_form_keys
 from .repl_state import QueuedInput, ReplState, find_images
@@ -392,7 +393,8 @@ def _moves_by_row(state: ReplState, by: Literal[-1, 1]) -> bool:
     control = get_app().layout.current_control
     if not isinstance(control, BufferControl) or control.buffer.complete_state is not None:
         return False
-    return move_by_row(control, state.terminal.size().columns, by)
+    labels = ChipLabels(state.editor.paste_chips)
+    return move_by_row(control, labels, columns=state.terminal.size().columns, by=by)
 
 
 def _print_question(state: ReplState) -> None:

@@ -90,7 +90,7 @@ class PasteParser:
         """Return the keys of a sequence: none for one that is unknown."""
         sent = as_sent(found)
         whole = SEQUENCE.fullmatch(sent)
-        return sent if whole is None or self._inner._get_match(sent) else ""
+        return sent if whole is None or sent in ANSI_SEQUENCES else ""
 
     def _collect(self, data: str) -> str:
         """Add to the paste; returns what follows its end."""

@@ -120,15 +120,23 @@ class ChipLabels(Processor):
         shown = [self._shown(char) for char in text]
         if all(len(piece) == 1 and not style for style, piece in shown):
             return Transformation(given.fragments)
-        starts = [0, *accumulate(len(piece) for _, piece in shown)]
+        starts = self._starts(text)
         fragments: StyleAndTextTuples = list(shown)
         if fragment_list_len(given.fragments) > len(text):  # room for the cursor behind the line
             fragments.append(("", " "))
         return Transformation(
             fragments,
             source_to_display=lambda at: starts[min(at, len(text))] + max(at - len(text), 0),
-            display_to_source=lambda at: max(bisect_right(starts, at) - 1, 0),
+            display_to_source=lambda at: self.place_in_text(text, at),
         )
+
+    def place_in_text(self, line: str, at: int) -> int:
+        """Return the place in a line of the input for a place in its drawing."""
+        return max(bisect_right(self._starts(line), at) - 1, 0)
+
+    def _starts(self, line: str) -> list[int]:
+        """Return the places in the drawing of a line at which its characters begin, and its end."""
+        return [0, *accumulate(len(self._shown(char)[1]) for char in line)]
 
     def _shown(self, char: str) -> tuple[str, str]:
         """(style, text) of a character of the input."""

@@ -132,16 +132,23 @@ class LiveScreen:
         self._draw_resized()
 
     def _draw_resized(self) -> None:
-        if not self.app._running_in_terminal:
-            with self._output.one_update():
+        with self._output.one_update():
+            if self._renderer.is_shown:
                 self._renderer.forget_size()
-                self.app._redraw()
+            self._draw_now()
 
     def redraw(self) -> None:
         """Erase the live part and draw it again from nothing."""
         with self._output.one_update():
             self._renderer.blank()
-            self.app._redraw()
+            self._draw_now()
+
+    def _draw_now(self) -> None:
+        """Draw a frame before this returns, or soon while something else has the screen."""
+        if self.app.context is not None and self._renderer.is_shown:
+            self.app.context.copy().run(self._renderer.render, self.app, self.app.layout)
+        else:
+            self.app.invalidate()
 
     def _print_soon(self) -> None:
         if self._print_timer is None and self.app.is_running:
@@ -154,7 +161,7 @@ class LiveScreen:
         self._print_timer = None
         self._printed_at = asyncio.get_running_loop().time()
         if self._renderer.prints and self.app.is_running:
-            self.app._redraw()
+            self._draw_now()
 
 
 class Terminal(LiveScreen):
@@ -167,7 +174,7 @@ class Terminal(LiveScreen):
         self.full = False
         self.key_names: Mapping[str, str] = KEY_NAMES
         self.folder = str(Path.cwd()) if self.theme.links else ""
-        output = FrameOutput(sys.stdout, self.size, term=os.environ.get("TERM"), enable_cpr=False)
+        output = FrameOutput(sys.stdout, self.size, term=os.environ.get("TERM"))
         app: Application[int] = Application(
             input=keyboard_input(sys.stdin, self._press, self._note_ground, self._set_timeout),
             output=output,
@@ -177,7 +184,6 @@ class Terminal(LiveScreen):
         )
         app.ttimeoutlen = ESCAPE_TIMEOUT_S
         app.timeoutlen = SEQUENCE_TIMEOUT_S
-        app._on_resize = self.resize  # type: ignore[method-assign]
         super().__init__(app, output)
 
     def tell_of_screen(self, on_shown: Callable[[], None], on_hidden: Callable[[], None]) -> None:
@@ -202,8 +208,13 @@ class Terminal(LiveScreen):
         """
         tasks: list[asyncio.Task[None]] = []
 
+        async def work_while_shown() -> None:
+            # The application has set a handler of its own just before; it would erase all of the frame.
+            with signal_handlers({signal.SIGWINCH: self.resize}):
+                await work()
+
         def start() -> None:
-            tasks.append(asyncio.get_running_loop().create_task(work()))
+            tasks.append(asyncio.get_running_loop().create_task(work_while_shown()))
             tasks[0].add_done_callback(self._exit_with_fault)
 
         try:

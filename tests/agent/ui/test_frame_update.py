@@ -158,6 +158,7 @@ def test_in_tmux_nothing_is_drawn_until_the_size_stays(tmp_path, monkeypatch) ->
         output = FrameOutput(file, lambda: next(sizes), term="xterm")
         screen = terminal.LiveScreen(Application(input=DummyInput(), output=output), output)
         renderer = screen.app.renderer
+        renderer.is_shown = True
         renderer.forget_size, forgotten = lambda: forgotten.append(renderer.waits), []
         screen.resize()
         assert renderer.waits and not forgotten

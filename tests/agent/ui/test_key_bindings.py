@@ -305,6 +305,23 @@ def test_ctrl_g_edits_in_the_editor(tmp_path):
         terminal.ready().type("typed\x07").sees("❯ typed and edited")
 
 
+def test_a_resize_in_the_editor_is_drawn_when_it_has_ended(tmp_path):
+    editor = tmp_path / "editor"
+    editor.write_text(
+        f"#!/bin/sh\nprintf 'its own screen'\nuntil [ -e {tmp_path}/resized ]; do sleep 0.05; done\n"
+    )
+    editor.chmod(0o755)
+    with PtyTerminal(tmp_path, EDITOR=str(editor), SCRIPTED_EDITING="vim") as terminal:
+        terminal.ready().type("typed\x07").sees("its own screen")
+        before = len(terminal.raw)
+        terminal.resize(60, 20)
+        assert not terminal.writes_within(0.3)
+        assert b"\x1b[6 q" not in terminal.raw[before:]
+        (tmp_path / "resized").touch()
+        terminal.sees("❯ typed", "─" * 60)
+        assert b"\x1b[6 q" in terminal.raw[before:], "the cursor of vim's insert mode is back"
+
+
 def test_ctrl_l_redraws_and_keeps_conversation_and_input(terminal):
     terminal.type("say stays\r").sees("\nstays").type("draft\x0c\x0c").type("!").sees("❯ draft!", "\nstays")
 
