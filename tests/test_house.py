@@ -48,7 +48,7 @@ ONLY_IMPORTED_BY = {
 # Packages that other packages import from by the names in `__all__` alone.
 DOORS = (
     "transcripts", "transcripts.export", "transcripts.importers", "transcripts.search", "compact",
-    "tools.text", "tools.files", "tools.sandbox", "tools.processes", "tools.search",
+    "tools.text", "tools.files", "tools.guarded", "tools.sandbox", "tools.processes", "tools.search",
     "agent.shell", "agent.permissions", "agent.model", "agent.checkpoints", "agent.session", "agent.loop",
     "agent.extensions", "agent.extensions.agents", "agent.extensions.hooks", "agent.extensions.mcp",
     "agent.extensions.skills", "agent.app", "agent.ui",
@@ -293,7 +293,15 @@ def test_what_a_door_offers_is_there_and_hides_no_module() -> None:
 
 
 def test_rooms_of_tools_import_one_way() -> None:
-    rooms = ("tools.text", "tools.files", "tools.sandbox", "tools.processes", "tools.search", "tools")
+    rooms = (
+        "tools.text",
+        "tools.files",
+        "tools.guarded",
+        "tools.sandbox",
+        "tools.processes",
+        "tools.search",
+        "tools",
+    )
 
     def level(name: str) -> int:
         return next(number for number, room in enumerate(rooms) if is_within(name, room))

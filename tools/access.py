@@ -12,16 +12,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
-from tools.files import (
-    HOME_SECRETS,
-    MEMORY_NAMES,
-    Workspace,
-    canonical_path,
-    check_project,
-    is_inside,
-    is_protected,
-)
-from tools.sandbox import guarded_in_project
+from tools.files import Workspace, canonical_path, check_project, is_inside
+from tools.guarded import HOME_SECRETS, MEMORY_NAMES, guarded_in_project, is_protected
 from tools.text import word_set
 
 from .base import Access, ToolError

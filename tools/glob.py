@@ -26,12 +26,12 @@ from tools.files import (
     canonical_path,
     in_thread,
     is_inside,
-    is_protected,
     name_matcher,
     one_line_path,
     opened_file,
     resolve_path,
 )
+from tools.guarded import is_protected
 from tools.parameters import Arguments
 from tools.search import file_states, list_folder
 from tools.text import has_surrogate, mark_stray_bytes, pluralize

@@ -27,7 +27,8 @@ from agent.session import (
 )
 from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
 from tools.bash_result import JOB_ADVICE
-from tools.files import MEMORY_NAMES, FileError, one_line_path
+from tools.files import FileError, one_line_path
+from tools.guarded import MEMORY_NAMES
 from tools.processes import EDITOR_ADVICE, BackgroundJob, Inbox, command_runner, move_to_background
 from tools.text import pluralize
 

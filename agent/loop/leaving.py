@@ -12,15 +12,8 @@ from agent.errors import AgentError
 from agent.events import Emit, Notice
 from agent.permissions import OPENING, REACHING, Rule, parse_rules
 from agent.ports import Deny, PermissionQuestion
-from tools.sandbox import (
-    BlockedAccess,
-    SandboxProfile,
-    UnblockDecision,
-    host_name,
-    short_path,
-    steers_git,
-    worktree_places,
-)
+from tools.guarded import steers_git, worktree_places
+from tools.sandbox import BlockedAccess, SandboxProfile, UnblockDecision, host_name, short_path
 
 from .call_permission import ParsedCall, grant_always
 from .context import TurnContext

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from agent.shell import Certainty, Places, ReadingJudge, Standpoint, irreversible_effect, own_programs_of
-from tools.files import is_protected
+from tools.guarded import is_protected
 
 from .allow_rules import coverage, lasting_rule
 from .deny_rules import Denial, denial_of

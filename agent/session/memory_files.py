@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.checkpoints import SKIPPED_FOLDERS
-from tools.files import MEMORY_NAMES, is_inside, is_protected
+from tools.files import is_inside
+from tools.guarded import MEMORY_NAMES, is_protected
 from tools.text import count_invisible, decode_text, is_plain, mark_stray_bytes, printable
 from transcripts import opened_regular, trusted_owners
 from transcripts.patterns import lazy_pattern

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tools.files import is_protected, repositories_in_index, sounds_secret
+from tools.guarded import is_protected, repositories_in_index, sounds_secret
 from transcripts.patterns import lazy_bytes_pattern
 
 from .git_files import file_bytes, git_dir_of, repository_above

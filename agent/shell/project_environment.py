@@ -9,7 +9,8 @@ import re
 from collections import deque
 from fnmatch import fnmatchcase
 
-from tools.files import FileError, canonical_path, is_inside, is_protected, sounds_secret
+from tools.files import FileError, canonical_path, is_inside
+from tools.guarded import is_protected, sounds_secret
 from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 

@@ -5,13 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.files.guarded_names import GITLINK, repositories_in_index
-from tools.sandbox.guards.guarded_paths import (
-    git_folders,
-    guarded_elsewhere,
-    guarded_in_project,
-    secrets_of_home,
-)
+from tools.guarded import git_folders, guarded_elsewhere, guarded_in_project, secrets_of_home
+from tools.guarded.names import GITLINK, repositories_in_index
 
 from .sandbox_session import git
 

@@ -15,10 +15,10 @@ import pytest
 
 from tools.base import ToolCall, ToolError, parse_arguments
 from tools.files import FileError
-from tools.files.guarded_names import is_protected
 from tools.files.opening import safe_open
 from tools.files.paths import canonical_path, expanded_path
 from tools.files.writing import WriteRequest, atomic_write
+from tools.guarded.names import is_protected
 
 from .file_session import NOBODY, TOOLS, FileSession, child
 

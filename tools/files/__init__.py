@@ -8,25 +8,6 @@ if TYPE_CHECKING:
     from .daemon_threads import FileSystemSilent, in_daemon_thread
     from .edit_diagnostics import diagnose_mismatch
     from .errors import FileError
-    from .guarded_names import (
-        ENV_FILE,
-        GUARDED_CONFIG_FOLDERS,
-        GUARDED_FILES,
-        GUARDED_FOLDERS,
-        HOME_SECRETS,
-        MEMORY_NAMES,
-        SECRET_FILES,
-        SECRET_FOLDERS,
-        SECRET_FORM,
-        beginning,
-        holds_key,
-        is_protected,
-        links_on_way,
-        may_hold_secret,
-        plain_name,
-        repositories_in_index,
-        sounds_secret,
-    )
     from .images import MAX_IMAGE_FILE_BYTES, BadImage, load_image, media_type
     from .line_window import MAX_WINDOW_BYTES, MAX_WINDOW_LINES, LineWindow, cut_text, number_lines, scan_file
     from .opening import (
@@ -63,6 +44,7 @@ if TYPE_CHECKING:
         check_project,
         expanded_path,
         is_inside,
+        links_on_way,
         one_line_path,
         resolve_path,
         suggestions,
@@ -85,23 +67,14 @@ if TYPE_CHECKING:
     from .writing import WriteAbandoned, WriteRequest, atomic_write
 
 __all__ = [
-    "ENV_FILE",
     "FILE_TIMEOUT_S",
     "FOLDER_FLAGS",
-    "GUARDED_CONFIG_FOLDERS",
-    "GUARDED_FILES",
-    "GUARDED_FOLDERS",
-    "HOME_SECRETS",
     "IDLE_FOLDERS",
     "MAX_IMAGE_FILE_BYTES",
     "MAX_LISTED_FILES",
     "MAX_WHOLE_BYTES",
     "MAX_WINDOW_BYTES",
     "MAX_WINDOW_LINES",
-    "MEMORY_NAMES",
-    "SECRET_FILES",
-    "SECRET_FOLDERS",
-    "SECRET_FORM",
     "BadImage",
     "FileChanged",
     "FileContent",
@@ -118,7 +91,6 @@ __all__ = [
     "added_placeholder",
     "any_overlap",
     "atomic_write",
-    "beginning",
     "begins_binary",
     "canonical_path",
     "check_project",
@@ -128,28 +100,23 @@ __all__ = [
     "expanded_path",
     "find_all",
     "git_folder",
-    "holds_key",
     "in_daemon_thread",
     "in_thread",
     "is_in_idle_folder",
     "is_inside",
     "is_left_out",
-    "is_protected",
     "links_on_way",
     "list_project",
     "load_file",
     "load_image",
-    "may_hold_secret",
     "media_type",
     "name_matcher",
     "number_lines",
     "one_line_path",
     "opened_file",
-    "plain_name",
     "read_at_most",
     "recover",
     "regular_files",
-    "repositories_in_index",
     "repository_top",
     "resolve_path",
     "restore_seen",
@@ -159,7 +126,6 @@ __all__ = [
     "shared_git_folder",
     "small_text",
     "snippet",
-    "sounds_secret",
     "source_text",
     "splice",
     "suggestions",
@@ -172,25 +138,19 @@ __getattr__ = lazy_door(
         "daemon_threads": "FileSystemSilent in_daemon_thread",
         "edit_diagnostics": "diagnose_mismatch",
         "errors": "FileError",
-        "guarded_names": (
-            "ENV_FILE GUARDED_CONFIG_FOLDERS GUARDED_FILES GUARDED_FOLDERS HOME_SECRETS "
-            "MEMORY_NAMES SECRET_FILES SECRET_FOLDERS SECRET_FORM beginning holds_key "
-            "is_protected links_on_way may_hold_secret plain_name repositories_in_index "
-            "sounds_secret"
-        ),
         "images": "MAX_IMAGE_FILE_BYTES BadImage load_image media_type",
         "line_window": "MAX_WINDOW_BYTES MAX_WINDOW_LINES LineWindow cut_text number_lines scan_file",
         "opening": (
-            "FILE_TIMEOUT_S FOLDER_FLAGS MAX_WHOLE_BYTES FileChanged FileContent begins_binary "
-            "closing in_thread load_file opened_file read_at_most restore_seen safe_open "
-            "seen_file with_lone_cr"
+            "FILE_TIMEOUT_S FOLDER_FLAGS MAX_WHOLE_BYTES FileChanged FileContent begins_binary closing "
+            "in_thread load_file opened_file read_at_most restore_seen safe_open seen_file with_lone_cr"
         ),
         "patch": (
-            "NotRepresentable SourceText added_omission added_placeholder any_overlap find_all "
-            "snippet source_text splice unified_diff"
+            "NotRepresentable SourceText added_omission added_placeholder any_overlap find_all snippet "
+            "source_text splice unified_diff"
         ),
         "paths": (
-            "canonical_path check_project expanded_path is_inside one_line_path resolve_path suggestions"
+            "canonical_path check_project expanded_path is_inside links_on_way one_line_path resolve_path "
+            "suggestions"
         ),
         "project_files": (
             "IDLE_FOLDERS MAX_LISTED_FILES git_folder is_in_idle_folder is_left_out list_project "

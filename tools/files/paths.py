@@ -5,7 +5,7 @@ act; opening.py then opens exactly that path and follows no link on the way.
 """
 
 # A Path would drop the dots and slashes that have to be judged.
-# ruff: noqa: PTH111, PTH112, PTH113, PTH118, PTH122
+# ruff: noqa: PTH111, PTH112, PTH113, PTH115, PTH118, PTH120, PTH122
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tools.text import escaped, has_surrogate
 from transcripts.patterns import lazy_pattern
 
 from .errors import FileError
-from .guarded_names import MAX_LINKS, links_on_way
 from .project_files import list_project
 from .workspace import Workspace
 
 _MAX_PATH_BYTES = 4_095  # PATH_MAX of Linux without its NUL
+MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
 _MAX_SIBLINGS = 5_000  # names of a folder among which a similar one is sought
 _MIN_NAME_LIKENESS = 0.7  # of names without their endings, as difflib counts
 _LOOK_LIMIT_S = 0.15  # for files of the same name elsewhere in the project; it keeps the screen waiting
@@ -117,6 +117,30 @@ def canonical_path(path: str) -> str:
     if len(links) > MAX_LINKS:
         raise FileError(f"{one_line_path(path)}: its links lead in a circle.\nGive another path.")
     return real
+
+
+def links_on_way(path: str) -> list[str]:
+    """The links that an absolute path leads through, and last what it leads to: parts that do not exist are
+    taken as they are. At most MAX_LINKS and one more, as there are circles.
+    """
+    parts = path.split("/")[::-1]
+    found = list[str]()
+    done = "/"
+    while parts and len(found) <= MAX_LINKS:
+        part = parts.pop()
+        if part in ("", ".", ".."):
+            done = os.path.dirname(done) if part == ".." else done
+            continue
+        step = os.path.join(done, part)
+        try:
+            link = os.readlink(step)
+        except OSError:
+            done = step
+            continue
+        found.append(step)
+        done = "/" if link.startswith("/") else done
+        parts.extend(link.split("/")[::-1])
+    return [*found, done]
 
 
 def is_inside(path: str, folder: str) -> bool:

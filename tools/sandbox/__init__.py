@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from .block_detection import MAX_SCANNED_CHARS, SandboxedRun, find_blocked_access
     from .blocked_access import BLOCKED_MARK, BlockedAccess, UnblockDecision, short_path
     from .command_socket import CommandHandle, SupervisorLost
-    from .guards.guarded_paths import guarded_in_project, steers_git, worktree_places
     from .guards.project_guard import project_guard
     from .profile import SandboxLevel, SandboxProfile, SandboxSetting
     from .project_profile import sandbox_profile
@@ -35,14 +34,11 @@ __all__ = [
     "SupervisorLost",
     "UnblockDecision",
     "find_blocked_access",
-    "guarded_in_project",
     "host_name",
     "project_guard",
     "sandbox_profile",
     "short_path",
     "start_supervisor",
-    "steers_git",
-    "worktree_places",
 ]
 __getattr__ = lazy_door(
     __name__,
@@ -50,7 +46,6 @@ __getattr__ = lazy_door(
         "block_detection": "MAX_SCANNED_CHARS SandboxedRun find_blocked_access",
         "blocked_access": "BLOCKED_MARK BlockedAccess UnblockDecision short_path",
         "command_socket": "CommandHandle SupervisorLost",
-        "guards.guarded_paths": "guarded_in_project steers_git worktree_places",
         "guards.project_guard": "project_guard",
         "profile": "SandboxLevel SandboxProfile SandboxSetting",
         "project_profile": "sandbox_profile",

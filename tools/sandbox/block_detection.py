@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tools.sandbox.guards.guarded_paths import git_folders
+from tools.guarded import git_folders
 from transcripts.patterns import lazy_pattern
 
 from .blocked_access import BlockedAccess

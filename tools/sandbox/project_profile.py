@@ -11,13 +11,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from tools.sandbox.guards.guarded_paths import (
-    git_folders,
-    guarded_elsewhere,
-    guarded_in_project,
-    linked_in,
-    secrets_of_home,
-)
+from tools.guarded import git_folders, guarded_elsewhere, guarded_in_project, linked_in, secrets_of_home
 from transcripts import RECORD_FOLDERS
 
 from .profile import SandboxProfile

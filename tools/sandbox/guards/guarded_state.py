@@ -1,7 +1,7 @@
 """The state of a project's guarded files at one moment, and their changes since.
 
 For sandboxes that cannot keep single files of a project from changes. Guarded files are those of
-guarded_paths.py: they steer other programs, grant rights or hold secrets.
+tools/guarded/places.py: they steer other programs, grant rights or hold secrets.
 """
 
 # ruff: noqa: PTH119, PTH120
@@ -20,8 +20,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from tools.files import FOLDER_FLAGS, closing, safe_open
-
-from .guarded_paths import guarded_elsewhere, guarded_in_project
+from tools.guarded import guarded_elsewhere, guarded_in_project
 
 _MAX_KEPT_BYTES = 1 << 20  # of a file whose content is kept; of a larger one a change is told, not undone
 _MAX_STATE_BYTES = 16 << 20  # of all contents together

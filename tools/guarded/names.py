@@ -1,7 +1,4 @@
-"""Names of files that run later, grant rights or hold secrets: one table for file tools and the wall."""
-
-# A Path would drop the dots that have to be followed.
-# ruff: noqa: PTH115, PTH118, PTH120
+"""Names of files that run later, grant rights or hold secrets: one table for file tools and the sandbox."""
 
 from __future__ import annotations
 
@@ -117,7 +114,6 @@ _SAID_PUBLIC = lazy_pattern(r"cert|chain|bundle|pub|(?<![a-z])(?:ca|crt|root|dh|
 # A key in text or in DER, and a file that is nothing but one long word.
 _HELD_KEY = lazy_bytes_pattern(rb"BEGIN [A-Z0-9 ]*PRIVATE KEY|\A0[\x81\x82]|\A[!-~]{16,512}\s*\Z")
 GITLINK = b"\0\0\xe0\0"  # the mode 0160000 in an index
-MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
 _MAX_LOOKED_AT_BYTES = 64 * 1024
 
 
@@ -229,30 +225,6 @@ def repositories_in_index(data: bytes, hash_bytes: int) -> Iterator[bytes]:
             if data[at + 24 : at + 28] == GITLINK:
                 yield path
             at = end + 1 if version == 4 else at + ((end - at) // 8 + 1) * 8
-
-
-def links_on_way(path: str) -> list[str]:
-    """The links that an absolute path leads through, and last what it leads to: parts that do not exist are
-    taken as they are. At most MAX_LINKS and one more, as there are circles.
-    """
-    parts = path.split("/")[::-1]
-    found = list[str]()
-    done = "/"
-    while parts and len(found) <= MAX_LINKS:
-        part = parts.pop()
-        if part in ("", ".", ".."):
-            done = os.path.dirname(done) if part == ".." else done
-            continue
-        step = os.path.join(done, part)
-        try:
-            link = os.readlink(step)
-        except OSError:
-            done = step
-            continue
-        found.append(step)
-        done = "/" if link.startswith("/") else done
-        parts.extend(link.split("/")[::-1])
-    return [*found, done]
 
 
 def plain_name(name: str) -> str:

@@ -1,6 +1,6 @@
 """Find what is guarded in a project and in a home: what steers programs later, and what is secret.
 
-The names are those of guarded_names.py. A project is searched near its root only, as every command waits for
+The names are those of names.py. A project is searched near its root only, as every command waits for
 it: what lies deeper is found by its name when a file tool touches it.
 """
 
@@ -20,7 +20,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tools.files import (
+from tools.files import links_on_way
+from tools.text import word_set
+from transcripts import RECORD_FOLDERS
+
+from .names import (
     ENV_FILE,
     GUARDED_CONFIG_FOLDERS,
     GUARDED_FILES,
@@ -32,13 +36,10 @@ from tools.files import (
     SECRET_FORM,
     beginning,
     holds_key,
-    links_on_way,
     may_hold_secret,
     plain_name,
     repositories_in_index,
 )
-from tools.text import word_set
-from transcripts import RECORD_FOLDERS
 
 _MAX_DEPTH = 3  # of folders below a project's root
 _MAX_FOLDERS = 2_000  # of a project that are listed

@@ -1,0 +1,42 @@
+"""Judge by name which files steer programs later or hold secrets, and find those of a project and a home."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .names import HOME_SECRETS, MEMORY_NAMES, is_protected, repositories_in_index, sounds_secret
+    from .places import (
+        git_folders,
+        guarded_elsewhere,
+        guarded_in_project,
+        linked_in,
+        secrets_of_home,
+        steers_git,
+        worktree_places,
+    )
+
+__all__ = [
+    "HOME_SECRETS",
+    "MEMORY_NAMES",
+    "git_folders",
+    "guarded_elsewhere",
+    "guarded_in_project",
+    "is_protected",
+    "linked_in",
+    "repositories_in_index",
+    "secrets_of_home",
+    "sounds_secret",
+    "steers_git",
+    "worktree_places",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "names": "HOME_SECRETS MEMORY_NAMES is_protected repositories_in_index sounds_secret",
+        "places": (
+            "git_folders guarded_elsewhere guarded_in_project linked_in secrets_of_home steers_git "
+            "worktree_places"
+        ),
+    },
+)
