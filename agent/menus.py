@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from tools.text import pluralize
-from transcripts import SecretMasks, SessionInUse, SessionSummary, format_age
+from transcripts import SessionInUse, SessionSummary, format_age
+from transcripts.secrets import SecretMasks
 
 from .formatting import format_timestamp, shorten
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.errors import ConfigError
-from transcripts import make_private_folders, read_regular, replace_file
+from transcripts.storage import make_private_folders, read_regular, replace_file
 
 MAX_SETTINGS_BYTES = 1024 * 1024
 # tomllib takes 20 s for a key of 30,000 parts, and no setting has more than two.

@@ -47,7 +47,8 @@ ONLY_IMPORTED_BY = {
 }
 # Packages that other packages import from by the names in `__all__` alone.
 DOORS = (
-    "transcripts", "transcripts.export", "transcripts.importers", "transcripts.search", "compact",
+    "transcripts", "transcripts.export", "transcripts.importers", "transcripts.search",
+    "transcripts.secrets", "transcripts.storage", "compact",
     "tools.text", "tools.files", "tools.guarded", "tools.sandbox", "tools.processes", "tools.search",
     "agent.shell", "agent.permissions", "agent.model", "agent.checkpoints", "agent.session", "agent.loop",
     "agent.extensions", "agent.extensions.agents", "agent.extensions.hooks", "agent.extensions.mcp",

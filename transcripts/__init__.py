@@ -7,19 +7,6 @@ from .lazy_door import lazy_door
 if TYPE_CHECKING:
     from .code_languages import is_quickly_coloured, language_of
     from .codec import FORMAT_VERSION, BadLine, decode_line, encode_fact, fact_from_json
-    from .disk import (
-        DISK,
-        append_line,
-        is_foreign,
-        make_private_folders,
-        opened_fd,
-        opened_regular,
-        opened_unread,
-        read_pieces,
-        read_regular,
-        replace_file,
-        trusted_owners,
-    )
     from .edits import earliest_seq
     from .entries import Entry, Exchange, Prompt
     from .errors import SessionInUse, StoreError, TranscriptTooNew
@@ -61,7 +48,6 @@ if TYPE_CHECKING:
         transcript_files,
     )
     from .load import MAX_LINE_BYTES, LazyResults, LoadedTranscript, fetch_everything, read_transcript
-    from .masking import MASK_TEXT, SecretMasks, mask
     from .messages import (
         ADDED_TAGS,
         ATTACHED_LINE,
@@ -124,7 +110,6 @@ if TYPE_CHECKING:
         speaker_of,
         utc_time,
     )
-    from .secret_forms import MIN_SECRET_CHARS, is_withheld, secret_texts, secret_values
     from .server_calls import finished_results, server_call_of
     from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder, new_sid, path_of
     from .spare_copy import Restored, SpareCopy, make_spare_copy, told_of
@@ -148,7 +133,6 @@ __all__ = [
     "ATTACHED_LINE",
     "CALL_ID_TOKENS",
     "CHANGED_KEY",
-    "DISK",
     "FORK_TOPIC",
     "FORMAT_VERSION",
     "GONE",
@@ -158,10 +142,8 @@ __all__ = [
     "INVALID_JSON",
     "INVISIBLE",
     "JOINERS",
-    "MASK_TEXT",
     "MAX_LINE_BYTES",
     "MESSAGE_TOKENS",
-    "MIN_SECRET_CHARS",
     "NEWS_TOPIC",
     "NOTHING_SAID",
     "NO_DATE",
@@ -212,7 +194,6 @@ __all__ = [
     "Result",
     "Rewound",
     "Scope",
-    "SecretMasks",
     "SessionInUse",
     "SessionSummary",
     "SpareCopy",
@@ -233,7 +214,6 @@ __all__ = [
     "User",
     "View",
     "about_said",
-    "append_line",
     "attached_as",
     "block_from_json",
     "block_text",
@@ -265,45 +245,33 @@ __all__ = [
     "injected",
     "is_added",
     "is_attached",
-    "is_foreign",
     "is_harmless",
     "is_injected",
     "is_put_back",
     "is_quickly_coloured",
     "is_server_tool",
     "is_thinking",
-    "is_withheld",
     "language_of",
     "lock_holder",
     "make_outputs_folder",
-    "make_private_folders",
     "make_spare_copy",
     "map_strings",
-    "mask",
     "name_of",
     "new_sid",
     "newest_session",
     "newest_summary",
-    "opened_fd",
-    "opened_regular",
-    "opened_unread",
     "own_words",
     "path_of",
     "prompt_in_view",
     "read_output",
-    "read_pieces",
-    "read_regular",
     "read_transcript",
     "recorded_sessions",
     "recover_transcripts",
-    "replace_file",
     "replace_surrogates",
     "replace_surrogates_in_json",
     "resume_store",
     "said_by_user",
     "same_tools",
-    "secret_texts",
-    "secret_values",
     "sendable",
     "server_call_of",
     "session_title",
@@ -315,7 +283,6 @@ __all__ = [
     "told_of",
     "tool_kind",
     "transcript_files",
-    "trusted_owners",
     "typed_blocks",
     "utc_time",
     "visible_definition",
@@ -328,12 +295,9 @@ __getattr__ = lazy_door(
     {
         "code_languages": "is_quickly_coloured language_of",
         "codec": "BadLine FORMAT_VERSION decode_line encode_fact fact_from_json",
-        "disk": (
-            "DISK append_line is_foreign make_private_folders opened_fd opened_regular opened_unread "
-            "read_pieces read_regular replace_file trusted_owners"
-        ),
         "edits": "earliest_seq",
         "entries": "Entry Exchange Prompt",
+        "errors": "SessionInUse StoreError TranscriptTooNew",
         "facts": (
             "CHANGED_KEY Clear Closed Compacted Edit Fact Failed Fold GONE Instructed Metadata NEWS_TOPIC "
             "Opened Reply RequestSent Result Rewound Started StoredOutput Undone Unthink User about_said"
@@ -342,10 +306,9 @@ __getattr__ = lazy_door(
         "folding": "Charge Folded RequestSize fold",
         "listing": (
             "FORK_TOPIC SessionSummary find_session in_tree_order newest_session newest_summary "
-            "transcript_files recorded_sessions"
+            "recorded_sessions transcript_files"
         ),
         "load": "LazyResults LoadedTranscript MAX_LINE_BYTES fetch_everything read_transcript",
-        "masking": "MASK_TEXT SecretMasks mask",
         "messages": (
             "ADDED_TAGS ATTACHED_LINE Block HOOK_OPENING_TAG INJECTED_CLOSING_TAG INJECTED_OPENING_TAG "
             "INVALID_JSON ImageBlock PUT_BACK_START RedactedThinkingBlock SKILL_CLOSING_TAG "
@@ -356,13 +319,11 @@ __getattr__ = lazy_door(
             "without_added without_injected"
         ),
         "originals": "NOTHING_SAID Originals RECALL_ID Scope prompt_in_view",
-        "errors": "TranscriptTooNew SessionInUse StoreError",
         "recovery": "recover_transcripts",
         "render_text": (
             "INVISIBLE JOINERS NO_DATE block_text call_of content_text fact_text first_words format_age "
             "indexed_text is_harmless name_of session_title shortened speaker_of utc_time"
         ),
-        "secret_forms": "MIN_SECRET_CHARS is_withheld secret_texts secret_values",
         "server_calls": "finished_results server_call_of",
         "session_lock": "RECORDS_FOLDER ensure_private_folder lock_holder new_sid path_of",
         "spare_copy": "Restored SpareCopy make_spare_copy told_of",

@@ -21,11 +21,13 @@ from msgspec.structs import fields
 
 from .facts import FACT_TYPES, Clear, Edit, Fact, Fold, StoredOutput, UnknownFact, Unthink
 from .messages import Block, Usage, block_to_json, blocks_from_json, usage_from_json
+from .secrets.masking import SecretMasks
 
 FORMAT_VERSION = 1
 _EDIT_TYPES: dict[str, type[Any]] = {"clear": Clear, "fold": Fold, "unthink": Unthink}
 _EDIT_NAMES = {made: name for name, made in _EDIT_TYPES.items()}
 CHECKSUM = "crc"  # the last key of a line
+_ENVELOPE = ("v", "seq", "ts", "sid", "kind")  # what a line is known by: never masked
 _CRC_KEY = b',"crc":"'
 _CRC_BYTES = len(_CRC_KEY) + len('xxxxxxxx"}')
 _parse_value = json.JSONDecoder().raw_decode
@@ -76,6 +78,16 @@ def seal(raw: Mapping[str, Any]) -> bytes:
     """A JSON object as one line, its checksum and newline added."""
     head = _to_text(raw).encode("utf-8", "replace")[:-1]
     return b'%b%b%08x"}\n' % (head, _CRC_KEY, zlib.crc32(head))
+
+
+def mask_line(line: bytes, masks: SecretMasks) -> bytes:
+    """Return a line with the values of `masks` masked in its fields, and a new checksum.
+
+    The line is decoded, so call this for lines that hold one of `masks.encoded`.
+    """
+    raw = json.loads(line)
+    del raw[CHECKSUM]
+    return seal({key: each if key in _ENVELOPE else masks.in_json(each) for key, each in raw.items()})
 
 
 def decode_line(line: bytes) -> tuple[Fact, str]:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
 from .codec import holds_record
-from .disk import (
+from .errors import Unreadable
+from .session_lock import acquire_lock, ensure_private_folder, holds_lock, release_lock
+from .storage.disk import (
     Disk,
     append_whole,
     has_same_start,
-    open_record,
+    opened_fd,
     read_pieces,
-    record_folders,
     replace_and_open,
+    sync_folders,
 )
-from .errors import Unreadable
-from .session_lock import acquire_lock, ensure_private_folder, holds_lock, release_lock
 
 
 class SpareRecord:
@@ -45,7 +46,7 @@ class SpareRecord:
         if not has_same_start(disk, record, self.fd, size):
             return True
         if found.st_size > size and not may_end_torn:
-            return not holds_record(b"".join(read_pieces(disk, record, size, found.st_size)))
+            return not holds_record(b"".join(read_pieces(record, size, found.st_size, disk)))
         self.changed_ns = found.st_mtime_ns
         return False
 
@@ -65,7 +66,7 @@ def copy_record(path: Path, disk: Disk, record: int, size: int) -> SpareRecord:
     spare = disk.open(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         end = 0
-        for piece in read_pieces(disk, record, 0, size):
+        for piece in read_pieces(record, 0, size, disk):
             end = append_whole(disk, spare, piece, end)
     except BaseException:
         os.close(spare)
@@ -184,7 +185,7 @@ class Journal:
             if fd is None or _is_in_place(self.path, self.disk, fd):
                 return None
         assert fd is not None
-        return read_pieces(self.disk, fd, 0, self.synced_size if self.sync_failed else self.whole_size)
+        return read_pieces(fd, 0, self.synced_size if self.sync_failed else self.whole_size, self.disk)
 
     def _opened(self) -> int:
         """The descriptor of the record, opened or made; so is its folder, if that was removed meanwhile."""
@@ -215,7 +216,7 @@ class Journal:
         trusted, lines = (self.synced_size, self.unsynced) if self.sync_failed else (self.whole_size, [])
         spare = self._spare
         source = spare.fd if spare is not None and self._is_damaged(spare, old) else old
-        copied = read_pieces(self.disk, source, 0, trusted)
+        copied = read_pieces(source, 0, trusted, self.disk)
         fd, size = replace_and_open(self.path, chain(copied, lines), self.disk, *record_folders(self.path))
         os.close(old)
         self.times_put_back += not self.sync_failed
@@ -237,3 +238,45 @@ def _is_in_place(path: Path, disk: Disk, fd: int) -> bool:
         return False
     found = disk.stat(fd)
     return (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino)
+
+
+def open_record(path: Path, disk: Disk, whole_size: int, read_size: int) -> int:
+    """Open a record, or create it if `read_size` is 0. Returns its descriptor.
+
+    `read_size` is the size that the file had when it was read. What stands behind `whole_size` is torn: it is
+    saved in `<sid>.torn` and cut off. Raises also Unreadable for no regular file, and for one that
+    something else has written to since.
+    """
+    create = 0 if read_size else os.O_CREAT  # one that was removed meanwhile must not begin in its middle
+    fd = disk.open(str(path), os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | create, 0o600)
+    try:
+        found = disk.stat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise Unreadable(f"{path} is no regular file: nothing is written there")
+        with suppress(PermissionError):  # some file systems have no modes
+            os.fchmod(fd, 0o600)
+        if found.st_size != read_size:
+            raise Unreadable(f"{path} was written to since it was read: resume the session once more")
+        if whole_size == 0:
+            sync_folders(disk, *record_folders(path))
+        if read_size > whole_size:  # last, for then the file has another size
+            _set_tail_aside(disk, fd, whole_size, path.with_suffix(".torn"))
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def record_folders(path: Path) -> tuple[Path, Path]:
+    """The folders in which the name of a record stands, and the name of its folder."""
+    return path.parent, path.parent.parent.resolve()
+
+
+def _set_tail_aside(disk: Disk, fd: int, whole_size: int, target: Path) -> None:
+    """Append what stands behind `whole_size` to another file, then cut it off."""
+    with opened_fd(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, disk) as aside:
+        for piece in read_pieces(fd, whole_size, disk.stat(fd).st_size, disk):
+            append_whole(disk, aside, piece, disk.stat(aside).st_size)
+        disk.sync(aside)
+        sync_folders(disk, target.parent)
+    disk.truncate(fd, whole_size)

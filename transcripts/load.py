@@ -26,10 +26,10 @@ from msgspec import Struct, field
 from transcripts.patterns import lazy_bytes_pattern
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
-from .disk import DISK, Disk, opened_fd
 from .errors import NoSuchSession, StoreError, Unreadable
 from .facts import Compacted, Fact, Opened, Result, Rewound, Undone, UnknownFact
 from .folding import Folded, fold, replace_facts
+from .storage.disk import DISK, Disk, opened_fd
 
 MAX_LINE_BYTES = 1 << 28  # a longer line is no record: we write at most 50 MB
 MAX_RECORDS_IN_LINE = 8  # beginnings of a record that are tried in a damaged line

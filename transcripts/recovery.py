@@ -13,12 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from .codec import BadLine, decode_line
-from .disk import DISK, opened_fd, read_pieces, replace_and_open
 from .errors import StoreError
 from .file_states import RECORD_FOLDERS
 from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder
 from .spare_copy import Restored, SpareCopy, is_ours, lock_folder, project_key
 from .spare_files import SpareFile
+from .storage.disk import DISK, opened_fd, read_pieces, replace_and_open
 
 MAX_LEFT_S = 30 * 86_400.0  # a copy that was left for a project that is not used any more
 
@@ -62,7 +62,7 @@ def _recover_live(copy: SpareCopy) -> Iterator[str]:
             if is_there:
                 path.replace(path.with_suffix(".damaged"))
             with opened_fd(kept, os.O_RDONLY) as source:
-                os.close(replace_and_open(path, read_pieces(DISK, source, 0, good), DISK, path.parent)[0])
+                os.close(replace_and_open(path, read_pieces(source, 0, good), DISK, path.parent)[0])
             yield f"{RECORDS_FOLDER}/{kept.name}"
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from transcripts.patterns import lazy_pattern
 
-from .disk import DISK, Disk, opened_fd, write_ignore_files
 from .errors import SessionInUse, Unreadable
+from .storage.disk import DISK, Disk, opened_fd, write_ignore_files
 
 RECORDS_FOLDER = ".transcripts"
 _SESSION_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")

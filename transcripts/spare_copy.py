@@ -28,10 +28,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .disk import append_line, make_private_folders
 from .errors import StoreError
 from .file_states import WRITTEN_ONCE, RecordFiles, Stamp
 from .spare_files import SpareFile, SpareFiles
+from .storage.disk import append_line, make_private_folders
 
 MAX_NAMED_FILES = 3  # in a line about what was put back
 MAX_COPIED_BYTES = 256 << 20  # of older files there are hard links at best

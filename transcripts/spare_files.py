@@ -12,7 +12,9 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from .disk import (
+from .file_states import Stamp, stamp_of
+from .session_lock import ensure_private_folder
+from .storage.disk import (
     DISK,
     FileEndsEarly,
     append_whole,
@@ -24,8 +26,6 @@ from .disk import (
     replace_and_open,
     sync_folders,
 )
-from .file_states import Stamp, stamp_of
-from .session_lock import ensure_private_folder
 
 
 class SpareFile(Struct, frozen=True):
@@ -81,7 +81,7 @@ class SpareFiles(Struct, frozen=True):
                     is_grown = has_same_start(DISK, source, copy, known.size)
                     start, checksum = (known.size, known.checksum) if is_grown else (0, 0)
                 os.ftruncate(copy, start)
-                for piece in read_pieces(DISK, source, start, now.st_size):
+                for piece in read_pieces(source, start, now.st_size):
                     checksum = zlib.crc32(piece, checksum)
                     start = append_whole(DISK, copy, piece, start)
         return SpareFile(stamp_of(now), now.st_size, checksum, linked)
@@ -123,7 +123,7 @@ class SpareFiles(Struct, frozen=True):
         if spare.checksum is None:
             raise FileEndsEarly("it was changed in place, and there is only a hard link of it")
         with opened_fd(self.path_of(name), os.O_RDONLY) as source:
-            pieces = _checked(read_pieces(DISK, source, 0, spare.size), spare.checksum)
+            pieces = _checked(read_pieces(source, 0, spare.size), spare.checksum)
             os.close(replace_and_open(path, pieces, DISK, path.parent)[0])
         os.utime(path, ns=(spare.stamp[2], spare.stamp[2]))  # lists are sorted by it
         return stamp_of(path.lstat())

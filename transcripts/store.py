@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Callable, Iterable
@@ -16,14 +17,15 @@ from itertools import chain
 from pathlib import Path
 from tempfile import gettempdir, mkstemp
 
-from .codec import FORMAT_VERSION, BadLine, decode_line, encode_fact
-from .disk import DISK, Disk, read_regular
+from .codec import FORMAT_VERSION, BadLine, decode_line, encode_fact, mask_line
 from .errors import StoreError, TranscriptTooNew, Unreadable
 from .facts import Closed, Fact, Instructed, Metadata, Opened
 from .journal import Journal
 from .load import MAX_LINE_BYTES, LoadedTranscript, read_transcript
-from .masking import SecretMasks
+from .secrets.masking import SecretMasks
 from .session_lock import path_of
+from .storage.disk import DISK, Disk, read_regular
+from .view import to_json_bytes
 
 Warn = Callable[[str], None]
 
@@ -112,7 +114,9 @@ class Store:
     def append(self, fact: Fact, durable: bool = False) -> None:
         """Add one record; with `durable` it is on the disk when this returns, or the user was told."""
         line = encode_fact(fact, self.sid)
-        self.pending.append(self._masks.line(line) if any(map(line.__contains__, self._hidden)) else line)
+        self.pending.append(
+            mask_line(line, self._masks) if any(map(line.__contains__, self._hidden)) else line
+        )
         self.is_begun = self.is_begun or not isinstance(fact, Opened | Instructed | Metadata | Closed)
         if self.is_begun:
             self._save(durable)
@@ -120,7 +124,9 @@ class Store:
     def digest(self, body: bytes) -> str:
         """The SHA-256 of a request's JSON body, the values masked that no line holds."""
         is_masked = any(map(body.__contains__, self._hidden))
-        return hashlib.sha256(self._masks.body(body) if is_masked else body).hexdigest()
+        if is_masked:
+            body = to_json_bytes(self._masks.in_json(json.loads(body)))
+        return hashlib.sha256(body).hexdigest()
 
     def sync(self) -> None:
         """Put everything so far on the disk."""

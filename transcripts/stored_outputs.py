@@ -11,8 +11,16 @@ import os
 import stat
 from pathlib import Path
 
-from .disk import DISK, Disk, make_private_folders, opened_fd, replace_file, sync_folders, write_ignore_files
 from .facts import StoredOutput
+from .storage.disk import (
+    DISK,
+    Disk,
+    make_private_folders,
+    opened_fd,
+    replace_file,
+    sync_folders,
+    write_ignore_files,
+)
 
 MAX_OUTPUT_FILE_BYTES = 64 << 20  # outputs are kept up to 50 MB
 OUTPUTS_TOP = ".task_outputs"  # in the project; what is in it is kept in a folder of its own

@@ -20,7 +20,8 @@ from agent.errors import ConfigError
 from agent.permissions import Mode, Rule, SandboxSettings
 from agent.settings_files import permissions_path, read_settings, typed_value
 from compact import POLICY_NAMES, Prices, known_settings, setting_form
-from transcripts import is_foreign, secret_texts
+from transcripts.secrets import secret_texts
+from transcripts.storage import is_foreign
 
 from .flag_settings import GivenSettings
 from .options import EditingMode, ThemeName

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from agent.errors import ConfigError, UsageError
 from agent.permissions import known_rules, mode_named
 from agent.settings_files import read_settings
-from transcripts import read_regular
+from transcripts.storage import read_regular
 
 from .options import Options
 

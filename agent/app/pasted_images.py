@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from tools.files import MAX_IMAGE_FILE_BYTES, BadImage, FileError, load_file, load_image, media_type
 from tools.processes import filter_environment
-from transcripts import make_private_folders, replace_file
+from transcripts.storage import make_private_folders, replace_file
 
 MAX_PASTED_PATHS = 10  # of images that are dropped at once
 IMAGE_TIMEOUT_S = 3.0  # for a program to give what the clipboard holds

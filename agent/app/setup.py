@@ -14,7 +14,7 @@ from agent.formatting import KEY_NAMES
 from agent.permissions import Mode, SandboxSettings
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
 from compact import CompactSettings, settings_from
-from transcripts import SecretMasks, secret_values
+from transcripts.secrets import SecretMasks, secret_values
 
 from .config import Config
 from .options import Options

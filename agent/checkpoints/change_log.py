@@ -10,7 +10,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from transcripts import RECORDS_FOLDER, StoreError, append_line, ensure_private_folder, read_regular
+from transcripts import RECORDS_FOLDER, StoreError, ensure_private_folder
+from transcripts.storage import append_line, read_regular
 
 from .content_store import replace_private
 from .snapshot import PathState, ProjectSnapshot, Stamps

@@ -25,7 +25,8 @@ from agent.app import (
 )
 from agent.errors import AgentError, AuthenticationError, UsageError
 from tools.text import escaped
-from transcripts import SecretMasks, StoreError, recover_transcripts, secret_values, told_of
+from transcripts import StoreError, recover_transcripts, told_of
+from transcripts.secrets import SecretMasks, secret_values
 
 from .command_words import write_refusal
 

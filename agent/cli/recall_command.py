@@ -31,17 +31,9 @@ from msgspec import Struct
 
 from agent.ui import wrap
 from tools.text import escaped
-from transcripts import (
-    OUTPUTS_FOLDER,
-    RECALL_ID,
-    Folded,
-    Originals,
-    SecretMasks,
-    StoreError,
-    find_session,
-    secret_values,
-)
+from transcripts import OUTPUTS_FOLDER, RECALL_ID, Folded, Originals, StoreError, find_session
 from transcripts.search import Hit, make_hits, record_path, recorded_sids, search_records, update_index
+from transcripts.secrets import SecretMasks, secret_values
 
 from .command_words import OneLineParser, asks_for_help
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from agent.app import Options
 from agent.errors import UsageError
 from tools.files import shared_git_folder
-from transcripts import append_line
+from transcripts.storage import append_line
 
 SAMPLE_FOLDER = "makeroom-sample"
 SAMPLE_WINDOW_TOKENS = 40_000  # of the demo in it: room is made within a minute

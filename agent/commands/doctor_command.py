@@ -19,8 +19,10 @@ from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
 from agent.version import __version__
 from tools.sandbox import short_path
-from transcripts import RECORDS_FOLDER, Failed, make_private_folders, mask
+from transcripts import RECORDS_FOLDER, Failed
 from transcripts.export import write_private
+from transcripts.secrets import mask
+from transcripts.storage import make_private_folders
 
 from .settings_commands import setting_lines
 

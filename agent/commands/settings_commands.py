@@ -21,7 +21,7 @@ from compact import DEFAULTS, CompactSettings
 from tools.access import command_access
 from tools.base import ToolError
 from tools.text import pluralize
-from transcripts import mask
+from transcripts.secrets import mask
 
 from .screen_commands import choose_editing, set_theme
 from .setting_menus import CHANGE_HINT, effort_menu, mode_words, model_menu, permission_menu, settings_menu

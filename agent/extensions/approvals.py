@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from transcripts import make_private_folders, opened_fd, read_regular, replace_file
+from transcripts.storage import make_private_folders, opened_fd, read_regular, replace_file
 
 MAX_APPROVALS_BYTES = 8 * 1024 * 1024
 EVERYWHERE = "*"  # the file's key for decisions that hold in all projects

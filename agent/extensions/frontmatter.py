@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from transcripts import read_regular
+from transcripts.storage import read_regular
 
 if TYPE_CHECKING:
     from yaml import SafeLoader

@@ -18,7 +18,8 @@ from msgspec import Struct, field
 
 from agent.errors import RequestRejected, TransientError
 from agent.model.retry import UNREADABLE_TRIES
-from transcripts import INVALID_JSON, check_shape, mask, replace_surrogates
+from transcripts import INVALID_JSON, check_shape, replace_surrogates
+from transcripts.secrets import mask
 
 from .error_mapping import unreadable
 

@@ -29,8 +29,9 @@ from agent.errors import (
 )
 from agent.model.retry import MAX_RETRY_AFTER_S, UNREADABLE_TRIES, retry_after
 from tools.text import printable
-from transcripts import mask, replace_surrogates
+from transcripts import replace_surrogates
 from transcripts.patterns import lazy_pattern
+from transcripts.secrets import mask
 
 from .size_errors import find_size_error, is_rate_limit
 

@@ -14,7 +14,8 @@ from msgspec.structs import asdict, replace
 
 from agent.errors import ModelError, ModelNotFound, UsageError
 from agent.model_port import Model, ModelFacts
-from transcripts import make_private_folders, mask, read_regular, replace_file
+from transcripts.secrets import mask
+from transcripts.storage import make_private_folders, read_regular, replace_file
 
 from .error_mapping import LOCAL
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent.settings_files import MAX_SETTINGS_BYTES, read_settings
-from transcripts import make_private_folders, read_regular, replace_file
+from transcripts.storage import make_private_folders, read_regular, replace_file
 
 from .modes import Mode
 from .rule_syntax import OPENING, Rule, parse_rules

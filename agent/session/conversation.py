@@ -14,7 +14,6 @@ from transcripts import (
     Prompt,
     Reply,
     Result,
-    SecretMasks,
     TextBlock,
     ToolUseBlock,
     User,
@@ -22,7 +21,6 @@ from transcripts import (
     content_text,
     find_session,
     fold,
-    read_regular,
     read_transcript,
     speaker_of,
     typed_blocks,
@@ -30,6 +28,8 @@ from transcripts import (
 )
 from transcripts.export import mask_session
 from transcripts.importers import MAX_RECORDING_BYTES, detect_format, import_session
+from transcripts.secrets import SecretMasks
+from transcripts.storage import read_regular
 
 MAX_OUTPUT_CHARS = 2_000  # of one output or input of a tool
 

@@ -31,10 +31,10 @@ from transcripts import (
     TextBlock,
     injected,
     is_injected,
-    read_regular,
     replace_surrogates_in_json,
 )
 from transcripts.patterns import lazy_pattern
+from transcripts.storage import read_regular
 
 from .session import Session
 from .system_prompts import COMMAND_TEXTS, TEXTS_WITHOUT_SANDBOX

@@ -17,8 +17,8 @@ from agent.checkpoints import SKIPPED_FOLDERS
 from tools.files import is_inside
 from tools.guarded import MEMORY_NAMES, is_protected
 from tools.text import count_invisible, decode_text, is_plain, mark_stray_bytes, printable
-from transcripts import opened_regular, trusted_owners
 from transcripts.patterns import lazy_pattern
+from transcripts.storage import opened_regular, trusted_owners
 
 MEMORY_HEAD = "Instructions of the user from "
 MAX_MEMORY_BYTES = 1_000_000  # read of one memory file

@@ -33,7 +33,6 @@ from transcripts import (
     LoadedTranscript,
     Opened,
     Originals,
-    SecretMasks,
     SessionSummary,
     Store,
     StoreError,
@@ -47,13 +46,14 @@ from transcripts import (
     new_sid,
     newest_session,
     path_of,
-    read_regular,
     read_transcript,
     recorded_sessions,
     resume_store,
 )
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
 from transcripts.search import IndexThread
+from transcripts.secrets import SecretMasks
+from transcripts.storage import read_regular
 
 from .records_guard import RecordsGuard
 from .session import CHARGE_TOPIC, Session

@@ -25,7 +25,7 @@ from wcwidth import iter_graphemes, iter_graphemes_reverse
 
 from agent.formatting import is_command
 from tools.text import pluralize
-from transcripts import append_line, make_private_folders, opened_regular
+from transcripts.storage import append_line, make_private_folders, opened_regular
 
 from .completion import alias_of, rank
 from .paste_chips import PasteChips, Pastes

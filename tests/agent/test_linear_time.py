@@ -41,10 +41,10 @@ from compact.summary_prompt import _ANALYSIS, _SUMMARY
 from tools.files.patch import added_placeholder, find_all, unified_diff
 from tools.processes.command_hints import hint, lex_commands, looks_like_prompt
 from tools.processes.output_folding import fold_output
-from tools.processes.spool import StreamRedactor
 from tools.text.display import count_invisible, escaped, printable
 from tools.text.encoding import decode_text
-from transcripts.masking import SecretMasks, mask
+from transcripts.secrets.masking import SecretMasks, mask
+from transcripts.secrets.stream_redactor import StreamRedactor
 
 TOLERATED = 9.0  # times as long for four times as much, at most
 SIZE = 16_000  # characters, and four times as many

@@ -32,9 +32,9 @@ from tests.strict_api.server import Server
 from transcripts.export import EXPORTERS, export_text
 from transcripts.folding import Folded
 from transcripts.load import read_transcript
-from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
-from transcripts.secret_forms import secret_values
+from transcripts.secrets.masking import SecretMasks
+from transcripts.secrets.secret_forms import secret_values
 from transcripts.store import create_store
 
 # Put together here so that no scanner takes this file for a leak.

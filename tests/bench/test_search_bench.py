@@ -23,12 +23,12 @@ import pytest
 
 from tests.bench.search_cases import cases_of
 from transcripts.codec import encode_fact
-from transcripts.disk import read_regular
 from transcripts.facts import Fact, Reply, Result, User
 from transcripts.file_states import SEARCH_FOLDER
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
 from transcripts.messages import TextBlock, ToolUseBlock
 from transcripts.search import record_path, recorded_sids, search_records, update_index
+from transcripts.storage.disk import read_regular
 
 pytestmark = pytest.mark.bench
 MIN_FOUND_SHARE = 0.8  # of the questions about recorded sessions, their source among the first five

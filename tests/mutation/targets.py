@@ -75,7 +75,7 @@ CHOSEN = (
     Target("tools/text/shortening.py", _in("tools", "truncate")),
     Target("tools/files/patch.py", _in("tools", "patch", "edit")),
     Target("compact/invariants.py", _in("compact", "invariants")),
-    Target("transcripts/disk.py", _in("transcripts", "disk", "store")),
+    Target("transcripts/storage/disk.py", _in("transcripts", "disk", "store")),
     Target("transcripts/journal.py", _in("transcripts", "store", "store_damage", "spare_copy")),
     Target("transcripts/store.py", _in("transcripts", "store", "store_damage")),
 )

@@ -12,8 +12,8 @@ import pytest
 from tests.secret_samples import INNOCENT, SECRETS, WITHHELD
 from tools.processes.env_filter import filter_environment
 from tools.processes.spool import Spool
-from transcripts.masking import SecretMasks, mask
-from transcripts.secret_forms import SECRET_FORMS, SecretForm, secret_values
+from transcripts.secrets.masking import SecretMasks, mask
+from transcripts.secrets.secret_forms import SECRET_FORMS, SecretForm, secret_values
 
 from .bash_session import BashSession
 

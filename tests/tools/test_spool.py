@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tools.processes.spool import MAX_UNFILED_BYTES, Spool, StreamRedactor
-from transcripts.masking import SecretMasks
+from tools.processes.spool import MAX_UNFILED_BYTES, Spool
+from transcripts.secrets import SecretMasks, StreamRedactor
 from transcripts.stored_outputs import read_output
 
 MASKS = SecretMasks(("secret-secret-1", "secret-secret-12", "aaaaaaaab", "short"))

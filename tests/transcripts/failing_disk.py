@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import fields
 
-from transcripts.disk import Disk
+from transcripts.storage.disk import Disk
 
 CALLS = ("open", "write", "sync", "truncate", "rename", "mkdir", "read", "stat", "lock")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from transcripts.disk import Disk
+from transcripts.storage.disk import Disk
 
 from .failing_disk import disk_with
 

@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from transcripts.disk import (
+from transcripts.errors import Unreadable
+from transcripts.journal import open_record
+from transcripts.storage.disk import (
     DISK,
     Disk,
     append_line,
     append_whole,
     make_private_folders,
-    open_record,
     read_pieces,
     replace_and_open,
     replace_file,
     sync_folders,
     write_ignore_files,
 )
-from transcripts.errors import Unreadable
 
 
 def mode(path: Path) -> int:
@@ -183,15 +183,15 @@ def test_a_file_that_cannot_be_replaced_stays_and_leaves_nothing_behind(tmp_path
 
 def test_pieces_of_a_file_that_became_shorter_are_an_error(fd: int) -> None:
     os.write(fd, b"0123456789")
-    assert b"".join(read_pieces(DISK, fd, 2, 10)) == b"23456789"
-    assert b"".join(read_pieces(DISK, fd, 2, 5)) == b"234"
+    assert b"".join(read_pieces(fd, 2, 10)) == b"23456789"
+    assert b"".join(read_pieces(fd, 2, 5)) == b"234"
     with pytest.raises(OSError, match="shorter"):
-        list(read_pieces(DISK, fd, 2, 11))
+        list(read_pieces(fd, 2, 11))
 
 
 def test_large_files_are_read_in_pieces(fd: int) -> None:
     os.truncate(fd, (2 << 20) + 5)
-    assert [len(piece) for piece in read_pieces(DISK, fd, 0, (2 << 20) + 5)] == [1 << 20, 1 << 20, 5]
+    assert [len(piece) for piece in read_pieces(fd, 0, (2 << 20) + 5)] == [1 << 20, 1 << 20, 5]
 
 
 @pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOTSUP])

@@ -17,9 +17,9 @@ from transcripts.listing import (
     newest_summary,
     recorded_sessions,
 )
-from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock
 from transcripts.render_text import session_title
+from transcripts.secrets.masking import SecretMasks
 from transcripts.session_lock import RECORDS_FOLDER
 
 

@@ -13,13 +13,13 @@ import pytest
 from msgspec.structs import replace
 
 from transcripts.codec import encode_fact, seal
-from transcripts.disk import Disk
 from transcripts.errors import NoSuchSession, SessionInUse, TranscriptTooNew, Unreadable
 from transcripts.facts import Closed, Instructed, Metadata, Opened, User
 from transcripts.load import read_transcript
-from transcripts.masking import SecretMasks
 from transcripts.messages import TextBlock
+from transcripts.secrets.masking import SecretMasks
 from transcripts.session_lock import RECORDS_FOLDER, lock_holder, new_sid, path_of
+from transcripts.storage.disk import Disk
 from transcripts.store import Store, create_store, resume_store
 
 from .failing_disk import FailurePlan, crashing_disk, failing_disk, run_in_child, short_writing_disk

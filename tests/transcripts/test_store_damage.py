@@ -13,13 +13,13 @@ from msgspec.structs import replace
 
 from tests.sampling import sampled
 from transcripts.codec import encode_fact, seal
-from transcripts.disk import Disk
 from transcripts.errors import StoreError
 from transcripts.facts import Compacted, Fact, Fold, Result, UnknownFact, User
 from transcripts.listing import recorded_sessions
 from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
 from transcripts.session_lock import path_of
+from transcripts.storage.disk import Disk
 from transcripts.store import Store, create_store, resume_store
 
 from .failing_disk import FailurePlan, crashing_disk, failing_disk, run_in_child

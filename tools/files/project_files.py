@@ -21,8 +21,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from tools.text import is_plain, word_set
-from transcripts import opened_fd
 from transcripts.patterns import lazy_pattern
+from transcripts.storage import opened_fd
 
 IGNORE_FILE = ".gitignore"
 MAX_LISTED_FILES = 150_000

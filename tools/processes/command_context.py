@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from msgspec import field
 
 from tools.files import Workspace
-from transcripts import SecretMasks
+from transcripts.secrets import SecretMasks
 
 from .inbox import Inbox
 

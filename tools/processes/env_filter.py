@@ -1,8 +1,8 @@
 """The environment of commands: no credentials of ours, what keeps programs from asking, and git in bounds.
 
-What a credential is stands in transcripts/secret_forms.py, for masking too. git is told to run no program
-that a repository's settings name: settings of this form beat those of every file and reach the git processes
-of submodules too. No variable keeps git from running textconv programs and filters: a command that could fire
+transcripts/secrets tells what a credential is, for masking too. git is told to run no program that a
+repository's settings name: settings of this form beat those of every file and reach the git processes of
+submodules too. No variable keeps git from running textconv programs and filters: a command that could fire
 them is not taken for one that only reads.
 """
 
@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.text import word_set
-from transcripts import is_withheld, secret_values
+from transcripts.secrets import is_withheld, secret_values
 
 # What would change what a command line means or where it runs: start-up files and options of the shell,
 # programs and options that looking programs would take from the environment.

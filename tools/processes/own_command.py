@@ -14,7 +14,7 @@ from shlex import quote
 from msgspec import Struct, field
 
 from tools.sandbox import BlockedAccess, SandboxedRun, SandboxProfile, find_blocked_access
-from transcripts import opened_fd
+from transcripts.storage import opened_fd
 
 from .jobs import DRAIN_LIMIT_S, CommandRunner, exit_code
 

@@ -12,57 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from transcripts import (
-    DISK,
-    MASK_TEXT,
-    MIN_SECRET_CHARS,
-    SecretMasks,
-    StoredOutput,
-    make_outputs_folder,
-    read_pieces,
-)
+from transcripts import StoredOutput, make_outputs_folder
+from transcripts.secrets import SecretMasks, StreamRedactor
+from transcripts.storage import read_pieces
 
 MAX_OUTPUT_BYTES = 50 * 1024 * 1024  # of one command; one that writes more is ended
 MAX_UNFILED_BYTES = 128 * 1024  # up to which there is no file before the end
 _HEAD_BYTES = 64 * 1024  # of the beginning; the 4,000 characters shown of it are at most 16,000 bytes
 _TAIL_BYTES = 256 * 1024  # of the end, up to twice as many for a moment; 25,000 characters and their colours
-
-
-class StreamRedactor:
-    """Hides exact values in bytes that come in pieces, wherever they are cut.
-
-    The end of what came is held back as long as a hidden value may begin there.
-    """
-
-    def __init__(self, masks: SecretMasks) -> None:
-        values = {value for value in masks.values if len(value) >= MIN_SECRET_CHARS}
-        self._values = [os.fsencode(value) for value in sorted(values, key=len, reverse=True)]
-        self._held = b""
-
-    def feed(self, data: bytes) -> bytes:
-        """Take output in, and return the part that can be shown now."""
-        text = self._held + data
-        for value in self._values:
-            text = text.replace(value, MASK_TEXT.encode())
-        shown = len(text) - max((_begun(text, value) for value in self._values), default=0)
-        self._held = text[shown:]
-        return text[:shown]
-
-    def flush(self) -> bytes:
-        """Return the part that was held back."""
-        held = self._held
-        self._held = b""
-        return held
-
-
-def _begun(text: bytes, value: bytes) -> int:
-    """Return the number of bytes at the end of the text that could be the beginning of the value."""
-    at = text.find(value[:1], max(0, len(text) - len(value) + 1))
-    while at >= 0:
-        if value.startswith(text[at:]):
-            return len(text) - at
-        at = text.find(value[:1], at + 1)
-    return 0
 
 
 class Spool:
@@ -193,7 +150,7 @@ class Spool:
             return
         make_outputs_folder(self.path.parent)
         self._file = self._create_file()
-        for piece in read_pieces(DISK, removed.fileno(), 0, self.written):
+        for piece in read_pieces(removed.fileno(), 0, self.written):
             self._file.write(piece)
         removed.close()
 

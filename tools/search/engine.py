@@ -34,8 +34,9 @@ from tools.files import (
 )
 from tools.processes import CommandContext, command_runner, filter_environment
 from tools.sandbox import SupervisorLost
-from transcripts import RECORD_FOLDERS, make_private_folders
+from transcripts import RECORD_FOLDERS
 from transcripts.patterns import lazy_pattern
+from transcripts.storage import make_private_folders
 
 from .found_lines import FoundReader, SearchOutput
 from .listing import file_states, hidden_by_patterns, is_ignored

@@ -18,7 +18,6 @@ from transcripts import (
     Opened,
     Reply,
     Result,
-    SecretMasks,
     TextBlock,
     ToolUseBlock,
     User,
@@ -37,6 +36,7 @@ from transcripts import (
     utc_time,
     without_added,
 )
+from transcripts.secrets import SecretMasks
 
 from .size_chart import compaction_words
 

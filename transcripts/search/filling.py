@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..codec import BadLine, decode_line
-from ..disk import opened_unread
 from ..facts import Fact, Opened, Result, Rewound
 from ..load import MAX_LINE_BYTES
-from ..masking import mask
 from ..render_text import indexed_text
+from ..secrets.masking import mask
+from ..storage.disk import opened_unread
 from ..stored_outputs import OUTPUTS_FOLDER
 from .index_file import record_path
 from .words import document_terms

@@ -12,10 +12,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ..disk import read_regular
 from ..facts import Result
 from ..messages import ADDED_TAGS, ToolUseBlock
 from ..render_text import format_age, speaker_of
+from ..storage.disk import read_regular
 from .ranking import Found
 
 MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt

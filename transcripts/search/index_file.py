@@ -15,10 +15,10 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..disk import make_private_folders, opened_fd
 from ..file_states import SEARCH_FOLDER
 from ..listing import transcript_files
 from ..session_lock import RECORDS_FOLDER
+from ..storage.disk import make_private_folders, opened_fd
 
 if TYPE_CHECKING:
     import sqlite3

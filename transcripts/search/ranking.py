@@ -18,12 +18,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..codec import BadLine, decode_line
-from ..disk import opened_regular
 from ..errors import StoreError
 from ..facts import Fact, Opened, Result, Rewound
 from ..load import MAX_LINE_BYTES, read_transcript
 from ..messages import ToolUseBlock
 from ..render_text import call_of, indexed_text
+from ..storage.disk import opened_regular
 from ..stored_outputs import OUTPUTS_FOLDER
 from .filling import IndexFiller
 from .index import FoundPassage, SearchIndex

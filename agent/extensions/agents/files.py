@@ -15,7 +15,7 @@ from agent.extensions.approvals import ProjectItem
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
 from agent.session import repository_folders
 from agent.settings_files import claude_folder, home_folder
-from transcripts import is_foreign, read_regular
+from transcripts.storage import is_foreign, read_regular
 
 from .builtin import BUILTIN_AGENTS
 from .definitions import AgentDefinition, given_agents, read_agent

@@ -17,7 +17,7 @@ from agent.errors import ConfigError
 from agent.extensions.approvals import Approvals, ProjectItem
 from agent.settings_files import claude_folder, read_settings
 from tools.text import pluralize
-from transcripts import is_foreign, read_regular
+from transcripts.storage import is_foreign, read_regular
 
 from .entries import HookEntry
 from .file_digest import named_files

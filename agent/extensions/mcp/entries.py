@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-from transcripts import SecretMasks, mask, secret_values
+from transcripts.secrets import SecretMasks, mask, secret_values
 
 Scope = Literal["flag", "local", "project", "user"]
 ServerKind = Literal["stdio", "http", "sse", "sdk"]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from agent.errors import UsageError
-from transcripts import make_private_folders, read_regular, replace_file
+from transcripts.storage import make_private_folders, read_regular, replace_file
 
 from .entries import RawEntry, ServerEntry, read_entry, servers_in
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from agent.version import __version__
-from transcripts import make_private_folders, read_regular, replace_file
+from transcripts.storage import make_private_folders, read_regular, replace_file
 
 from .entries import ServerEntry
 from .failures import NeedsLogin, ServerFailed

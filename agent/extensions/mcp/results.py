@@ -16,7 +16,9 @@ from tools.base import ToolContext, ToolResult
 from tools.files import BadImage, load_image, media_type
 from tools.processes import Spool
 from tools.text import cut_at_lines, printable
-from transcripts import Block, SecretMasks, StoredOutput, TextBlock, make_outputs_folder, replace_file
+from transcripts import Block, StoredOutput, TextBlock, make_outputs_folder
+from transcripts.secrets import SecretMasks
+from transcripts.storage import replace_file
 
 from .entries import ServerEntry
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from transcripts import make_private_folders
+from transcripts.storage import make_private_folders
 
 MAX_SERVER_LOG_BYTES = 1024 * 1024
 MAX_TOLD_LINE_CHARS = 300

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agent.extensions.approvals import ProjectItem
 from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, parse_markdown
-from transcripts import read_regular
+from transcripts.storage import read_regular
 
 from .files import Skill, check_origin, read_skills, skill_of
 from .places import SkillPlace, skill_places

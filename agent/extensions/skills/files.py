@@ -16,7 +16,7 @@ from msgspec import Struct
 from agent.extensions.frontmatter import Markdown, read_markdown
 from tools.files import is_inside
 from tools.guarded import is_protected
-from transcripts import trusted_owners
+from transcripts.storage import trusted_owners
 
 from .places import Scope, SkillKind, SkillPlace
 

@@ -50,7 +50,8 @@ from agent.model.error_mapping import (
 from agent.model.retry import UNREADABLE_TRIES
 from agent.model.server_windows import checked_by_list, with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
-from transcripts import Block, UnknownBlock, block_to_json, mask
+from transcripts import Block, UnknownBlock, block_to_json
+from transcripts.secrets import mask
 
 from .accumulator import MessageAccumulator, message_events
 from .catalog import CATALOG, facts_from_catalog, facts_from_endpoint

@@ -45,7 +45,8 @@ from agent.model.error_mapping import (
 from agent.model.retry import UNREADABLE_TRIES
 from agent.model.server_windows import facts_from_list, listed_models, with_window
 from agent.model_port import IncomingReply, ModelCatalog, ModelFacts, ModelRequest
-from transcripts import Block, mask
+from transcripts import Block
+from transcripts.secrets import mask
 
 from .chat_request import CHAT_FORMAT, CHAT_NAMES, OFFICIAL_CHAT_FORMAT, encode_chat_request
 from .chat_stream import ChunkReader

@@ -22,7 +22,7 @@ from tools import ask_user, exit_plan
 from tools.base import ToolResult, text_result
 from transcripts.facts import Compacted, Failed
 from transcripts.folding import fold
-from transcripts.masking import SecretMasks
+from transcripts.secrets.masking import SecretMasks
 
 from .world import World, world
 

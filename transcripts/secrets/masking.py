@@ -12,12 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from .codec import CHECKSUM, seal
 from .secret_forms import MIN_SECRET_CHARS, SECRET_FORMS
-from .view import to_json_bytes
 
 MASK_TEXT = "****"
-_ENVELOPE = ("v", "seq", "ts", "sid", "kind")  # what a line of the record is known by: never masked
 
 
 def mask(text: str) -> str:
@@ -35,10 +32,14 @@ class SecretMasks(Struct, frozen=True):
 
     def text(self, text: str) -> str:
         """The text with each value masked, the longest first."""
-        for value in sorted(self.values, key=len, reverse=True):
-            if len(value) >= MIN_SECRET_CHARS and value in text:
-                text = text.replace(value, MASK_TEXT)
+        for value in self.used():
+            text = text.replace(value, MASK_TEXT)
         return text
+
+    def used(self) -> list[str]:
+        """Return the values that are long enough to be masked, the longest first."""
+        used = (value for value in self.values if len(value) >= MIN_SECRET_CHARS)
+        return sorted(used, key=len, reverse=True)
 
     def all(self, text: str) -> str:
         """The text with these values and every known form of a secret masked, for exports and logs."""
@@ -49,26 +50,15 @@ class SecretMasks(Struct, frozen=True):
         encoded = (json.dumps(value, ensure_ascii=False)[1:-1] for value in self.values)
         return tuple(value.encode("utf-8", "replace") for value in encoded)
 
-    def line(self, line: bytes) -> bytes:
-        """A line of the record with the values masked in every string of its fields, keys within them too.
+    def in_json(self, value: Any) -> Any:
+        """Return a JSON value with the values masked in every string and key within it.
 
-        It is decoded, so call this for lines that hold one of `encoded`. Thinking is not changed.
-        Like `line`, what is returned ends in a checksum.
+        Thinking is not changed.
         """
-        raw = json.loads(line)
-        del raw[CHECKSUM]
-        fields = raw.items()
-        return seal({key: each if key in _ENVELOPE else self._without_values(each) for key, each in fields})
-
-    def body(self, body: bytes) -> bytes:
-        """A JSON body with the values masked as in the record."""
-        return to_json_bytes(self._without_values(json.loads(body)))
-
-    def _without_values(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
-            return [self._without_values(item) for item in value]
+            return [self.in_json(item) for item in value]
         if not isinstance(value, dict) or value.get("type") in ("thinking", "redacted_thinking"):
             return value
-        return {self.text(key): self._without_values(item) for key, item in value.items()}
+        return {self.text(key): self.in_json(item) for key, item in value.items()}

@@ -17,8 +17,6 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from .errors import Unreadable
-
 _PIECE_BYTES = 1 << 20
 # Darwin has no fdatasync.
 _sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
@@ -204,7 +202,7 @@ def replace_and_open(path: Path, pieces: Iterable[bytes], disk: Disk, *folders: 
     return fd, size
 
 
-def read_pieces(disk: Disk, fd: int, start: int, end: int) -> Iterator[bytes]:
+def read_pieces(fd: int, start: int, end: int, disk: Disk = DISK) -> Iterator[bytes]:
     """Yield the bytes between two offsets, 1 MB at a time. Raises OSError where the file is shorter."""
     while start < end:
         piece = disk.read(fd, min(_PIECE_BYTES, end - start), start)
@@ -217,7 +215,7 @@ def read_pieces(disk: Disk, fd: int, start: int, end: int) -> Iterator[bytes]:
 def has_same_start(disk: Disk, one: int, other: int, size: int) -> bool:
     """Return whether two files have the same first `size` bytes. Raises OSError."""
     try:
-        pairs = zip(read_pieces(disk, one, 0, size), read_pieces(disk, other, 0, size), strict=True)
+        pairs = zip(read_pieces(one, 0, size, disk), read_pieces(other, 0, size, disk), strict=True)
         return all(a == b for a, b in pairs)
     except FileEndsEarly:
         return False
@@ -232,48 +230,6 @@ def sync_folders(disk: Disk, *folders: Path) -> None:
             except OSError as error:
                 if error.errno not in (errno.EINVAL, errno.ENOTSUP):
                     raise
-
-
-def open_record(path: Path, disk: Disk, whole_size: int, read_size: int) -> int:
-    """Open a record, or create it if `read_size` is 0. Returns its descriptor.
-
-    `read_size` is the size that the file had when it was read. What stands behind `whole_size` is torn: it is
-    saved in `<sid>.torn` and cut off. Raises also Unreadable for no regular file, and for one that
-    something else has written to since.
-    """
-    create = 0 if read_size else os.O_CREAT  # one that was removed meanwhile must not begin in its middle
-    fd = disk.open(str(path), os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | create, 0o600)
-    try:
-        found = disk.stat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise Unreadable(f"{path} is no regular file: nothing is written there")
-        with suppress(PermissionError):  # some file systems have no modes
-            os.fchmod(fd, 0o600)
-        if found.st_size != read_size:
-            raise Unreadable(f"{path} was written to since it was read: resume the session once more")
-        if whole_size == 0:
-            sync_folders(disk, *record_folders(path))
-        if read_size > whole_size:  # last, for then the file has another size
-            _set_tail_aside(disk, fd, whole_size, path.with_suffix(".torn"))
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
-
-
-def record_folders(path: Path) -> tuple[Path, Path]:
-    """The folders in which the name of a record stands, and the name of its folder."""
-    return path.parent, path.parent.parent.resolve()
-
-
-def _set_tail_aside(disk: Disk, fd: int, whole_size: int, target: Path) -> None:
-    """Append what stands behind `whole_size` to another file, then cut it off."""
-    with opened_fd(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, disk) as aside:
-        for piece in read_pieces(disk, fd, whole_size, disk.stat(fd).st_size):
-            append_whole(disk, aside, piece, disk.stat(aside).st_size)
-        disk.sync(aside)
-        sync_folders(disk, target.parent)
-    disk.truncate(fd, whole_size)
 
 
 def is_foreign(path: Path, folder: Path) -> bool:

@@ -1,0 +1,27 @@
+"""Tell secrets from other text, and mask them where text is written."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .masking import SecretMasks, mask
+    from .secret_forms import is_withheld, secret_texts, secret_values
+    from .stream_redactor import StreamRedactor
+
+__all__ = [
+    "SecretMasks",
+    "StreamRedactor",
+    "is_withheld",
+    "mask",
+    "secret_texts",
+    "secret_values",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "masking": "SecretMasks mask",
+        "secret_forms": "is_withheld secret_texts secret_values",
+        "stream_redactor": "StreamRedactor",
+    },
+)

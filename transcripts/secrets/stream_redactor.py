@@ -1,0 +1,43 @@
+"""Mask exact values in bytes that come in pieces, such as the output of a command."""
+
+from __future__ import annotations
+
+import os
+
+from .masking import MASK_TEXT, SecretMasks
+
+
+class StreamRedactor:
+    """Hides exact values in bytes that come in pieces, wherever they are cut.
+
+    The end of what came is held back as long as a hidden value may begin there.
+    """
+
+    def __init__(self, masks: SecretMasks) -> None:
+        self._values = [os.fsencode(value) for value in masks.used()]
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Take output in, and return the part that can be shown now."""
+        text = self._held + data
+        for value in self._values:
+            text = text.replace(value, MASK_TEXT.encode())
+        shown = len(text) - max((_begun(text, value) for value in self._values), default=0)
+        self._held = text[shown:]
+        return text[:shown]
+
+    def flush(self) -> bytes:
+        """Return the part that was held back."""
+        held = self._held
+        self._held = b""
+        return held
+
+
+def _begun(text: bytes, value: bytes) -> int:
+    """Return the number of bytes at the end of the text that could be the beginning of the value."""
+    at = text.find(value[:1], max(0, len(text) - len(value) + 1))
+    while at >= 0:
+        if value.startswith(text[at:]):
+            return len(text) - at
+        at = text.find(value[:1], at + 1)
+    return 0

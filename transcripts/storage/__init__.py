@@ -1,0 +1,39 @@
+"""Read, append to and replace files: private, durable, and in whole or not at all."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .disk import (
+        append_line,
+        is_foreign,
+        make_private_folders,
+        opened_fd,
+        opened_regular,
+        read_pieces,
+        read_regular,
+        replace_file,
+        trusted_owners,
+    )
+
+__all__ = [
+    "append_line",
+    "is_foreign",
+    "make_private_folders",
+    "opened_fd",
+    "opened_regular",
+    "read_pieces",
+    "read_regular",
+    "replace_file",
+    "trusted_owners",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "disk": (
+            "append_line is_foreign make_private_folders opened_fd opened_regular read_pieces read_regular "
+            "replace_file trusted_owners"
+        ),
+    },
+)
