@@ -102,6 +102,21 @@ def no_access(arguments: Any, context: ToolContext) -> tuple[Access, ...]:
     return (Access("none"),)
 
 
+class Advice(Struct, frozen=True):
+    """A line of a result with advice. `str()` is the line for the model; other readers can do other things.
+
+    `fact` is the part for every reader, `subject` the id of the job that the advice is about.
+    """
+
+    reason: Literal["job", "editor", "watch"]
+    for_model: str
+    fact: str = ""
+    subject: str = ""
+
+    def __str__(self) -> str:
+        return f"[{self.fact}{self.for_model}]"
+
+
 class ToolResult(Struct, frozen=True):
     """The result of a call: `content` is what the model is sent."""
 
@@ -117,6 +132,9 @@ class ToolResult(Struct, frozen=True):
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
     stored: StoredOutput | None = None  # the whole output, where it is longer than `content`
     ends_turn: bool = False  # the model has nothing more to say after it
+    # The lines of `content` before they are put into words for the model, for faces that show them; () where
+    # they are the same for every reader.
+    parts: tuple[str | Advice, ...] = ()
 
 
 def text_result(text: str, *, error: bool = False, **more: Any) -> ToolResult:

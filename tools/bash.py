@@ -233,9 +233,9 @@ async def run_guarded(arguments: BashArguments, call: ToolCall) -> ToolResult:
 def _with_notes(result: ToolResult, *notes: str | None) -> ToolResult:
     """The result with the notes below its text."""
     text = "\n".join(getattr(block, "text", "") for block in result.content)
-    lines = [text] if text != NO_OUTPUT else []
-    lines += [note for note in notes if note is not None]
-    return replace(result, content=text_result("\n".join(lines) or text).content)
+    parts = result.parts or ((text,) if text != NO_OUTPUT else ())
+    parts = (*parts, *(note for note in notes if note is not None))
+    return replace(result, content=text_result("\n".join(map(str, parts)) or text).content, parts=parts)
 
 
 TOOL = Tool(

@@ -98,7 +98,9 @@ def _with_guarded(result: ToolResult, reports: Sequence[str]) -> ToolResult:
         return result
     text = "\n".join(reports)
     human = {**result.human, "text": f"{result.human['text']}\n{text}".strip("\n")}
-    return replace(result, human=human, content=(*result.content, TextBlock(text)))
+    return replace(
+        result, human=human, content=(*result.content, TextBlock(text)), parts=(*result.parts, text)
+    )
 
 
 def _refused(attempt: CommandAttempt, refusal: BlockedAccess) -> CommandAttempt:

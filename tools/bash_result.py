@@ -6,7 +6,7 @@ An output that is longer than a result may be is kept in its file, which the tex
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,12 @@ from tools.processes import (
     CommandEnd,
     CommandLimits,
     Spool,
+    awaits_keys,
     decoded_output,
     ends_in_prompt,
     fold_output,
     hint,
     is_answer,
-    key_advice,
     port_note,
 )
 from tools.text import (
@@ -40,13 +40,16 @@ from tools.text import (
     shown_chars,
 )
 
-from .base import ToolResult, text_result
+from .base import Advice, ToolResult, text_result
 
 _MAX_SCREEN_CHARS = 10_000  # for the user, where a file has all
 _LONG_RUN_S = 5.0  # from which on the model is told the time
 _MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer are spelled out
 _MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
-JOB_ADVICE = 'Look: bash(job="{id}"). End: bash(job="{id}", kill=true). You are told when it finishes'
+_KEY_ADVICE: Mapping[str, str] = {
+    "editor": "change files with edit or write; give git messages with -m (GIT_EDITOR is `true` here)",
+    "watch": "run the command itself; to wait for something: until CHECK; do sleep 1; done",
+}
 
 
 def command_result(
@@ -63,7 +66,7 @@ def command_result(
         where = f", its output goes on in {stored.path}" if stored else ""
         notes.append(f"[still running in the background as job {end.job.id}: {named}{more}{where}]")
     if advice := _advice(end, line, text):
-        notes.append(f"[hint: {advice}]")
+        notes.append(advice)
     if end.disk_used >= limits.disk_bytes:
         notes.append(f"[{end.disk_used / 1e9:.1f} GB less disk is free than before this command]")
     if not seems_binary(decoded_output(spool.head())) and (
@@ -71,15 +74,14 @@ def command_result(
     ):
         number = pluralize(hidden, "invisible character was", "invisible characters were")
         notes.append(f"[{number} taken out of this output]")
-    if text and notes:
-        text += "\n"
+    parts = (text, *notes) if text else tuple(notes)
     if end.job is None:
         spool.close()
     how = {"timeout": "timed out", "output": "too much output", "editor": "waits for keys", "lost": "lost"}
     how |= dict.fromkeys(STILL_RUNNING, f"goes on in the background as {end.job.id}" if end.job else "")
     ended = f"killed by {end.signal}" if end.signal else f"exit {end.code}" if end.code else ""
     return text_result(
-        (text + "\n".join(notes)) or NO_OUTPUT,
+        "\n".join(map(str, parts)) or NO_OUTPUT,
         error=end.why not in STILL_RUNNING and _has_failed(end, line),
         human={**_for_people(spool, context), "note": how.get(end.why, ended)},
         about={
@@ -88,6 +90,7 @@ def command_result(
             **({"job": end.job.id} if end.job is not None else {}),
         },
         stored=spool.stored(context.folder) if end.job is None else None,
+        parts=parts,
     )
 
 
@@ -171,7 +174,7 @@ def _plain(text: str) -> str:
     return printable(text.replace("\0", "\u2400"))
 
 
-def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator[str]:
+def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator[str | Advice]:
     match end.why:
         case "timeout":
             yield (
@@ -183,7 +186,12 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
             id = end.job.id
             limit = f"not over after {end.limit_s:g} s, its time limit: it"
             why = limit if end.why == "late" else "the person moved this command, which"
-            yield f"[{why} goes on in the background as job {id}. {JOB_ADVICE.format(id=id)}]"
+            yield Advice(
+                "job",
+                f'Look: bash(job="{id}"). End: bash(job="{id}", kill=true). You are told when it finishes',
+                fact=f"{why} goes on in the background as job {id}. ",
+                subject=id,
+            )
         case "output":
             yield f"[ended after {spool.total:,} bytes of output, the limit. Filter it or send it to a file]"
         case "editor":
@@ -197,14 +205,14 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
                 yield f"[took {end.took_s:.1f} s]"
 
 
-def _advice(end: CommandEnd, line: str, text: str) -> str | None:
+def _advice(end: CommandEnd, line: str, text: str) -> str | Advice | None:
     if end.prompted:
-        return "the last line looks like a question, and nobody can answer: use an option that answers it"
-    if end.why == "editor":
-        return key_advice(line)
-    if end.why == "timeout" or end.code != 0 or not text:
-        return hint(line, text)
-    return None
+        advice = "the last line looks like a question, and nobody can answer: use an option that answers it"
+        return f"[hint: {advice}]"
+    if end.why == "editor" and (program := awaits_keys(line)):
+        return Advice(program, _KEY_ADVICE[program], fact="hint: ")
+    may_hint = end.why == "timeout" or end.code != 0 or not text
+    return f"[hint: {found}]" if may_hint and (found := hint(line, text)) else None
 
 
 def _for_people(spool: Spool, context: CommandContext) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agent.app import Controller, home_of
@@ -25,11 +25,10 @@ from agent.session import (
     system_prompt,
     todo_lines,
 )
-from tools.base import ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
-from tools.bash_result import JOB_ADVICE
+from tools.base import Advice, ToolCall, ToolError, ToolInterrupted, ToolResult, parse_arguments
 from tools.files import FileError, one_line_path
 from tools.guarded import MEMORY_NAMES
-from tools.processes import EDITOR_ADVICE, BackgroundJob, Inbox, command_runner, move_to_background
+from tools.processes import BackgroundJob, Inbox, command_runner, move_to_background
 from tools.text import pluralize
 
 from .rewind import SO_FAR_SEEN, checkpoints_of, gaps_of, why_no_files
@@ -44,7 +43,6 @@ it keeps to; and what is easily done wrong. Only what you have seen in the files
 IMPROVE_PROMPT = (
     "\nThere is {name} already: keep what is still true, correct what is not, and add what is missing."
 )
-OWN_EDITOR_ADVICE = "run it in a terminal of its own; {editor} opens your editor for the prompt"
 NO_REPLY = 0  # of which a command of the person is a call, for the screen
 MAX_COMMAND_CHARS = 60  # shown of a background command
 MAX_FILE_DIFF_LINES = 60
@@ -147,9 +145,8 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
             note_news(session, context.tool_context.inbox)
         if (id := result.about.get("job")) and private:  # its end is for the person only, too
             command_runner(context.tool_context).jobs[id].inbox = Inbox()
-        text = text.replace(JOB_ADVICE.format(id=id), f"/tasks shows it, /tasks kill {id} ends it")
-        advice = with_keys(OWN_EDITOR_ADVICE, controller.setup.key_names)
-        return CommandOutput(text.replace(EDITOR_ADVICE, advice))
+        lines = [_line_for_user(part, controller.setup.key_names) for part in result.parts]
+        return CommandOutput("\n".join(lines) or text)
 
     controller.emit(ToolCallStarted(NO_REPLY, number, tool.name, command))
     call = ToolCall(context.tool_context, f"own.{number}", progress=show)
@@ -160,6 +157,18 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
     except ToolInterrupted as interrupted:
         controller.emit(told(interrupted.result))
         raise
+
+
+def _line_for_user(part: str | Advice, keys: Mapping[str, str]) -> str:
+    """Put a part of a result into words for the user who typed the command."""
+    match part:
+        case Advice("job", fact=fact, subject=id):
+            return f"[{fact}/tasks shows it, /tasks kill {id} ends it]"
+        case Advice("editor", fact=fact):
+            advice = "run it in a terminal of its own; {editor} opens your editor for the prompt"
+            return f"[{fact}{with_keys(advice, keys)}]"
+        case _:
+            return str(part)
 
 
 async def show_todos(controller: Controller, argument: str) -> Event | None:

@@ -3,11 +3,9 @@
 import pytest
 
 from tools.processes.command_hints import (
-    EDITOR_ADVICE,
-    WATCH_ADVICE,
+    awaits_keys,
     hint,
     is_answer,
-    key_advice,
     lex_commands,
     looks_like_prompt,
 )
@@ -44,12 +42,12 @@ def test_git_and_negation_are_seen_through(line: str) -> None:
     "command", ["vim", "vim f", "sudo -e; vi f", "cd x; nano f", "/usr/bin/vim f", "emacs -nw f"]
 )
 def test_editors_that_would_wait(command: str) -> None:
-    assert key_advice(command) == EDITOR_ADVICE
+    assert awaits_keys(command) == "editor"
 
 
 @pytest.mark.parametrize("command", ["watch -n1 date", "make; watch 'ls -l'", "/usr/bin/watch -e make"])
 def test_what_would_be_watched_for_ever(command: str) -> None:
-    assert key_advice(command) == WATCH_ADVICE
+    assert awaits_keys(command) == "watch"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +55,7 @@ def test_what_would_be_watched_for_ever(command: str) -> None:
     ["vim -es f", "vi +wq f", "emacs --batch -l x", "grep vim f", "sed -i s,a,b, f", "watch -g x", "a watch"],
 )
 def test_editors_in_a_batch_and_mere_mentions(command: str) -> None:
-    assert not key_advice(command)
+    assert not awaits_keys(command)
 
 
 @pytest.mark.parametrize(

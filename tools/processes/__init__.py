@@ -6,7 +6,7 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .command_context import CommandContext
-    from .command_hints import EDITOR_ADVICE, hint, is_answer, key_advice
+    from .command_hints import awaits_keys, hint, is_answer
     from .command_progress import LineNews, ProgressThrottle
     from .env_filter import filter_environment, hardened_git, hide_own_environment
     from .foreground import (
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DRAIN_LIMIT_S",
-    "EDITOR_ADVICE",
     "STILL_RUNNING",
     "BackgroundJob",
     "CommandContext",
@@ -49,6 +48,7 @@ __all__ = [
     "OwnCommandEnd",
     "ProgressThrottle",
     "Spool",
+    "awaits_keys",
     "command_runner",
     "decoded_output",
     "ends_in_prompt",
@@ -60,7 +60,6 @@ __all__ = [
     "hide_own_environment",
     "hint",
     "is_answer",
-    "key_advice",
     "listeners",
     "move_to_background",
     "new_listeners",
@@ -72,7 +71,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "command_context": "CommandContext",
-        "command_hints": "EDITOR_ADVICE hint is_answer key_advice",
+        "command_hints": "awaits_keys hint is_answer",
         "command_progress": "LineNews ProgressThrottle",
         "env_filter": "filter_environment hardened_git hide_own_environment",
         "foreground": (

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import PurePosixPath
+from typing import Literal
 
 from tools.text import word_set
 
@@ -20,8 +21,6 @@ _MAX_LEXED_CHARS = 20_000  # shlex takes a microsecond for each
 # Programs whose exit status 1 is an answer ("no match", "they differ", "no"), not a failure.
 _ANSWERING = word_set("grep egrep fgrep zgrep rg ag diff cmp colordiff test [ [[ pgrep which")
 _ANSWERING_GIT = frozenset(("grep", "diff"))
-EDITOR_ADVICE = "change files with edit or write; give git messages with -m (GIT_EDITOR is `true` here)"
-WATCH_ADVICE = "run the command itself; to wait for something: until CHECK; do sleep 1; done"
 # Programs that wait forever without a terminal instead of giving up.
 _EDITORS = word_set("vi vim nvim view vimdiff gvim emacs nano pico joe mcedit hx kak ed")
 _EDITOR_BATCH = re.compile(
@@ -107,15 +106,15 @@ def is_answer(line: str, status: int) -> bool:
     return _program(last) in _ANSWERING
 
 
-def key_advice(line: str) -> str:
-    """Return the alternative to a program in the line that would wait for keys forever; "" without one."""
+def awaits_keys(line: str) -> Literal["editor", "watch", ""]:
+    """Return the kind of the first program in the line that would wait for keys forever; "" without one."""
     for words in lex_commands(line):
         program = _program(words)
         options = " " + " ".join(words[1:])
         if program in _EDITORS and not _EDITOR_BATCH.search(options):
-            return EDITOR_ADVICE
+            return "editor"
         if program == "watch" and not _ENDING_WATCH.search(options):
-            return WATCH_ADVICE
+            return "watch"
     return ""
 
 

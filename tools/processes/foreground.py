@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tools.sandbox import CommandHandle
 
-from .command_hints import key_advice, looks_like_prompt
+from .command_hints import awaits_keys, looks_like_prompt
 from .command_progress import ProgressThrottle
 from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRequest, CommandRunner, exit_code, last_folder
 from .output_text import decoded_output
@@ -82,8 +82,9 @@ async def run_foreground(
     command, report = await runner.start(line, request.cwd or runner.context.cwd, take, sandboxed=sandboxed)
     runner.foreground.add(moved)
     try:
-        may_go_on = runner.context.attended and not key_advice(line)
-        limit = min(limits.timeout_s, limits.editor_s) if key_advice(line) else limits.timeout_s
+        interactive = awaits_keys(line)
+        may_go_on = runner.context.attended and not interactive
+        limit = min(limits.timeout_s, limits.editor_s) if interactive else limits.timeout_s
         await _first_of(limit, command.exited, full, moved)
         took = loop.time() - began
         quiet = loop.time() - last_output
