@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from .lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .code_languages import is_quickly_coloured, language_of
-    from .codec import FORMAT_VERSION, BadLine, decode_line, encode_fact, fact_from_json
+    from .codec import FORMAT_VERSION, BadLine
     from .edits import earliest_seq
     from .entries import Entry, Exchange, Prompt
     from .errors import SessionInUse, StoreError, TranscriptTooNew
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
         User,
         about_said,
     )
-    from .file_states import RECORD_FOLDERS, SEARCH_FOLDER
+    from .file_states import RECORD_FOLDERS
     from .folding import Charge, Folded, RequestSize, fold
     from .listing import (
         FORK_TOPIC,
@@ -45,11 +44,9 @@ if TYPE_CHECKING:
         newest_session,
         newest_summary,
         recorded_sessions,
-        transcript_files,
     )
-    from .load import MAX_LINE_BYTES, LazyResults, LoadedTranscript, fetch_everything, read_transcript
+    from .load import LazyResults, LoadedTranscript, fetch_everything, read_transcript
     from .messages import (
-        ADDED_TAGS,
         ATTACHED_LINE,
         HOOK_OPENING_TAG,
         INJECTED_CLOSING_TAG,
@@ -76,7 +73,6 @@ if TYPE_CHECKING:
         check_shape,
         empty_mapping,
         injected,
-        is_added,
         is_attached,
         is_injected,
         is_put_back,
@@ -87,7 +83,6 @@ if TYPE_CHECKING:
         replace_surrogates_in_json,
         said_by_user,
         typed_blocks,
-        without_added,
         without_injected,
     )
     from .originals import NOTHING_SAID, RECALL_ID, Originals, Scope, prompt_in_view
@@ -102,13 +97,9 @@ if TYPE_CHECKING:
         fact_text,
         first_words,
         format_age,
-        indexed_text,
         is_harmless,
         name_of,
-        session_title,
-        shortened,
         speaker_of,
-        utc_time,
     )
     from .server_calls import finished_results, server_call_of
     from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder, new_sid, path_of
@@ -124,12 +115,10 @@ if TYPE_CHECKING:
         tool_kind,
         visible_definition,
     )
-    from .unified_diff import DiffRow, by_side, diff_rows, file_name, with_marks
     from .view import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, Part, PartKind, View, sendable, to_json_bytes
     from .view_renderer import UNKNOWN_BLOCK_FIELD, UNKNOWN_FIELDS, image_tokens
 
 __all__ = [
-    "ADDED_TAGS",
     "ATTACHED_LINE",
     "CALL_ID_TOKENS",
     "CHANGED_KEY",
@@ -142,7 +131,6 @@ __all__ = [
     "INVALID_JSON",
     "INVISIBLE",
     "JOINERS",
-    "MAX_LINE_BYTES",
     "MESSAGE_TOKENS",
     "NEWS_TOPIC",
     "NOTHING_SAID",
@@ -153,7 +141,6 @@ __all__ = [
     "RECALL_ID",
     "RECORDS_FOLDER",
     "RECORD_FOLDERS",
-    "SEARCH_FOLDER",
     "SKILL_CLOSING_TAG",
     "SKILL_OPENING_TAG",
     "SKILL_START",
@@ -167,7 +154,6 @@ __all__ = [
     "Clear",
     "Closed",
     "Compacted",
-    "DiffRow",
     "Edit",
     "Entry",
     "Exchange",
@@ -219,21 +205,15 @@ __all__ = [
     "block_text",
     "block_to_json",
     "blocks_from_json",
-    "by_side",
     "call_of",
     "check_shape",
     "content_text",
     "create_store",
-    "decode_line",
-    "diff_rows",
     "earliest_seq",
     "empty_mapping",
-    "encode_fact",
     "ensure_private_folder",
-    "fact_from_json",
     "fact_text",
     "fetch_everything",
-    "file_name",
     "find_session",
     "finished_results",
     "first_words",
@@ -241,17 +221,13 @@ __all__ = [
     "format_age",
     "image_tokens",
     "in_tree_order",
-    "indexed_text",
     "injected",
-    "is_added",
     "is_attached",
     "is_harmless",
     "is_injected",
     "is_put_back",
-    "is_quickly_coloured",
     "is_server_tool",
     "is_thinking",
-    "language_of",
     "lock_holder",
     "make_outputs_folder",
     "make_spare_copy",
@@ -274,27 +250,20 @@ __all__ = [
     "same_tools",
     "sendable",
     "server_call_of",
-    "session_title",
-    "shortened",
     "speaker_of",
     "store_output",
     "sync_output",
     "to_json_bytes",
     "told_of",
     "tool_kind",
-    "transcript_files",
     "typed_blocks",
-    "utc_time",
     "visible_definition",
-    "with_marks",
-    "without_added",
     "without_injected",
 ]
 __getattr__ = lazy_door(
     __name__,
     {
-        "code_languages": "is_quickly_coloured language_of",
-        "codec": "BadLine FORMAT_VERSION decode_line encode_fact fact_from_json",
+        "codec": "BadLine FORMAT_VERSION",
         "edits": "earliest_seq",
         "entries": "Entry Exchange Prompt",
         "errors": "SessionInUse StoreError TranscriptTooNew",
@@ -302,27 +271,26 @@ __getattr__ = lazy_door(
             "CHANGED_KEY Clear Closed Compacted Edit Fact Failed Fold GONE Instructed Metadata NEWS_TOPIC "
             "Opened Reply RequestSent Result Rewound Started StoredOutput Undone Unthink User about_said"
         ),
-        "file_states": "RECORD_FOLDERS SEARCH_FOLDER",
+        "file_states": "RECORD_FOLDERS",
         "folding": "Charge Folded RequestSize fold",
         "listing": (
             "FORK_TOPIC SessionSummary find_session in_tree_order newest_session newest_summary "
-            "recorded_sessions transcript_files"
+            "recorded_sessions"
         ),
-        "load": "LazyResults LoadedTranscript MAX_LINE_BYTES fetch_everything read_transcript",
+        "load": "LazyResults LoadedTranscript fetch_everything read_transcript",
         "messages": (
-            "ADDED_TAGS ATTACHED_LINE Block HOOK_OPENING_TAG INJECTED_CLOSING_TAG INJECTED_OPENING_TAG "
-            "INVALID_JSON ImageBlock PUT_BACK_START RedactedThinkingBlock SKILL_CLOSING_TAG "
-            "SKILL_OPENING_TAG SKILL_START TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UNSIGNED "
-            "UnknownBlock Usage attached_as block_from_json block_to_json blocks_from_json check_shape "
-            "empty_mapping injected is_added is_attached is_injected is_put_back is_thinking map_strings "
-            "own_words replace_surrogates replace_surrogates_in_json said_by_user typed_blocks "
-            "without_added without_injected"
+            "ATTACHED_LINE Block HOOK_OPENING_TAG INJECTED_CLOSING_TAG INJECTED_OPENING_TAG INVALID_JSON "
+            "ImageBlock PUT_BACK_START RedactedThinkingBlock SKILL_CLOSING_TAG SKILL_OPENING_TAG "
+            "SKILL_START TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UNSIGNED UnknownBlock Usage "
+            "attached_as block_from_json block_to_json blocks_from_json check_shape empty_mapping injected "
+            "is_attached is_injected is_put_back is_thinking map_strings own_words replace_surrogates "
+            "replace_surrogates_in_json said_by_user typed_blocks without_injected"
         ),
         "originals": "NOTHING_SAID Originals RECALL_ID Scope prompt_in_view",
         "recovery": "recover_transcripts",
         "render_text": (
             "INVISIBLE JOINERS NO_DATE block_text call_of content_text fact_text first_words format_age "
-            "indexed_text is_harmless name_of session_title shortened speaker_of utc_time"
+            "is_harmless name_of speaker_of"
         ),
         "server_calls": "finished_results server_call_of",
         "session_lock": "RECORDS_FOLDER ensure_private_folder lock_holder new_sid path_of",
@@ -332,7 +300,6 @@ __getattr__ = lazy_door(
         "tool_kinds": (
             "RECALLED_KEY TOOL_KINDS ToolKind is_server_tool same_tools tool_kind visible_definition"
         ),
-        "unified_diff": "DiffRow by_side diff_rows file_name with_marks",
         "view": "CALL_ID_TOKENS MESSAGE_TOKENS Message Part PartKind View sendable to_json_bytes",
         "view_renderer": "UNKNOWN_BLOCK_FIELD UNKNOWN_FIELDS image_tokens",
     },

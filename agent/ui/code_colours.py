@@ -9,7 +9,7 @@ from rich.style import Style
 from rich.syntax import ANSI_LIGHT, ANSISyntaxTheme, Syntax
 from rich.text import Text
 
-from transcripts import is_quickly_coloured
+from transcripts.export import is_quickly_coloured
 
 _SEEN_ON_WHITE = {"yellow": Style(color="color(94)")}
 _ON_WHITE = ANSISyntaxTheme(

@@ -12,7 +12,7 @@ from rich.style import Style
 from rich.text import Text
 
 from tools.text import pluralize
-from transcripts import DiffRow, by_side, diff_rows, file_name, language_of, with_marks
+from transcripts.export import DiffRow, read_diff
 
 from .code_colours import coloured
 from .segment_lines import filled, segment_line
@@ -24,15 +24,17 @@ MIN_CODE_COLUMNS = 8  # below that lines have no margin
 def draw_diff(text: str, ctx: RenderContext, limit: int) -> list[str]:
     """A unified diff with line numbers in place of its headers, in at most `limit` lines before wrapping."""
     lines = text.replace("\r\n", "\n").split("\n")
-    rows = diff_rows([line[:1] + escape_output(line[1:], CODE_TAB_CELLS) for line in lines])
-    shown = with_marks(rows if len(rows) <= limit else rows[: limit - 1])
-    digits = max((len(str(row.number)) for row in shown if row.number), default=1)
-    language = language_of(file_name(lines)) if ctx.theme.colour else "text"
+    diff = read_diff([line[:1] + escape_output(line[1:], CODE_TAB_CELLS) for line in lines])
+    shown = diff.marked(None if len(diff.rows) <= limit else limit - 1)
+    digits = max((len(str(row.number)) for row in shown.rows if row.number), default=1)
+    language = diff.language if ctx.theme.colour else "text"
     theme = ctx.theme.palette.code
-    codes = by_side(shown, lambda code: coloured(code, language, theme).split("\n", allow_blank=True))
-    drawn = [line for row, code in zip(shown, codes, strict=True) for line in _lines(row, code, digits, ctx)]
-    if len(rows) > len(shown):
-        drawn.append(ctx.clipped("dim", f"… +{pluralize(len(rows) - len(shown), 'line')}"))
+    codes = shown.by_side(lambda code: coloured(code, language, theme).split("\n", allow_blank=True))
+    drawn = [
+        line for row, code in zip(shown.rows, codes, strict=True) for line in _lines(row, code, digits, ctx)
+    ]
+    if left_out := len(diff.rows) - len(shown.rows):
+        drawn.append(ctx.clipped("dim", f"… +{pluralize(left_out, 'line')}"))
     return drawn
 
 

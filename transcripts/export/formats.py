@@ -7,37 +7,23 @@ from contextlib import suppress
 from pathlib import Path
 from pkgutil import resolve_name
 
-from transcripts import (
-    BadLine,
+from ..codec import BadLine, encode_fact, fact_from_json
+from ..facts import Compacted, Fact, Opened, Reply, Result, User
+from ..folding import Folded, fold
+from ..load import LazyResults, fetch_everything
+from ..messages import (
     Block,
-    Compacted,
-    Fact,
-    Folded,
     ImageBlock,
-    LazyResults,
-    Opened,
-    Reply,
-    Result,
     TextBlock,
     ToolUseBlock,
-    User,
-    block_text,
     block_to_json,
-    content_text,
-    encode_fact,
-    fact_from_json,
-    fetch_everything,
-    fold,
     is_added,
     is_thinking,
     map_strings,
-    session_title,
-    shortened,
-    utc_time,
     without_added,
 )
-from transcripts.secrets import SecretMasks
-
+from ..render_text import block_text, content_text, session_title, shortened, utc_time
+from ..secrets.masking import SecretMasks
 from .size_chart import compaction_words
 
 # Suffix -> the function that makes the text of such a file. The page's module loads a markdown parser.

@@ -20,44 +20,25 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
-from transcripts import (
+from transcripts.patterns import lazy_pattern
+
+from ..facts import Clear, Compacted, Edit, Failed, Fold, Opened, Reply, Result, Unthink, User
+from ..folding import Folded
+from ..messages import Block, ImageBlock, TextBlock, ToolUseBlock, is_added, is_thinking
+from ..render_text import (
     INVISIBLE,
-    Block,
-    Clear,
-    Compacted,
-    DiffRow,
-    Edit,
-    Failed,
-    Fold,
-    Folded,
-    ImageBlock,
-    Opened,
-    Reply,
-    Result,
-    TextBlock,
-    ToolUseBlock,
-    Unthink,
-    User,
     block_text,
-    by_side,
     call_of,
     content_text,
-    diff_rows,
-    file_name,
-    is_added,
     is_harmless,
-    is_quickly_coloured,
-    is_thinking,
-    language_of,
     session_title,
     shortened,
     utc_time,
-    with_marks,
 )
-from transcripts.patterns import lazy_pattern
-
+from .code_languages import is_quickly_coloured
 from .formats import began_at
 from .size_chart import compaction_words, size_chart
+from .unified_diff import DiffRow, read_diff
 
 Words = list[tuple[str, str]]  # of a line of code: (kind, text)
 # What the lexers call words -> their class on the page.
@@ -211,13 +192,12 @@ def _result(fact: Result, reply: Reply | None) -> str:
 def _diff_lines(diff: str) -> Iterator[str]:
     """The file, and the rows of its diff with their numbers; changed words are marked."""
     lines = shortened(diff).splitlines()
-    rows = with_marks(diff_rows(lines))
-    digits = max((len(str(row.number)) for row in rows if row.number), default=1)
-    name = file_name(lines)
-    if name:
-        yield f'<span class="at">{_html(name)}\n</span>'
-    language = language_of(name)
-    for row, words in zip(rows, by_side(rows, lambda code: _words(code, language)), strict=True):
+    read = read_diff(lines).marked()
+    digits = max((len(str(row.number)) for row in read.rows if row.number), default=1)
+    if read.name:
+        yield f'<span class="at">{_html(read.name)}\n</span>'
+    language = read.language
+    for row, words in zip(read.rows, read.by_side(lambda code: _words(code, language)), strict=True):
         kind = {"+": "add", "-": "del", "@": "at"}.get(row.sign, "same")
         margin = f"<i>{row.number or '⋯':>{digits}}</i> {row.sign.replace('@', ' ')} "
         yield f'<span class="{kind}">{margin}{_marked(row, words)}\n</span>'

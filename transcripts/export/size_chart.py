@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
-from transcripts import Compacted, Folded, Reply, fact_text
+from ..facts import Compacted, Reply
+from ..folding import Folded
+from ..render_text import fact_text
 
 WIDTH = 900
 HEIGHT = 252  # in the chart's own units

@@ -10,8 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from transcripts import Block, ToolResultBlock
-
+from ..messages import Block, ToolResultBlock
 from .recording import ImportedSession, ParsedFile, content_blocks, parse_time
 
 _MESSAGE_TYPES = ("user", "assistant")

@@ -3,8 +3,7 @@
 Pure: bytes in, facts out. Each format is a module with `recognizes(file)` and `read_session(file, session)`.
 """
 
-from transcripts import Reply
-
+from ..facts import Reply
 from . import api_messages, claude_code, makeroom_record, pi, swe_agent
 from .recording import Count, ImportedSession, ParsedFile, UnreadableRecording, parse_file
 

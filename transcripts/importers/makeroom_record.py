@@ -6,8 +6,9 @@ out, for a replay makes its own.
 
 from msgspec.structs import replace
 
-from transcripts import NEWS_TOPIC, BadLine, Folded, Metadata, Reply, Result, User, decode_line
-
+from ..codec import BadLine, decode_line
+from ..facts import NEWS_TOPIC, Metadata, Reply, Result, User
+from ..folding import Folded
 from .recording import ImportedSession, ParsedFile
 
 

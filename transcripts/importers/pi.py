@@ -7,8 +7,7 @@ entry to the root. Summaries are left out: a replay has the history itself.
 from collections.abc import Mapping
 from typing import Any
 
-from transcripts import Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
-
+from ..messages import Block, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from .recording import ImportedSession, ParsedFile, parse_time
 
 _PI_ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom")

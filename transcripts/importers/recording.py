@@ -10,19 +10,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from transcripts import (
-    Block,
-    Fact,
-    Reply,
-    Result,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnknownBlock,
-    User,
-    about_said,
-    block_from_json,
-)
+from ..facts import Fact, Reply, Result, User, about_said
+from ..messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, block_from_json
 
 _MAX_SECONDS = 1e11  # a larger time is in milliseconds: this is the year 5138
 # What Claude Code puts around a person's words in a result.

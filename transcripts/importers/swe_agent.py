@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from transcripts import Block, TextBlock, ToolUseBlock, block_from_json
-
+from ..messages import Block, TextBlock, ToolUseBlock, block_from_json
 from .recording import ImportedSession, ParsedFile, content_blocks
 
 

@@ -8,7 +8,7 @@ from wcwidth import strip_sequences
 from agent.ui.palettes import ANSI, ROLES, choose_palette
 from agent.ui.render import render_diff, render_markdown
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
-from transcripts.unified_diff import changed_words, diff_rows, with_marks
+from transcripts.export.unified_diff import changed_words, read_diff
 
 DIFF = """--- a/src/calc.py
 +++ b/src/calc.py
@@ -102,7 +102,7 @@ def test_no_row_is_wider_than_the_screen_and_no_character_is_lost() -> None:
 
 def test_lines_that_have_little_in_common_are_not_marked() -> None:
     assert changed_words("return a + b", "raise ValueError(x)") == ((), ())
-    rows = with_marks(diff_rows(["@@ -1,2 +1,2 @@", "-a = 1", "-b = 2", "+a = 3", "+b = 2 + c"]))
+    rows = read_diff(["@@ -1,2 +1,2 @@", "-a = 1", "-b = 2", "+a = 3", "+b = 2 + c"]).marked().rows
     assert [row.marks for row in rows] == [((4, 5),), (), ((4, 5),), ((5, 9),)]
 
 
@@ -116,7 +116,7 @@ def test_a_line_is_compared_with_the_one_that_it_became() -> None:
         "+    return x * y + 2",
     ]
     marked = {
-        row.text: [row.text[low:high] for low, high in row.marks] for row in with_marks(diff_rows(lines))
+        row.text: [row.text[low:high] for low, high in row.marks] for row in read_diff(lines).marked().rows
     }
     assert marked["def f(x, y):"] == [", y"]
     assert marked["    # why"] == [] and marked["    return x * y + 2"] == ["* y "]

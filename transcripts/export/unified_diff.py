@@ -15,6 +15,8 @@ from msgspec.structs import replace
 
 from transcripts.patterns import lazy_pattern
 
+from .code_languages import language_of
+
 _HUNK_STARTS = lazy_pattern(r"@@ -(\d+)\S* \+(\d+)")  # in the old and the new file
 _PIECE = lazy_pattern(r"\w+|\s+|.")
 MAX_MARKED_LINE_CHARS = 400  # words of longer lines are not compared
@@ -36,7 +38,45 @@ class DiffRow(Struct, frozen=True):
     marks: tuple[Span, ...] = ()
 
 
-def file_name(lines: Sequence[str]) -> str:
+class UnifiedDiff(Struct, frozen=True):
+    """A diff as rows; `name` is the one that its head gives the file, "" if it has none."""
+
+    name: str
+    rows: tuple[DiffRow, ...]
+
+    @property
+    def language(self) -> str:
+        """The language of the file, "text" if it has none that is coloured."""
+        return language_of(self.name)
+
+    def marked(self, count: int | None = None) -> UnifiedDiff:
+        """Return the diff, or its first `count` rows, with the words marked that changed in a line.
+
+        They are looked for where removed and added lines stand in pairs.
+        """
+        return replace(self, rows=tuple(_with_marks(self.rows[:count])))
+
+    def by_side(self, read: Callable[[str], Iterable[T]]) -> list[T]:
+        """Apply `read` to each row, as lines of a whole file: removed ones as they stood in the old file."""
+        sides = {}
+        for sign in "-+":
+            rows = (row for row in self.rows if row.sign in (sign, " ", "@"))
+            code = "\n".join("" if row.sign == "@" else row.text for row in rows)
+            sides[sign] = iter(read(code))
+        found = []
+        for row in self.rows:
+            found.append(next(sides["-" if row.sign == "-" else "+"]))
+            if row.sign in " @":
+                next(sides["-"])
+        return found
+
+
+def read_diff(lines: Sequence[str]) -> UnifiedDiff:
+    """Read the lines of a unified diff."""
+    return UnifiedDiff(_file_name(lines), tuple(_rows(lines)))
+
+
+def _file_name(lines: Sequence[str]) -> str:
     """The name that the head of a diff gives the file, "" if it has none."""
     for line in lines:
         if line.startswith("@@"):
@@ -46,21 +86,7 @@ def file_name(lines: Sequence[str]) -> str:
     return ""
 
 
-def by_side(rows: Sequence[DiffRow], read: Callable[[str], Iterable[T]]) -> list[T]:
-    """Apply `read` to each row, as lines of a whole file: removed ones as they stood in the old file."""
-    sides = {}
-    for sign in "-+":
-        code = "\n".join("" if row.sign == "@" else row.text for row in rows if row.sign in (sign, " ", "@"))
-        sides[sign] = iter(read(code))
-    found = []
-    for row in rows:
-        found.append(next(sides["-" if row.sign == "-" else "+"]))
-        if row.sign in " @":
-            next(sides["-"])
-    return found
-
-
-def diff_rows(lines: Sequence[str]) -> list[DiffRow]:
+def _rows(lines: Sequence[str]) -> list[DiffRow]:
     """The lines of a unified diff with the numbers that they have in their file; heads are left out."""
     rows: list[DiffRow] = []
     old = new = 0
@@ -81,7 +107,7 @@ def diff_rows(lines: Sequence[str]) -> list[DiffRow]:
     return rows
 
 
-def with_marks(rows: Sequence[DiffRow]) -> list[DiffRow]:
+def _with_marks(rows: Sequence[DiffRow]) -> list[DiffRow]:
     """The rows with the words marked that changed in a line, where removed and added lines stand in pairs."""
     runs = [(sign, [*run]) for sign, run in groupby(rows, lambda row: row.sign)]
     compared = 0
