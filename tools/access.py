@@ -12,7 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Literal
 
-from tools.files import Workspace, canonical_path, check_project, is_inside
+from tools.files import Workspace, canonical_path, is_inside
 from tools.guarded import HOME_SECRETS, MEMORY_NAMES, guarded_in_project, is_protected
 from tools.text import word_set
 
@@ -31,7 +31,7 @@ def file_access(path: str, use: Literal["read", "write"], context: Workspace) ->
     """Return the access of a canonical path. Raises ToolError where the project is gone."""
     protected = is_protected(path, use) or (use == "write" and _is_guarded(path, context))
     if use == "write" and is_inside(path, str(context.folder)):
-        check_project(context)  # or it would be made anew, at a place that it was moved away from
+        context.check_folder()  # or it would be made anew, at a place that it was moved away from
     inside = any(is_inside(path, str(folder)) for folder in (context.folder, *context.added))
     missing = use == "read" and not inside and not protected and _is_missing(path, context)
     return Access(use, path, not inside, protected, missing=missing)

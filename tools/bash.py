@@ -39,7 +39,6 @@ from .base import (
     ToolResult,
     text_result,
 )
-from .files import check_project
 
 PORTS_HINT = "Ports it opens: commands reach them at localhost, the person only after typing /publish PORT."
 _DEFAULT_LIMITS = CommandLimits()
@@ -193,7 +192,7 @@ def _return_from_missing_folder(context: ToolContext) -> str | None:
     gone = context.cwd
     if gone.is_dir():
         return None
-    check_project(context)
+    context.check_folder()
     context.cwd = context.folder
     return f"[{gone} is gone; this command ran in {context.folder}]"
 

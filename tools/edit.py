@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from tools.edit_diagnostics import diagnose_mismatch
 from tools.file_change import (
     STALE_FILE,
     PlannedChange,
@@ -18,19 +19,9 @@ from tools.file_change import (
     is_stale,
     not_encodable,
 )
-from tools.files import (
-    NotRepresentable,
-    SourceText,
-    any_overlap,
-    diagnose_mismatch,
-    find_all,
-    load_file,
-    one_line_path,
-    snippet,
-    source_text,
-    splice,
-)
+from tools.files import load_file, one_line_path
 from tools.parameters import FileArguments
+from tools.patch import NotRepresentable, SourceText, any_overlap, find_all, snippet, source_text, splice
 from tools.text import mark_stray_bytes, unify_newlines
 
 from .base import ToolContext, ToolError

@@ -18,16 +18,13 @@ from tools.files import (
     FileChanged,
     FileContent,
     SeenFile,
-    WriteAbandoned,
     WriteRequest,
-    added_omission,
-    added_placeholder,
     atomic_write,
     in_thread,
     one_line_path,
-    unified_diff,
 )
 from tools.parameters import FileArguments
+from tools.patch import added_omission, added_placeholder, unified_diff
 from tools.text import TextForm, decode_text, has_surrogate, mark_stray_bytes
 
 STALE_FILE = (
@@ -38,6 +35,10 @@ _UNREAD_FILE = "File has not been read yet. Read it first before writing to it."
 _MAX_REPLANS = 20  # times that a change is worked out anew after another program changed the file
 _UTF8 = TextForm()
 A = TypeVar("A", bound=FileArguments)
+
+
+class _AbandonedError(Exception):
+    """The result of the write is no longer wanted; nothing was changed, and nobody waits for this."""
 
 
 class PlannedChange(Struct, frozen=True):
@@ -202,7 +203,7 @@ async def _written(change: PlannedChange, call: ToolCall, path: str) -> str:
     def write(abandoned: threading.Event) -> str:
         def check(stage: str) -> None:
             if stage != "placed" and abandoned.is_set():
-                raise WriteAbandoned
+                raise _AbandonedError
 
         return atomic_write(WriteRequest(path, change.data, change.old, call.context.journals, check))
 

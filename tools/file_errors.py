@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.files import one_line_path, suggestions
+from tools.files import one_line_path
+from tools.path_suggestions import suggestions
 
 from .base import ToolError
 

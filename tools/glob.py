@@ -21,17 +21,17 @@ from msgspec import Meta, Struct
 from tools.file_errors import os_errors_explained
 from tools.files import (
     FILE_TIMEOUT_S,
-    MAX_WINDOW_BYTES,
     FileError,
     canonical_path,
     in_thread,
     is_inside,
-    name_matcher,
     one_line_path,
     opened_file,
     resolve_path,
 )
+from tools.glob_patterns import name_matcher
 from tools.guarded import is_protected
+from tools.line_window import MAX_WINDOW_BYTES
 from tools.parameters import Arguments
 from tools.search import file_states, list_folder
 from tools.text import has_surrogate, mark_stray_bytes, pluralize

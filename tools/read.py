@@ -21,21 +21,22 @@ from tools.file_errors import os_errors_explained
 from tools.files import (
     FILE_TIMEOUT_S,
     MAX_IMAGE_FILE_BYTES,
-    MAX_WINDOW_BYTES,
-    MAX_WINDOW_LINES,
     BadImage,
-    LineWindow,
     SeenFile,
-    cut_text,
     in_thread,
     load_image,
     media_type,
-    number_lines,
     one_line_path,
     opened_file,
     read_at_most,
+)
+from tools.line_window import (
+    MAX_WINDOW_BYTES,
+    MAX_WINDOW_LINES,
+    LineWindow,
+    cut_text,
+    number_lines,
     scan_file,
-    seen_file,
 )
 from tools.parameters import FileArguments
 from tools.text import (
@@ -114,7 +115,7 @@ async def read_file(
     if (arguments.offset or arguments.limit) and isinstance(result.content[0], ImageBlock):
         note = TextBlock("[an image has no lines: offset and limit were not used, all of it is shown]")
         result = replace(result, content=(*result.content, note))
-    now = seen_file(result.about)
+    now = SeenFile.shown_by(result.about)
     if now is not None and not (seen and (seen.sha256, seen.lines) == (now.sha256, now.lines)):
         context.seen[path] = now
     return result
@@ -184,7 +185,7 @@ def _text_page(path: str, window: LineWindow, shown: SeenFile | None) -> ToolRes
     about |= {"encoding": window.form.told} if window.form.told else {}
     if window.sha256 is not None:
         about["sha256"] = window.sha256
-        now = seen_file(about)
+        now = SeenFile.shown_by(about)
         if shown and now and (shown.sha256, shown.lines) == (now.sha256, now.lines):
             return _unchanged(about, shown)
     if not window.lines:

@@ -42,7 +42,7 @@ from agent.session import (
 )
 from compact import HOUR_TTL_S, LAYERS_TOLD, ContextWindow, PriceList, TokenCounter, pages_referred_to
 from tools.base import ToolContext
-from tools.files import recover, restore_seen
+from tools.files import recover
 from tools.processes import command_runner
 from tools.registry import definitions
 from transcripts import (
@@ -178,7 +178,7 @@ def tool_context_of(services: Services, session: Session) -> ToolContext:
         services.warn(f"{restored} was being written when an earlier run ended: it is as it was before")
     for fact in session.folded.facts:
         if isinstance(fact, Result) and fact.about:
-            restore_seen(context, fact.about, fact.seq)
+            context.restore_seen(fact.about, fact.seq)
         elif isinstance(fact, Metadata) and fact.topic == ATTACHED_TOPIC:
             note_attached(attached_files(fact.about), context, int(fact.about.get("prompt", 0)))
     command_runner(context).on_finish = lambda announcement: services.emit(Notice(announcement))

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tools.files import one_line_path, unified_diff
+from tools.files import one_line_path
+from tools.patch import unified_diff
 
 from .change_log import FileChange
 from .recorder import Checkpoints

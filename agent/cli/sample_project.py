@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agent.app import Options
 from agent.errors import UsageError
-from tools.files import shared_git_folder
+from tools.search import Checkout
 from transcripts.storage import append_line
 
 SAMPLE_FOLDER = "makeroom-sample"
@@ -118,11 +118,11 @@ def make_sample(folder: Path) -> None:
 
 def leave_out_of_git(folder: Path) -> None:
     """Exclude the sample from the repository that contains it, for this clone only. Raises OSError."""
-    top = next((place for place in folder.parents if (place / ".git").exists()), None)
-    if top is None or (folder / ".git").exists():
+    checkout = Checkout.around(folder.parent)
+    if checkout is None or (folder / ".git").exists():
         return
-    exclude = shared_git_folder(top) / "info" / "exclude"
-    pattern = f"/{folder.relative_to(top).as_posix()}/"
+    exclude = checkout.exclude_file
+    pattern = f"/{folder.relative_to(checkout.top).as_posix()}/"
     known = b""
     with suppress(FileNotFoundError):
         known = exclude.read_bytes()

@@ -25,7 +25,7 @@ from agent.session import (
 )
 from compact import ClearedText, FileTouch, PutBackRules, block_texts, cleared_texts, put_back, trim_page
 from tools.base import ToolContext, ToolResult
-from tools.files import FileError, in_thread, load_file, resolve_path, restore_seen
+from tools.files import FileError, in_thread, load_file, resolve_path
 from tools.text import decode_text, unify_newlines
 from transcripts import (
     INJECTED_OPENING_TAG,
@@ -232,7 +232,7 @@ def note_files(
 def note_attached(files: Sequence[Mapping[str, Any]], context: ToolContext, prompt: int) -> None:
     """The prompt with this seq shows these files: they count as read. Also for a session opened again."""
     for about in files:
-        restore_seen(context, about, prompt)
+        context.restore_seen(about, prompt)
 
 
 def attached_files(about: Mapping[str, Any]) -> list[Mapping[str, Any]]:

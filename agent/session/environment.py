@@ -16,8 +16,8 @@ from pathlib import Path
 
 from agent.formatting import shorten
 from compact import COMMANDS_HEADING, PINS_HEADING, block_texts, in_force, pins_of
-from tools.files import git_folder
 from tools.processes import Inbox
+from tools.search import Checkout
 from transcripts import (
     INJECTED_CLOSING_TAG,
     INJECTED_OPENING_TAG,
@@ -200,13 +200,13 @@ def environment_told(entry: Entry) -> list[str]:
 
 def branch(folder: Path) -> str:
     """The branch that is checked out, with where that is, or a description of what there is instead."""
-    place = next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
-    if place is None:
+    checkout = Checkout.around(folder)
+    if checkout is None:
         return "no repository"
-    kind = "worktree or submodule" if (place / ".git").is_file() else "repository"
-    where = f"{kind} at {_name(place)}"
+    kind = "worktree or submodule" if (checkout.top / ".git").is_file() else "repository"
+    where = f"{kind} at {_name(checkout.top)}"
     try:
-        text = read_regular(git_folder(place) / "HEAD", MAX_HEAD_BYTES).decode("utf-8", "replace").strip()
+        text = read_regular(checkout.git_folder / "HEAD", MAX_HEAD_BYTES).decode("utf-8", "replace").strip()
     except (OSError, ValueError):  # a NUL in what the file names
         text = ""
     if not text:

@@ -19,18 +19,11 @@ from msgspec.structs import replace
 from tools.access import file_access
 from tools.base import Access, ToolContext, ToolError
 from tools.file_errors import os_errors_explained
-from tools.files import (
-    FILE_TIMEOUT_S,
-    MAX_WINDOW_LINES,
-    FileError,
-    SeenFile,
-    in_thread,
-    one_line_path,
-    regular_files,
-    resolve_path,
-    suggestions,
-)
+from tools.files import FILE_TIMEOUT_S, FileError, SeenFile, in_thread, one_line_path, resolve_path
+from tools.line_window import MAX_WINDOW_LINES
+from tools.path_suggestions import suggestions
 from tools.read import folder_names, read_page
+from tools.search import regular_files
 from tools.text import is_plain, pluralize
 from transcripts import ATTACHED_LINE, Block, ImageBlock, TextBlock, content_text, empty_mapping, injected
 from transcripts.patterns import lazy_pattern

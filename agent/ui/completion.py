@@ -14,7 +14,8 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from tools.files import FileSystemSilent, in_daemon_thread, list_project
+from tools.files import FileError, in_thread
+from tools.search import list_project
 from tools.text import is_plain
 from transcripts.patterns import lazy_pattern
 
@@ -123,13 +124,13 @@ class FileIndex:
     async def _list(self) -> None:
         end = self._monotonic() + MAX_LISTING_S
         try:
-            self._names = await in_daemon_thread(
+            self._names = await in_thread(
                 LISTING_TIMEOUT_S,
                 lambda unwanted: list_project(
                     self.folder, lambda: unwanted.is_set() or self._monotonic() > end
                 ),
             )
-        except FileSystemSilent as error:  # a dead mount: the names known so far stay
+        except FileError as error:  # a dead mount: the names known so far stay
             log.info("no list of files: %s", error)
         self._listed_at = self._monotonic()
 

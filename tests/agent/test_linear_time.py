@@ -38,7 +38,7 @@ from compact.identifiers import whole_name_counts
 from compact.local_summary import _NUMBER
 from compact.replacement import summary_in
 from compact.summary_prompt import _ANALYSIS, _SUMMARY
-from tools.files.patch import added_placeholder, find_all, unified_diff
+from tools.patch import added_placeholder, find_all, unified_diff
 from tools.processes.command_hints import hint, lex_commands, looks_like_prompt
 from tools.processes.output_folding import fold_output
 from tools.text.display import count_invisible, escaped, printable

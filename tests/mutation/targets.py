@@ -73,7 +73,7 @@ CHOSEN = (
     Target("agent/model/anthropic/accumulator.py", _in("agent/model", "accumulator")),
     Target("tools/text/display.py", _in("tools", "truncate")),
     Target("tools/text/shortening.py", _in("tools", "truncate")),
-    Target("tools/files/patch.py", _in("tools", "patch", "edit")),
+    Target("tools/patch.py", _in("tools", "patch", "edit")),
     Target("compact/invariants.py", _in("compact", "invariants")),
     Target("transcripts/storage/disk.py", _in("transcripts", "disk", "store")),
     Target("transcripts/journal.py", _in("transcripts", "store", "store_damage", "spare_copy")),

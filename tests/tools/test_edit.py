@@ -17,8 +17,8 @@ from tools.base import ToolError
 from tools.edit import TOOL, EditArguments
 from tools.files import FileError
 from tools.files.opening import load_file
-from tools.files.patch import find_all, source_text, splice
 from tools.files.workspace import SeenFile
+from tools.patch import find_all, source_text, splice
 from tools.text.encoding import common_newline, decode_text, unify_newlines
 
 from .file_session import FileSession

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tools.files import line_window
-from tools.files.line_window import LineWindow, cut_text, number_lines, scan_file
+from tools import line_window
+from tools.line_window import LineWindow, cut_text, number_lines, scan_file
 from tools.text.encoding import TextForm, unify_newlines
 
 WIDTH, BYTES = 5, 40  # in these tests, so that small texts reach them

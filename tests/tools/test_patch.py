@@ -8,15 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.files.patch import (
-    NotRepresentable,
-    any_overlap,
-    find_all,
-    snippet,
-    source_text,
-    splice,
-    unified_diff,
-)
+from tools.patch import NotRepresentable, any_overlap, find_all, snippet, source_text, splice, unified_diff
 from tools.text.encoding import TextForm, decode_text
 
 TEXTS = st.lists(st.sampled_from("abcde"), max_size=30).map(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.files.project_files import list_project, name_matcher
+from tools.glob_patterns import name_matcher
+from tools.search.project_files import list_project
 
 WORDS = ("a", "b", "build", "a.py", "b.py", "x.log")
 PATTERNS = (

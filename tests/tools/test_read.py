@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.base import ToolResult
-from tools.files.line_window import MAX_WIDTH_CHARS, MAX_WINDOW_BYTES, cut_text, number_lines, scan_file
-from tools.files.opening import restore_seen
+from tools.line_window import MAX_WIDTH_CHARS, MAX_WINDOW_BYTES, cut_text, number_lines, scan_file
 from tools.read import TOOL
 from tools.text.encoding import decode_text, unify_newlines
 from transcripts.messages import ImageBlock
@@ -188,7 +187,7 @@ def test_a_session_opened_again_knows_what_was_read(files: FileSession, tmp_path
     again = FileSession(tmp_path)
     again.context.in_view = lambda seq: seq == 2
     for seq, result in enumerate(results, 1):
-        restore_seen(again.context, result.about, seq)
+        again.context.restore_seen(result.about, seq)
     assert again.context.seen.keys() == files.context.seen.keys()
     assert again.do("read", file_path="g", offset=3, limit=2).startswith("File unchanged")
     again.edit("f", "sieben", "seven")
@@ -201,7 +200,7 @@ def test_a_session_opened_again_knows_in_which_encoding_it_was_read(files: FileS
     results.append(files.result("edit", file_path="f", old_string="foo", new_string="föö €"))
     again = FileSession(tmp_path)
     for seq, result in enumerate(results, 1):
-        restore_seen(again.context, result.about, seq)
+        again.context.restore_seen(result.about, seq)
     again.edit("f", "föö", "ééé")
     assert files.path("f").read_bytes() == "xéy\nééé €\n".encode("cp1252")
 

@@ -6,29 +6,23 @@ appears in the path afterwards is an error.
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from .daemon_threads import FileSystemSilent, in_daemon_thread
 from .errors import FileError
 from .paths import one_line_path
-from .workspace import SeenFile, Workspace
 
 FILE_TIMEOUT_S = 10.0  # a file system that takes longer to answer is given up
 MAX_WHOLE_BYTES = 64 * 1024 * 1024  # of a file that is read whole, hashed and edited
 _READ_BYTES = 1024 * 1024
-_MAX_CR_BYTES = 16 * 1024 * 1024  # looked through for line ends
-_MAX_CR_FILES = 500
-_FILE_HEAD_BYTES = 64 * 1024  # in which a binary file has a NUL
 # To pass through a folder; with O_PATH it need not be readable.
 FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 T = TypeVar("T")
@@ -135,33 +129,6 @@ def read_at_most(descriptor: int, max_bytes: int) -> bytes:
     return data if len(pieces) == 2 else b"".join(pieces)
 
 
-def begins_binary(path: str) -> bool:
-    """Return whether the file has a NUL in its beginning and is no UTF-16; False where it cannot be read."""
-    try:
-        with opened_file(path) as (descriptor, _):
-            head = os.pread(descriptor, _FILE_HEAD_BYTES, 0)
-    except (OSError, FileError):
-        return False
-    return b"\0" in head and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-
-
-def with_lone_cr(folder: str, sizes: Mapping[str, int]) -> list[str]:
-    """Return the files (name below a directory, size) that have lines ended by a lone CR, as `read` counts
-    them.
-
-    As many are looked into as is quick, texts of bytes alone.
-    """
-    found = list[str]()
-    room = _MAX_CR_BYTES
-    for name in [name for name, size in sizes.items() if 0 < size < _MAX_CR_BYTES][:_MAX_CR_FILES]:
-        with suppress(OSError, FileError):
-            data = load_file(f"{folder}/{name}", room).data
-            if b"\0" not in data and data.count(b"\r") > data.count(b"\r\n"):
-                found.append(name)
-            room -= len(data)
-    return found
-
-
 def _too_large(path: str, size: int, max_bytes: int) -> FileError:
     return FileError(
         f"{one_line_path(path)} is too large for this: {size:,} bytes, at most {max_bytes:,}.\n"
@@ -173,27 +140,3 @@ def _check_kind(path: str, mode: int) -> None:
     if not stat.S_ISREG(mode):
         kind = _FILE_KINDS.get(stat.S_IFMT(mode), "no regular file")
         raise FileError(f"{one_line_path(path)} is {kind}, not a regular file.\nUse bash if you need it.")
-
-
-def restore_seen(context: Workspace, about: Mapping[str, Any], seq: int) -> None:
-    """Learn from a recorded result of read, write or edit (its `about`, its seq) what the model has seen.
-
-    For a session that is opened again: to be called with the results of its conversation in their order.
-    """
-    seen = seen_file(about)
-    if seen is not None and "unchanged" not in about:
-        context.seen[about["path"]] = replace(seen, result=None if about.get("first") is None else seq)
-
-
-def seen_file(about: Mapping[str, Any]) -> SeenFile | None:
-    """Return the state of a file that a result of read, write or edit showed; None where it shows no
-    content.
-    """
-    sha256 = about.get("sha256")
-    first = about.get("first")
-    last = about.get("last")
-    if not isinstance(about.get("path"), str) or not isinstance(sha256, str):
-        return None
-    whole = first is None or (first == 1 and last == about.get("total"))
-    encoding = str(about.get("encoding", ""))
-    return SeenFile(sha256, None if whole else (int(first or 0), int(last or 0)), encoding=encoding)

@@ -5,40 +5,26 @@ act; opening.py then opens exactly that path and follows no link on the way.
 """
 
 # A Path would drop the dots and slashes that have to be judged.
-# ruff: noqa: PTH111, PTH112, PTH113, PTH115, PTH118, PTH120, PTH122
+# ruff: noqa: PTH111, PTH112, PTH115, PTH118, PTH120
 
 from __future__ import annotations
 
 import os
-import re
 import unicodedata
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from time import monotonic
 
 from tools.text import escaped, has_surrogate
 from transcripts.patterns import lazy_pattern
 
 from .errors import FileError
-from .project_files import list_project
 from .workspace import Workspace
 
 _MAX_PATH_BYTES = 4_095  # PATH_MAX of Linux without its NUL
 MAX_LINKS = 40  # followed in one path before it counts as a loop, as in Linux
 _MAX_SIBLINGS = 5_000  # names of a folder among which a similar one is sought
-_MIN_NAME_LIKENESS = 0.7  # of names without their endings, as difflib counts
-_LOOK_LIMIT_S = 0.15  # for files of the same name elsewhere in the project; it keeps the screen waiting
-_NOT_OF_PATH = lazy_pattern(r"(?::\d+(?:[:-]\d+)?|#L\d+(?:-L?\d+)?)?[\s'\"]*\Z")  # a.py:12, a.py#L3, a blank
-_GUESSED_NAMES = lazy_pattern(r"|__init__\.py|index\.\w+|README.*", re.IGNORECASE)  # there are many of them
 _MAGIC_LINK = lazy_pattern(r"/proc/\d+(?:/task/\d+)?/(?:fd|map_files|ns)/")
 _LOOKALIKES = str.maketrans("\u202f\u00a0\u2009\u2018\u2019\u201c\u201d\u2013\u2014", "   ''\"\"--")
-
-
-def check_project(context: Workspace) -> None:
-    """Check that the project's directory was not moved or removed. Raises FileError."""
-    if not context.folder.is_dir():
-        raise FileError(f"The project's folder {context.folder} is gone.\nThe person has to bring it back.")
 
 
 def resolve_path(context: Workspace, text: str, new: bool = False) -> str:
@@ -51,7 +37,7 @@ def resolve_path(context: Workspace, text: str, new: bool = False) -> str:
     path = expanded_path(text, context)
     if not path.startswith("/"):
         if not context.cwd.is_dir():
-            check_project(context)
+            context.check_folder()
             raise FileError(
                 f"The current folder {one_line_path(context.cwd)} is gone.\n"
                 f"Give an absolute path; the project is {context.folder}."
@@ -171,7 +157,7 @@ def _lookalike(path: str) -> str | None:
         folder = found
         if os.path.lexists(f"{folder}/{name}"):
             return f"{folder}/{name}"
-    same = [each for each in _names_in(folder) if _appearance(each) == _appearance(name)]
+    same = [each for each in names_in(folder) if _appearance(each) == _appearance(name)]
     return os.path.join(folder, same[0]) if len(same) == 1 else None
 
 
@@ -179,45 +165,8 @@ def _appearance(name: str) -> str:
     return unicodedata.normalize("NFC", escaped(name, keep="").translate(_LOOKALIKES))
 
 
-def suggestions(path: str, root: Path) -> list[str]:
-    """Return at most three existing paths that may have been meant by one that does not exist."""
-    folder, name = os.path.split(_NOT_OF_PATH.sub("", path))
-    name = name.lstrip("'\"")
-    by_stem: dict[str, list[str]] = {}  # compared without their endings: alike endings say nothing
-    for each in _names_in(folder):
-        by_stem.setdefault(_stem(each), []).append(each)
-    stems = get_close_matches(_stem(name), by_stem, 3, _MIN_NAME_LIKENESS)
-    near = [each for stem in stems for each in _by_ending(by_stem[stem], name)[:2]]
-    found = [os.path.join(folder, each) for each in near]
-    parts = path.split("/")
-    for drop in range(len(parts) - 1, 0, -1):  # the same file with a folder too many
-        guess = os.path.join(root, *parts[drop:])
-        if guess != path and os.path.isfile(guess):
-            found.append(guess)
-    exact = [each for each in found if each.rpartition("/")[2].casefold() == name.casefold()]
-    elsewhere = [] if exact or _GUESSED_NAMES.fullmatch(name) else _named_alike(root, name)
-    return list(dict.fromkeys((*exact, *elsewhere, *found)))[:3]
-
-
-def _by_ending(names: list[str], wanted: str) -> list[str]:
-    """The names of one stem, first those with the ending of the wanted one."""
-    ending = os.path.splitext(wanted.casefold())[1]
-    return sorted(names, key=lambda name: os.path.splitext(name.casefold())[1] != ending)
-
-
-def _named_alike(root: Path, name: str) -> list[str]:
-    """The files of that name anywhere in a project, as far as a short look finds them."""
-    until = monotonic() + _LOOK_LIMIT_S
-    names = list_project(root, lambda: monotonic() > until)
-    same = (each for each in names if each.rpartition("/")[2].casefold() == name.casefold())
-    return [os.path.join(root, each) for each in islice(same, 3)]
-
-
-def _stem(name: str) -> str:
-    return os.path.splitext(name.casefold())[0]
-
-
-def _names_in(folder: str) -> list[str]:
+def names_in(folder: str) -> list[str]:
+    """Return the names in a directory, at most as many as are quickly compared; [] if it cannot be read."""
     try:
         with os.scandir(folder or ".") as entries:
             return [entry.name for entry in islice(entries, _MAX_SIBLINGS) if not has_surrogate(entry.name)]

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
+
+from .errors import FileError
 
 
 class SeenFile(Struct, frozen=True):
@@ -15,6 +19,18 @@ class SeenFile(Struct, frozen=True):
     lines: tuple[int, int] | None = None  # first and last line that were shown; None: all
     result: int | None = None  # seq of the result that shows it, once that is recorded
     encoding: str = ""  # the TextForm.told of what was shown
+
+    @classmethod
+    def shown_by(cls, about: Mapping[str, Any]) -> SeenFile | None:
+        """Return the state that a result of read, write or edit shows by its `about`; None for no content."""
+        sha256 = about.get("sha256")
+        first = about.get("first")
+        last = about.get("last")
+        if not isinstance(about.get("path"), str) or not isinstance(sha256, str):
+            return None
+        whole = first is None or (first == 1 and last == about.get("total"))
+        encoding = str(about.get("encoding", ""))
+        return cls(sha256, None if whole else (int(first or 0), int(last or 0)), encoding=encoding)
 
 
 class Workspace(Struct):
@@ -36,3 +52,17 @@ class Workspace(Struct):
     added: tuple[Path, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     seen: dict[str, SeenFile] = field(default_factory=dict)
+
+    def check_folder(self) -> None:
+        """Check that the project's directory was not moved or removed. Raises FileError."""
+        if not self.folder.is_dir():
+            raise FileError(f"The project's folder {self.folder} is gone.\nThe person has to bring it back.")
+
+    def restore_seen(self, about: Mapping[str, Any], seq: int) -> None:
+        """Learn from a recorded result of read, write or edit (its `about`, its seq) what the model has seen.
+
+        For a session that is opened again: to be called with the results of its conversation in their order.
+        """
+        seen = SeenFile.shown_by(about)
+        if seen is not None and "unchanged" not in about:
+            self.seen[about["path"]] = replace(seen, result=None if about.get("first") is None else seq)

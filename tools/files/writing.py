@@ -40,10 +40,6 @@ class CannotWriteAtomically(Exception):
     """A new file could not be given everything that the old one has; the text names what."""
 
 
-class WriteAbandoned(Exception):
-    """The result of the write is no longer wanted; nothing was changed."""
-
-
 class WriteRequest(Struct, frozen=True):
     """One write. `old` None: the file must not exist yet. `journals` is the folder for journals.
 

@@ -5,13 +5,16 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
+    from .checkout import Checkout
     from .engine import SearchRequest, can_search_folders, search_files, search_folder
     from .found_lines import FoundLine, SearchOutput
     from .listing import file_states, list_folder
     from .program import SEARCH_LIMIT_S, find_program
+    from .project_files import list_project, regular_files
 
 __all__ = [
     "SEARCH_LIMIT_S",
+    "Checkout",
     "FoundLine",
     "SearchOutput",
     "SearchRequest",
@@ -19,15 +22,19 @@ __all__ = [
     "file_states",
     "find_program",
     "list_folder",
+    "list_project",
+    "regular_files",
     "search_files",
     "search_folder",
 ]
 __getattr__ = lazy_door(
     __name__,
     {
+        "checkout": "Checkout",
         "engine": "SearchRequest can_search_folders search_files search_folder",
         "found_lines": "FoundLine SearchOutput",
         "listing": "file_states list_folder",
         "program": "SEARCH_LIMIT_S find_program",
+        "project_files": "list_project regular_files",
     },
 )

@@ -20,27 +20,19 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tools.files import (
-    FILE_TIMEOUT_S,
-    IDLE_FOLDERS,
-    MAX_WHOLE_BYTES,
-    FileError,
-    begins_binary,
-    in_thread,
-    is_inside,
-    load_file,
-    repository_top,
-    with_lone_cr,
-)
+from tools.files import FILE_TIMEOUT_S, MAX_WHOLE_BYTES, FileError, in_thread, is_inside, load_file
 from tools.processes import CommandContext, command_runner, filter_environment
 from tools.sandbox import SupervisorLost
 from transcripts import RECORD_FOLDERS
 from transcripts.patterns import lazy_pattern
 from transcripts.storage import make_private_folders
 
+from .checkout import Checkout
+from .file_contents import begins_binary, with_lone_cr
 from .found_lines import FoundReader, SearchOutput
 from .listing import file_states, hidden_by_patterns, is_ignored
 from .program import SEARCH_LIMIT_S, find_program, run_program, safe_path
+from .project_files import IDLE_FOLDERS
 
 OTHER_ENCODING = "windows-1252"  # of old files, in which letters of a pattern are other bytes than in UTF-8
 _ENCODING_NAMES = (("cp866", "ibm866"), ("cp932", "shift_jis"), ("cp874", "windows-874"), ("cp", "windows-"))
@@ -123,7 +115,7 @@ async def search_folder(
 def _walk_options(folder: str, ignored: bool) -> list[str]:
     options = ["--no-ignore-dot", "--no-ignore-messages", "--no-require-git", "--glob=!.git"]
     options += [f"--glob=!{name}/" for name in sorted(IDLE_FOLDERS)]
-    if repository_top(Path(folder)) is None:  # the user's own patterns are for repositories
+    if Checkout.around(Path(folder)) is None:  # the user's own patterns are for repositories
         options += ["--no-ignore-global", "--no-ignore-parent"]
     return [*options, "--no-ignore"] if ignored else options
 

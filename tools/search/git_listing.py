@@ -20,18 +20,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tools.files import (
-    IDLE_FOLDERS,
-    git_folder,
-    is_in_idle_folder,
-    repository_top,
-    shared_git_folder,
-    small_text,
-)
 from tools.processes import CommandContext, command_runner, filter_environment, hardened_git
 from tools.sandbox import SupervisorLost
 
+from .checkout import Checkout, small_text
 from .program import find_program, run_program, safe_path
+from .project_files import IDLE_FOLDERS, is_in_idle_folder
 
 _MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 _GITLINK_MODE = "160000"
@@ -92,8 +86,8 @@ async def tracked_although_ignored(context: CommandContext, folder: str, limit_s
 
 async def is_ignored_by_git(context: CommandContext, folder: str, limit_s: float) -> bool:
     """Return whether a directory or one above it is ignored, or holds no work. Raises GitFailed."""
-    top = repository_top(Path(folder))
-    if is_in_idle_folder(Path(folder)) or top is None or str(top) == folder:
+    checkout = Checkout.around(Path(folder))
+    if is_in_idle_folder(Path(folder)) or checkout is None or str(checkout.top) == folder:
         return is_in_idle_folder(Path(folder))
     try:
         await _output(context, folder, [_IS_IGNORED], limit_s)
@@ -143,19 +137,25 @@ def _environment(context: CommandContext, folder: Path, own: Path) -> dict[str, 
     (own / "HEAD").write_text("ref: refs/heads/main\n")
     for name in ("objects", "refs", "info"):
         (own / name).mkdir()
-    top = repository_top(folder)
+    checkout = Checkout.around(folder)
     settings = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n"
-    added = {"GIT_DIR": str(own), "GIT_WORK_TREE": str(top or folder), "GIT_ALLOW_PROTOCOL": "none"}
-    if top is None:
+    added = {
+        "GIT_DIR": str(own),
+        "GIT_WORK_TREE": str(folder if checkout is None else checkout.top),
+        "GIT_ALLOW_PROTOCOL": "none",
+    }
+    if checkout is None:
         settings += "\texcludesFile = /dev/null\n"
     else:
-        git = git_folder(top)
-        shared = shared_git_folder(top)
+        git = checkout.git_folder
         if (git / "CONFIG").exists():  # as git itself looks for file systems that ignore letter case
             settings += "\tignoreCase = true\n\tprecomposeUnicode = true\n"
-        patterns = small_text(shared / "info" / "exclude") or ""
+        patterns = small_text(checkout.exclude_file) or ""
         (own / "info" / "exclude").write_text(patterns, "utf-8", "surrogateescape")
-        added |= {"GIT_INDEX_FILE": str(git / "index"), "GIT_OBJECT_DIRECTORY": str(shared / "objects")}
+        added |= {
+            "GIT_INDEX_FILE": str(git / "index"),
+            "GIT_OBJECT_DIRECTORY": str(checkout.shared_folder / "objects"),
+        }
     (own / "config").write_text(settings)
     environ = filter_environment(context.environ)
     kept = {name: value for name, value in environ.items() if not name.startswith("GIT_")}

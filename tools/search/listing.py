@@ -13,17 +13,12 @@ from time import monotonic
 
 from msgspec import Struct
 
-from tools.files import (
-    FILE_TIMEOUT_S,
-    MAX_LISTED_FILES,
-    in_thread,
-    is_left_out,
-    regular_files,
-    repository_top,
-)
+from tools.files import FILE_TIMEOUT_S, in_thread
 from tools.processes import CommandContext
 
+from .checkout import Checkout
 from .git_listing import GitFailed, is_ignored_by_git, list_with_git, tracked_although_ignored
+from .project_files import MAX_LISTED_FILES, is_left_out, regular_files
 
 MAX_NESTED_TREES = 200  # repositories in a directory whose files are listed too
 _LIST_LIMIT_S = 10.0
@@ -92,7 +87,7 @@ async def is_ignored(context: CommandContext, folder: str) -> bool:
 
 async def hidden_by_patterns(context: CommandContext, folder: str) -> Sequence[str]:
     """List the files that ripgrep leaves out by their patterns although git tracks them. Raises FileError."""
-    if repository_top(Path(folder)) is None:
+    if Checkout.around(Path(folder)) is None:
         return ()
     try:
         return await tracked_although_ignored(context, folder, _LIST_LIMIT_S)

@@ -1,6 +1,6 @@
 """Walk the files of a project and leave out what git ignores, in Python alone.
 
-tools/search/listing.py has git do this where it is installed. The walk serves machines without git, and
+listing.py has git do this where it is installed. The walk serves machines without git, and
 guesses at a misspelled path. pathspec reads the patterns of .gitignore files, .git/info/exclude and the
 user's own; files that are tracked although they are ignored are left out.
 """
@@ -9,34 +9,29 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from fnmatch import translate
 from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
 
 from tools.text import is_plain, word_set
-from transcripts.patterns import lazy_pattern
-from transcripts.storage import opened_fd
+
+from .checkout import Checkout, small_text
 
 IGNORE_FILE = ".gitignore"
 MAX_LISTED_FILES = 150_000
 MAX_SEEN_ENTRIES = 400_000  # looked at, ignored ones too
-MAX_IGNORE_BYTES = 65_536  # read of one file of patterns
 MAX_IGNORE_PATTERNS = 1_000  # of one file
-MAX_GLOB_ALTERNATIVES = 200  # that the braces of one pattern stand for
 # Directories that hold no work of the project; they are listed only where a search is pointed at them.
 IDLE_FOLDERS = word_set(
     ".git .hg .svn .jj node_modules __pycache__ .venv .tox .nox .mypy_cache .pytest_cache .ruff_cache"
     " .hypothesis .gradle .terraform .direnv .transcripts .task_outputs"
 )
 _MAX_STARS = 3  # of one ignore pattern: pathspec takes time to their power for a name that does not match
-_BRACES = lazy_pattern(r"\{([^{}]*,[^{}]*)\}")  # the innermost ones
 _EXCLUDES_FILE = r"(?im)^[ \t]*\[core\][^\[]*?^[ \t]*excludesfile[ \t]*=[ \t]*([^\n#;]+?)[ \t]*$"
 
 
@@ -107,87 +102,6 @@ def regular_files(
             return names, bool(end.value)
         names += [name] if kind in kinds else []
     return names, False
-
-
-def name_matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a test of paths below a directory against a glob: by name alone where it has no slash.
-
-    `**` stands for any directories, `{a,b}` for each of its words; names such as `[id]` fit themselves too.
-    Raises ValueError for more alternatives than MAX_GLOB_ALTERNATIVES.
-    """
-    globs = [each.strip("/") if "/" in each.strip("/") else each for each in _without_braces(pattern)]
-    globs += [each.replace("[", "\\[") for each in globs if "[" in each]
-    anywhere = [each.removeprefix("**/") for each in globs]
-    by_name = [_name_pattern(each) for each in anywhere if "/" not in each]
-    by_path = [_path_pattern(each) for each in globs if "/" in each.removeprefix("**/")]
-
-    def fits(path: str) -> bool:
-        name = path.rpartition("/")[2]
-        if any(each.match(name) for each in by_name):
-            return True
-        return bool(by_path) and any(_fits(each, path.split("/")) for each in by_path)
-
-    return fits
-
-
-def _without_braces(pattern: str) -> list[str]:
-    """The patterns that one with `{a,b}` stands for; braces without a comma are ordinary characters."""
-    done = []
-    waiting = [pattern]
-    while waiting:
-        found = _BRACES.search(each := waiting.pop())
-        if found is None:
-            done.append(each)
-            continue
-        words = found[1].split(",")
-        waiting += [f"{each[: found.start()]}{word}{each[found.end() :]}" for word in reversed(words)]
-        if len(done) + len(waiting) > MAX_GLOB_ALTERNATIVES:
-            raise ValueError(f"it stands for more than {MAX_GLOB_ALTERNATIVES} patterns")
-    return done
-
-
-def _path_pattern(pattern: str) -> tuple[re.Pattern[str] | None, ...]:
-    """Return the patterns of the parts of a path, None for `**`, which at the end takes one part or more."""
-    parts: list[re.Pattern[str] | None] = []
-    for part in pattern.strip("/").split("/"):
-        if part != "**":
-            parts.append(_name_pattern(part))
-        elif parts[-1:] != [None]:
-            parts.append(None)
-    return (*parts, re.compile("")) if parts[-1:] == [None] else tuple(parts)
-
-
-def _name_pattern(glob: str) -> re.Pattern[str]:
-    """Compile a glob of one name; a backslash makes the next character an ordinary one."""
-
-    def literal(found: re.Match[str]) -> str:
-        return f"[{found[1]}]" if found[1] in "*?[" else found[1]
-
-    return re.compile(translate(re.sub(r"\\(.)", literal, glob.replace("[^", "[!"), flags=re.DOTALL)))
-
-
-def _fits(parts: Sequence[re.Pattern[str] | None], path: Sequence[str]) -> bool:
-    """Return whether the parts of a path match those of a pattern; a `**` may stand for any number
-    of them.
-    """
-    if parts and parts[-1] is not None and not parts[-1].match(path[-1]):
-        return False  # most paths, at once
-    reached = {0}  # how many parts of the pattern are used up
-    for name in path:
-        after: set[int] = set()
-        for at in _past_stars(parts, reached):
-            if at < len(parts):
-                pattern = parts[at]
-                if pattern is None:
-                    after.add(at)
-                elif pattern.match(name):
-                    after.add(at + 1)
-        reached = after
-    return len(parts) in reached
-
-
-def _past_stars(parts: Sequence[re.Pattern[str] | None], reached: set[int]) -> set[int]:
-    return reached | {at + 1 for at in reached if at < len(parts) and parts[at] is None}
 
 
 def _walk(
@@ -270,32 +184,14 @@ def _is_ignored(files: Sequence[IgnoreFile], path: Sequence[str], is_folder: boo
 def _ignore_files_above(folder: Path) -> list[IgnoreFile]:
     """The files of patterns of the repository that the folder is in, but for the folder's own."""
     above = (folder, *folder.parents)
-    top = repository_top(folder) or folder
-    found = [_ignore_file(shared_git_folder(top) / "info" / "exclude", len(top.parts))]
-    if (top / ".git").exists():
+    checkout = Checkout.around(folder)
+    top = folder if checkout is None else checkout.top
+    found = [_ignore_file(Checkout(top).exclude_file, len(top.parts))]
+    if checkout is not None:
         found.insert(0, _ignore_file(_personal_patterns(), len(top.parts)))
     within = reversed(above[1 : above.index(top) + 1])
     found += [_ignore_file(place / ".gitignore", len(place.parts)) for place in within]
     return [file for file in found if file is not None]
-
-
-def repository_top(folder: Path) -> Path | None:
-    """Return the nearest directory, this one or above it, that has a `.git` (a file in a worktree)."""
-    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
-
-
-def shared_git_folder(top: Path) -> Path:
-    """Return the directory that all worktrees of a repository share; `top` is the directory that contains
-    .git.
-    """
-    folder = git_folder(top)
-    return folder if folder == top / ".git" else folder / (small_text(folder / "commondir") or "").strip()
-
-
-def git_folder(top: Path) -> Path:
-    """The git folder of a checkout: `.git`, or in a worktree or submodule the one that this file leads to."""
-    leads_to = small_text(top / ".git")
-    return top / (".git" if leads_to is None else leads_to.removeprefix("gitdir:").strip())
 
 
 def _personal_patterns() -> Path:
@@ -331,15 +227,6 @@ def _ignore_file(path: Path, depth: int) -> IgnoreFile | None:
         alternatives = (each.regex.pattern.replace("(?P<ps_d>", "(?:") for each in patterns)
         together = re.compile("|".join(alternatives))
     return IgnoreFile(depth, patterns, together) if patterns else None
-
-
-def small_text(path: Path) -> str | None:
-    """The text of a regular file that no link leads to; None where there is none."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    with suppress(OSError), opened_fd(path, flags) as descriptor:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return os.read(descriptor, MAX_IGNORE_BYTES).decode("utf-8", "surrogateescape")
-    return None
 
 
 def _folders_above(name: str) -> Iterator[str]:

@@ -19,10 +19,9 @@ from time import monotonic
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tools.files import MAX_WHOLE_BYTES
 from tools.text import TextForm, decode_text, unify_newlines
 from transcripts.patterns import lazy_pattern
-
-from .opening import MAX_WHOLE_BYTES
 
 MAX_WINDOW_LINES = 2_000
 MAX_WINDOW_BYTES = 50_000  # as UTF-8

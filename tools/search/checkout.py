@@ -1,0 +1,55 @@
+"""A git checkout as its files describe it, without running git."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from transcripts.storage import opened_fd
+
+_MAX_TEXT_BYTES = 65_536  # read of one file
+
+
+class Checkout(Struct, frozen=True):
+    """A directory that has a `.git`: a directory, or in a worktree or submodule a file that leads to one."""
+
+    top: Path
+
+    @classmethod
+    def around(cls, folder: Path) -> Checkout | None:
+        """Return the checkout that a directory is in, the innermost of several; None outside of any."""
+        tops = (place for place in (folder, *folder.parents) if (place / ".git").exists())
+        top = next(tops, None)
+        return None if top is None else cls(top)
+
+    @property
+    def git_folder(self) -> Path:
+        """The git directory of this checkout alone."""
+        leads_to = small_text(self.top / ".git")
+        return self.top / (".git" if leads_to is None else leads_to.removeprefix("gitdir:").strip())
+
+    @property
+    def shared_folder(self) -> Path:
+        """The git directory that all worktrees of the repository share."""
+        folder = self.git_folder
+        if folder == self.top / ".git":
+            return folder
+        return folder / (small_text(folder / "commondir") or "").strip()
+
+    @property
+    def exclude_file(self) -> Path:
+        """The file with the ignore patterns of this clone, which need not exist."""
+        return self.shared_folder / "info" / "exclude"
+
+
+def small_text(path: Path) -> str | None:
+    """The text of a regular file that no link leads to; None where there is none."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(OSError), opened_fd(path, flags) as descriptor:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return os.read(descriptor, _MAX_TEXT_BYTES).decode("utf-8", "surrogateescape")
+    return None
