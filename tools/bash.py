@@ -28,7 +28,7 @@ from tools.processes import (
 )
 from tools.sandbox import SupervisorLost
 from tools.text import NO_OUTPUT
-from transcripts import sync_output
+from transcripts import OutputsFolder
 
 from .base import (
     Access,
@@ -115,7 +115,7 @@ async def _made_durable(result: ToolResult, spool: Spool) -> str | None:
     if result.stored is None:
         return None
     try:
-        await asyncio.to_thread(sync_output, spool.path)
+        await asyncio.to_thread(OutputsFolder(spool.path.parent).sync, spool.path.name)
     except OSError as error:
         return f"[{result.stored.path} may not be whole on the disk: {error.strerror or error}]"
     return None

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from .lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .codec import FORMAT_VERSION, BadLine
     from .edits import earliest_seq
     from .entries import Entry, Exchange, Prompt
-    from .errors import SessionInUse, StoreError, TranscriptTooNew
+    from .errors import SessionInUse, StoreError
     from .facts import (
         CHANGED_KEY,
         GONE,
@@ -36,16 +35,8 @@ if TYPE_CHECKING:
     )
     from .file_states import RECORD_FOLDERS
     from .folding import Charge, Folded, RequestSize, fold
-    from .listing import (
-        FORK_TOPIC,
-        SessionSummary,
-        find_session,
-        in_tree_order,
-        newest_session,
-        newest_summary,
-        recorded_sessions,
-    )
-    from .load import LazyResults, LoadedTranscript, fetch_everything, read_transcript
+    from .listing import FORK_TOPIC, ProjectRecords, SessionSummary
+    from .load import LazyResults, LoadedTranscript, read_transcript
     from .messages import (
         ATTACHED_LINE,
         HOOK_OPENING_TAG,
@@ -86,6 +77,7 @@ if TYPE_CHECKING:
         without_injected,
     )
     from .originals import NOTHING_SAID, RECALL_ID, Originals, Scope, prompt_in_view
+    from .records_guard import RecordsGuard
     from .recovery import recover_transcripts
     from .render_text import (
         INVISIBLE,
@@ -102,10 +94,9 @@ if TYPE_CHECKING:
         speaker_of,
     )
     from .server_calls import finished_results, server_call_of
-    from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder, new_sid, path_of
-    from .spare_copy import Restored, SpareCopy, make_spare_copy, told_of
+    from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder, new_sid
     from .store import Store, create_store, resume_store
-    from .stored_outputs import OUTPUTS_FOLDER, make_outputs_folder, read_output, store_output, sync_output
+    from .stored_outputs import OutputsFolder
     from .tool_kinds import (
         RECALLED_KEY,
         TOOL_KINDS,
@@ -123,7 +114,6 @@ __all__ = [
     "CALL_ID_TOKENS",
     "CHANGED_KEY",
     "FORK_TOPIC",
-    "FORMAT_VERSION",
     "GONE",
     "HOOK_OPENING_TAG",
     "INJECTED_CLOSING_TAG",
@@ -135,7 +125,6 @@ __all__ = [
     "NEWS_TOPIC",
     "NOTHING_SAID",
     "NO_DATE",
-    "OUTPUTS_FOLDER",
     "PUT_BACK_START",
     "RECALLED_KEY",
     "RECALL_ID",
@@ -148,7 +137,6 @@ __all__ = [
     "UNKNOWN_BLOCK_FIELD",
     "UNKNOWN_FIELDS",
     "UNSIGNED",
-    "BadLine",
     "Block",
     "Charge",
     "Clear",
@@ -169,20 +157,21 @@ __all__ = [
     "Metadata",
     "Opened",
     "Originals",
+    "OutputsFolder",
     "Part",
     "PartKind",
+    "ProjectRecords",
     "Prompt",
+    "RecordsGuard",
     "RedactedThinkingBlock",
     "Reply",
     "RequestSent",
     "RequestSize",
-    "Restored",
     "Result",
     "Rewound",
     "Scope",
     "SessionInUse",
     "SessionSummary",
-    "SpareCopy",
     "Started",
     "Store",
     "StoreError",
@@ -192,7 +181,6 @@ __all__ = [
     "ToolKind",
     "ToolResultBlock",
     "ToolUseBlock",
-    "TranscriptTooNew",
     "Undone",
     "UnknownBlock",
     "Unthink",
@@ -213,14 +201,11 @@ __all__ = [
     "empty_mapping",
     "ensure_private_folder",
     "fact_text",
-    "fetch_everything",
-    "find_session",
     "finished_results",
     "first_words",
     "fold",
     "format_age",
     "image_tokens",
-    "in_tree_order",
     "injected",
     "is_attached",
     "is_harmless",
@@ -229,19 +214,12 @@ __all__ = [
     "is_server_tool",
     "is_thinking",
     "lock_holder",
-    "make_outputs_folder",
-    "make_spare_copy",
     "map_strings",
     "name_of",
     "new_sid",
-    "newest_session",
-    "newest_summary",
     "own_words",
-    "path_of",
     "prompt_in_view",
-    "read_output",
     "read_transcript",
-    "recorded_sessions",
     "recover_transcripts",
     "replace_surrogates",
     "replace_surrogates_in_json",
@@ -251,10 +229,7 @@ __all__ = [
     "sendable",
     "server_call_of",
     "speaker_of",
-    "store_output",
-    "sync_output",
     "to_json_bytes",
-    "told_of",
     "tool_kind",
     "typed_blocks",
     "visible_definition",
@@ -263,21 +238,17 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
-        "codec": "BadLine FORMAT_VERSION",
         "edits": "earliest_seq",
         "entries": "Entry Exchange Prompt",
-        "errors": "SessionInUse StoreError TranscriptTooNew",
+        "errors": "SessionInUse StoreError",
         "facts": (
             "CHANGED_KEY Clear Closed Compacted Edit Fact Failed Fold GONE Instructed Metadata NEWS_TOPIC "
             "Opened Reply RequestSent Result Rewound Started StoredOutput Undone Unthink User about_said"
         ),
         "file_states": "RECORD_FOLDERS",
         "folding": "Charge Folded RequestSize fold",
-        "listing": (
-            "FORK_TOPIC SessionSummary find_session in_tree_order newest_session newest_summary "
-            "recorded_sessions"
-        ),
-        "load": "LazyResults LoadedTranscript fetch_everything read_transcript",
+        "listing": "FORK_TOPIC ProjectRecords SessionSummary",
+        "load": "LazyResults LoadedTranscript read_transcript",
         "messages": (
             "ATTACHED_LINE Block HOOK_OPENING_TAG INJECTED_CLOSING_TAG INJECTED_OPENING_TAG INVALID_JSON "
             "ImageBlock PUT_BACK_START RedactedThinkingBlock SKILL_CLOSING_TAG SKILL_OPENING_TAG "
@@ -287,16 +258,16 @@ __getattr__ = lazy_door(
             "replace_surrogates_in_json said_by_user typed_blocks without_injected"
         ),
         "originals": "NOTHING_SAID Originals RECALL_ID Scope prompt_in_view",
+        "records_guard": "RecordsGuard",
         "recovery": "recover_transcripts",
         "render_text": (
             "INVISIBLE JOINERS NO_DATE block_text call_of content_text fact_text first_words format_age "
             "is_harmless name_of speaker_of"
         ),
         "server_calls": "finished_results server_call_of",
-        "session_lock": "RECORDS_FOLDER ensure_private_folder lock_holder new_sid path_of",
-        "spare_copy": "Restored SpareCopy make_spare_copy told_of",
+        "session_lock": "RECORDS_FOLDER ensure_private_folder lock_holder new_sid",
         "store": "Store create_store resume_store",
-        "stored_outputs": "OUTPUTS_FOLDER make_outputs_folder read_output store_output sync_output",
+        "stored_outputs": "OutputsFolder",
         "tool_kinds": (
             "RECALLED_KEY TOOL_KINDS ToolKind is_server_tool same_tools tool_kind visible_definition"
         ),

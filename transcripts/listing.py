@@ -21,7 +21,8 @@ from .errors import AmbiguousSession, NoSuchSession, Unreadable
 from .facts import Fact, Metadata, Opened, User
 from .messages import TextBlock, said_by_user
 from .render_text import agent_label, agent_task, name_of
-from .session_lock import RECORDS_FOLDER
+from .session_lock import RECORDS_FOLDER, path_of
+from .stored_outputs import OUTPUTS_FOLDER
 
 MAX_END_BYTES = 1 << 16  # read of the end of a large file
 MAX_HEAD_LINES = 12
@@ -61,6 +62,75 @@ class SessionSummary(Struct, frozen=True):
     agent: str = ""
     fork_of: str = ""
 
+    @property
+    def is_continuable(self) -> bool:
+        """Return whether it has a prompt, and a user began it."""
+        return bool(self.prompts) and self.parent is None
+
+
+class ProjectRecords(Struct, frozen=True):
+    """The sessions and outputs that are kept in the folder `home` of a project.
+
+    Where the sessions were made does not count: a project that was moved, renamed or cloned has them with it.
+    """
+
+    home: Path
+
+    @property
+    def outputs(self) -> Path:
+        """The folder of stored outputs."""
+        return self.home / OUTPUTS_FOLDER
+
+    def path_of(self, sid: str) -> Path:
+        """The file of a session. Raises Unreadable for an id that could name a file elsewhere."""
+        return path_of(self.home, sid)
+
+    def sessions(self) -> list[SessionSummary]:
+        """The sessions, the last active first. An unreadable file is left out.
+
+        Raises StoreError as `transcript_files` does.
+        """
+        left = MAX_LISTING_BYTES
+        listed = []
+        for path, found in transcript_files(self.home):
+            is_whole = found.st_size <= left
+            left -= found.st_size if is_whole else 0
+            if (one := _summary(path, found, is_whole)) is not None:
+                listed.append(one)
+        now = time.time()
+        return sorted(listed, key=lambda one: (*_newest_first(one.last_active, now), one.sid))
+
+    def continuable(self) -> list[SessionSummary]:
+        """The sessions that have a prompt and are not nested, the last active first. Raises StoreError."""
+        return [one for one in self.sessions() if one.is_continuable]
+
+    def last_written(self) -> SessionSummary | None:
+        """The session whose file was written to last, by that file alone: cheap, whatever else there is."""
+        for path, found in transcript_files(self.home):
+            one = _summary(path, found, is_whole=found.st_size <= MAX_START_BYTES)
+            if one is not None and one.is_continuable:
+                return one
+        return None
+
+    def find(self, wanted: str) -> Path:
+        """The file of the session with this id, this name, or the one id that begins so.
+
+        Raises NoSuchSession and AmbiguousSession.
+        """
+        listed = self.sessions()
+        fits = [one for one in listed if wanted == one.sid]
+        fits = fits or [one for one in listed if wanted and wanted == one.name]
+        fits = fits or [one for one in listed if wanted and one.sid.startswith(wanted)]
+        fits = fits or [one for one in listed if wanted and one.name.casefold() == wanted.casefold()]
+        if not fits:
+            kept = f"none are kept in {self.home / RECORDS_FOLDER}"
+            there = f"the newest is {listed[0].sid}" if listed else kept
+            raise NoSuchSession(f"no session {wanted!r} here: {there}")
+        if len(fits) > 1:
+            names = ", ".join(one.sid for one in fits[:8])
+            raise AmbiguousSession(f"{wanted!r} fits {len(fits)} sessions: {names}")
+        return fits[0].path
+
 
 def transcript_files(project: Path) -> list[tuple[Path, os.stat_result]]:
     """The records of a project, the last written to first. Raises StoreError if the folder cannot be read."""
@@ -83,76 +153,6 @@ def transcript_files(project: Path) -> list[tuple[Path, os.stat_result]]:
 def _newest_first(at: float, now: float) -> tuple[bool, float]:
     """Sorts moments, the newest first; those in the future, of a clock that was wrong, come last."""
     return at > now + MAX_CLOCK_SKEW_S, -at
-
-
-def recorded_sessions(project: Path) -> list[SessionSummary]:
-    """The sessions of a project's folder, the last active first. An unreadable file is left out.
-
-    Raises StoreError as `transcript_files` does.
-    """
-    files = transcript_files(project)
-    left = MAX_LISTING_BYTES
-    listed = []
-    for path, found in files:
-        is_whole = found.st_size <= left
-        left -= found.st_size if is_whole else 0
-        if (one := _summary(path, found, is_whole)) is not None:
-            listed.append(one)
-    now = time.time()
-    return sorted(listed, key=lambda one: (*_newest_first(one.last_active, now), one.sid))
-
-
-def in_tree_order(sessions: Iterable[SessionSummary]) -> list[tuple[int, SessionSummary]]:
-    """(depth, session) of each: nested ones behind the session that started them, the oldest first."""
-    listed = list(sessions)
-    known = {one.sid for one in listed}
-    nested: dict[str, list[SessionSummary]] = {}
-    for one in reversed(listed):
-        if one.parent in known:
-            nested.setdefault(one.parent or "", []).append(one)
-    return [
-        (depth, each)
-        for top in listed
-        if top.parent not in known
-        for depth, each in ((0, top), *((1, child) for child in nested.get(top.sid, ())))
-    ]
-
-
-def newest_session(project: Path) -> Path | None:
-    """The last active session kept in this folder that has a prompt and is no nested one, or None.
-
-    Where it was made does not count: a project that was moved, renamed or cloned has its sessions with it.
-    """
-    found = (one.path for one in recorded_sessions(project) if one.prompts and one.parent is None)
-    return next(found, None)
-
-
-def newest_summary(project: Path) -> SessionSummary | None:
-    """The session whose file was written to last, by that file alone: cheap, whatever else there is."""
-    for path, found in transcript_files(project):
-        one = _summary(path, found, is_whole=found.st_size <= MAX_START_BYTES)
-        if one is not None and one.prompts and one.parent is None:
-            return one
-    return None
-
-
-def find_session(project: Path, wanted: str) -> Path:
-    """The file of the session with this id, this name, or the one id that begins so.
-
-    Raises NoSuchSession and AmbiguousSession.
-    """
-    listed = recorded_sessions(project)
-    fits = [one for one in listed if wanted == one.sid]
-    fits = fits or [one for one in listed if wanted and wanted == one.name]
-    fits = fits or [one for one in listed if wanted and one.sid.startswith(wanted)]
-    fits = fits or [one for one in listed if wanted and one.name.casefold() == wanted.casefold()]
-    if not fits:
-        there = f"the newest is {listed[0].sid}" if listed else f"none are kept in {project / RECORDS_FOLDER}"
-        raise NoSuchSession(f"no session {wanted!r} here: {there}")
-    if len(fits) > 1:
-        names = ", ".join(one.sid for one in fits[:8])
-        raise AmbiguousSession(f"{wanted!r} fits {len(fits)} sessions: {names}")
-    return fits[0].path
 
 
 def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummary | None:

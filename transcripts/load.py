@@ -26,7 +26,7 @@ from msgspec import Struct, field
 from transcripts.patterns import lazy_bytes_pattern
 
 from .codec import FORMAT_VERSION, BadLine, decode_line, fact_from_json, parse_line
-from .errors import NoSuchSession, StoreError, Unreadable
+from .errors import NoSuchSession, StoreError, TranscriptTooNew, Unreadable
 from .facts import Compacted, Fact, Opened, Result, Rewound, Undone, UnknownFact
 from .folding import Folded, fold, replace_facts
 from .storage.disk import DISK, Disk, opened_fd
@@ -60,15 +60,27 @@ class LazyResults(dict[int, tuple[int, int]]):
         self.path = path
 
     def fetch(self, *seqs: int) -> Iterator[Fact]:
-        """The whole facts, one after the other. Raises OSError or BadLine where the file has changed."""
+        """The whole facts, one after the other. Raises StoreError where the file has changed."""
         assert self.path is not None, "results are left in a file only"
-        with opened_fd(self.path, os.O_RDONLY) as fd:
-            for seq in seqs:
-                offset, length = self[seq]
-                fact, _ = decode_line(os.pread(fd, length, offset))
-                if fact.seq != seq:
-                    raise BadLine(f"record {seq} is not where it was")
-                yield fact
+        try:
+            with opened_fd(self.path, os.O_RDONLY) as fd:
+                for seq in seqs:
+                    offset, length = self[seq]
+                    fact, _ = decode_line(os.pread(fd, length, offset))
+                    if fact.seq != seq:
+                        raise BadLine(f"record {seq} is not where it was")
+                    yield fact
+        except (OSError, BadLine) as error:
+            raise StoreError(
+                f"{self.path} was changed since it was read ({error}): resume it anew"
+            ) from error
+
+    def complete(self, folded: Folded) -> Folded:
+        """Return the session with all content. Raises StoreError where the file has changed."""
+        if not self:
+            return folded
+        seqs = [fact.seq for fact in folded.facts if fact.seq in self]
+        return replace_facts(folded, dict(zip(seqs, self.fetch(*seqs), strict=True)))
 
 
 class LoadedTranscript(Struct):
@@ -97,6 +109,11 @@ class LoadedTranscript(Struct):
     def torn_size(self) -> int:
         """Bytes behind the last good line."""
         return self.size - self.whole_size
+
+    def require_known_format(self) -> None:
+        """Raise TranscriptTooNew where a newer version wrote the record: it must not be written to."""
+        if self.version > FORMAT_VERSION:
+            raise TranscriptTooNew(self.sid, self.version)
 
 
 def read_transcript(path: Path, disk: Disk = DISK, *, defer: bool = False) -> LoadedTranscript:
@@ -253,11 +270,3 @@ def fetch_shown(facts: list[Fact], lazy_results: LazyResults) -> list[Fact]:
     for seq in shown:
         del lazy_results[seq]
     return [whole.get(fact.seq, fact) for fact in facts]
-
-
-def fetch_everything(folded: Folded, lazy_results: LazyResults | None) -> Folded:
-    """The session with all content. Raises OSError and BadLine where the file has changed."""
-    if not lazy_results:
-        return folded
-    seqs = [fact.seq for fact in folded.facts if fact.seq in lazy_results]
-    return replace_facts(folded, dict(zip(seqs, lazy_results.fetch(*seqs), strict=True)))

@@ -18,17 +18,15 @@ from msgspec.structs import replace
 
 from transcripts.patterns import lazy_pattern
 
-from .codec import BadLine
 from .errors import NoSuchSession, StoreError
 from .facts import FACT_TYPES, Clear, Compacted, Fact, Fold, Reply, Result, Started, User
 from .folding import Folded, fold
-from .listing import find_session
+from .listing import ProjectRecords
 from .load import LazyResults, read_transcript
 from .messages import typed_blocks
 from .render_text import block_text, content_text, fact_text, speaker_of
 from .search import Found, Hit, make_hits, record_path, recorded_sids, search_facts, search_records, short_sid
-from .session_lock import path_of
-from .stored_outputs import read_output
+from .stored_outputs import OutputsFolder
 
 RECALL_ID = lazy_pattern(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
 MAX_FACT_CHARS = 4_000  # of one fact in a stretch; `r<seq>` gives the rest
@@ -81,9 +79,9 @@ class Originals(Struct, frozen=True):
     def _whole_sid(self, sid: str) -> str:
         """The id of the session with this id or name, or whose id begins so. Raises KeyError."""
         try:
-            if self.home is None or sid == self.sid or path_of(self.home, sid).exists():
+            if self.home is None or sid == self.sid or ProjectRecords(self.home).path_of(sid).exists():
                 return sid
-            return find_session(self.home, sid).stem
+            return ProjectRecords(self.home).find(sid).stem
         except StoreError as error:
             raise KeyError(str(error)) from error
 
@@ -92,7 +90,7 @@ class Originals(Struct, frozen=True):
         try:
             if self.home is None:
                 raise NoSuchSession("no records are kept")
-            loaded = read_transcript(path_of(self.home, sid))
+            loaded = read_transcript(ProjectRecords(self.home).path_of(sid))
         except StoreError as error:
             raise KeyError(str(error)) from error
         return replace(self, folded=fold(loaded.facts), lazy_results=loaded.lazy_results, sid=sid)
@@ -120,7 +118,7 @@ class Originals(Struct, frozen=True):
     def _whole_facts(self) -> Iterator[Fact]:
         lazy = [fact.seq for fact in self.folded.facts if fact.seq in self.lazy_results]
         yield from (fact for fact in self.folded.facts if fact.seq not in self.lazy_results)
-        with suppress(OSError, BadLine):  # what the disk no longer gives cannot be found
+        with suppress(StoreError):  # what the disk no longer gives cannot be found
             yield from self.lazy_results.fetch(*lazy) if lazy else ()
 
     def _fact(self, seq: int) -> Fact:
@@ -137,7 +135,7 @@ class Originals(Struct, frozen=True):
             return fact
         try:
             return next(self.lazy_results.fetch(fact.seq))
-        except (OSError, BadLine) as error:
+        except StoreError as error:
             raise KeyError(f"r{fact.seq} cannot be read from the record any more: {error}") from error
 
     def _text(self, fact: Fact) -> str:
@@ -160,7 +158,7 @@ class Originals(Struct, frozen=True):
     def _stored_output(self, fact: Fact) -> str | None:
         """The whole output of a fact that has one beside the record, if it is still there."""
         if isinstance(fact, Result) and fact.stored is not None:
-            return read_output(fact.stored, self.outputs)
+            return OutputsFolder(self.outputs).read(fact.stored)
         return None
 
     def _stretch(self, facts: Iterable[Fact]) -> str:
@@ -203,7 +201,9 @@ def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
         return []
     with suppress(StoreError):
         return [
-            fact for fact in read_transcript(path_of(home, record.sid)).facts if first <= fact.seq <= last
+            fact
+            for fact in read_transcript(ProjectRecords(home).path_of(record.sid)).facts
+            if first <= fact.seq <= last
         ]
     return []
 

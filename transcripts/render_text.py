@@ -28,7 +28,7 @@ from .messages import (
     without_added,
     without_injected,
 )
-from .stored_outputs import read_output
+from .stored_outputs import OutputsFolder
 from .tool_kinds import RECALLED_KEY, tool_kind
 
 NO_DATE = "no date"
@@ -107,7 +107,7 @@ def _told_text(fact: Fact, outputs: Path) -> str:
         case User():
             return content_text(without_added(fact.blocks))
         case Result() if fact.stored is not None:
-            return read_output(fact.stored, outputs) or fact_text(fact)
+            return OutputsFolder(outputs).read(fact.stored) or fact_text(fact)
         case Reply():
             said = (block for block in fact.blocks if not _is_recall(block))
             return content_text(tuple(said))

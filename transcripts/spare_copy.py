@@ -43,6 +43,13 @@ class Restored(Struct, frozen=True):
     files: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
 
+    def lines(self) -> list[str]:
+        """Describe the files, a line for each kind; empty where there are none."""
+        ends = {self.files: "put back as before", self.lost: "there is no whole copy to put back"}
+        return [
+            f"{_named(names)} changed or removed by a command: {end}" for names, end in ends.items() if names
+        ]
+
 
 class SpareCopy:
     """The copy, in the private folder `place`, of the records in the project `home`.
@@ -206,12 +213,6 @@ def is_ours(place: Path) -> bool:
     """
     found = place.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
-
-
-def told_of(restored: Restored) -> list[str]:
-    """Describe the files that were restored or not, a line each; empty where there were none."""
-    ends = {restored.files: "put back as before", restored.lost: "there is no whole copy to put back"}
-    return [f"{_named(names)} changed or removed by a command: {end}" for names, end in ends.items() if names]
 
 
 def _named(names: tuple[str, ...]) -> str:

@@ -17,8 +17,8 @@ from itertools import chain
 from pathlib import Path
 from tempfile import gettempdir, mkstemp
 
-from .codec import FORMAT_VERSION, BadLine, decode_line, encode_fact, mask_line
-from .errors import StoreError, TranscriptTooNew, Unreadable
+from .codec import BadLine, decode_line, encode_fact, mask_line
+from .errors import StoreError, Unreadable
 from .facts import Closed, Fact, Instructed, Metadata, Opened
 from .journal import Journal
 from .load import MAX_LINE_BYTES, LoadedTranscript, read_transcript
@@ -55,8 +55,7 @@ def resume_store(path: Path, warn: Warn, disk: Disk = DISK) -> tuple[Store, Load
     store = _locked(Store(journal, path.stem, warn))
     try:
         loaded = read_transcript(path, disk, defer=True)
-        if loaded.version > FORMAT_VERSION:
-            raise TranscriptTooNew(loaded.sid, loaded.version)
+        loaded.require_known_format()
     except BaseException:
         journal.release()
         raise

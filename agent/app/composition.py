@@ -31,11 +31,12 @@ from agent.model import (
 )
 from agent.model_port import Model, ModelRequest
 from agent.ports import Approver, Chooser, ToolSource, WaitingPrompts
-from agent.session import RecordsGuard, SessionRepository
+from agent.session import SessionRepository
 from compact import TokenCounter, load_counter
 from tools import BUILTIN, CONDITIONAL
 from tools.base import Tool
 from tools.registry import BuiltinTools, join_tools
+from transcripts import RecordsGuard
 
 from .project_approval import settle_project_items
 from .setup import RunSetup

@@ -46,13 +46,13 @@ from transcripts import (
     Exchange,
     Fact,
     Folded,
+    ProjectRecords,
     Reply,
     Result,
     StoreError,
     TextBlock,
     Usage,
     User,
-    path_of,
     read_transcript,
 )
 
@@ -269,7 +269,7 @@ def undelivered_reports(
         if not about.get("background") or LATE_HEAD.format(label) in told:
             continue
         try:
-            facts = read_transcript(path_of(home, str(about.get("session")))).facts
+            facts = read_transcript(ProjectRecords(home).path_of(str(about.get("session")))).facts
         except StoreError as error:
             reports[seq] = late_report(label, str(about.get("task")), f"(none: {error})")
             continue

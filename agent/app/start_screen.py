@@ -12,7 +12,7 @@ from agent.ports import Status
 from agent.session import BranchWatch, unread_memory
 from agent.version import __version__
 from tools.sandbox import short_path
-from transcripts import format_age, newest_summary
+from transcripts import ProjectRecords, format_age
 
 from .composition import Services
 from .setup import RunSetup
@@ -75,7 +75,7 @@ def start_lines(setup: RunSetup, model: str) -> list[str]:
     branch = BranchWatch(setup.folder).name(setup.clock.monotonic())
     where = f"{short_path(str(setup.folder))}{f' ({branch})' if branch else ''}"
     lines = [f"makeroom {__version__} with {named} in {where}"]
-    last = None if setup.options.no_session else newest_summary(setup.folder)
+    last = None if setup.options.no_session else ProjectRecords(setup.folder).last_written()
     if last is not None:
         title = shorten(setup.masks.all(last.name or last.first_prompt), MAX_LAST_TITLE_CHARS)
         age = format_age(last.last_active, setup.clock.now())

@@ -25,7 +25,7 @@ from agent.app import (
 )
 from agent.errors import AgentError, AuthenticationError, UsageError
 from tools.text import escaped
-from transcripts import StoreError, recover_transcripts, told_of
+from transcripts import StoreError, recover_transcripts
 from transcripts.secrets import SecretMasks, secret_values
 
 from .command_words import write_refusal
@@ -140,7 +140,7 @@ def run_setup(options: Options) -> RunSetup:
     options = with_prompt_files(options, folder)
     added = added_folders((*options.add_dirs, *given.add_dirs), folder)
     setup = RunSetup(options, config, folder, environ, added=added)
-    if told := told_of(recover_transcripts(folder, setup.spare_places)):
+    if told := recover_transcripts(folder, setup.spare_places).lines():
         config = replace(setup.config, warnings=(*setup.config.warnings, *told))
         setup = replace(setup, config=config)
     if options.debug_file:

@@ -31,7 +31,7 @@ from msgspec import Struct
 
 from agent.ui import wrap
 from tools.text import escaped
-from transcripts import OUTPUTS_FOLDER, RECALL_ID, Folded, Originals, StoreError, find_session
+from transcripts import RECALL_ID, Folded, Originals, ProjectRecords, StoreError
 from transcripts.search import Hit, make_hits, record_path, recorded_sids, search_records, update_index
 from transcripts.secrets import SecretMasks, secret_values
 
@@ -88,9 +88,10 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
     sids = recorded_sids(project)
     if not sids:
         return complain(f"no sessions are kept in {project}")
-    here = find_session(project, given.session).stem if given.session else sids[0]
+    here = ProjectRecords(project).find(given.session).stem if given.session else sids[0]
     if RECALL_ID.match(words.rpartition("/")[2]) and not given.queries:
-        record = Originals(Folded(), project / OUTPUTS_FOLDER, home=project, project=project, typed=True)
+        outputs = ProjectRecords(project).outputs
+        record = Originals(Folded(), outputs, home=project, project=project, typed=True)
         return print_text(
             environment_masks().all(record.original(words if "/" in words else f"{here}/{words}"))
         )

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent.menus import session_line
 from agent.session import conversation_text, load_conversation
-from transcripts import StoreError, in_tree_order, recorded_sessions
+from transcripts import ProjectRecords, SessionSummary, StoreError
 from transcripts.export import export_text, write_private
 
 from .command_words import asks_for_help
@@ -45,11 +45,26 @@ def list_sessions(words: list[str], folder: Path) -> int:
     """The sessions of the folder."""
     if words:
         return complain("sessions list takes nothing more; sessions search WORDS looks for words")
-    found = recorded_sessions(folder)
+    found = ProjectRecords(folder).sessions()
     if not found:
         return print_text(f"no sessions are kept in {folder}")
     masks = environment_masks()
     return print_text("\n".join(session_line(one, masks, depth) for depth, one in in_tree_order(found)))
+
+
+def in_tree_order(listed: Sequence[SessionSummary]) -> list[tuple[int, SessionSummary]]:
+    """Pair each session with its depth: nested ones, the oldest first, behind the one that started them."""
+    known = {one.sid for one in listed}
+    nested: dict[str, list[SessionSummary]] = {}
+    for one in reversed(listed):
+        if one.parent in known:
+            nested.setdefault(one.parent or "", []).append(one)
+    return [
+        (depth, each)
+        for top in listed
+        if top.parent not in known
+        for depth, each in ((0, top), *((1, child) for child in nested.get(top.sid, ())))
+    ]
 
 
 def show_session(words: list[str], folder: Path) -> int:

@@ -27,7 +27,6 @@ from compact import SummaryRequest, problems, summary_messages
 from tools.text import pluralize
 from transcripts import (
     NOTHING_SAID,
-    OUTPUTS_FOLDER,
     Clear,
     Compacted,
     Fact,
@@ -36,8 +35,10 @@ from transcripts import (
     LoadedTranscript,
     Message,
     Originals,
+    OutputsFolder,
     Part,
     PartKind,
+    ProjectRecords,
     Reply,
     RequestSent,
     Result,
@@ -46,9 +47,7 @@ from transcripts import (
     User,
     block_text,
     fact_text,
-    find_session,
     fold,
-    read_output,
     read_transcript,
     sendable,
 )
@@ -96,7 +95,7 @@ def main(words: list[str], folder: Path | None = None) -> int:
     given = made.parse_args(words)
     home = Path(given.folder or folder or "").resolve()
     try:
-        sids = [find_session(home, one).stem for one in given.sessions] or recorded_sids(home)
+        sids = [ProjectRecords(home).find(one).stem for one in given.sessions] or recorded_sids(home)
         if not sids:
             return complain(f"no sessions are kept in {home}")
         return max([_tell(home, sid) for sid in sids])
@@ -191,13 +190,14 @@ def _request_of(folded: Folded, sent: RequestSent) -> ModelRequest:
 def _verify_removed(home: Path, loaded: LoadedTranscript, verified: Verified) -> None:
     """Fetch what compactions left out as `recall` does, and compare it with the facts."""
     deferred = read_transcript(loaded.path, defer=True)
-    outputs = home / OUTPUTS_FOLDER
-    record = Originals(fold(deferred.facts), outputs, deferred.lazy_results, loaded.sid, home, home)
+    records = ProjectRecords(home)
+    outputs = OutputsFolder(records.outputs)
+    record = Originals(fold(deferred.facts), records.outputs, deferred.lazy_results, loaded.sid, home, home)
     live = {fact.seq for fact in record.folded.facts}
     for id, fact, wanted in _removed(loaded.facts):
         if fact.seq not in live:  # rewound: no part of the conversation any more
             continue
-        if isinstance(fact, Result) and fact.stored is not None and read_output(fact.stored, outputs) is None:
+        if isinstance(fact, Result) and fact.stored is not None and outputs.read(fact.stored) is None:
             raise Difference(f"{id}: the whole output is not in {fact.stored.path} any more, or has changed")
         try:
             found = record.original(id)

@@ -19,7 +19,7 @@ from agent.errors import ConfigError
 from agent.events import CommandOutput, Event, Notice
 from agent.version import __version__
 from tools.sandbox import short_path
-from transcripts import RECORDS_FOLDER, Failed
+from transcripts import Failed
 from transcripts.export import write_private
 from transcripts.secrets import mask
 from transcripts.storage import make_private_folders
@@ -54,7 +54,7 @@ async def write_report(controller: Controller, argument: str) -> Event | None:
         "Here": await _examined(controller),
         "Settings": "\n".join(setting_lines(controller)),
         "Newest failures": "\n".join(f"{one.what}: {one.reason}" for one in failures) or "none",
-        "Record": f"{controller.services.repository.home / RECORDS_FOLDER / session.sid}.jsonl\n"
+        "Record": f"{controller.services.repository.records.path_of(session.sid)}\n"
         "holds the whole conversation: add parts of it only after you looked through them",
     }
     text = "\n\n".join(f"## {title}\n\n{part}" for title, part in parts.items())

@@ -52,12 +52,12 @@ from compact import (
 from transcripts import (
     SKILL_START,
     Fold,
+    OutputsFolder,
     Prompt,
     StoreError,
     TextBlock,
     ToolResultBlock,
     injected,
-    store_output,
 )
 
 from .context import TurnContext
@@ -360,7 +360,8 @@ def _store_files(proposal: Proposal, context: TurnContext) -> str:
     """Write the files that a proposal names. Returns why that failed, or ""."""
     try:
         for name, text in proposal.files:
-            store_output(context.tool_context.outputs, name, context.tool_context.masks.text(text))
+            masked = context.tool_context.masks.text(text)
+            OutputsFolder(context.tool_context.outputs).write(name, masked.encode())
     except OSError as error:
         return f"{error.strerror or error}, {context.tool_context.outputs}"
     return ""

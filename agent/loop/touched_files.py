@@ -29,11 +29,11 @@ from tools.files import FileError, in_thread, load_file, resolve_path
 from tools.text import decode_text, unify_newlines
 from transcripts import (
     INJECTED_OPENING_TAG,
-    BadLine,
     Block,
     Exchange,
     Fact,
     LazyResults,
+    StoreError,
     TextBlock,
     ToolUseBlock,
     injected,
@@ -119,7 +119,7 @@ async def _needed(session: Session, state: CompactionState, touch: FileTouch) ->
 def _whole(deferred: LazyResults, fact: Fact | None) -> Fact | None:
     """The fact with its content, also where that was left in the record; what changed there stays away."""
     if fact is not None and fact.seq in deferred:
-        with suppress(OSError, BadLine):
+        with suppress(StoreError):
             return next(deferred.fetch(fact.seq))
     return fact
 

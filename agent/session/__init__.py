@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     )
     from .mentions import AttachLimits, attach, find_mentions
     from .plan_and_todo import newest_plan, newest_todos, todo_lines
-    from .records_guard import RecordsGuard
     from .repository import SessionRepository, load_deferred
     from .session import NESTED_TOPIC, Session, calls_of, record_opening, text_of_reply
     from .session_replay import show_replayed
@@ -76,7 +75,6 @@ __all__ = [
     "TYPED_LINE",
     "AttachLimits",
     "BranchWatch",
-    "RecordsGuard",
     "Session",
     "SessionRepository",
     "attach",
@@ -122,8 +120,8 @@ __getattr__ = lazy_door(
     {
         "conversation": "conversation_text load_conversation prompt_texts",
         "environment": (
-            "BranchWatch OPEN_MODE TYPED_LINE environment_context in_hook_tags news_of_pins "
-            "news_of_environment note_news post_planning restore_news"
+            "BranchWatch OPEN_MODE TYPED_LINE environment_context in_hook_tags news_of_environment "
+            "news_of_pins note_news post_planning restore_news"
         ),
         "memory_files": (
             "MAX_MEMORY_CHARS MEMORY_HEAD is_cut memory_below memory_of memory_paths memory_text "
@@ -131,7 +129,6 @@ __getattr__ = lazy_door(
         ),
         "mentions": "AttachLimits attach find_mentions",
         "plan_and_todo": "newest_plan newest_todos todo_lines",
-        "records_guard": "RecordsGuard",
         "repository": "SessionRepository load_deferred",
         "session": "NESTED_TOPIC Session calls_of record_opening text_of_reply",
         "session_replay": "show_replayed",

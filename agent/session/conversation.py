@@ -11,6 +11,7 @@ from pathlib import Path
 from transcripts import (
     Compacted,
     Folded,
+    ProjectRecords,
     Prompt,
     Reply,
     Result,
@@ -19,7 +20,6 @@ from transcripts import (
     User,
     block_text,
     content_text,
-    find_session,
     fold,
     read_transcript,
     speaker_of,
@@ -42,7 +42,7 @@ def load_conversation(wanted: str, folder: Path) -> tuple[str, Folded]:
         if detect_format(recording)[0] != "makeroom":
             return path.stem, fold(import_session(recording, lambda blocks: ()).facts)
     else:
-        path = find_session(folder, wanted)
+        path = ProjectRecords(folder).find(wanted)
     loaded = read_transcript(path)
     return loaded.sid, fold(loaded.facts)
 

@@ -23,31 +23,24 @@ from agent.errors import UsageError
 from compact import TokenCounter, load_counter
 from transcripts import (
     FORK_TOPIC,
-    FORMAT_VERSION,
-    OUTPUTS_FOLDER,
     RECORDS_FOLDER,
-    BadLine,
     Charge,
     Fact,
     LazyResults,
     LoadedTranscript,
     Opened,
     Originals,
+    ProjectRecords,
+    RecordsGuard,
     SessionSummary,
     Store,
     StoreError,
-    TranscriptTooNew,
     Usage,
     create_store,
-    fetch_everything,
-    find_session,
     fold,
     name_of,
     new_sid,
-    newest_session,
-    path_of,
     read_transcript,
-    recorded_sessions,
     resume_store,
 )
 from transcripts.importers import MAX_RECORDING_BYTES, import_session
@@ -55,7 +48,6 @@ from transcripts.search import IndexThread
 from transcripts.secrets import SecretMasks
 from transcripts.storage import read_regular
 
-from .records_guard import RecordsGuard
 from .session import CHARGE_TOPIC, Session
 
 RECORDING_SUFFIXES = (".jsonl", ".traj", ".json")
@@ -83,8 +75,12 @@ class SessionRepository(Struct):
         self.home = self.project if self.keep else Path(tempfile.mkdtemp(prefix="makeroom-")).resolve()
 
     @property
+    def records(self) -> ProjectRecords:
+        return ProjectRecords(self.home)
+
+    @property
     def outputs(self) -> Path:
-        return self.home / OUTPUTS_FOLDER
+        return self.records.outputs
 
     def new(self) -> Session:
         """A session with no facts yet; its file is made with the first fact."""
@@ -105,8 +101,7 @@ class SessionRepository(Struct):
     def fork(self, path: Path, at: int | None = None) -> Session:
         """A copy of a recorded session, up to the fact `at`. Raises StoreError, and UsageError without it."""
         loaded = read_transcript(path)
-        if loaded.version > FORMAT_VERSION:
-            raise TranscriptTooNew(loaded.sid, loaded.version)
+        loaded.require_known_format()
         return self._copy(loaded.sid, loaded.facts if at is None else _facts_up_to(loaded, at), at)
 
     def copy(self, session: Session) -> Session:
@@ -158,33 +153,33 @@ class SessionRepository(Struct):
 
     def newest(self) -> Path:
         """The newest session of this folder with a prompt in it. Raises UsageError."""
-        path = newest_session(self.home)
-        if path is None:
+        listed = self.listed()
+        if not listed:
             raise UsageError("there is no session in this folder to continue; start one without --continue")
-        return path
+        return listed[0].path
 
     def named(self, wanted: str) -> Path:
         """The session that an id, the beginning of one, a name, or its file stands for. Raises UsageError."""
         if (path := self._own_file(wanted)) is not None:
             return path
         try:
-            return find_session(self.home, wanted)
+            return self.records.find(wanted)
         except StoreError as error:
             raise UsageError(str(error)) from error
 
     def listed(self) -> list[SessionSummary]:
         """The sessions with a prompt in them but for nested ones, newest first. Blocks on the disk."""
-        return [one for one in recorded_sessions(self.home) if one.prompts and one.parent is None]
+        return self.records.continuable()
 
     def holder_of(self, name: str, but: str) -> str | None:
         """The id of a session other than `but` that is found by this name, in any case."""
-        others = (one for one in recorded_sessions(self.home) if one.sid != but)
+        others = (one for one in self.records.sessions() if one.sid != but)
         return next((one.sid for one in others if name.casefold() in (one.name.casefold(), one.sid)), None)
 
     def copy_name(self, name: str) -> str:
         """A name for a copy of the session of this name that no other session has."""
         name = re.sub(r" \(copy(?: \d+)?\)$", "", name)
-        taken = {one.name.casefold() for one in recorded_sessions(self.home)}
+        taken = {one.name.casefold() for one in self.records.sessions()}
         names = (f"{name} (copy)" if number == 1 else f"{name} (copy {number})" for number in count(1))
         return next(each for each in names if each.casefold() not in taken)
 
@@ -242,7 +237,7 @@ def unused_sid(repository: SessionRepository) -> str:
     """The id that was asked for, once, then random ones. Raises UsageError where there is such a session."""
     wanted = repository.first_sid
     repository.first_sid = None
-    if wanted is not None and path_of(repository.home, wanted).exists():
+    if wanted is not None and repository.records.path_of(wanted).exists():
         raise UsageError(f"there is a session {wanted} already; --resume {wanted} goes on with it")
     return wanted or new_sid()
 
@@ -260,11 +255,7 @@ def load_deferred(session: Session) -> None:
 
     Raises StoreError where the record has changed meanwhile.
     """
-    try:
-        session.folded = fetch_everything(session.folded, session.deferred)
-    except (OSError, BadLine) as error:
-        where = session.deferred.path
-        raise StoreError(f"{where} was changed since it was read ({error}): resume it anew") from error
+    session.folded = session.deferred.complete(session.folded)
     session.deferred = LazyResults()
 
 

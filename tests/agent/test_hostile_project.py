@@ -21,7 +21,7 @@ from tests.agent.loop.world import Memory, TestClock
 from tools.files.write_recovery import recover
 from tools.processes.spool import Spool
 from transcripts.folding import Folded
-from transcripts.stored_outputs import make_outputs_folder, store_output
+from transcripts.stored_outputs import OutputsFolder
 
 
 @pytest.fixture
@@ -145,20 +145,20 @@ def test_outputs_are_not_kept_behind_a_link(project: Path, link: str) -> None:
     spool.feed(b"x" * 200_000)
     assert spool.error == "a link is in its place" and spool.stored(project) is None
     with pytest.raises(NotADirectoryError):
-        store_output(outputs, "1.txt", "x")
+        OutputsFolder(outputs).write("1.txt", b"x")
     assert list(outside.iterdir()) == []
 
 
 def test_a_link_in_place_of_an_output_is_not_written_through(project: Path) -> None:
     outputs = project / ".task_outputs" / "tool-results"
-    make_outputs_folder(outputs)
+    OutputsFolder(outputs).make()
     victim = project.parent / "home" / ".ssh" / "id_rsa"
     for name in ("1.txt", "1.tmp"):
         (outputs / name).symlink_to(victim)
     spool = Spool(outputs / "1.txt")
     spool.feed(b"x" * 200_000)
     spool.close()
-    assert not store_output(outputs, "1.txt", "x").is_symlink()
+    assert not OutputsFolder(outputs).write("1.txt", b"x").is_symlink()
     assert victim.read_text() == "canary"
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tools.processes.spool import MAX_UNFILED_BYTES, Spool
 from transcripts.secrets import SecretMasks, StreamRedactor
-from transcripts.stored_outputs import read_output
+from transcripts.stored_outputs import OutputsFolder
 
 MASKS = SecretMasks(("secret-secret-1", "secret-secret-12", "aaaaaaaab", "short"))
 
@@ -93,7 +93,8 @@ def test_a_file_that_the_command_removes_or_replaces_is_made_anew(tmp_path: Path
     spool.close()
     stored = spool.stored(tmp_path)
     assert stored is not None and (tmp_path / stored.path).stat().st_size == stored.size
-    assert read_output(stored, tmp_path / "out") == "x" * (MAX_UNFILED_BYTES + 1) + "y" * MAX_UNFILED_BYTES
+    whole = OutputsFolder(tmp_path / "out").read(stored)
+    assert whole == "x" * (MAX_UNFILED_BYTES + 1) + "y" * MAX_UNFILED_BYTES
 
 
 def test_what_comes_after_the_end_makes_no_second_file(tmp_path: Path) -> None:

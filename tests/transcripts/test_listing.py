@@ -10,13 +10,7 @@ from agent.menus import session_line
 from transcripts.codec import encode_fact
 from transcripts.errors import AmbiguousSession, NoSuchSession
 from transcripts.facts import Fact, Metadata, Opened, Reply, User
-from transcripts.listing import (
-    MAX_END_BYTES,
-    find_session,
-    newest_session,
-    newest_summary,
-    recorded_sessions,
-)
+from transcripts.listing import MAX_END_BYTES, ProjectRecords
 from transcripts.messages import TextBlock
 from transcripts.render_text import session_title
 from transcripts.secrets.masking import SecretMasks
@@ -51,7 +45,7 @@ def test_a_session_is_summarized_in_a_list(tmp_path: Path) -> None:
         prompt(7, "thanks", 1005.0),
         Reply(8, 1006.0, (TextBlock("bye"),)),
     )
-    (one,) = recorded_sessions(tmp_path)
+    (one,) = ProjectRecords(tmp_path).sessions()
     assert (one.sid, one.name, one.first_prompt, one.last_active, one.prompts) == (
         "s1",
         "div",
@@ -66,18 +60,18 @@ def test_what_hooks_and_own_commands_added_does_not_name_a_session(tmp_path: Pat
     own = TextBlock("<command-of-the-user>\n$ ls\na.py\n</command-of-the-user>")
     blocks = (own, TextBlock("<hook>\nuse tabs\n</hook>"), TextBlock("mend the parser"))
     keep(tmp_path, "s1", opened(tmp_path), User(2, 1000.0, blocks))
-    assert [one.first_prompt for one in recorded_sessions(tmp_path)] == ["mend the parser"]
+    assert [one.first_prompt for one in ProjectRecords(tmp_path).sessions()] == ["mend the parser"]
     assert session_title([User(2, 1000.0, blocks)], "s1") == "mend the parser"
 
 
 def test_sessions_are_listed_by_their_last_fact_and_not_by_file_times(tmp_path: Path) -> None:
     for number, at in (("a", 3000.0), ("b", 1000.0), ("c", 2000.0)):
         os.utime(keep(tmp_path, number, opened(tmp_path), prompt(2, "x", at)), (1, 1))
-    assert [one.sid for one in recorded_sessions(tmp_path)] == ["a", "c", "b"]
+    assert [one.sid for one in ProjectRecords(tmp_path).sessions()] == ["a", "c", "b"]
 
 
 def test_a_folder_without_sessions_has_none(tmp_path: Path) -> None:
-    assert recorded_sessions(tmp_path) == [] and newest_session(tmp_path) is None
+    assert ProjectRecords(tmp_path).sessions() == [] and ProjectRecords(tmp_path).continuable() == []
 
 
 def test_what_is_no_session_file_is_left_out(tmp_path: Path) -> None:
@@ -87,21 +81,21 @@ def test_what_is_no_session_file_is_left_out(tmp_path: Path) -> None:
     (folder / "dir.jsonl").mkdir()
     (folder / "link.jsonl").symlink_to(folder / "s1.jsonl")
     (folder / "s1.torn").write_text("x")
-    assert [one.sid for one in recorded_sessions(tmp_path)] == ["s1"]
+    assert [one.sid for one in ProjectRecords(tmp_path).sessions()] == ["s1"]
 
 
 @pytest.mark.parametrize("raw", [b"", b"\0" * 5000, b"not json\n", b"\xff\xfe\n{}\n", b"{" * 100_000])
 def test_a_broken_file_is_listed_not_hidden(tmp_path: Path, raw: bytes) -> None:
     path = keep(tmp_path, "s1")
     path.write_bytes(raw)
-    (one,) = recorded_sessions(tmp_path)
+    (one,) = ProjectRecords(tmp_path).sessions()
     assert (one.prompts, one.first_prompt) == (0, "")
 
 
 def test_a_torn_tail_does_not_hide_the_session(tmp_path: Path) -> None:
     path = keep(tmp_path, "s1", opened(tmp_path), prompt(2, "hello", 1234.0))
     path.write_bytes(path.read_bytes() + b'{"v":1,"seq":3')
-    (one,) = recorded_sessions(tmp_path)
+    (one,) = ProjectRecords(tmp_path).sessions()
     assert (one.first_prompt, one.last_active, one.prompts) == ("hello", 1234.0, 1)
 
 
@@ -113,13 +107,13 @@ def test_a_file_too_large_to_read_whole_is_summarized_from_its_ends(
     facts += [Reply(seq, 1500.0, (TextBlock("x" * MAX_END_BYTES),)) for seq in range(3, 9)]
     facts += [Metadata(9, 1600.0, "name", {"name": "large"}), Reply(10, 2000.0, (TextBlock("the end"),))]
     keep(tmp_path, "s1", *facts)
-    (one,) = recorded_sessions(tmp_path)
+    (one,) = ProjectRecords(tmp_path).sessions()
     assert (one.first_prompt, one.name, one.last_active, one.prompts) == ("the beginning", "large", 2000.0, 1)
 
 
 def test_a_long_first_prompt_is_read_whole(tmp_path: Path) -> None:
     keep(tmp_path, "s1", opened(tmp_path), prompt(2, "word " * 60_000))
-    assert len(recorded_sessions(tmp_path)[0].first_prompt) == 299_999
+    assert len(ProjectRecords(tmp_path).sessions()[0].first_prompt) == 299_999
 
 
 def project(tmp_path: Path, name: str) -> Path:
@@ -135,9 +129,10 @@ def test_the_newest_session_with_a_prompt_is_continued_also_where_the_project_wa
     wanted = keep(here, "s2", opened(was), prompt(2, "from before the move", 2000.0))
     keep(here, "s3", opened(here, 3000.0), Metadata(2, 3000.0, "mode"))
     keep(here, "s4", opened(here), prompt(2, "ours only", 4000.0, "harness"))
-    assert newest_session(here) == wanted
+    assert ProjectRecords(here).continuable()[0].path == wanted
     (tmp_path / "link").symlink_to(here)
-    assert newest_session(tmp_path / "link") == tmp_path / "link" / RECORDS_FOLDER / "s2.jsonl"
+    link = tmp_path / "link"
+    assert ProjectRecords(link).continuable()[0].path == link / RECORDS_FOLDER / "s2.jsonl"
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="names of files are UTF-8 there")
@@ -147,7 +142,7 @@ def test_a_session_is_continued_in_a_folder_whose_name_is_no_utf_8(tmp_path: Pat
     wanted = keep(
         here, "s1", opened(Path(str(here).encode("utf-8", "replace").decode())), prompt(2, "mine", 1.0)
     )
-    assert newest_session(here) == wanted
+    assert ProjectRecords(here).continuable()[0].path == wanted
 
 
 def test_a_session_is_found_by_id_beginning_or_name(tmp_path: Path) -> None:
@@ -155,24 +150,24 @@ def test_a_session_is_found_by_id_beginning_or_name(tmp_path: Path) -> None:
     second = keep(
         tmp_path, "20261121-093012", opened(tmp_path), Metadata(2, 0.0, "name", {"name": "Fix CSS"})
     )
-    assert find_session(tmp_path, "20261121-093012-4f2a") == first
-    assert find_session(tmp_path, "20261121-093012-") == first
-    assert find_session(tmp_path, "20261121-093012") == second, "a whole id is no beginning"
-    assert find_session(tmp_path, "Fix CSS") == find_session(tmp_path, "fix css") == second
+    assert ProjectRecords(tmp_path).find("20261121-093012-4f2a") == first
+    assert ProjectRecords(tmp_path).find("20261121-093012-") == first
+    assert ProjectRecords(tmp_path).find("20261121-093012") == second, "a whole id is no beginning"
+    assert ProjectRecords(tmp_path).find("Fix CSS") == ProjectRecords(tmp_path).find("fix css") == second
 
 
 def test_several_fitting_sessions_are_named(tmp_path: Path) -> None:
     for sid in ("20261121-1", "20261121-2"):
         keep(tmp_path, sid, opened(tmp_path), prompt(2, "x"))
     with pytest.raises(AmbiguousSession, match="2 sessions: 20261121-1, 20261121-2"):
-        find_session(tmp_path, "2026")
+        ProjectRecords(tmp_path).find("2026")
 
 
 @pytest.mark.parametrize("wanted", ["nope", "", "../s1", "/etc/passwd"])
 def test_an_unknown_session_is_refused(tmp_path: Path, wanted: str) -> None:
     keep(tmp_path, "s1", opened(tmp_path), prompt(2, "x"))
     with pytest.raises(NoSuchSession, match="the newest is s1"):
-        find_session(tmp_path, wanted)
+        ProjectRecords(tmp_path).find(wanted)
 
 
 def test_an_agent_in_a_copy_of_a_session_does_not_have_its_name(tmp_path: Path) -> None:
@@ -181,21 +176,23 @@ def test_an_agent_in_a_copy_of_a_session_does_not_have_its_name(tmp_path: Path) 
     about = {"agent": "general", "number": 1}
     copy = replace(opened(tmp_path), parent="s1", about=about)
     keep(tmp_path, "s2", copy, named, prompt(3, "go"))
-    assert find_session(tmp_path, "parser work") == find_session(tmp_path, "Parser Work") == wanted
-    line = session_line(recorded_sessions(tmp_path)[1], SecretMasks(()), 1)
+    assert (
+        ProjectRecords(tmp_path).find("parser work") == ProjectRecords(tmp_path).find("Parser Work") == wanted
+    )
+    line = session_line(ProjectRecords(tmp_path).sessions()[1], SecretMasks(()), 1)
     assert "  └ [general #1] go" in line
     assert session_title([copy, named, prompt(3, "go")], "s2") == "[general #1] go"
     with_task = replace(copy, about={**about, "task": "look\nat tests"})
     keep(tmp_path, "s3", with_task, prompt(3, "go"))
-    lines = [session_line(one, SecretMasks(()), 1) for one in recorded_sessions(tmp_path)]
+    lines = [session_line(one, SecretMasks(()), 1) for one in ProjectRecords(tmp_path).sessions()]
     assert sum("  └ [general #1] look at tests" in line for line in lines) == 1
     assert session_title([with_task, prompt(3, "go")], "s3") == "[general #1] look at tests"
 
 
 def test_a_name_of_an_old_record_is_shown_on_one_line(tmp_path: Path) -> None:
     keep(tmp_path, "s1", opened(tmp_path), Metadata(2, 0.0, "name", {"name": "two\n lines"}))
-    assert recorded_sessions(tmp_path)[0].name == "two lines"
-    assert find_session(tmp_path, "two lines").stem == "s1"
+    assert ProjectRecords(tmp_path).sessions()[0].name == "two lines"
+    assert ProjectRecords(tmp_path).find("two lines").stem == "s1"
     assert session_title([Metadata(2, 0.0, "name", {"name": "two\n lines"})], "s1") == "two lines"
 
 
@@ -203,7 +200,7 @@ def test_the_session_that_a_start_names_has_its_name_though_much_was_said_since(
     named = Metadata(3, 0.0, "name", {"name": "big one"})
     said = [Reply(seq, 2000.0, (TextBlock("x" * MAX_END_BYTES),)) for seq in (4, 5, 6)]
     keep(tmp_path, "s1", opened(tmp_path), prompt(2, "go"), named, *said)
-    found = newest_summary(tmp_path)
+    found = ProjectRecords(tmp_path).last_written()
     assert found is not None and found.name == "big one"
 
 
@@ -215,9 +212,9 @@ def test_a_session_of_a_clock_that_was_ahead_is_not_the_newest_for_ever(
     ahead = keep(tmp_path, "s1", opened(tmp_path), prompt(2, "of 2039", now + 4e8))
     later = keep(tmp_path, "s2", opened(tmp_path), prompt(2, "of now", now - 60))
     os.utime(ahead, (now + 4e8 if file_too else now - 600,) * 2)
-    assert newest_session(tmp_path) == later
-    assert [one.sid for one in recorded_sessions(tmp_path)] == ["s2", "s1"]
-    found = newest_summary(tmp_path)
+    assert ProjectRecords(tmp_path).continuable()[0].path == later
+    assert [one.sid for one in ProjectRecords(tmp_path).sessions()] == ["s2", "s1"]
+    found = ProjectRecords(tmp_path).last_written()
     assert found is not None and found.sid == "s2"
     os.utime(ahead)  # it was gone on with
-    assert newest_session(tmp_path) == ahead
+    assert ProjectRecords(tmp_path).continuable()[0].path == ahead

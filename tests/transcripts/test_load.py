@@ -11,7 +11,7 @@ from transcripts.codec import decode_line, encode_fact, seal
 from transcripts.errors import NoSuchSession, Unreadable
 from transcripts.facts import Clear, Compacted, Fact, Fold, Reply, Result, Rewound, Undone, User
 from transcripts.folding import Folded, fold
-from transcripts.load import MIN_LAZY_LINE_BYTES, fetch_everything, read_transcript
+from transcripts.load import MIN_LAZY_LINE_BYTES, read_transcript
 from transcripts.messages import TextBlock, ToolUseBlock
 
 from .api_rules import bytes_sent
@@ -192,8 +192,8 @@ def test_a_session_with_deferred_results_shows_what_the_whole_one_shows(
     path.write_bytes(b"".join(lines_of(facts)))
     full, deferred = read_transcript(path), read_transcript(path, defer=True)
     same_state(fold(deferred.facts), fold(full.facts))
-    same_state(fetch_everything(fold(deferred.facts), deferred.lazy_results), fold(full.facts))
-    assert fetch_everything(fold(deferred.facts), deferred.lazy_results).facts == fold(full.facts).facts
+    same_state(deferred.lazy_results.complete(fold(deferred.facts)), fold(full.facts))
+    assert deferred.lazy_results.complete(fold(deferred.facts)).facts == fold(full.facts).facts
     by_seq = {fact.seq: fact for fact in full.facts}
     for seq in deferred.lazy_results:
         assert next(deferred.lazy_results.fetch(seq)) == by_seq[seq]

@@ -13,7 +13,7 @@ from transcripts.recovery import recover_transcripts
 from transcripts.session_lock import RECORDS_FOLDER, lock_holder
 from transcripts.spare_copy import SpareCopy, make_spare_copy
 from transcripts.store import Store, create_store, resume_store
-from transcripts.stored_outputs import store_output
+from transcripts.stored_outputs import OutputsFolder
 
 from .sample_turn import SID, ToldLines, append_all, turn
 
@@ -57,7 +57,8 @@ def project(tmp_path: Path) -> Path:
     folder.mkdir()
     append_all(earlier := create_store(folder, OLD, pytest.fail), turn())
     earlier.close()
-    store_output(folder / ".task_outputs" / "tool-results", f"{OLD}-3.txt", "the files: " + "a.py\n" * 999)
+    outputs = OutputsFolder(folder / ".task_outputs" / "tool-results")
+    outputs.write(f"{OLD}-3.txt", b"the files: " + b"a.py\n" * 999)
     objects = folder / RECORDS_FOLDER / "checkpoints" / "objects"
     for number in range(8):
         (objects / f"a{number % 3}").mkdir(parents=True, exist_ok=True)

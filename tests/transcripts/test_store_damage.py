@@ -15,7 +15,7 @@ from tests.sampling import sampled
 from transcripts.codec import encode_fact, seal
 from transcripts.errors import StoreError
 from transcripts.facts import Compacted, Fact, Fold, Result, UnknownFact, User
-from transcripts.listing import recorded_sessions
+from transcripts.listing import ProjectRecords
 from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
 from transcripts.session_lock import path_of
@@ -115,7 +115,7 @@ def test_a_clock_that_runs_backwards_changes_no_order(tmp_path: Path) -> None:
         store.append(fact, True)
     store.close()
     assert read_transcript(path).facts == [*TURN, *early]
-    assert recorded_sessions(tmp_path)[0].first_prompt == "list the files"
+    assert ProjectRecords(tmp_path).sessions()[0].first_prompt == "list the files"
     assert resume_and_check(path) == [*TURN, *early]
 
 

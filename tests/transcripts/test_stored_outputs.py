@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from transcripts.facts import StoredOutput
-from transcripts.stored_outputs import read_output, store_output, sync_output
+from transcripts.stored_outputs import OutputsFolder
 
 from .failing_disk import FailurePlan, failing_disk, short_writing_disk
 from .simulated_disk import DiskRecorder, SimulatedDisk
@@ -24,7 +24,7 @@ def mode(path: Path) -> int:
 def test_folders_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        path = store_output(tmp_path / DEEP, "r3.txt", "text")
+        path = OutputsFolder(tmp_path / DEEP).write("r3.txt", b"text")
     finally:
         os.umask(before)
     assert mode(path) == mode(path.with_name(".gitignore")) == 0o600
@@ -34,7 +34,7 @@ def test_folders_and_files_are_private_whatever_the_umask(tmp_path: Path) -> Non
 
 def test_a_stored_output_survives_a_power_loss(tmp_path: Path) -> None:
     recorder = DiskRecorder(simulated := SimulatedDisk(tmp_path))
-    path = store_output(tmp_path / DEEP, "r3.txt", "text", recorder.disk())
+    path = OutputsFolder(tmp_path / DEEP, recorder.disk()).write("r3.txt", b"text")
     assert {left.get(str(path)) for left in simulated.after_power_loss(50)} == {b"text"}
 
 
@@ -47,17 +47,17 @@ def test_an_output_that_a_command_wrote_survives_a_power_loss_once_it_is_synced(
         simulated.create(str(folder), folder=True)
     simulated.write(simulated.create(str(path)), b"text")
     assert {left.get(str(path)) for left in simulated.after_power_loss(50)} >= {None, b"text"}
-    sync_output(path, recorder.disk())
+    OutputsFolder(path.parent, recorder.disk()).sync(path.name)
     assert {left.get(str(path)) for left in simulated.after_power_loss(50)} == {b"text"}
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE])
 def test_a_file_stays_whole_when_it_cannot_be_replaced(tmp_path: Path, error: int) -> None:
-    path = store_output(tmp_path, "r3.txt", "first", failing_disk(count := FailurePlan(10**9, 0)))
+    path = OutputsFolder(tmp_path, failing_disk(count := FailurePlan(10**9, 0))).write("r3.txt", b"first")
     for at in range(1, count.count):
         plan = FailurePlan(at, error)
         try:
-            store_output(tmp_path, "r3.txt", "second", failing_disk(plan))
+            OutputsFolder(tmp_path, failing_disk(plan)).write("r3.txt", b"second")
         except OSError as failure:
             assert failure.errno == error
         assert path.read_text() in ("first", "second")
@@ -66,15 +66,17 @@ def test_a_file_stays_whole_when_it_cannot_be_replaced(tmp_path: Path, error: in
 
 def test_a_half_written_output_is_removed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="only a part"):
-        store_output(tmp_path, "r3.txt", "text", short_writing_disk(FailurePlan(3, 0, ("write",)), 0.5))
+        OutputsFolder(tmp_path, short_writing_disk(FailurePlan(3, 0, ("write",)), 0.5)).write(
+            "r3.txt", b"text"
+        )
     assert not (tmp_path / "r3.txt").exists()
 
 
 def test_what_something_else_writes_behind_an_output_is_left_out(tmp_path: Path) -> None:
-    path = store_output(tmp_path, "r3.txt", "whole")
+    path = OutputsFolder(tmp_path).write("r3.txt", b"whole")
     stored = StoredOutput("r3.txt", hashlib.sha256(b"whole").hexdigest(), 5)
     with path.open("a") as file:
         file.write("# and more")
-    assert read_output(stored, tmp_path) == "whole"
+    assert OutputsFolder(tmp_path).read(stored) == "whole"
     path.write_text("wholf")
-    assert read_output(stored, tmp_path) is None
+    assert OutputsFolder(tmp_path).read(stored) is None

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from transcripts import StoredOutput, make_outputs_folder
+from transcripts import OutputsFolder, StoredOutput
 from transcripts.secrets import SecretMasks, StreamRedactor
 from transcripts.storage import read_pieces
 
@@ -92,7 +92,7 @@ class Spool:
             return
         self._filed = True
         try:
-            make_outputs_folder(self.path.parent)
+            OutputsFolder(self.path.parent).make()
             self._file = self._create_file()
         except OSError as error:
             self.error = f"{error.strerror or error}"
@@ -148,7 +148,7 @@ class Spool:
         removed = self._file
         if removed is None or self._is_in_place(removed):
             return
-        make_outputs_folder(self.path.parent)
+        OutputsFolder(self.path.parent).make()
         self._file = self._create_file()
         for piece in read_pieces(removed.fileno(), 0, self.written):
             self._file.write(piece)

@@ -7,10 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from pkgutil import resolve_name
 
-from ..codec import BadLine, encode_fact, fact_from_json
+from ..codec import encode_fact, fact_from_json
+from ..errors import StoreError
 from ..facts import Compacted, Fact, Opened, Reply, Result, User
 from ..folding import Folded, fold
-from ..load import LazyResults, fetch_everything
+from ..load import LazyResults
 from ..messages import (
     Block,
     ImageBlock,
@@ -50,8 +51,8 @@ def export_text(
     if suffix not in EXPORTERS:
         known = ", ".join(EXPORTERS)
         raise ValueError(f"no export for {suffix or 'a file without an ending'}: use {known}")
-    with suppress(OSError, BadLine):  # where the record was removed meanwhile, what is left is exported
-        folded = fetch_everything(folded, lazy_results)
+    with suppress(StoreError):  # where the record was removed meanwhile, what is left is exported
+        folded = lazy_results.complete(folded) if lazy_results else folded
     text: str = resolve_name(EXPORTERS[suffix])(mask_session(folded, sid, masks or SecretMasks()), sid)
     return text
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from agent.formatting import client_name, client_output
 from agent.permissions import client_mode
 from agent.ports import HookEvent
-from transcripts import path_of
+from transcripts import ProjectRecords
 
 from .entries import HookEntry, compaction_trigger
 
@@ -79,7 +79,7 @@ def about_session(session: Session, tools: ToolContext, permissions: PermissionS
     """Return the part of every hook's input that is about the session."""
     return {
         "session_id": session.sid,
-        "transcript_path": str(path_of(tools.folder, session.sid)),
+        "transcript_path": str(ProjectRecords(tools.folder).path_of(session.sid)),
         "cwd": str(tools.cwd),
         "permission_mode": client_mode(permissions.rules.mode),
     }

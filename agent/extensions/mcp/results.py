@@ -16,9 +16,8 @@ from tools.base import ToolContext, ToolResult
 from tools.files import BadImage, load_image, media_type
 from tools.processes import Spool
 from tools.text import cut_at_lines, printable
-from transcripts import Block, StoredOutput, TextBlock, make_outputs_folder
+from transcripts import Block, OutputsFolder, StoredOutput, TextBlock
 from transcripts.secrets import SecretMasks
-from transcripts.storage import replace_file
 
 from .entries import ServerEntry
 
@@ -150,8 +149,7 @@ def _from_base64(data: str, kind: str, place: ResultPlace, number: int) -> str |
         return f"[{kind}, {len(raw):,} bytes: too large to be kept]"
     path = place.path(_extension(kind), number)
     try:
-        make_outputs_folder(path.parent)
-        replace_file(path, raw)
+        OutputsFolder(path.parent).write(path.name, raw)
     except OSError as error:
         return f"[{kind}, {len(raw):,} bytes: it cannot be kept ({error.strerror})]"
     return f"[{kind}, {len(raw):,} bytes: {place.shown(path)}]"

@@ -13,7 +13,6 @@ from compact.prices import Prices
 from tests.strict_api.reply import Reply, calls
 from transcripts.facts import Opened
 from transcripts.facts import Reply as Answer
-from transcripts.listing import recorded_sessions
 from transcripts.view import to_json_bytes
 
 from .agent_session import AgentRun, parts, run_agents, task
@@ -67,7 +66,8 @@ def test_a_copy_is_linked_with_the_session_and_only_its_own_requests_are_charged
     (facts,) = run.nested()
     opened = next(fact for fact in facts if isinstance(fact, Opened))
     assert opened.parent == run.session.sid and opened.about["agent"] == "fork"
-    assert len([one for one in recorded_sessions(run.services.repository.home) if one.parent is None]) == 1
+    sessions = run.services.repository.records.sessions()
+    assert len([one for one in sessions if one.parent is None]) == 1
     last = next(fact for fact in reversed(facts) if isinstance(fact, Answer))
     (first,) = [fact for fact in run.session.folded.facts if isinstance(fact, Answer)][:1]
     assert last.usage.cache_read >= first.usage.prompt - 50  # what the session had sent is read

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.app.nested_session import LAST_WORD, MAX_REPORT_TOKENS
+from agent.cli.sessions_command import in_tree_order
 from agent.events import AgentProgress
 from agent.extensions.agents.builtin import EXPLORE
 from agent.ports import Allow, Deny
@@ -20,7 +21,6 @@ from tests.strict_api.reply import Reply, calls, says
 from tests.strict_api.server import Server
 from transcripts.facts import Closed, Opened, Result, Started
 from transcripts.folding import fold
-from transcripts.listing import in_tree_order, newest_session, recorded_sessions
 from transcripts.tool_kinds import visible_definition
 
 from .agent_session import AgentRun, agent_run, parts, run_agents, task
@@ -44,9 +44,9 @@ def test_a_report_is_the_result_of_the_call_and_the_record_is_linked_with_it(pro
     started = next(fact for fact in run.session.folded.facts if isinstance(fact, Started))
     assert opened.about["call"] == f"{started.of}.{started.block}"
     assert "Title" not in str(run.server.requests[-1]["messages"][:-1])  # what it read is not in the session
-    listed = in_tree_order(recorded_sessions(run.services.repository.home))
+    listed = in_tree_order(run.services.repository.records.sessions())
     assert [(depth, one.agent) for depth, one in listed] == [(0, ""), (1, "explore #1")]
-    newest = newest_session(run.services.repository.home)
+    newest = run.services.repository.records.continuable()[0].path
     assert newest is not None and newest.stem == run.session.sid
 
 

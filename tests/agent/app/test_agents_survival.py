@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.cli.sessions_command import in_tree_order
 from agent.session.session import Session
 from compact.tokens import load_counter
 from tests.agent.loop.world import Memory
@@ -16,7 +17,7 @@ from tests.strict_api.reply import Reply, calls
 from tests.strict_api.server import Server
 from transcripts.facts import Opened
 from transcripts.folding import fold
-from transcripts.listing import in_tree_order, newest_session, recorded_sessions
+from transcripts.listing import ProjectRecords
 from transcripts.load import LoadedTranscript, read_transcript
 
 from .agent_session import parts, task
@@ -57,12 +58,12 @@ def test_a_kill_leaves_whole_records_and_every_cost_that_was_paid(
 
 def check_records(folder: Path) -> None:
     """Three records, all whole; the session's cost is that of all requests that were answered."""
-    listed = in_tree_order(recorded_sessions(folder))
+    listed = in_tree_order(ProjectRecords(folder).sessions())
     assert [depth for depth, _ in listed] == [0, 1, 1]
     records = [read_transcript(one.path) for _, one in listed]
     assert len(records) == 3 and all(not record.damaged for record in records)
     parent, *children = map(session_of, records)
-    newest = newest_session(folder)
+    newest = ProjectRecords(folder).continuable()[0].path
     assert newest is not None and newest.stem == parent.sid
     opened = [fact for child in children for fact in child.folded.facts if isinstance(fact, Opened)]
     assert [fact.parent for fact in opened] == [parent.sid] * 2

@@ -16,7 +16,7 @@ from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom, makeroom
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.server import Server
 from transcripts.facts import Opened, Reply, User
-from transcripts.listing import recorded_sessions
+from transcripts.listing import ProjectRecords
 from transcripts.load import read_transcript
 from transcripts.messages import TextBlock
 from transcripts.session_lock import RECORDS_FOLDER
@@ -101,7 +101,7 @@ def test_a_session_in_use_is_viewed_forked_or_left(project: Path, locked: Store)
         assert terminal.ends() == 0
     (fork,) = files(project).keys() - before.keys()
     assert {name: data for name, data in files(project).items() if name != fork} == before
-    assert [one.prompts for one in recorded_sessions(project) if one.path.name == fork] == [2]
+    assert [one.prompts for one in ProjectRecords(project).sessions() if one.path.name == fork] == [2]
 
 
 def test_without_a_terminal_the_commands_are_named(locked: Store, headless: Headless) -> None:
@@ -122,7 +122,7 @@ def test_a_fork_of_a_session_in_use_goes_on_under_an_id_of_its_own(
     assert (done.returncode, "I understand" in done.stdout) == (0, True)
     (fork,) = files(project).keys() - before.keys()
     assert {name: data for name, data in files(project).items() if name != fork} == before
-    assert b"question 2" in files(project)[fork] and recorded_sessions(project)[0].path.name == fork
+    assert b"question 2" in files(project)[fork] and ProjectRecords(project).sessions()[0].path.name == fork
 
 
 def test_a_fork_needs_something_to_copy(

@@ -12,7 +12,7 @@ from tools.base import ToolCall, parse_arguments
 from tools.processes.jobs import command_runner
 from transcripts.facts import Result
 from transcripts.load import read_transcript
-from transcripts.stored_outputs import read_output
+from transcripts.stored_outputs import OutputsFolder
 
 MARKER = "mark-in-the-record"
 LOOKING = """
@@ -73,7 +73,7 @@ def test_no_command_reaches_the_records_and_all_else_does(tmp_path: Path) -> Non
         assert "seen.txt" in text_of(await use(run, "grep", pattern=MARKER))
         await run.do("/permissions deny read(seen.txt)")
         assert "seen.txt" not in text_of(await use(run, "grep", pattern=MARKER))
-        assert MARKER in (read_output(stored, context.tool_context.outputs) or "")
+        assert MARKER in (OutputsFolder(context.tool_context.outputs).read(stored) or "")
         assert MARKER in text_of(await use(run, "recall", query=MARKER))
         assert (
             "written to" in await run.do("/export ../page.html")

@@ -13,7 +13,6 @@ import pytest
 from agent.cli.arguments import parse
 from agent.cli.launch import run as launch
 from agent.events import Notice
-from agent.session.records_guard import RecordsGuard
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.agent.ui.headless_run import credentials, run_headless
 from tests.strict_api.reply import Reply as Answer
@@ -23,6 +22,7 @@ from tests.strict_api.server import Server
 from tests.transcripts.sample_turn import SID, append_all, turn
 from tools.base import ToolCall, parse_arguments
 from transcripts.load import read_transcript
+from transcripts.records_guard import RecordsGuard
 from transcripts.store import create_store
 
 OPEN = {"MAKEROOM_NAMESPACE": "off"}

@@ -13,7 +13,7 @@ from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
-from transcripts.listing import recorded_sessions
+from transcripts.listing import ProjectRecords
 
 from .sdk_client import NEEDS_SDK, Sdk, init_of
 
@@ -220,7 +220,7 @@ def test_a_failure_and_an_overload_that_passes(sdk: Sdk) -> None:
 
 def test_the_sessions_of_clients_are_in_our_list(sdk: Sdk) -> None:
     run(sdk, ["hi"], session_id=ID)
-    assert [one.sid for one in recorded_sessions(sdk.folder)] == [ID]
+    assert [one.sid for one in ProjectRecords(sdk.folder).sessions()] == [ID]
 
 
 def test_a_compaction_asks_the_hook_and_is_told(sdk: Sdk) -> None:

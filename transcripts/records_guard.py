@@ -14,16 +14,10 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from transcripts import (
-    RECORD_FOLDERS,
-    RECORDS_FOLDER,
-    Restored,
-    SpareCopy,
-    Store,
-    lock_holder,
-    make_spare_copy,
-    told_of,
-)
+from .file_states import RECORD_FOLDERS
+from .session_lock import RECORDS_FOLDER, lock_holder
+from .spare_copy import Restored, SpareCopy, make_spare_copy
+from .store import Store
 
 READ_MARK_NS = 1_000_000_000  # by which a file that nobody read was read before its last change
 MAX_MARKED_FILES = 200  # whose times of reading are looked at
@@ -122,7 +116,7 @@ class RecordsGuard(Struct):
         return frozenset(self._name(store) for store in self._stores if store.is_written_to)
 
     def _tell_of(self, restored: Restored) -> None:
-        for line in told_of(restored):
+        for line in restored.lines():
             self.tell(line)
             self._notes.append(f"[{line}: these are the program's own records, leave them alone]")
 
