@@ -41,6 +41,8 @@ line through all measurements and a rate of their own for excerpts made little d
 was a share learnt for placeholders, which gained about 1 point after large cuts in two of the five.
 """
 
+from __future__ import annotations
+
 from bisect import bisect_left
 from itertools import pairwise
 
@@ -54,13 +56,57 @@ LARGE_CUT = 0.75  # of the newest prompt: where less is left (or was, before an 
 
 
 class Calibration(Struct, frozen=True):
-    """The model's tokens for each token of our count, as the newest usage has it."""
+    """The model's tokens for each token of our count, as the newest usage has it.
+
+    The sizes of prompts are estimated from it and from how earlier prompts of the conversation grew.
+    """
 
     slope: float = 1.0  # before the first reply; on recordings of current models it is 1.2 to 1.5
+
+    @classmethod
+    def of(cls, folded: Folded) -> Calibration:
+        """Return the calibration by the replies so far."""
+        return calibrate(folded.sizes.pairs)
 
     def tokens(self, raw: int) -> int:
         """Return the model's tokens for `raw` of our count."""
         return max(0, round(self.slope * raw))
+
+    def text_slope(self, folded: Folded) -> float:
+        """Return the model's tokens for each token of text of our count, by the growth of the prompts."""
+        return _rates(folded, self).text
+
+    def prompt_tokens(self, folded: Folded, overhead: int) -> int:
+        """Return the model's tokens of the next prompt; `overhead`: our count of system prompt and tools."""
+        sizes = folded.sizes.requests
+        view = folded.view
+        if not sizes:
+            return self.tokens(overhead + view.tokens)
+        rates = _rates(folded, self)
+        last = sizes[-1]
+        left = (view.tokens + overhead) / last.raw
+        if folded.sizes.edited and not LARGE_CUT <= left <= 1 / LARGE_CUT:
+            return max(0, round(_added_up(folded, overhead, rates)))
+        behind = view.tokens + overhead - last.raw
+        ids = view.ids_before(len(view)) - view.ids_before(view.index_of(last.seq))
+        tokens = last.tokens
+        reply = folded.last_reply
+        if reply is not None and reply.asked == last.seq and reply.usage.prompt:
+            calls = sum(isinstance(block, ToolUseBlock) for block in reply.blocks)
+            behind -= sum(reply.tokens) + MESSAGE_TOKENS + calls * CALL_ID_TOKENS
+            ids -= calls
+            tokens = reply.usage.total
+        return max(0, tokens + round(rates.of(behind, ids)))
+
+    def tokens_behind(self, folded: Folded, at: int) -> int:
+        """Return the model's tokens of the messages from index `at` on."""
+        return max(0, round(_at_rates(folded, at, len(folded.view), _rates(folded, self))))
+
+    def overhead_tokens(self, folded: Folded, overhead: int) -> float:
+        """Return the model's tokens of system prompt and tools, of which `overhead` is our count."""
+        if not folded.sizes.requests:
+            return self.tokens(overhead)
+        return _frame(folded, overhead, _rates(folded, self))
 
 
 def calibrate(measures: tuple[tuple[int, int], ...]) -> Calibration:
@@ -68,11 +114,6 @@ def calibrate(measures: tuple[tuple[int, int], ...]) -> Calibration:
     usable = (actual / raw for raw, actual in reversed(measures) if raw > 0 and actual > 0)
     slope = next(usable, None)
     return Calibration() if slope is None else Calibration(_bounded(slope))
-
-
-def slope_of(folded: Folded) -> float:
-    """Return the model's tokens for each token of text of our count, by the replies so far."""
-    return _rates(folded, calibrate(folded.sizes.pairs)).text
 
 
 def _bounded(slope: float) -> float:
@@ -142,42 +183,6 @@ def _fitted(sizes: list[RequestSize], calibration: Calibration) -> _Rates:
         text=_bounded((text_grown * ids_ids - ids_grown * text_ids) / spread),
         ids=max(0.0, (text_text * ids_grown - text_ids * text_grown) / spread),
     )
-
-
-def context_tokens(folded: Folded, overhead: int, calibration: Calibration) -> int:
-    """Return the model's tokens of the next prompt. `overhead` is our count of system prompt and tools."""
-    sizes = folded.sizes.requests
-    view = folded.view
-    if not sizes:
-        return calibration.tokens(overhead + view.tokens)
-    rates = _rates(folded, calibration)
-    last = sizes[-1]
-    left = (view.tokens + overhead) / last.raw
-    if folded.sizes.edited and not LARGE_CUT <= left <= 1 / LARGE_CUT:
-        return max(0, round(_added_up(folded, overhead, rates)))
-    behind = view.tokens + overhead - last.raw
-    ids = view.ids_before(len(view)) - view.ids_before(view.index_of(last.seq))
-    tokens = last.tokens
-    reply = folded.last_reply
-    if reply is not None and reply.asked == last.seq and reply.usage.prompt:
-        calls = sum(isinstance(block, ToolUseBlock) for block in reply.blocks)
-        behind -= sum(reply.tokens) + MESSAGE_TOKENS + calls * CALL_ID_TOKENS
-        ids -= calls
-        tokens = reply.usage.total
-    return max(0, tokens + round(rates.of(behind, ids)))
-
-
-def tokens_behind(folded: Folded, at: int, calibration: Calibration) -> int:
-    """Return the model's tokens of the messages from index `at` on."""
-    return max(0, round(_at_rates(folded, at, len(folded.view), _rates(folded, calibration))))
-
-
-def overhead_tokens(folded: Folded, overhead: int) -> float:
-    """Return the model's tokens of system prompt and tools, of which `overhead` is our count."""
-    calibration = calibrate(folded.sizes.pairs)
-    if not folded.sizes.requests:
-        return calibration.tokens(overhead)
-    return _frame(folded, overhead, _rates(folded, calibration))
 
 
 def _frame(folded: Folded, overhead: int, rates: _Rates) -> float:

@@ -45,7 +45,6 @@ from .situation import (
 )
 
 REACTIVE_RUNGS = 3
-MIN_SHOWN_COST_USD = 0.005  # which is rounded to a cent
 PREVIEWED_BLOCKS = 5  # of those that a compaction leaves
 _CLEARED_LABELS = {
     "results": "old results",
@@ -191,7 +190,7 @@ def _preview(situation: Situation, proposal: Proposal) -> Iterator[str]:
         yield "  left out: the model's thinking from the first change on"
     if report.get("restored"):
         yield f"  files shown again: {', '.join(f'r{seq}' for seq in report['restored'])}"
-    if report["rewritten"] and report["cold_cost_usd"] >= MIN_SHOWN_COST_USD:
+    if report["rewritten"] and report["cold_cost_usd"] >= 0.005:  # which is rounded to a cent
         warm = report["predicted_cost_usd"]
         cold = report["cold_cost_usd"]
         yield f"  the next request writes ${warm:.2f} anew; ${cold:.2f} once the cache is cold"

@@ -58,12 +58,6 @@ PRICES_BY_MODEL: Mapping[str, Prices] = {
 # Below so many tokens of a prompt these prices count instead, for the whole request.
 LOW_BANDS: Mapping[str, tuple[int, Prices]] = {"claude-haiku-5-5": (100_000, Prices(0.1, 0.5))}
 _OTHER_VERSION = lazy_pattern(r"-\d{1,2}(?!\d)")  # behind a name: "claude-opus-5" says nothing of "-5-6"
-PRICE_TIERS: Mapping[str, Prices] = {
-    "standard": Prices(),
-    "cheap": Prices(read=0.05),
-    "cheapest": Prices(read=0.025),
-    "hour": Prices(write=2.0),
-}
 
 
 class Spending(Struct, frozen=True):

@@ -25,7 +25,6 @@ from transcripts.patterns import lazy_pattern
 
 from .breakpoints import cached_messages
 from .clearing import call_label, recall_id, shown_text
-from .estimate import context_tokens, tokens_behind
 from .invariants import changed_span, with_dropped_thinking
 from .prices import PriceList, RewriteBill
 from .situation import File, Proposal, Situation, Trigger
@@ -82,7 +81,7 @@ def propose(
     made = Compacted(folded.last_seq, situation.now, layer, trigger, edits)
     folded.compactions = [*folded.compactions, made]
     then = folded.view
-    after = min(before, context_tokens(folded, situation.overhead, situation.calibration))
+    after = min(before, situation.calibration.prompt_tokens(folded, situation.overhead))
     freed = before - after
     bill = _bill(situation, folded, edits, after)
     tallies = zip(PartKind, view.tally, then.tally, strict=True)
@@ -118,7 +117,7 @@ def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: in
         return RewriteBill(after, 0, freed)  # nothing that changes was ever sent
     since = situation.now - situation.settings.cache_ttl_s
     cached = cached_messages(situation.folded, then, view[changed].first, since)
-    rewritten = min(after, tokens_behind(then, cached, situation.calibration))
+    rewritten = min(after, situation.calibration.tokens_behind(then, cached))
     return RewriteBill(after - rewritten, rewritten, freed)
 
 
@@ -131,7 +130,7 @@ def rewrite_told(situation: Situation) -> str:
         return ""
     since = situation.now - situation.settings.cache_ttl_s
     cached = cached_messages(folded, folded, folded.last_seq + 1, since)
-    anew = min(situation.tokens, tokens_behind(folded, cached, situation.calibration))
+    anew = min(situation.tokens, situation.calibration.tokens_behind(folded, cached))
     dollars = situation.prices.dollars(anew * situation.prices.write)
     if dollars < MIN_TOLD_COST_USD:
         return ""

@@ -1,19 +1,20 @@
 """The limits of the compaction pipeline: settings, reading them from a [compact] table, and the window."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Policy = Literal["thrifty", "classic", "off"]
 WARNING_PERCENT = 80
 CRITICAL_PERCENT = 95
 BLOCKING_PERCENT = 98
-EXHAUSTED_PERCENT = 100  # of the window
 MIN_COMPACT_SHARE = 0.25  # of the window, below which no summary is made where min_compact_size is more
-HOUR_TTL_S = 3_600  # of a cache entry that is written for an hour
 POLICY_NAMES: tuple[Policy, ...] = get_args(Policy)
 
 
@@ -95,18 +96,45 @@ class CompactSettings(Struct, frozen=True):
         """Return whether compactions may happen unasked."""
         return self.enabled and self.policy != "off"
 
+    def trigger_in(self, window: ContextWindow) -> int:
+        """Return the prompt size at which a summary is due, in the model's tokens."""
+        if self.trigger is not None:
+            return min(self.trigger, window.size)
+        if self.policy == "classic":
+            return min(self.classic_trigger_tokens, int(self.classic_trigger_share * window.size))
+        free = window.size - window.max_output - self.trigger_reserve_tokens
+        highest = int(self.trigger_max_share * window.size)
+        small = min(self.trigger_small_tokens, int(self.trigger_small_share * window.size))
+        return max(min(free, highest), small, int(self.trigger_min_share * window.size))
 
-DEFAULTS: Mapping[str, Any] = dict(
-    zip(CompactSettings.__struct_fields__, CompactSettings.__struct_defaults__, strict=True)
-)
-"""The default of each setting by its name."""
+    def min_compact_in(self, window: ContextWindow) -> int:
+        """Return the prompt size below which no summary is made."""
+        return min(self.min_compact_size, int(MIN_COMPACT_SHARE * window.size))
 
+    def for_hour_cache(self) -> CompactSettings:
+        """Return these settings for cache entries that are written for an hour."""
+        return replace(self, cache_ttl_s=max(3_600, self.cache_ttl_s))
 
-def known_settings(table: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the settings of a [compact] table, and a warning for each unknown name in it."""
-    known = CompactSettings.__struct_fields__
-    kept = {name: value for name, value in table.items() if name in known}
-    return kept, tuple(_unknown(name, known) for name in table if name not in known)
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> CompactSettings:
+        """Return the settings of a [compact] table; unknown names are left out.
+
+        Raises ValueError naming the setting, and what it takes.
+        """
+        entries, _ = cls.known(table)
+        return cls(**{name: _checked(name, value) for name, value in entries.items()})
+
+    @classmethod
+    def known(cls, table: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """Return the settings in a [compact] table, and a warning for each unknown name in it."""
+        fields = cls.__struct_fields__
+        kept = {name: value for name, value in table.items() if name in fields}
+        return kept, tuple(_unknown(name, fields) for name in table if name not in fields)
+
+    @classmethod
+    def form_of(cls, name: str) -> str:
+        """Describe the values that a setting takes."""
+        return _form(getattr(cls(), name))
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:
@@ -115,17 +143,9 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     return f"[compact] {name} is unknown{hint}; ignored"
 
 
-def settings_from(table: Mapping[str, Any]) -> CompactSettings:
-    """Return the settings of a [compact] table; unknown names are left out.
-
-    Raises ValueError naming the setting, and what it takes.
-    """
-    entries, _ = known_settings(table)
-    return CompactSettings(**{name: _checked(name, value, DEFAULTS[name]) for name, value in entries.items()})
-
-
-def _checked(key: str, value: Any, default: Any) -> Any:
-    """The value, of the type of the default. Raises ValueError."""
+def _checked(key: str, value: Any) -> Any:
+    """Return the value of a setting in the type of its default. Raises ValueError."""
+    default = getattr(CompactSettings(), key)
     number = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     match default:
         case str():
@@ -144,11 +164,6 @@ def _checked(key: str, value: Any, default: Any) -> Any:
     return float(value) if isinstance(default, float) else value
 
 
-def setting_form(name: str) -> str:
-    """Describe the values that a setting takes."""
-    return _form(DEFAULTS[name])
-
-
 def _form(default: Any) -> str:
     match default:
         case str():
@@ -162,18 +177,6 @@ def _form(default: Any) -> str:
     return "a whole number that is not negative"
 
 
-class ContextWindow(Struct, frozen=True):
-    """`size` input tokens fit, and a reply may take `max_output` tokens."""
-
-    size: int
-    max_output: int = 32_000
-
-
-def min_compact_tokens(settings: CompactSettings, window: ContextWindow) -> int:
-    """The prompt size below which no summary is made."""
-    return min(settings.min_compact_size, int(MIN_COMPACT_SHARE * window.size))
-
-
 class WindowState(StrEnum):
     NORMAL = "normal"
     WARNING = "warning"
@@ -182,30 +185,23 @@ class WindowState(StrEnum):
     EXHAUSTED = "exhausted"
 
 
-def percent(tokens: int, window: ContextWindow) -> float:
-    """The share of the window that `tokens` take, in percent; more than 100 where they do not fit."""
-    return 100 * tokens / max(1, window.size)
+class ContextWindow(Struct, frozen=True):
+    """`size` input tokens fit, and a reply may take `max_output` tokens."""
 
+    size: int
+    max_output: int = 32_000
 
-def state_of(tokens: int, window: ContextWindow, settings: CompactSettings) -> WindowState:
-    """The state of the window at `tokens`; BLOCKING only while automatic compaction is off."""
-    used = percent(tokens, window)
-    if used >= EXHAUSTED_PERCENT:
-        return WindowState.EXHAUSTED
-    if used >= BLOCKING_PERCENT and not settings.automatic:
-        return WindowState.BLOCKING
-    if used >= CRITICAL_PERCENT:
-        return WindowState.CRITICAL
-    return WindowState.WARNING if used >= WARNING_PERCENT else WindowState.NORMAL
+    def percent(self, tokens: int) -> float:
+        """Return the share that `tokens` take, in percent; more than 100 where they do not fit."""
+        return 100 * tokens / max(1, self.size)
 
-
-def trigger_of(window: ContextWindow, settings: CompactSettings) -> int:
-    """The prompt size at which a summary is due, in the model's tokens."""
-    if settings.trigger is not None:
-        return min(settings.trigger, window.size)
-    if settings.policy == "classic":
-        return min(settings.classic_trigger_tokens, int(settings.classic_trigger_share * window.size))
-    free = window.size - window.max_output - settings.trigger_reserve_tokens
-    highest = int(settings.trigger_max_share * window.size)
-    small = min(settings.trigger_small_tokens, int(settings.trigger_small_share * window.size))
-    return max(min(free, highest), small, int(settings.trigger_min_share * window.size))
+    def state(self, tokens: int, settings: CompactSettings) -> WindowState:
+        """Return the state of the window at `tokens`; BLOCKING only while automatic compaction is off."""
+        used = self.percent(tokens)
+        if used >= 100:
+            return WindowState.EXHAUSTED
+        if used >= BLOCKING_PERCENT and not settings.automatic:
+            return WindowState.BLOCKING
+        if used >= CRITICAL_PERCENT:
+            return WindowState.CRITICAL
+        return WindowState.WARNING if used >= WARNING_PERCENT else WindowState.NORMAL

@@ -12,10 +12,10 @@ from transcripts import Edit, Folded, Usage, View, own_words
 
 from .breakpoints import cache_used
 from .directives import FACT, LASTING, REST, is_errand, weighed_sentences
-from .estimate import Calibration, context_tokens
+from .estimate import Calibration
 from .local_summary import LocalSummary
 from .prices import Prices
-from .settings import CompactSettings, ContextWindow, trigger_of
+from .settings import CompactSettings, ContextWindow
 from .tokens import TokenCounter
 
 Trigger = Literal["auto", "manual", "tool", "reactive"]
@@ -125,13 +125,13 @@ class Situation(Struct, frozen=True):
     def __post_init__(self) -> None:
         force_setattr(self, "view", self.folded.view)
         force_setattr(self, "slope", self.calibration.slope)
-        force_setattr(self, "tokens", context_tokens(self.folded, self.overhead, self.calibration))
+        force_setattr(self, "tokens", self.calibration.prompt_tokens(self.folded, self.overhead))
         force_setattr(self, "cache_used", cache_used(self.folded))
 
     @property
     def trigger_tokens(self) -> int:
         """The prompt size at which a summary is due."""
-        return trigger_of(self.window, self.settings)
+        return self.settings.trigger_in(self.window)
 
     @property
     def cache_is_cold(self) -> bool:
@@ -200,12 +200,13 @@ class SummaryRequest(Struct, frozen=True):
 
 
 class SummaryReply(Struct, frozen=True):
-    """The model's answer, or why there is none. A failure that begins "too long" is asked again with less."""
+    """The model's answer, or why there is none. A request that was `too_long` is made again with less."""
 
     text: str | None
     failure: str | None = None
     usage: Usage = field(default_factory=Usage)
     stop: str | None = None
+    too_long: bool = False
 
 
 class Proposal(Struct, frozen=True):

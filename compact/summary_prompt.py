@@ -45,7 +45,6 @@ INSTRUCTION_TOKENS = 700  # of all of these, about
 SHORTENING_SHARE = 5  # each further request leaves out one part in so many of the window more
 LEFT_OUT_TEXT = "[The oldest part of this conversation is left out here.]"
 LEFT_OUT_TOKENS = 12
-TOO_LONG = "too long"  # how the failure of a request begins that did not fit
 _ANALYSIS = lazy_pattern(r"<analysis>.*?(?:</analysis>|(?=<summary>)|\Z)", re.DOTALL)
 _SUMMARY = lazy_pattern(r"<summary>(.*?)(?:</summary>|\Z)", re.DOTALL)
 
@@ -69,7 +68,7 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
     for _ in range(max(1, settings.summary_max_requests)):
         reply = yield SummaryRequest(instructions, leave_out, output, situation.lasting)
         reason = reply.failure or ""
-        if not reason.startswith(TOO_LONG):
+        if not reply.too_long:
             return _summary_in(reply, situation)
         over = max(over, 0) + window // SHORTENING_SHARE
         leave_out = max(leave_out + 1, _oldest_exchanges(situation, over))

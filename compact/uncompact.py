@@ -28,9 +28,8 @@ from transcripts import (
 )
 
 from .clearing import PLACEHOLDER_TOKENS, call_label
-from .estimate import context_tokens
 from .invariants import changed_span, dropped_by_undo, fact_at
-from .settings import CRITICAL_PERCENT, percent
+from .settings import CRITICAL_PERCENT
 from .situation import Situation
 
 MAX_BEGINNING_CHARS = 60  # of the beginning of a message
@@ -75,7 +74,7 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotUndo:
     wider = _wider(folded, target)
     edits = dropped_by_undo(folded, target, situation.binds, wider.seq if wider is not None else None)
     then = folded.with_edits(edits, without=target.seq)
-    after = context_tokens(then, situation.overhead, situation.calibration)
+    after = situation.calibration.prompt_tokens(then, situation.overhead)
     if after > situation.window.size:
         over = after - situation.window.size
         return CannotUndo(
@@ -121,7 +120,7 @@ class Exemptions(Struct, frozen=True):
 def exemptions(situation: Situation) -> Exemptions:
     """Return the blocks that are exempt now; none where the window leaves no choice."""
     folded = situation.folded
-    if not folded.undone or percent(situation.tokens, situation.window) >= CRITICAL_PERCENT:
+    if not folded.undone or situation.window.percent(situation.tokens) >= CRITICAL_PERCENT:
         return Exemptions()
     clears: set[tuple[int, int, str]] = set()
     ranges: list[tuple[int, int]] = []

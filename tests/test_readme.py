@@ -11,8 +11,7 @@ import pytest
 from agent.cli.arguments import EXIT_CODES, parser
 from agent.commands import COMMANDS
 from agent.replay.figures import MARKDOWN_COLUMNS
-from agent.replay.policies import REPLAY_POLICIES
-from compact.prices import PRICE_TIERS
+from agent.replay.policies import PRICE_TIERS, REPLAY_POLICIES
 from tools import BUILTIN
 from transcripts.codec import encode_fact
 from transcripts.facts import FACT_TYPES, User

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from agent.errors import ConfigError
 from agent.permissions import Mode, Rule, SandboxSettings
 from agent.settings_files import permissions_path, read_settings, typed_value
-from compact import POLICY_NAMES, Prices, known_settings, setting_form
+from compact import POLICY_NAMES, CompactSettings, Prices
 from transcripts.secrets import secret_texts
 from transcripts.storage import is_foreign
 
@@ -206,7 +206,7 @@ def form_of(name: str) -> str:
     from .settings_schema import form_of as form_of_entry  # 10 ms, for /config alone
 
     table, _, key = name.rpartition(".")
-    return setting_form(key) if table else form_of_entry(name)
+    return CompactSettings.form_of(key) if table else form_of_entry(name)
 
 
 def _judged(path: Path | str, name: str, problem: str, value: Any) -> str:
@@ -223,7 +223,7 @@ def _judged(path: Path | str, name: str, problem: str, value: Any) -> str:
 
 def _with_value(config: Config, origin: str, name: str, value: Any) -> Config:
     if name == "compact":
-        value, renamed = known_settings(value)
+        value, renamed = CompactSettings.known(value)
         return replace(
             config,
             compact={**config.compact, **value},
@@ -347,7 +347,7 @@ def _with_environment(config: Config, environ: Mapping[str, str]) -> Config:
             config = replace(config, warnings=(*config.warnings, told))
     if policy := _value(environ, "MAKEROOM_POLICY"):
         if policy not in POLICY_NAMES:
-            takes = setting_form("policy")
+            takes = CompactSettings.form_of("policy")
             raise ConfigError(f"MAKEROOM_POLICY={policy!r}: it takes {takes}")
         config = _with_value(config, "MAKEROOM_POLICY", "compact", {"policy": policy})
     _check_numbers(environ)

@@ -40,7 +40,7 @@ from agent.session import (
     skills_section,
     system_prompt,
 )
-from compact import HOUR_TTL_S, LAYERS_TOLD, ContextWindow, PriceList, TokenCounter, pages_referred_to
+from compact import LAYERS_TOLD, ContextWindow, PriceList, TokenCounter, pages_referred_to
 from tools.base import ToolContext
 from tools.files import recover
 from tools.processes import command_runner
@@ -287,7 +287,7 @@ def compaction_state(services: Services, settings: RequestSettings) -> Compactio
     limits = setup.compact_settings()
     prices = PriceList(setup.config.prices).planning(facts.id)
     if settings.cache == "1h":
-        limits = replace(limits, cache_ttl_s=max(HOUR_TTL_S, limits.cache_ttl_s))
+        limits = limits.for_hour_cache()
         prices = replace(prices, write=prices.write_hour)
     return CompactionState(
         settings=limits,

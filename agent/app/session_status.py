@@ -15,7 +15,7 @@ from agent.loop import TurnContext, prompt_tokens
 from agent.ports import Status
 from agent.session import BranchWatch, Session, newest_todos
 from agent.version import __version__
-from compact import WindowState, state_of
+from compact import WindowState
 from tools.processes import command_runner
 from transcripts import first_words, name_of
 
@@ -173,7 +173,7 @@ def display_name(model: str) -> str:
 
 
 def window_state(context: TurnContext, tokens: int) -> WindowState:
-    return state_of(tokens, context.compaction.window, context.compaction.settings)
+    return context.compaction.window.state(tokens, context.compaction.settings)
 
 
 def status_of(session: Session, context: TurnContext, branch: str) -> Status:

@@ -18,7 +18,7 @@ from msgspec import ValidationError, convert
 
 from agent.extensions.hooks import HookTable, read_hooks, status_command
 from agent.permissions import MODES, SANDBOX_MODES, Rule, parse_rules, sandbox_entries
-from compact import Prices, settings_from
+from compact import CompactSettings, Prices
 
 from .options import EDITING_MODES, EFFORTS, NO_EFFORT, THEMES
 
@@ -61,7 +61,7 @@ def _status_line(given: Any) -> str:
 
 
 def _compact(table: dict[str, Any]) -> dict[str, Any]:
-    settings_from(table)
+    CompactSettings.from_table(table)
     return table
 
 

@@ -13,7 +13,7 @@ from agent.errors import ConfigError
 from agent.formatting import KEY_NAMES
 from agent.permissions import Mode, SandboxSettings
 from agent.ports import Clock, Hooks, SystemClock, ToolSource
-from compact import CompactSettings, settings_from
+from compact import CompactSettings
 from transcripts.secrets import SecretMasks, secret_values
 
 from .config import Config
@@ -102,7 +102,7 @@ class RunSetup(Struct, frozen=True):
         if self.options.policy is not None:
             values["policy"] = self.options.policy
         try:
-            return settings_from(values)
+            return CompactSettings.from_table(values)
         except ValueError as error:
             raise ConfigError(str(error)) from error
 

@@ -14,6 +14,7 @@ from agent.loop import CompactionRequest, TurnContext, compact_context, prompt_t
 from agent.menus import Menu, MenuRow
 from agent.session import NESTED_TOPIC, TYPED_LINE, Session, load_deferred, note_news, record_opening
 from compact import (
+    Calibration,
     CannotUndo,
     Evicted,
     WindowState,
@@ -24,7 +25,6 @@ from compact import (
     is_placeholder,
     is_replaced,
     largest_parts,
-    overhead_tokens,
     part_label,
     pins_of,
     plan_undo,
@@ -33,8 +33,6 @@ from compact import (
     recall_id,
     rewrite_told,
     shown_id,
-    slope_of,
-    state_of,
     strike_edits,
 )
 from tools.text import pluralize
@@ -68,12 +66,15 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     compaction = context.compaction
     view = session.folded.view
     total = prompt_tokens(session, context)
-    slope = slope_of(session.folded)
+    calibration = Calibration.of(session.folded)
+    slope = calibration.text_slope(session.folded)
     ours = overheads(context.settings, compaction.counter)
     parts = {PART_LABELS[kind]: view.tally[kind] for kind in PartKind}
-    frame = min(total, overhead_tokens(session.folded, compaction.overhead)) if view.tokens else total
+    frame = (
+        min(total, calibration.overhead_tokens(session.folded, compaction.overhead)) if view.tokens else total
+    )
     rows = [*_in_all(ours, frame), *_in_all(parts, total - frame)]
-    state = state_of(total, compaction.window, compaction.settings)
+    state = compaction.window.state(total, compaction.settings)
     title = f"The context of {context.settings.model}: {WINDOW_STATE_WORDS[state]}"
     shown = tuple(row for row in rows if row[1])
     controller.emit(ContextChart(title, shown, compaction.window.size))
@@ -178,7 +179,7 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
             session,
             context,
             controller.emit,
-            CompactionRequest("manual", argument, worked_out=situation.worked_out),
+            CompactionRequest("manual", argument, preview=situation),
         )
         if argument and done.ids:  # a rule among the words holds on: they are the person's as any others
             inbox = context.tool_context.inbox
@@ -213,7 +214,7 @@ def _rewrite_told(session: Session, context: TurnContext) -> str:
 async def drop_block(controller: Controller, argument: str) -> Event | None:
     """/drop."""
     session, context = controller.in_use
-    largest = largest_parts(session.folded.view, slope_of(session.folded))
+    largest = largest_parts(session.folded.view, Calibration.of(session.folded).text_slope(session.folded))
     if not argument:
         if controller.chooser is None:
             return Notice("/drop takes the id of a block; /context lists the largest")
@@ -269,7 +270,7 @@ async def show_evicted(controller: Controller, argument: str) -> Event | None:
     session, context = controller.in_use
     lookup = context.tool_context.lookup
     if not argument:
-        slope = slope_of(session.folded)
+        slope = Calibration.of(session.folded).text_slope(session.folded)
         return CommandOutput("\n".join(_evicted_lines(evicted(session.folded), slope)))
     if lookup is None:
         return Notice("there is no record to recall from", "warning")

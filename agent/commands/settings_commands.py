@@ -17,7 +17,7 @@ from agent.formatting import shorten, with_keys
 from agent.loop import OTHER_MODEL, tell_cold_cost, tokens_when_cold
 from agent.permissions import MODES, SESSION_ORIGIN, PermissionStore, Rule, explain_line, parse_rules
 from agent.settings_files import typed_value, write_setting
-from compact import DEFAULTS, CompactSettings
+from compact import CompactSettings
 from tools.access import command_access
 from tools.base import ToolError
 from tools.text import pluralize
@@ -377,7 +377,7 @@ def _compaction_settings(controller: Controller, whole: bool = False) -> Iterato
     setup = controller.setup
     origins = controller.setup.config.origins
     settings = controller.in_use[1].compaction.settings
-    for name, default in DEFAULTS.items():
+    for name, default in structs.asdict(CompactSettings()).items():
         value = getattr(settings, name)
         if value == default and name != "policy" and not whole:
             continue

@@ -30,8 +30,8 @@ from agent.session import (
 )
 from compact import (
     LAYERS_TOLD,
-    MIN_SHOWN_COST_USD,
     REACTIVE_RUNGS,
+    Calibration,
     CompactionPlan,
     Flow,
     Proposal,
@@ -39,15 +39,11 @@ from compact import (
     SummaryReply,
     SummaryRequest,
     Trigger,
-    WorkedOut,
     block_texts,
-    calibrate,
     compaction_notice,
-    context_tokens,
     is_told,
     largest_blocks_sentence,
     plan,
-    slope_of,
 )
 from transcripts import (
     SKILL_START,
@@ -81,7 +77,7 @@ class CompactionRequest(Struct, frozen=True):
     focus: str = ""
     attempt: int = 0
     because: str = ""
-    worked_out: WorkedOut | None = None  # by a preview of the same moment
+    preview: Situation | None = None  # of the same moment: what it worked out is used again
 
 
 AUTOMATIC = CompactionRequest("auto")
@@ -106,9 +102,9 @@ async def compact_if_due(session: Session, context: TurnContext, emit: Emit) -> 
             return
         session.user((TextBlock(injected(NOT_COMPACTED.format(outcome.line or "it failed"))),), "harness")
     folded = session.folded
-    calibration = calibrate(session.folded.sizes.pairs)
+    calibration = Calibration.of(session.folded)
     messages = (folded.view.tokens + 1) * calibration.slope
-    prompt = max(messages, context_tokens(folded, state.overhead, calibration))
+    prompt = max(messages, calibration.prompt_tokens(folded, state.overhead))
     if prompt >= state.quiet_below[0] or messages >= state.quiet_below[1]:
         await compact_context(session, context, emit, AUTOMATIC)
     if prompt >= MIN_ASKED_SHARE * context.compaction.window.size:
@@ -151,7 +147,7 @@ async def _counted_tokens(session: Session, context: TurnContext) -> int:
     window = context.compaction.window.size
     view = folded.view
     seen = folded.last_reply_seq
-    slope = slope_of(folded)
+    slope = Calibration.of(folded).text_slope(folded)
     new = [part for each in view[view.index_of(seen + 1) :] for part in each.parts if part.seq > seen]
     estimate = prompt_tokens(session, context)
     ours = slope * sum(part.tokens for part in new)
@@ -201,7 +197,9 @@ def _explain(context: TurnContext, emit: Emit, trigger: Trigger, planned: Compac
 async def _plan(
     session: Session, context: TurnContext, emit: Emit, request: CompactionRequest
 ) -> CompactionPlan:
-    situation = situation_of(session, context, request.worked_out)
+    situation = situation_of(session, context)
+    if request.preview is not None:
+        situation = replace(situation, worked_out=request.preview.worked_out)
     answer = HookAnswer()
     trigger = request.trigger
     focus = request.focus
@@ -227,7 +225,7 @@ async def _plan(
         session.charge(reply.usage, context.summary_model)
         step = _advance(flow, reply)
     paid = session.cost - cost
-    if trigger == "manual" and not step.proposals and paid >= MIN_SHOWN_COST_USD:
+    if trigger == "manual" and not step.proposals and paid >= 0.005:  # which is rounded to a cent
         step = replace(step, note=f"{step.note}; to ask for it cost ${paid:.2f}")
     if answer.veto is not None:
         reason = f"a hook said no: {answer.veto}"
@@ -235,8 +233,8 @@ async def _plan(
     return step
 
 
-def situation_of(session: Session, context: TurnContext, worked_out: WorkedOut | None = None) -> Situation:
-    """The session as the pipeline sees it now; `worked_out` is what was found out about the same facts."""
+def situation_of(session: Session, context: TurnContext) -> Situation:
+    """Return the session as the pipeline sees it now."""
     state = context.compaction
     tools = context.tool_context
     folded = session.folded
@@ -249,13 +247,12 @@ def situation_of(session: Session, context: TurnContext, worked_out: WorkedOut |
         prices=state.prices,
         now=context.clock.now(),
         overhead=state.overhead,
-        calibration=calibrate(folded.sizes.pairs),
+        calibration=Calibration.of(folded),
         binds=state.binds,
         counter=state.counter,
         live=tuple(live_state(session, context)),
         # Facts are numbered anew in each session, and all sessions of a project share the folder.
         outputs=f"{outputs / session.sid}-",
-        worked_out=worked_out or WorkedOut(),
     )
 
 
@@ -387,5 +384,6 @@ async def compact_reactively(
         outcome = await compact_context(session, context, emit, request)
         if outcome.ids or attempt < REACTIVE_RUNGS:
             return
-    named = largest_blocks_sentence(session.folded.view, slope_of(session.folded))
+    folded = session.folded
+    named = largest_blocks_sentence(folded.view, Calibration.of(folded).text_slope(folded))
     raise PromptTooLong(f"{error}. {named}", error.actual, error.limit)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agent.events import Emit, Notice
 from agent.session import Session, show_replayed
-from compact import Prices, slope_of
+from compact import Calibration, Prices
 from transcripts import (
     Block,
     Compacted,
@@ -130,7 +130,8 @@ async def tell_prompt_cost(
     """
     state = context.compaction
     price = state.prices.dollars(state.prices.write if context.settings.cache else 1.0)
-    tokens = round(sum(state.counter.blocks(tuple(blocks))) * slope_of(session.folded))
+    slope = Calibration.of(session.folded).text_slope(session.folded)
+    tokens = round(sum(state.counter.blocks(tuple(blocks))) * slope)
     if tokens * price >= MIN_TOLD_DOLLARS / 2:
         tokens = await context.model.count_tokens(context.settings.model, blocks) or tokens
     if (dollars := tokens * price) >= MIN_TOLD_DOLLARS:

@@ -29,13 +29,11 @@ from agent.model import UNREADABLE_TRIES, wait_before
 from agent.model_port import RECORDED_SETTINGS, IncomingReply, ModelRequest
 from agent.session import Session
 from compact import (
-    MAX_APPENDED_BLOCKS,
+    Calibration,
     ContextWindow,
     SummaryReply,
     SummaryRequest,
     cache_breakpoints,
-    calibrate,
-    context_tokens,
     summary_messages,
 )
 from transcripts import (
@@ -89,7 +87,7 @@ class Repairs(Struct):
 def prompt_tokens(session: Session, context: TurnContext) -> int:
     """The calibrated size of the next prompt, in tokens."""
     folded = session.folded
-    return context_tokens(folded, context.compaction.overhead, calibrate(folded.sizes.pairs))
+    return Calibration.of(folded).prompt_tokens(folded, context.compaction.overhead)
 
 
 async def call_model(session: Session, context: TurnContext, emit: Emit) -> Reply:
@@ -174,9 +172,7 @@ def _request(session: Session, context: TurnContext, repairs: Repairs) -> ModelR
         settings = replace(settings, max_tokens=min(settings.max_tokens, repairs.max_tokens))
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
     view = folded.view if paused else sendable(folded.view)
-    newest = len(view[-1].parts) + len(view[-2].parts) if len(view) > 1 else 0  # mostly nothing to mark
-    marks = cache_breakpoints(folded) if folded.compactions or newest > MAX_APPENDED_BLOCKS else ()
-    return ModelRequest(settings, view, marks)
+    return ModelRequest(settings, view, cache_breakpoints(folded))
 
 
 def _keep_partial(session: Session, reply: IncomingReply, sent: RequestSent) -> None:
@@ -309,7 +305,7 @@ async def call_summarizer(
                 return _summary_reply(reply)
             raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
         except PromptTooLong as error:
-            return SummaryReply(None, f"too long: {error}", reply.usage)
+            return SummaryReply(None, f"too long: {error}", reply.usage, too_long=True)
         except ModelError as error:
             if _asks_service(context, wanted, repairs):
                 repairs.summary_by_model = True

@@ -20,7 +20,6 @@ from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgres
 from agent.formatting import shorten
 from agent.ports import HookEvent
 from agent.session import Session, calls_of, note_news
-from compact import MIN_TRIMMED_CHARS
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from tools.files import FileError
 from transcripts import (
@@ -354,9 +353,7 @@ def _finish(
     needed: NeededText | None = None,
 ) -> None:
     tools = batch.context.tool_context
-    content = result.content
-    if sum(len(getattr(block, "text", "")) for block in content) >= MIN_TRIMMED_CHARS:
-        content = content_of(batch.session, batch.context.compaction, call.use, result)
+    content = content_of(batch.session, batch.context.compaction, call.use, result)
     content = with_repeat_note(batch.session.folded, call.use, content)
     if tools.inbox.waiting:
         content = (*content, *map(TextBlock, tools.inbox.take(batch.session.folded.last_seq + 1)))

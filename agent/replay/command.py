@@ -15,7 +15,8 @@ from typing import NoReturn
 
 from msgspec import Struct
 
-from compact import PRICE_TIERS, TokenCounter, load_counter
+from agent.replay.policies import PRICE_TIERS
+from compact import TokenCounter, load_counter
 from transcripts.importers import UnreadableRecording, import_session
 
 from .figures import Run, as_json, as_markdown

@@ -5,15 +5,13 @@ which thrifty would make one and with no layer before it, as in most agents; it 
 be set.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from compact import (
-    HOUR_TTL_S,
-    PRICE_TIERS,
     SUMMARY_LAYER,
     CompactSettings,
     ContextWindow,
@@ -24,7 +22,6 @@ from compact import (
     Trigger,
     plan,
     strings,
-    trigger_of,
 )
 from transcripts import Exchange, Folded, Prompt, TextBlock
 
@@ -50,6 +47,13 @@ SUMMARY_SECTIONS = (
 )
 USER_SECTION = 5
 INPUT_SECTIONS = (0, 2, 3, 4, 7)  # of SUMMARY_SECTIONS: where they are filled in
+
+PRICE_TIERS: Mapping[str, Prices] = {
+    "standard": Prices(),
+    "cheap": Prices(read=0.05),
+    "cheapest": Prices(read=0.025),
+    "hour": Prices(write=2.0),
+}
 
 Planner = Callable[[Situation, Trigger, str, int], Flow]
 
@@ -81,13 +85,12 @@ def setup_of(
 ) -> ReplaySetup:
     """The setup of a policy at a price tier. Raises KeyError for an unknown name."""
     window = ContextWindow(terms.window, terms.max_output)
-    ttl = HOUR_TTL_S if tier == "hour" else CompactSettings().cache_ttl_s
-    thrifty = CompactSettings(cache_ttl_s=ttl)
+    thrifty = CompactSettings().for_hour_cache() if tier == "hour" else CompactSettings()
     settings = {
         "thrifty": thrifty,
         "classic": replace(thrifty, policy="classic"),
         "off": replace(thrifty, policy="off"),
-        "summary": replace(thrifty, policy="classic", trigger=trigger_of(window, thrifty)),
+        "summary": replace(thrifty, policy="classic", trigger=thrifty.trigger_in(window)),
     }[policy]
     planner = partial(plan, layers=(SUMMARY_LAYER,)) if policy == "summary" else plan
     return ReplaySetup(settings, window, PRICE_TIERS[tier], counter, terms.overhead, planner)

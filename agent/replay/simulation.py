@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from compact import (
     REACTIVE_RUNGS,
-    TOO_LONG,
     Calibration,
     FileTouch,
     PutBackRules,
@@ -315,8 +314,8 @@ class _Replay(Struct):
             self.sink(view, places[:-1], request.instructions)
         prompt = self.layout.tokens
         if prompt > limit:
-            reason = f"{TOO_LONG}: prompt is too long: {prompt} tokens > {limit} maximum"
-            return SummaryReply(None, reason)
+            reason = f"too long: prompt is too long: {prompt} tokens > {limit} maximum"
+            return SummaryReply(None, reason, too_long=True)
         served = self.cache.send(self.layout, places, _now(self.folded))
         text = canned_summary(self.folded, count)
         output = count(text)

@@ -15,7 +15,6 @@ from agent.extensions.mcp import McpServer
 from agent.loop import prompt_tokens
 from agent.permissions import client_mode, mode_named
 from agent.session import Session, memory_of
-from compact import percent
 from tools.processes import command_runner
 from transcripts import PartKind, StoreError, User
 
@@ -253,7 +252,7 @@ async def get_context_usage(run: ControlRequests, body: Body) -> Answer:
         "totalTokens": total,
         "maxTokens": window.size,
         "rawMaxTokens": window.size,
-        "percentage": percent(total, window),
+        "percentage": window.percent(total),
         "model": context.settings.model,
         "isAutoCompactEnabled": compaction.settings.automatic,
         "memoryFiles": [

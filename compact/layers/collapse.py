@@ -11,7 +11,7 @@ from compact.local_summary import build_local_summary
 from compact.local_summary_text import local_summary_text
 from compact.replacement import live_within
 from compact.report import propose
-from compact.settings import CompactSettings, ContextWindow, trigger_of
+from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Layer, Proposal, Situation
 from compact.uncompact import exemptions
 from compact.user_messages import user_messages
@@ -25,7 +25,7 @@ MIN_SHORTENING = 2  # a digest has to be at least so many times smaller than its
 
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
-    return int(settings.collapse_start_share * trigger_of(window, settings)) if settings.collapse else None
+    return int(settings.collapse_start_share * settings.trigger_in(window)) if settings.collapse else None
 
 
 def _plan(situation: Situation) -> tuple[Proposal, ...]:

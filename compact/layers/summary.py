@@ -22,9 +22,6 @@ from compact.settings import (
     BLOCKING_PERCENT,
     CompactSettings,
     ContextWindow,
-    min_compact_tokens,
-    percent,
-    trigger_of,
 )
 from compact.situation import (
     CompactionPlan,
@@ -58,7 +55,7 @@ FREED_TOO_LITTLE = "the summary would have freed less than a tenth and was not u
 
 def _min_tokens(settings: CompactSettings, window: ContextWindow) -> int | None:
     """Return the least size for a summary; None with collapse on, when none is made unasked."""
-    due = max(trigger_of(window, settings), min_compact_tokens(settings, window))
+    due = max(settings.trigger_in(window), settings.min_compact_in(window))
     return None if settings.collapse else int(_due_after_clearing(settings, due))
 
 
@@ -71,7 +68,7 @@ def _plan(situation: Situation) -> Flow:
     """Planned without the clearing of this pass; the ledger is tried before the model is asked."""
     settings = situation.settings
     uncleared = situation.uncleared or situation
-    due = max(situation.trigger_tokens, min_compact_tokens(settings, situation.window))
+    due = max(situation.trigger_tokens, settings.min_compact_in(situation.window))
     if uncleared.tokens < due or situation.tokens < _due_after_clearing(settings, due):
         return CompactionPlan()
     exempt = exemptions(uncleared)
@@ -126,7 +123,7 @@ def _thrashing(folded: Folded, settings: CompactSettings) -> bool:
 
 def summarize_on_request(situation: Situation, trigger: Trigger, focus: str) -> Flow:
     """`/compact` and the compact tool: a summary, but for a conversation too short for one."""
-    least = min_compact_tokens(situation.settings, situation.window)
+    least = situation.settings.min_compact_in(situation.window)
     if situation.tokens < least:
         few = f"nothing to do: {situation.tokens:,} tokens are in the context"
         return CompactionPlan(note=f"{few}; a summary pays from {least:,} on ([compact] min_compact_size)")
@@ -183,7 +180,7 @@ def _is_right_after_another(situation: Situation) -> bool:
 
 def _has_to_shrink(situation: Situation, trigger: Trigger) -> bool:
     """Return whether nothing can be sent otherwise: the prompt does not fit, or only `/compact` goes on."""
-    blocked = percent(situation.tokens, situation.window) >= BLOCKING_PERCENT
+    blocked = situation.window.percent(situation.tokens) >= BLOCKING_PERCENT
     return not fits(situation) or (blocked and trigger == "manual")
 
 

@@ -17,15 +17,14 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
+from agent.replay.policies import PRICE_TIERS
 from compact import (
-    PRICE_TIERS,
+    Calibration,
     CompactSettings,
     ContextWindow,
     Situation,
     SummaryReply,
     TokenCounter,
-    calibrate,
-    context_tokens,
     finish_plan,
     load_counter,
     plan,
@@ -133,7 +132,7 @@ class _Session:
 
     def _ask(self, reply: Reply) -> RequestSent:
         folded = self.folded
-        calibration = calibrate(folded.sizes.pairs)
+        calibration = Calibration.of(folded)
         situation = Situation(
             folded=folded,
             settings=self.settings,
@@ -155,7 +154,7 @@ class _Session:
         if len(sizes.requests) >= CALIBRATED:
             is_large = raw < LARGE_CUT * sizes.requests[-1].raw
             kind = "large cut" if is_large else "small cut" if sizes.edited else "grown"
-            estimate = context_tokens(folded, OVERHEAD, calibration)
+            estimate = calibration.prompt_tokens(folded, OVERHEAD)
             self.errors[kind].append(abs(estimate - actual) / actual)
         asked = RequestSent(folded.last_seq + 1, reply.ts, "turn", actual, raw)
         folded.apply(asked)

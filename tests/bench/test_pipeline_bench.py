@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from agent.replay.command import read_recordings
+from agent.replay.policies import PRICE_TIERS
 from compact.estimate import Calibration
 from compact.layers.summary import fallback_summary
-from compact.prices import PRICE_TIERS
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import Situation
 from compact.tokens import TokenCounter, load_counter

@@ -14,7 +14,7 @@ import pytest
 
 from agent.replay.command import half_of, parse_options, read_recordings, recorded_tokens, replay_all
 from agent.replay.figures import as_markdown, figures_by_policy
-from compact.prices import PRICE_TIERS
+from agent.replay.policies import PRICE_TIERS
 from compact.tokens import load_counter
 
 pytestmark = [

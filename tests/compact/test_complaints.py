@@ -9,12 +9,12 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from compact.estimate import calibrate, context_tokens
+from agent.replay.policies import PRICE_TIERS
+from compact.estimate import calibrate
 from compact.invariants import problems
 from compact.layers.summary import fallback_summary
 from compact.pipeline import dry_run
 from compact.policy import choose_batch
-from compact.prices import PRICE_TIERS
 from compact.report import compaction_notice, fits
 from compact.settings import CompactSettings
 from compact.situation import OUTPUTS_PREFIX
@@ -24,7 +24,7 @@ from transcripts.messages import TextBlock, ToolUseBlock, Usage
 from .worlds import World, again, answered, bodies, failed
 
 WINDOW = 40_000
-TOO_LONG = failed("too long: prompt is too long: 90000 tokens > 40000 maximum")
+TOO_LONG = failed("too long: prompt is too long: 90000 tokens > 40000 maximum", too_long=True)
 
 
 def busy(calls=20, size=8_000, window=WINDOW, **more):
@@ -372,7 +372,7 @@ def test_complaint_23_the_estimate_learns_from_the_usage_and_the_window_is_the_m
         raw = 3_000 + folded.view.tokens
         actual = 2_500 + int(1.37 * raw)
         learnt = calibrate(folded.sizes.pairs)
-        errors.append(abs(context_tokens(folded, 3_000, learnt) - actual) / actual)
+        errors.append(abs(learnt.prompt_tokens(folded, 3_000) - actual) / actual)
         asked = world.add(RequestSent, "turn", 0, raw)
         use = ToolUseBlock(f"t{at}", "read", {"file_path": f"\u6587\u4ef6{at}.py"})
         output = int(1.37 * sum(COUNT.blocks((use,))))

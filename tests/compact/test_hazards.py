@@ -2,9 +2,10 @@
 
 import pytest
 
+from agent.replay.policies import PRICE_TIERS
 from compact.block_tracker import tracker_of
 from compact.hazards import EDIT_RATES, OLDEST_AGE, REFERENCE_RATES, Cell, hazard_curves
-from compact.prices import PRICE_TIERS, Prices
+from compact.prices import Prices
 from transcripts.facts import Clear, Compacted, Fold, Rewound, Undone
 from transcripts.messages import TextBlock, ToolUseBlock
 

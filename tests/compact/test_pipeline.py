@@ -29,7 +29,7 @@ ANSWERS = (
     answered(""),
     answered("<summary>" + "word " * 20_000 + "</summary>"),
     answered("partial", stop="max_tokens"),
-    failed("too long: prompt is too long: 9 tokens > 8 maximum"),
+    failed("too long: prompt is too long: 9 tokens > 8 maximum", too_long=True),
     failed(),
     SummaryReply(None, "it called a tool", stop="tool_use"),
 )

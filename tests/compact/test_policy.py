@@ -3,11 +3,12 @@
 import pytest
 from msgspec.structs import replace
 
+from agent.replay.policies import PRICE_TIERS
 from compact.block_tracker import tracker_of
 from compact.breakpoints import first_unedited
 from compact.pipeline import plan
 from compact.policy import MAX_FORCED_SHARE, REWRITE_WEIGHT, choose_batch, min_batch_tokens
-from compact.prices import PRICE_TIERS, Prices
+from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import finish_plan
 from transcripts.facts import Clear, Compacted, Fold, Instructed, Opened

@@ -2,8 +2,9 @@
 
 import pytest
 
-from compact.prices import PRICE_TIERS, PRICES_BY_MODEL, PriceList, Prices, RewriteBill
-from compact.settings import CompactSettings, ContextWindow, WindowState, percent, state_of, trigger_of
+from agent.replay.policies import PRICE_TIERS
+from compact.prices import PRICES_BY_MODEL, PriceList, Prices, RewriteBill
+from compact.settings import CompactSettings, ContextWindow, WindowState
 from transcripts.messages import Usage
 
 
@@ -72,8 +73,8 @@ def test_a_change_pays_back_by_what_is_not_read_any_more():
 )
 def test_the_state_of_the_window(tokens, automatic, state):
     settings = CompactSettings(policy="thrifty" if automatic else "off")
-    assert state_of(tokens, ContextWindow(100_000), settings) is state
-    assert percent(tokens, ContextWindow(100_000)) == tokens / 1_000
+    assert ContextWindow(100_000).state(tokens, settings) is state
+    assert ContextWindow(100_000).percent(tokens) == tokens / 1_000
 
 
 @pytest.mark.parametrize(
@@ -93,4 +94,4 @@ def test_the_state_of_the_window(tokens, automatic, state):
     ],
 )
 def test_the_size_at_which_a_summary_is_due(window, settings, trigger):
-    assert trigger_of(window, CompactSettings(**settings)) == trigger
+    assert CompactSettings(**settings).trigger_in(window) == trigger

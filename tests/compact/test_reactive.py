@@ -3,7 +3,7 @@
 import pytest
 
 from compact.pipeline import REACTIVE_RUNGS
-from compact.settings import CompactSettings, percent
+from compact.settings import CompactSettings
 from transcripts.facts import Clear, Fold
 from transcripts.messages import ToolUseBlock
 
@@ -100,6 +100,6 @@ def test_compact_never_refuses_where_nothing_else_goes_on(window, newest):
         world.call("read", "some line " * 60, file_path=f"f{world.folded.last_seq}.py")
     while world.situation.tokens < 0.98 * window:
         world.call("bash", "last " * newest, command="make")
-    answer = failed("too long: prompt is too long")
+    answer = failed("too long: prompt is too long", too_long=True)
     world.compact("manual", answer)
-    assert percent(world.situation.tokens, world.window) < 95
+    assert world.window.percent(world.situation.tokens) < 95

@@ -4,23 +4,23 @@ import tomllib
 
 import pytest
 
-from compact.settings import DEFAULTS, POLICY_NAMES, CompactSettings, known_settings, settings_from
+from compact.settings import POLICY_NAMES, CompactSettings
 
 
 def test_an_empty_table_gives_the_defaults():
-    assert settings_from({}) == CompactSettings()
+    assert CompactSettings.from_table({}) == CompactSettings()
     assert CompactSettings().policy == POLICY_NAMES[0] == "thrifty"
 
 
-@pytest.mark.parametrize("name", DEFAULTS)
+@pytest.mark.parametrize("name", CompactSettings.__struct_fields__)
 def test_every_setting_can_be_set_under_its_name(name):
     values = {str: "classic", bool: False, int: 7, float: 0.5, tuple: ("grep",), type(None): 9}
-    value = values[type(DEFAULTS[name])]
-    assert getattr(settings_from({name: value}), name) == value
+    value = values[type(getattr(CompactSettings(), name))]
+    assert getattr(CompactSettings.from_table({name: value}), name) == value
 
 
 def test_names_in_use_are_not_warned_of():
-    assert known_settings({"trigger": 1}) == ({"trigger": 1}, ())
+    assert CompactSettings.known({"trigger": 1}) == ({"trigger": 1}, ())
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ def test_names_in_use_are_not_warned_of():
 )
 def test_an_unknown_name_is_told_with_the_nearest_and_ignored(name, hint):
     table = {name: "what you like", "trigger": 7}
-    assert known_settings(table) == ({"trigger": 7}, (f"[compact] {name} is unknown{hint}; ignored",))
-    assert settings_from(table) == CompactSettings(trigger=7)
+    assert CompactSettings.known(table) == ({"trigger": 7}, (f"[compact] {name} is unknown{hint}; ignored",))
+    assert CompactSettings.from_table(table) == CompactSettings(trigger=7)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,12 @@ def test_an_unknown_name_is_told_with_the_nearest_and_ignored(name, hint):
 )
 def test_a_wrong_value_is_told_with_the_key_and_what_it_takes(toml, told):
     with pytest.raises(ValueError) as error:
-        settings_from(tomllib.loads(toml))
+        CompactSettings.from_table(tomllib.loads(toml))
     assert told in str(error.value)
 
 
 def test_whole_numbers_are_taken_for_shares():
-    made = settings_from({"trigger_max_share": 1})
+    made = CompactSettings.from_table({"trigger_max_share": 1})
     assert made.trigger_max_share == 1.0 and isinstance(made.trigger_max_share, float)
 
 

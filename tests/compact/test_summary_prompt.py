@@ -83,11 +83,11 @@ def test_the_summary_is_taken_without_analysis_and_tags(text):
 
 
 def test_a_request_that_is_too_long_is_asked_again_with_less():
-    requests, failure = ask(session(20), *[failed("too long: 9 > 8")] * 3)
+    requests, failure = ask(session(20), *[failed("too long: 9 > 8", too_long=True)] * 3)
     assert [request.leave_out for request in requests] == [0, 20 - 1, 20]
     assert isinstance(failure, SummaryFailed)
     assert str(failure) == "too long: 9 > 8; asked 3 times, leaving out more each time"
-    requests, summary = ask(session(20, window=100_000), failed("too long"), answered())
+    requests, summary = ask(session(20, window=100_000), failed("too long", too_long=True), answered())
     assert requests[1].leave_out == 20 - 1 and isinstance(summary, str)
 
 

@@ -7,7 +7,7 @@ from base64 import b64encode
 
 import pytest
 
-from compact.estimate import Calibration, calibrate, context_tokens
+from compact.estimate import Calibration, calibrate
 from compact.report import propose
 from compact.tokens import TokenCounter, load_counter
 from transcripts.facts import Clear, Compacted, Fold, Result, Rewound
@@ -130,15 +130,15 @@ def test_the_newest_usage_is_exact_and_only_what_came_since_is_estimated():
     world = World(overhead=100, judged=False)
     world.user("x" * 400)
     learnt = Calibration(1.25)
-    assert context_tokens(world.folded, 100, learnt) == 1.25 * (100 + 100 + 4)
+    assert learnt.prompt_tokens(world.folded, 100) == 1.25 * (100 + 100 + 4)
     reply_raw = world.folded.view.tokens
     world.reply("x" * 40, usage=Usage(input=1_000, cache_read=500, output=60))
-    assert context_tokens(world.folded, 100, learnt) == 1_560
+    assert learnt.prompt_tokens(world.folded, 100) == 1_560
     world.user("x" * 80)
-    assert context_tokens(world.folded, 100, learnt) == 1_560 + 1.25 * (20 + 4)
+    assert learnt.prompt_tokens(world.folded, 100) == 1_560 + 1.25 * (20 + 4)
     world.reply("unmeasured", usage=Usage())
     behind = world.folded.view.tokens - reply_raw
-    assert context_tokens(world.folded, 100, learnt) == pytest.approx(1_500 + 1.25 * behind, abs=1)
+    assert learnt.prompt_tokens(world.folded, 100) == pytest.approx(1_500 + 1.25 * behind, abs=1)
 
 
 def counted(world):
@@ -166,10 +166,10 @@ def test_what_is_left_after_a_large_cut_is_known(kept, folded):
     if folded:
         record = (TextBlock("record " * 600),)
         edits = (Fold(1, results[-1].seq, record, sum(COUNT.blocks(record))),)
-    tokens = context_tokens(world.folded.with_edits(edits), 3_000, calibrate(world.folded.sizes.pairs))
+    tokens = calibrate(world.folded.sizes.pairs).prompt_tokens(world.folded.with_edits(edits), 3_000)
     world.add(Compacted, "micro", "auto", edits, report={})
     assert tokens == pytest.approx(counted(world), rel=0.05 if kept or folded else 0.08)
-    assert context_tokens(world.folded, 3_000, calibrate(world.folded.sizes.pairs)) == tokens
+    assert calibrate(world.folded.sizes.pairs).prompt_tokens(world.folded, 3_000) == tokens
 
 
 def test_what_a_batch_writes_anew_is_known_where_it_is_mostly_calls_and_placeholders():
@@ -212,6 +212,6 @@ def test_a_record_is_not_counted_as_the_placeholders_before_it_were():
         world.user("go on")
     record = (TextBlock("record " * 8_000),)
     edits = (Fold(1, world.folded.last_seq, record, sum(COUNT.blocks(record))),)
-    tokens = context_tokens(world.folded.with_edits(edits), 3_000, calibrate(world.folded.sizes.pairs))
+    tokens = calibrate(world.folded.sizes.pairs).prompt_tokens(world.folded.with_edits(edits), 3_000)
     world.add(Compacted, "ledger", "auto", edits, report={})
     assert tokens == pytest.approx(sent().prompt, rel=0.08)

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from agent.model.anthropic.request import encode_message
+from agent.replay.policies import PRICE_TIERS
 from compact.pipeline import dry_run, plan
-from compact.prices import PRICE_TIERS
 from compact.settings import CompactSettings
 from compact.uncompact import exemptions
 from transcripts.facts import Clear, Compacted, Failed, Fold

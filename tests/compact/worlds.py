@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from agent.model.anthropic.request import encode_message
 from compact.breakpoints import cache_breakpoints
-from compact.estimate import calibrate
+from compact.estimate import Calibration
 from compact.invariants import problems
 from compact.pipeline import plan
 from compact.prices import Prices
@@ -91,7 +91,7 @@ class World:
     def situation(self):
         return Situation(
             self.folded, self.settings, self.window, self.prices, self.now, self.overhead,
-            calibrate(self.folded.sizes.pairs), self.binds, COUNT,
+            Calibration.of(self.folded), self.binds, COUNT,
         )  # fmt: skip
 
     def plan(self, trigger="auto", *answers, focus="", rung=0):
@@ -151,8 +151,8 @@ def answered(text=SUMMARY, stop="end_turn"):
     return SummaryReply(text, None, Usage(), stop)
 
 
-def failed(reason="overloaded"):
-    return SummaryReply(None, reason)
+def failed(reason="overloaded", too_long=False):
+    return SummaryReply(None, reason, too_long=too_long)
 
 
 class Judge:

@@ -14,10 +14,9 @@ from agent.app.context_building import overheads
 from agent.model_port import RequestSettings
 from agent.replay.command import ReplayUsageError, main, parse_options, read_recordings, replay_all
 from agent.replay.figures import Run, Totals, as_markdown
-from agent.replay.policies import OWN_OVERHEAD_TOKENS
+from agent.replay.policies import OWN_OVERHEAD_TOKENS, PRICE_TIERS
 from agent.replay.terminal_table import PIPE_COLUMNS, draw_table
 from agent.session.system_prompts import system_prompt
-from compact.prices import PRICE_TIERS
 from compact.tokens import load_counter
 from tools import BUILTIN
 from tools.registry import definitions, load_builtin_tools

@@ -5,9 +5,8 @@ from msgspec.structs import replace
 
 from agent.replay.cache_simulation import PromptLayout, SimulatedCache
 from agent.replay.figures import ReplayedRequest, figures_by_policy
-from agent.replay.policies import setup_of
+from agent.replay.policies import PRICE_TIERS, setup_of
 from agent.replay.simulation import PAUSE_S, baseline, baselines, recording, replay
-from compact.prices import PRICE_TIERS
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import CompactionPlan, Proposal, SummaryReply, SummaryRequest
 from transcripts.facts import Clear, Fold, Reply, Result, Unthink, User
