@@ -1,43 +1,24 @@
-"""The input: its buffer, what goes in and out of it, the prompt history, and the draft that outlives a crash.
-
-History and drafts are private files in the state folder, safe with several sessions at once, and without
-what `mask` hides. Where that folder cannot be written nothing is kept, and `trouble` says why, once.
-"""
+"""The input: its buffer, and the texts that go into it and come out of it."""
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import json
-import os
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
 
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer
 from prompt_toolkit.document import Document
-from prompt_toolkit.history import History
 from wcwidth import iter_graphemes, iter_graphemes_reverse
 
 from agent.formatting import is_command
-from tools.text import pluralize
-from transcripts.storage import append_line, make_private_folders, opened_regular
 
 from .completion import alias_of, rank
-from .paste_chips import PasteChips, Pastes
+from .paste_chips import PasteChips
+from .prompt_history import PromptHistory
 
 EXIT_WORDS = frozenset({"exit", "quit", ":q"})
-MAX_HISTORY_ENTRIES = 2000
-MAX_HISTORY_BYTES = 4 * 1024 * 1024  # read from the end of the file
-MAX_DRAFT_BYTES = 4 * 1024 * 1024  # taken over from a session that died
-MAX_ENTRY_CHARS = 256 * 1024  # a larger paste is not worth a place in the history
-PASTES_MARK = b'"pastes": ['
-TOLD_MARK = b'{"note": "what is damaged above was told"}'  # a line of the history
-AUTOSAVE_DELAY_S = 0.5  # between a change of the draft and its file
 
 
 def move_by_grapheme(buffer: Buffer, by: Literal[-1, 1]) -> None:
@@ -67,6 +48,9 @@ def _graphemes_beside(document: Document) -> tuple[int, int]:
     return len(before), len(next(iter_graphemes(document.text_after_cursor), ""))
 
 
+_WORKING_INDEX: Any = vars(Buffer)["working_index"]  # a property
+
+
 class DraftBuffer(Buffer):
     """A buffer that knows whether its text is typed, or put there; an entry of the history as `recalled`."""
 
@@ -82,17 +66,14 @@ class DraftBuffer(Buffer):
         finally:
             self.is_placing = False
 
-    @property
-    def working_index(self) -> int:
-        """The index of the history entry being edited; the last one is the draft."""
-        return super().working_index
-
-    @working_index.setter
-    def working_index(self, place: int) -> None:
-        if place != super().working_index:
+    def _go_to_entry(self, place: int) -> None:
+        if place != self.working_index:
             with self.placing():
-                vars(Buffer)["working_index"].__set__(self, place)
+                _WORKING_INDEX.__set__(self, place)
                 self.text = self.recalled(self.text)
+
+    # The index of the history entry in the buffer; the last one is the draft.
+    working_index = _WORKING_INDEX.setter(_go_to_entry)
 
 
 class InputEditor:
@@ -229,143 +210,3 @@ class InputEditor:
         if typed and text.startswith("/") and self.buffer.complete_state is None and " " not in text:
             self.buffer.start_completion(complete_event=CompleteEvent(text_inserted=True))
         self._on_change()
-
-
-class PromptHistory(History):
-    """The history file: one JSON object a line, `{"t": seconds, "text": ...}`, appended in one write.
-
-    Beside a text that holds big pastes is where they are, `"pastes": [[begin, end], ...]`.
-    """
-
-    def __init__(self, path: Path, mask: Callable[[str], str] = str) -> None:
-        super().__init__()
-        self.pastes: dict[str, Pastes] = {}  # by text
-        self._path = path
-        self._mask = mask
-        self.trouble = ""
-
-    def load_history_strings(self) -> Iterable[str]:
-        """Newest first, without immediate repetitions. Of lines that cannot be read it tells once."""
-        lines: list[bytes] = []
-        try:
-            lines = _last_lines(self._path)
-        except (FileNotFoundError, NotADirectoryError):
-            pass  # there is none yet, and whether there can be one is seen when it is written
-        except OSError as error:
-            self.trouble = self.trouble or f"the history cannot be read: {error}"
-        read = [_entry_text(line) for line in lines if line.strip()]
-        told = max((at for at, line in enumerate(lines) if line == TOLD_MARK), default=-1) + 1
-        damaged = [line for line in lines[told:] if line.strip() and _entry_text(line) is None]
-        if damaged and not self.trouble:
-            what = pluralize(len(damaged), "line")
-            self.trouble = f"damaged and passed over: {what} of the history ({self._path})"
-            with suppress(OSError):  # then it is told again
-                append_line(self._path, TOLD_MARK, follow_links=True)
-        self.pastes |= {text: pastes for line in lines for text, pastes in _pastes_of(line)}
-        texts = [text for text in read if text]
-        found = [text for at, text in enumerate(texts) if at == 0 or text != texts[at - 1]]
-        return found[::-1][:MAX_HISTORY_ENTRIES]
-
-    def store_string(self, string: str) -> None:
-        if len(string) > MAX_ENTRY_CHARS:
-            return
-        entry: dict[str, object] = {"t": round(time.time()), "text": self._mask(string)}
-        if entry["text"] == string and string in self.pastes:
-            entry["pastes"] = self.pastes[string]
-        line = json.dumps(entry, ensure_ascii=False)
-        try:
-            make_private_folders(self._path.parent)
-            append_line(self._path, line.encode("utf-8", "replace"), follow_links=True)
-        except OSError as error:
-            self.trouble = self.trouble or f"the history is not kept: {error}"
-
-
-class UnsentInput:
-    """The unsent text of this process in the project `folder`, kept in a file while it is not empty."""
-
-    def __init__(self, state_dir: Path, folder: Path, mask: Callable[[str], str] = str) -> None:
-        self._drafts_dir = state_dir / "drafts"
-        self._mask = mask
-        self._project = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
-        self._path = self._drafts_dir / f"{self._project}-{os.getpid()}.txt"
-        self._saved = ""
-        self._timer: asyncio.TimerHandle | None = None
-        self.trouble = ""
-
-    def save_soon(self, current_text: Callable[[], str]) -> None:
-        """Save what is unsent then, at most AUTOSAVE_DELAY_S from now."""
-        if self._timer is None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(AUTOSAVE_DELAY_S, lambda: self.save(current_text()))
-
-    def save(self, text: str) -> None:
-        """Make the file hold the text; an empty one removes it."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if text == self._saved:
-            return
-        try:
-            if text:
-                make_private_folders(self._drafts_dir)
-                fresh = self._path.with_suffix(".tmp")
-                fresh.write_bytes(self._mask(text).encode("utf-8", "replace"))
-                fresh.chmod(0o600)
-                fresh.replace(self._path)
-            else:
-                self._path.unlink(missing_ok=True)
-            self._saved = text
-        except OSError as error:
-            self.trouble = self.trouble or f"drafts are not kept: {error}"
-
-    def take_orphan(self) -> str:
-        """The newest draft that a dead process left for this project, and remove its file; "" for none."""
-        try:
-            left = [path for path in self._drafts_dir.glob(f"{self._project}-*.txt") if not _alive(path)]
-            if not left:
-                return ""
-            newest = max(left, key=lambda path: path.stat().st_mtime)
-            with opened_regular(newest) as file:
-                text = file.read(MAX_DRAFT_BYTES).decode("utf-8", "replace")
-            newest.unlink()
-            return text
-        except OSError as error:
-            self.trouble = self.trouble or f"earlier drafts cannot be read: {error}"
-            return ""
-
-
-def _last_lines(path: Path) -> list[bytes]:
-    with opened_regular(path) as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(size - MAX_HISTORY_BYTES, 0))
-        lines = file.read(MAX_HISTORY_BYTES).split(b"\n")
-    return lines[1:] if size > MAX_HISTORY_BYTES else lines
-
-
-def _entry_text(line: bytes) -> str | None:
-    """The text of an entry; None of a line that is none."""
-    try:
-        return str(json.loads(line)["text"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-
-
-def _pastes_of(line: bytes) -> Iterator[tuple[str, Pastes]]:
-    """The text of an entry and where its pastes are; nothing of one without, or with what is no place."""
-    if PASTES_MARK not in line:
-        return
-    with suppress(ValueError, KeyError, TypeError, RecursionError):
-        entry = json.loads(line)
-        yield str(entry["text"]), tuple((int(begin), int(end)) for begin, end in entry["pastes"])
-
-
-def _alive(draft: Path) -> bool:
-    """Return whether the process whose draft this is still runs; its pid is the end of the file's name."""
-    pid = draft.stem.rpartition("-")[2]
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, ValueError):
-        pass
-    return True

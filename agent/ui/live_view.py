@@ -14,8 +14,8 @@ from agent import events
 from agent.formatting import format_count, format_duration
 from tools.text import as_drawn, pluralize
 from transcripts import tool_kind
-from transcripts.patterns import lazy_pattern
 
+from .markdown_stream import table_head
 from .render import BRANCH, MIN_TOLD_SECONDS, call_title, render_markdown
 from .terminal_text import (
     RenderContext,
@@ -35,7 +35,6 @@ PROGRESS_LINES = 4  # shown of a running call's output
 THOUGHT_LINES = 3
 QUEUE_LINES = 4
 MAX_TODO_ROWS = 6
-_TABLE_RULE = lazy_pattern(r"\|?(?: *:?-+:? *\|)+(?: *:?-+:?)?")
 TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
 MAX_PROGRESS_CHARS = 20_000  # kept of a running call's output
 MAX_THOUGHT_CHARS = 200_000
@@ -261,13 +260,3 @@ def draw_unfinished(text: str, fence: str, rows: int, ctx: RenderContext) -> lis
         if head := table_head([*above, begun + lines[0]]):
             lines = [*head, *lines[int(bool(begun) or lines[0] == head[1]) :]]  # whole rows
     return render_markdown("\n".join(lines), ctx).split("\n")[-rows:]
-
-
-def table_head(lines: Sequence[str]) -> Sequence[str]:
-    """The first two lines of the table that the lines end in; () where they end in none."""
-    for at in range(len(lines) - 1, 0, -1):
-        if not lines[at].strip():
-            break
-        if _TABLE_RULE.fullmatch(lines[at].strip()) and "|" in lines[at - 1]:
-            return lines[at - 1 : at + 1]
-    return ()

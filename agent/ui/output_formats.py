@@ -27,7 +27,8 @@ from tools.sandbox import BLOCKED_MARK
 from transcripts import INVISIBLE, Reply, Result, TextBlock, ToolUseBlock, Usage
 from transcripts.patterns import lazy_pattern
 
-from .render import plain_chart, retrying_message
+from .context_chart import plain_chart
+from .render import retrying_message
 from .standard_streams import PipeWriter
 from .terminal_text import escape_prose, escape_strict, one_line, title_line
 

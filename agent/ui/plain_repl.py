@@ -18,12 +18,12 @@ from agent.ports import Allow, Deny, Driver, Factory, PermissionQuestion
 from tools.user_answer import ANSWERS
 
 from .approval import approval_choices, question_body, question_head, question_target
+from .context_chart import plain_chart
 from .input_editor import EXIT_WORDS
 from .render import (
     aborted_message,
     clipboard_sequence,
     earlier_message,
-    plain_chart,
     render_notice,
     render_result,
     retrying_message,

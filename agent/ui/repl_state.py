@@ -8,7 +8,6 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -20,12 +19,12 @@ from agent.ports import Driver
 
 from .approval import ApprovalDialog
 from .completion import CompletionSource, FileIndex
-from .input_editor import InputEditor, PromptHistory, UnsentInput
+from .input_editor import InputEditor
 from .keymap import read_keymap
 from .notifications import Notifications, wants_notifications
 from .picker import Picker
+from .prompt_history import PromptHistory, UnsentInput
 from .terminal import Terminal
-from .terminal_text import one_line
 
 if TYPE_CHECKING:
     from .transcript_view import TranscriptView
@@ -243,23 +242,6 @@ class ReplState:
         stashed = self.editor.paste_chips.expand(self.editor.stashed)
         texts = (*(item.expanded for item in self.queue.queued), stashed, self.editor.text)
         return "\n".join(text for text in texts if text)
-
-
-async def find_images(setup: RunSetup, pasted: str | None) -> list[tuple[str, str]]:
-    """(path, name and size) of the images that a paste names, or for None of that on the clipboard.
-
-    Raises ValueError that says why there is none.
-    """
-    module = await asyncio.to_thread(import_module, "agent.app.pasted_images")
-    try:
-        if pasted is not None:
-            found = await asyncio.to_thread(module.named_images, pasted)
-        else:
-            state_dir = setup.config.state_dir
-            found = [await asyncio.to_thread(module.clipboard_image, setup.environ, state_dir)]
-    except module.NoImage as error:
-        raise ValueError(str(error)) from error
-    return [(str(image.path), f"{one_line(image.path.name)}, {image.size}") for image in found]
 
 
 async def run_input(state: ReplState, driver: Driver, item: QueuedInput) -> None:

@@ -28,6 +28,7 @@ from prompt_toolkit.selection import SelectionType
 
 from agent.formatting import KEY_NAMES
 
+from .file_links import shows_links
 from .frame_renderer import FrameOutput, FrameRenderer
 from .frame_update import Frame
 from .keyboard import ESCAPE_TIMEOUT_S, keyboard_input
@@ -35,7 +36,6 @@ from .palettes import choose_palette
 from .terminal_text import (
     RenderContext,
     Theme,
-    shows_links,
     wants_colour,
 )
 

@@ -10,9 +10,7 @@ import re
 import select
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
-from pathlib import Path
-from urllib.parse import quote
+from functools import lru_cache
 
 from msgspec import Struct, field
 from wcwidth import iter_graphemes, iter_graphemes_reverse, strip_sequences, wcwidth
@@ -33,15 +31,11 @@ _UNSAFE_CHARS = lazy_pattern(f"[{_CONTROL_CHARS}{_VISIBLE_FORMAT_CHARS}{INVISIBL
 _UNSAFE_PROSE = lazy_pattern(f"(?![{JOINERS}]){_UNSAFE_CHARS.pattern}")
 _EMOJI_SELECTOR = "\ufe0f"  # may make the character before it one cell wider
 _SGR_CODES = lazy_pattern(r"(\x1b\[[0-9;]*m)")
-_PAINT_CODES = lazy_pattern(rf"({_SGR_CODES.pattern[1:-1]}|\x1b\]8;[^\x07\x1b]*\x1b\\)")  # and those of links
-_LINK_END = "\x1b]8;;\x1b\\"
-_FILE_NAMED = lazy_pattern(  # and a line in it
-    r"(?<![\w./~:-])((?:[\w.-]{1,99}/){0,20}[\w-][\w.-]{0,99}\.[A-Za-z]\w{0,7})(?::\d+)?(?![\w/-])"
-)
+PAINT_CODES = lazy_pattern(rf"({_SGR_CODES.pattern[1:-1]}|\x1b\]8;[^\x07\x1b]*\x1b\\)")  # and those of links
+LINK_END = "\x1b]8;;\x1b\\"
 # What else a line may hold for a terminal: links and titles, movements, other short sequences.
 _OTHER_CODES = lazy_pattern(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]")
 
-MIN_LINKING_VTE = 5000  # version 0.50, whose predecessors showed garbage
 TAB_CELLS = 8  # from one stop of tabs to the next, as terminals have them
 CODE_TAB_CELLS = 4  # the same in code and in what is written
 MAX_TITLE_CHARS = 2_000  # of the title of a call where lines are not cut to a screen; some are megabytes
@@ -159,11 +153,11 @@ def clip_painted(line: str, room: int) -> str:
         return line
     kept = ""
     left = room - 1
-    for piece in _PAINT_CODES.split(line):
+    for piece in PAINT_CODES.split(line):
         if piece.startswith("\x1b"):
             kept += piece
         elif cell_width(piece) > left:
-            end = "\x1b[m" + (_LINK_END if "\x1b]8;" in kept else "")
+            end = "\x1b[m" + (LINK_END if "\x1b]8;" in kept else "")
             return f"{kept}{_longest_start(piece, left)}…{end}" if room > 0 else ""
         else:
             kept = kept + piece
@@ -200,9 +194,9 @@ def wrap_painted(line: str, room: int) -> list[str]:
     pieces = []
     codes = ""
     at = -len(blank)
-    for piece in _PAINT_CODES.split(line):
+    for piece in PAINT_CODES.split(line):
         if piece.startswith("\x1b"):
-            codes = "" if piece in ("\x1b[0m", "\x1b[m", _LINK_END) else codes + piece
+            codes = "" if piece in ("\x1b[0m", "\x1b[m", LINK_END) else codes + piece
         elif piece:
             pieces.append((at, at + len(piece), codes))
             at += len(piece)
@@ -218,51 +212,12 @@ def wrap_painted(line: str, room: int) -> list[str]:
 
 def _closed(held: str, text: str) -> str:
     """The text in the codes that hold for it, which end with it."""
-    return f"{held}{text}\x1b[m{_LINK_END if ']8;' in held else ''}" if held else text
+    return f"{held}{text}\x1b[m{LINK_END if ']8;' in held else ''}" if held else text
 
 
 def linked(text: str, address: str) -> str:
     """The text as a link that terminals open (OSC 8); the address has no control characters."""
-    return f"\x1b]8;;{address}\x1b\\{text}{_LINK_END}"
-
-
-def file_link(title: str, folder: str) -> str:
-    """The address of the file that a title names first, relative to the folder."""
-    path = Path(folder) / Path(title.partition("  ")[0]).expanduser()
-    return f"file://{os.uname().nodename}{quote(str(path))}"
-
-
-def with_file_links(drawn: str, folder: str) -> str:
-    """A drawn text in which the files of `folder` that it names are links; "" for none. Asks the disk."""
-    pieces = list[str]()
-    within = not folder
-    for piece in _PAINT_CODES.split(drawn):
-        if piece.startswith("\x1b]8;"):
-            within = piece != _LINK_END
-        is_text = not within and not piece.startswith("\x1b")
-        pieces.append(_FILE_NAMED.sub(partial(_linked_file, folder), piece) if is_text else piece)
-    return "".join(pieces)
-
-
-def _linked_file(folder: str, found: re.Match[str]) -> str:
-    inside = ".." not in Path(found[1]).parts and Path(folder, found[1]).is_file()
-    return linked(found[0], file_link(found[1], folder)) if inside else found[0]
-
-
-def shows_links(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal is known to open links, by its environment; FORCE_HYPERLINK decides."""
-    if forced := environ.get("FORCE_HYPERLINK", ""):
-        return forced not in ("0", "false", "no")
-    if environ.get("TMUX") or environ.get("STY"):
-        return False  # whatever is around them
-    known = ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION", "WEZTERM_PANE", "DOMTERM", "GHOSTTY_BIN_DIR")
-    vte = environ.get("VTE_VERSION", "")
-    return (
-        any(map(environ.get, known))
-        or environ.get("TERM_PROGRAM") in ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby")
-        or environ.get("TERM", "").startswith(("xterm-kitty", "foot", "alacritty", "xterm-ghostty"))
-        or (vte.isdigit() and int(vte) >= MIN_LINKING_VTE)
-    )
+    return f"\x1b]8;;{address}\x1b\\{text}{LINK_END}"
 
 
 def wrapped_spans(text: str, room: int) -> Iterator[tuple[int, int]]:

@@ -7,20 +7,19 @@ before it, so that the order on the screen is the order in which things happened
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
-from msgspec import Struct
 from msgspec.structs import replace
 from wcwidth import strip_sequences
 
 from agent import events
-from transcripts.patterns import lazy_pattern
 
-from .live_view import REDRAW_INTERVAL_S, LiveView, draw_live_view, draw_unfinished, table_head
+from .file_links import with_file_links
+from .live_view import REDRAW_INTERVAL_S, LiveView, draw_live_view, draw_unfinished
+from .markdown_stream import MarkdownChunk, MarkdownStream
 from .render import (
     clipboard_sequence,
     is_look,
@@ -33,158 +32,12 @@ from .render import (
     render_thought,
 )
 from .terminal import Terminal
-from .terminal_text import RenderContext, with_file_links
+from .terminal_text import RenderContext
 
-MAX_UNFINISHED_LINES = 60  # of a fence or a list that are kept back before it is cut
-MAX_UNFINISHED_CHARS = 12_000  # of anything: rich takes up to 0.5 s for as much
 MARKDOWN_BUDGET_S = 0.5  # of processor time at once, after which text is only wrapped
-MAX_SCREEN_CHARS = 1_000_000  # of the text of one reply; nobody scrolls through more
-TOO_LONG_TO_SHOW = "…\n\n(The rest is too long for a screen: /export writes it to a file.)\n"
 MAX_REPRINTED_RESULTS = 40  # of a turn that are kept to be printed in full
-_FENCE = lazy_pattern(r"^( *(?:[-*+] +|\d+[.)] +)?)(`{3,}|~{3,})(.*)$")
-_HEADING = lazy_pattern(r"^#{1,6}(\s|$)")
-_LIST_ITEM = lazy_pattern(r"^([-*+]|\d+[.)])\s")
 _NOTICES = (events.Notice, events.ContextCompacted)  # that stand together without gaps
 _ENDS_TEXT = (events.ReplyFinished, events.StreamAborted, events.ToolCallStarted, events.TurnFinished)
-
-
-class MarkdownChunk(Struct, frozen=True):
-    """A finished piece of markdown; `joined` when it continues the piece before without a gap."""
-
-    text: str
-    joined: bool = False
-
-
-class MarkdownStream:
-    """Cuts streamed markdown into finished blocks, so that each is printed once and never again.
-
-    A block is finished when nothing that may still come can change how it looks: a paragraph, list or table
-    when an unindented line follows its blank line, a heading at its line end, a fence at its closing. What is
-    long is cut into slices, so that the unfinished part stays small. `feed` and `end` return what got
-    finished; `unfinished` is the rest.
-    """
-
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._pieces: list[str] = []  # of the line that has not ended
-        self._size = 0  # characters that came since something was finished
-        self._total = 0  # characters of the text
-        self._after_blank = False
-        self._joined = False
-        self._reopened = ""  # the head of a table that was cut, while no row follows it
-        self._done: list[MarkdownChunk] = []
-        self.fence: re.Match[str] | None = None  # the opening line of the fence that the text ends in
-
-    @property
-    def unfinished(self) -> str:
-        return "\n".join([*self._lines, "".join(self._pieces)]).strip("\n")
-
-    def feed(self, text: str) -> list[MarkdownChunk]:
-        room = MAX_SCREEN_CHARS - self._total
-        self._total += len(text)
-        if len(text) > room:
-            text = text[:room] + TOO_LONG_TO_SHOW if room > 0 else ""
-        for at in range(0, len(text), MAX_UNFINISHED_CHARS):
-            self._feed(text[at : at + MAX_UNFINISHED_CHARS])
-        return self._collect()
-
-    def end(self) -> list[MarkdownChunk]:
-        """The text is over: everything is finished, and the next text starts anew."""
-        if any(self._pieces):
-            self._end_line()
-        self._finish()
-        self.fence = None
-        self._joined = False
-        self._total = 0
-        return self._collect()
-
-    def _feed(self, text: str) -> None:
-        *lines, last = text.split("\n")
-        self._size += len(text)
-        for line in lines:
-            self._pieces.append(line)
-            self._end_line()
-        self._pieces.append(last)
-        if self._after_blank and self._begins_anew():
-            self._finish()
-        if self._size > MAX_UNFINISHED_CHARS:
-            self._cut()
-
-    def _begins_anew(self) -> bool:
-        """Return whether the line that has not ended is known to be unindented."""
-        begun = "".join(self._pieces)
-        return bool(begun.strip()) and not begun[0].isspace()
-
-    def _end_line(self) -> None:
-        line = "".join(self._pieces)
-        self._pieces.clear()
-        self._take(line.rstrip("\r"))
-
-    def _cut(self) -> None:
-        """Finish what there is, in the middle of whatever it is; a table goes on with its head."""
-        head = () if self.fence else table_head(self._lines)
-        if head and [*head] != self._lines:
-            self._finish(joined_next=True)
-            self._lines = [*head]
-            self._reopened = "\n".join(head)
-            return
-        if any(self._pieces):
-            self._end_line()
-        if opener := self.fence:
-            self._lines.append(opener[2])
-        self._finish(joined_next=True)
-        self._lines += [opener.string] if opener else []
-
-    def _collect(self) -> list[MarkdownChunk]:
-        done = self._done
-        self._done = []
-        return done
-
-    def _take(self, line: str) -> None:
-        if self.fence:
-            self._take_fenced(line, self.fence)
-        elif not line.strip():
-            self._after_blank = bool(self._lines)
-            if self._lines:
-                self._lines.append("")
-        else:
-            self._take_prose(line)
-
-    def _take_prose(self, line: str) -> None:
-        flush_left = not line[0].isspace()
-        opener = _FENCE.match(line)
-        if flush_left and (self._after_blank or opener or _HEADING.match(line)):
-            self._finish()
-        elif len(self._lines) >= MAX_UNFINISHED_LINES and all(map(_LIST_ITEM.match, (line, self._lines[0]))):
-            self._finish(joined_next=True)
-        self._after_blank = False
-        self._lines.append(line)
-        if opener and not ("`" in opener[2] and "`" in opener[3]):
-            self.fence = opener
-        elif _HEADING.match(line):
-            self._finish()
-
-    def _take_fenced(self, line: str, opener: re.Match[str]) -> None:
-        indent, mark, _ = opener.groups()
-        self._lines.append(line)
-        if line.strip().startswith(mark) and not line.strip().strip(mark[0]):
-            self.fence = None
-            if not indent and self._lines[0].lstrip().startswith(mark):
-                self._finish()
-        elif len(self._lines) > MAX_UNFINISHED_LINES and not indent:
-            self._lines.append(mark)
-            self._finish(joined_next=True)
-            self._lines.append(opener.string)
-
-    def _finish(self, joined_next: bool = False) -> None:
-        text = "\n".join(self._lines).strip("\n")
-        if text.strip() and text != self._reopened:
-            self._done.append(MarkdownChunk(text, self._joined))
-        self._joined = joined_next
-        self._lines = []
-        self._after_blank = False
-        self._size = 0
-        self._reopened = ""
 
 
 class _TailDrawing:

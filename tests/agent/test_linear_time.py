@@ -19,6 +19,7 @@ from agent.model.anthropic.request import NAMES
 from agent.model.error_mapping import map_error, quote, summarize_error
 from agent.shell import parse_simple_commands
 from agent.ui.completion import rank, word_before_cursor
+from agent.ui.markdown_stream import MarkdownStream
 from agent.ui.paste_chips import PasteChips
 from agent.ui.plain_repl import PlainView
 from agent.ui.render import call_title, render_diff, render_notice, render_plainly
@@ -31,7 +32,6 @@ from agent.ui.terminal_text import (
     one_line,
     wrap,
 )
-from agent.ui.transcript_view import MarkdownStream
 from compact.commitments import commitments
 from compact.directives import weighed_sentences
 from compact.identifiers import whole_name_counts

@@ -20,7 +20,7 @@ from agent.cli.sessions_command import main as sessions
 from agent.errors import UsageError
 from agent.model_port import IncomingReply as Reply
 from agent.session.session import Session
-from agent.ui.input_editor import PromptHistory, UnsentInput
+from agent.ui.prompt_history import PromptHistory, UnsentInput
 from compact.tokens import load_counter
 from tests.agent.loop.world import Memory, TestClock
 from tests.agent.ui.headless_run import ROOT, credentials

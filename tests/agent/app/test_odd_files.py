@@ -17,7 +17,7 @@ from agent.session.environment import branch
 from agent.session.memory_files import memory_paths, read_memory, unread_memory
 from agent.session.repository import SessionRepository
 from agent.settings_files import permissions_path
-from agent.ui.input_editor import PromptHistory
+from agent.ui.prompt_history import PromptHistory
 from transcripts.storage.disk import read_regular
 
 GIGABYTE = 1 << 30

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent.ui.input_editor import MAX_ENTRY_CHARS, PromptHistory, UnsentInput
+from agent.ui.prompt_history import MAX_ENTRY_CHARS, PromptHistory, UnsentInput
 from tests.agent.ui.pty_terminal import PtyTerminal
 
 ROOT = Path(__file__).parents[3]
@@ -13,7 +13,7 @@ WRITER = """
 import sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from agent.ui.input_editor import PromptHistory
+from agent.ui.prompt_history import PromptHistory
 history = PromptHistory(Path({path!r}))
 for number in range(200):
     history.store_string(f"writer {{sys.argv[1]}} entry {{number}} " + "x" * 300 + "\\nsecond line")

@@ -10,9 +10,10 @@ from random import Random
 import pytest
 from wcwidth import strip_sequences
 
+from agent.ui.file_links import with_file_links
 from agent.ui.markdown import draw_markdown
-from agent.ui.terminal_text import Theme, painted_width, with_file_links, wrap_painted
-from agent.ui.transcript_view import MarkdownStream
+from agent.ui.markdown_stream import MarkdownStream
+from agent.ui.terminal_text import Theme, painted_width, wrap_painted
 
 PIECES = (
     "abc", "Wörter", "日本語テキスト", "한국어", "👩\u200d👩\u200d👧\u200d👦", "👩🏽\u200d💻", "🇩🇪🇫🇷",

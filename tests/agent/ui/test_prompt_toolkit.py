@@ -17,7 +17,7 @@ from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.search import SearchDirection, SearchState
 
-from agent.ui import completion, frame_renderer, input_editor, paste_chips
+from agent.ui import completion, frame_renderer, input_editor, paste_chips, prompt_history
 from agent.ui.input_editor import DraftBuffer
 from tests.agent.ui.pty_terminal import ROOT
 
@@ -26,7 +26,7 @@ SUBCLASSES = (
     frame_renderer.FrameOutput,
     frame_renderer.FrameRenderer,
     input_editor.DraftBuffer,
-    input_editor.PromptHistory,
+    prompt_history.PromptHistory,
     paste_chips.ChipLabels,
 )
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from wcwidth import strip_sequences
 
+from agent.ui.file_links import shows_links
 from agent.ui.markdown import draw_markdown
 from agent.ui.render import call_title, render_plainly
 from agent.ui.standard_streams import encode_for_terminal, locale_charset
-from agent.ui.terminal_text import RenderContext, Theme, cell_width, shows_links, wrap_painted
+from agent.ui.terminal_text import RenderContext, Theme, cell_width, wrap_painted
 from tests.agent.ui.pty_terminal import PtyTerminal
 
 

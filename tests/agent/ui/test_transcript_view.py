@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.ui.live_view import LiveView, RunningCall, draw_unfinished
+from agent.ui.markdown_stream import MAX_UNFINISHED_LINES, MarkdownStream
 from agent.ui.terminal_text import RenderContext, Theme
-from agent.ui.transcript_view import MAX_UNFINISHED_LINES, MarkdownStream
 
 from .pty_terminal import PtyTerminal
 

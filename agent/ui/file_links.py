@@ -1,0 +1,58 @@
+"""Links to files in what is drawn, for terminals that open them (OSC 8)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+from transcripts.patterns import lazy_pattern
+
+from .terminal_text import LINK_END, PAINT_CODES, linked
+
+_FILE_NAMED = lazy_pattern(  # and a line in it
+    r"(?<![\w./~:-])((?:[\w.-]{1,99}/){0,20}[\w-][\w.-]{0,99}\.[A-Za-z]\w{0,7})(?::\d+)?(?![\w/-])"
+)
+MIN_LINKING_VTE = 5000  # version 0.50, whose predecessors showed garbage
+
+
+def file_link(title: str, folder: str) -> str:
+    """The address of the file that a title names first, relative to the folder."""
+    path = Path(folder) / Path(title.partition("  ")[0]).expanduser()
+    return f"file://{os.uname().nodename}{quote(str(path))}"
+
+
+def with_file_links(drawn: str, folder: str) -> str:
+    """A drawn text in which the files of `folder` that it names are links; "" for none. Asks the disk."""
+    pieces = list[str]()
+    within = not folder
+    for piece in PAINT_CODES.split(drawn):
+        if piece.startswith("\x1b]8;"):
+            within = piece != LINK_END
+        is_text = not within and not piece.startswith("\x1b")
+        pieces.append(_FILE_NAMED.sub(partial(_linked_file, folder), piece) if is_text else piece)
+    return "".join(pieces)
+
+
+def _linked_file(folder: str, found: re.Match[str]) -> str:
+    inside = ".." not in Path(found[1]).parts and Path(folder, found[1]).is_file()
+    return linked(found[0], file_link(found[1], folder)) if inside else found[0]
+
+
+def shows_links(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal is known to open links, by its environment; FORCE_HYPERLINK decides."""
+    if forced := environ.get("FORCE_HYPERLINK", ""):
+        return forced not in ("0", "false", "no")
+    if environ.get("TMUX") or environ.get("STY"):
+        return False  # whatever is around them
+    known = ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION", "WEZTERM_PANE", "DOMTERM", "GHOSTTY_BIN_DIR")
+    vte = environ.get("VTE_VERSION", "")
+    return (
+        any(map(environ.get, known))
+        or environ.get("TERM_PROGRAM") in ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby")
+        or environ.get("TERM", "").startswith(("xterm-kitty", "foot", "alacritty", "xterm-ghostty"))
+        or (vte.isdigit() and int(vte) >= MIN_LINKING_VTE)
+    )

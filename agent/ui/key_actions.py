@@ -1,0 +1,257 @@
+"""Do what keys stand for, in a session at the screen."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from typing import Literal
+
+from prompt_toolkit.application.current import get_app
+from prompt_toolkit.layout import BufferControl
+
+from agent.app import RunSetup
+from tools.text import pluralize
+from transcripts.patterns import lazy_pattern
+
+from .approval import full_question
+from .input_drawing import move_by_row
+from .input_editor import EXIT_WORDS, delete_grapheme
+from .paste_chips import ChipLabels
+from .repl_state import QueuedInput, ReplState
+from .terminal_text import one_line
+
+MAX_PATHS_CHARS = 8_192  # a longer paste is no list of paths
+IMAGE_HINT_S = 4.0
+_ENDS_AS_IMAGE = lazy_pattern(r"(?i)\.(?:png|jpe?g|gif|webp)['\"]?\s*\Z")
+REPEAT_S = 2.0  # within which a second Ctrl-C or Ctrl-D leaves
+ESCAPE_REPEAT_S = 1.0  # within which a second Esc counts
+
+
+def open_editor(state: ReplState) -> None:
+    state.editor.expand_chips()
+    state.editor.buffer.open_in_editor(validate_and_handle=False)
+
+
+def cycle_mode(state: ReplState) -> None:
+    """Shift-Tab: the completion before, or the next permission mode."""
+    if state.editor.buffer.complete_state is not None:
+        state.editor.buffer.complete_previous()
+    elif state.driver is None:
+        state.early_modes += 1
+    else:
+        state.driver.cycle_mode()
+
+
+def take_clipboard(state: ReplState) -> None:
+    """Ctrl-V: take the image on the clipboard."""
+    state.terminal.app.create_background_task(_take_images(state, None))
+
+
+def take_paste(state: ReplState, pasted: str) -> None:
+    """Put a paste into the input, images that it names as chips."""
+    if _ENDS_AS_IMAGE.search(pasted[-MAX_PATHS_CHARS:]):
+        state.terminal.app.create_background_task(_take_images(state, pasted))
+    else:
+        state.editor.paste(pasted)
+
+
+async def _take_images(state: ReplState, pasted: str | None) -> None:
+    """Put chips for the images that a paste names into the input; None: for that on the clipboard.
+
+    A paste that names anything else is one like any other.
+    """
+    editor = state.editor
+    images = []
+    try:
+        images = await _find_images(state.setup, pasted)
+    except ValueError as error:
+        state.status_hint.show("image", str(error), IMAGE_HINT_S)
+    for path, about in images:
+        editor.buffer.insert_text(editor.paste_chips.image(path, about) + " ")
+    if pasted is not None and not images:
+        editor.paste(pasted)
+    state.terminal.invalidate()
+
+
+def hint_at_answers(state: ReplState) -> None:
+    """A key came that is no answer, or came before the question could be read: say what is."""
+    panel = state.approval.panel
+    keys = " ".join(choice.digit for choice in panel.choices) if panel is not None else ""
+    state.status_hint.show("answers", f"A question waits: {keys}, or an arrow and Enter", REPEAT_S)
+
+
+def submit(state: ReplState) -> None:
+    """Enter: end a line with a backslash, take a completion, else send what is written, or queue it."""
+    editor = state.editor
+    if editor.newline_after_backslash() or editor.accept_menu(state.commands()):
+        return
+    expanded = editor.text
+    if not expanded.strip():
+        return
+    chips = editor.paste_chips
+    written = editor.buffer.text
+    shown = chips.labelled(written)
+    typed = chips.typed(written)
+    text = editor.take()
+    state.status_hint.clear()  # on what was before
+    state.terminal.begin_writing()
+    if not state.queue.running and not state.queue.queued:
+        editor.forget_chips(text)
+    if expanded.strip() in EXIT_WORDS:
+        state.leave(0)
+        return
+    state.queue.add(QueuedInput(text, expanded, shown, typed))
+    if editor.stashed:
+        editor.stash()
+
+
+def interrupt_or_clear(state: ReplState) -> None:
+    """Ctrl-C: end what runs, else clear what is written, else leave the second time."""
+    if _interrupt(state):
+        return
+    if state.editor.buffer.text:
+        state.editor.clear()
+    elif state.status_hint.shows("leave"):
+        state.leave(0)
+    else:
+        key = state.setup.key_names["interrupt"] or "Ctrl-C"  # which is a signal, too
+        state.status_hint.show("leave", f"Press {key} again to leave", REPEAT_S)
+
+
+def escape(state: ReplState) -> None:
+    """Esc: close the completions, end what runs; twice clears what is written, or goes back."""
+    if state.editor.close_menu() or _interrupt(state):
+        return
+    written = bool(state.editor.buffer.text)
+    if not state.status_hint.shows("escape"):
+        hint = "Esc again clears" if written else "Esc again rewinds"
+        state.status_hint.show("escape", hint, ESCAPE_REPEAT_S)
+    elif written:
+        state.editor.clear()
+        state.status_hint.clear()
+    else:
+        state.status_hint.clear()
+        state.queue.add_command("/rewind")
+
+
+def _interrupt(state: ReplState) -> bool:
+    """End what runs, and give what is queued back to the input. False when nothing runs."""
+    if not state.queue.running:
+        return False
+    live_view = state.view.live_view
+    if live_view.interrupting:  # it takes long to end: a way out
+        if state.status_hint.shows("stuck"):
+            state.leave(130)
+        state.status_hint.show("stuck", "Still ending; press again to leave", REPEAT_S)
+        return True
+    live_view.interrupting = state.queue.interrupt()
+    _take_queue_back(state)
+    state.refresh()
+    return True
+
+
+def _take_queue_back(state: ReplState) -> None:
+    """Give what is queued back to the input; commands among several lines would be words of a prompt."""
+    queued = [*state.queue.queued]
+    state.queue.queued.clear()
+    several = len(queued) + bool(state.editor.buffer.text) > 1
+    left = [item.shown for item in queued if several and item.is_command]
+    state.editor.put_back(*(item.text for item in queued if not (several and item.is_command)))
+    if left:  # all are in the history
+        state.view.notice(f"not run: {', '.join(map(one_line, left))}; ↑ brings each back")
+
+
+def delete_or_leave(state: ReplState) -> None:
+    """Ctrl-D: delete forward; on an empty line leave, with background jobs only the second time."""
+    status = state.driver.status() if state.driver else None
+    jobs, agents = (status.jobs, status.agents) if status else (0, 0)
+    if state.editor.buffer.text:
+        delete_grapheme(state.editor.buffer, 1)
+    elif (jobs or agents) and not state.status_hint.shows("jobs"):
+        commands = [pluralize(jobs, "background command")] if jobs else []
+        key = state.setup.key_names["leave"]
+        running = " and ".join([*commands, *([pluralize(agents, "agent")] if agents else [])])
+        state.status_hint.show("jobs", f"{running} would end; {key} again leaves", REPEAT_S)
+    else:
+        state.leave(0)
+
+
+def toggle_full(state: ReplState) -> None:
+    """Ctrl-O: print the turn's outputs in full, and so from now on; or shorten them again."""
+    state.terminal.full = not state.terminal.full
+    hint = "Outputs are shown in short"
+    if state.terminal.full:
+        count = state.view.print_in_full()
+        hint = "Outputs are shown whole" + (f"; {count} printed again" if count else " from now on")
+    state.status_hint.show("full", hint, REPEAT_S)
+
+
+def stash(state: ReplState) -> None:
+    """Ctrl-S: put the draft away; it comes back on an empty line, or when another prompt was sent."""
+    key = state.setup.key_names["stash"]
+    if not state.editor.stash():
+        hint = f"{key} puts away what is written"
+    elif state.editor.stashed:
+        hint = f"Put away; back after the next prompt, or with {key}"
+    else:
+        hint = "Taken back"
+    state.status_hint.show("stash", hint, REPEAT_S)
+
+
+def go_up(state: ReplState) -> None:
+    """Up: go up by a row, from the first one back."""
+    if not move_row(state, -1):
+        go_back(state)
+
+
+def go_back(state: ReplState) -> None:
+    """Take the newest queued line back, else go back in the history.
+
+    A queued command stays where something is written: among its lines it would be words of a prompt.
+    """
+    buffer = state.editor.buffer
+    queued = state.queue.queued
+    if queued and buffer.complete_state is None and not (buffer.text and queued[-1].is_command):
+        state.editor.put_back(queued.pop().text)
+        state.refresh()
+    else:
+        buffer.auto_up()
+
+
+def go_down(state: ReplState) -> None:
+    """Down: go down by a row, from the last one forward in the history."""
+    if not move_row(state, 1):
+        state.editor.buffer.auto_down()
+
+
+def move_row(state: ReplState, by: Literal[-1, 1]) -> bool:
+    """Move by a row within what is written; False at its edge, and where completions are moved through."""
+    control = get_app().layout.current_control
+    if not isinstance(control, BufferControl) or control.buffer.complete_state is not None:
+        return False
+    labels = ChipLabels(state.editor.paste_chips)
+    return move_by_row(control, labels, columns=state.terminal.size().columns, by=by)
+
+
+def print_question(state: ReplState) -> None:
+    """Ctrl-O at a question: print all of it above."""
+    panel = state.approval.panel
+    if panel is not None:
+        state.terminal.print_above("\n".join(full_question(panel.question, state.terminal.render_context())))
+
+
+async def _find_images(setup: RunSetup, pasted: str | None) -> list[tuple[str, str]]:
+    """(path, name and size) of the images that a paste names, or for None of that on the clipboard.
+
+    Raises ValueError that says why there is none.
+    """
+    module = await asyncio.to_thread(import_module, "agent.app.pasted_images")
+    try:
+        if pasted is not None:
+            found = await asyncio.to_thread(module.named_images, pasted)
+        else:
+            state_dir = setup.config.state_dir
+            found = [await asyncio.to_thread(module.clipboard_image, setup.environ, state_dir)]
+    except module.NoImage as error:
+        raise ValueError(str(error)) from error
+    return [(str(image.path), f"{one_line(image.path.name)}, {image.size}") for image in found]
