@@ -17,6 +17,7 @@ from compact.clearing import (
     user_block_edit,
 )
 from compact.identifiers import file_path_of
+from tests.narrowing import present
 from transcripts.facts import StoredOutput, about_said
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
 from transcripts.view import PartKind
@@ -39,6 +40,15 @@ def found(made):
         (each.part.seq, each.field, each.gain)
         for each in clear_candidates(made.folded, 0, len(made.folded.view))
     ]
+
+
+def placeholder(made, part, field):
+    return present(placeholder_edit(made.folded, part, field, COUNT))
+
+
+def preview(made, part, characters):
+    edit, files = preview_edit(made.situation, part, characters)
+    return present(edit), files
 
 
 def part(made, kind):
@@ -93,7 +103,7 @@ def test_placeholders_and_previews_are_no_candidates():
 
 def test_the_placeholder_names_the_call_the_size_and_the_id():
     made = world(("bash", "x" * 4_000, {"command": "make all"}))
-    edit = placeholder_edit(made.folded, part(made, PartKind.RESULT), "content", COUNT)
+    edit = placeholder(made, part(made, PartKind.RESULT), "content")
     assert edit.text == "[cleared: bash make all, 1,000 tokens; recall r4 shows it]"
     assert (edit.seq, edit.block, edit.field) == (4, 0, "content")
     assert edit.saves == 1_000 - COUNT.text(edit.text)
@@ -106,10 +116,10 @@ def test_what_a_user_said_stays_where_the_result_is_cleared_or_previewed(pair):
     reply = made.reply(ToolUseBlock("t", "bash", {"command": "make"}))
     made.result(reply, 0, "x" * 4_000 + pair[1], about=about_said(pair))
     shown = part(made, PartKind.RESULT)
-    cleared = placeholder_edit(made.folded, shown, "content", COUNT).text
+    cleared = placeholder(made, shown, "content").text
     heading, *said = cleared.splitlines()[1:]
     assert heading == "The user said:" and said == [" ".join(pair).strip()] and is_one_line(cleared)
-    assert said[0] in preview_edit(made.situation, shown, 400)[0].text
+    assert said[0] in preview(made, shown, 400)[0].text
     (block,) = tracker_of(made.folded).blocks
     assert abs(block.tokens - (sum(made.facts[-1].tokens) - COUNT.text(cleared))) < 30
 
@@ -120,7 +130,7 @@ def test_of_very_long_words_of_a_user_the_ends_and_what_directs_the_work_stay():
     reply = made.reply(ToolUseBlock("t", "bash", {"command": "make"}))
     said = "first. " + "hm, it is as it is. " * 400 + "Never use make. " + "so it goes. " * 400 + "last"
     made.result(reply, 0, said, about=about_said(("", said)))
-    text = placeholder_edit(made.folded, part(made, PartKind.RESULT), "content", COUNT).text
+    text = placeholder(made, part(made, PartKind.RESULT), "content").text
     assert len(text) < 4_400 and "Never use make." in text and "\nfirst. " in text and text.endswith("last")
     assert "recall r4 shows it all" in text
 
@@ -128,10 +138,10 @@ def test_of_very_long_words_of_a_user_the_ends_and_what_directs_the_work_stay():
 def test_the_placeholder_of_an_input_names_the_field_and_keeps_the_beginning_of_a_command():
     made = world(("write", "ok", {"file_path": "a.py", "content": "x" * 800, "command": "y" * 800}))
     shown = part(made, PartKind.INPUT)
-    edit = placeholder_edit(made.folded, shown, "content", COUNT)
+    edit = placeholder(made, shown, "content")
     assert edit.text == "[cleared: content, 200 tokens; recall r3.0 shows it]"
     assert edit.saves == COUNT.value("x" * 800) - COUNT.value(edit.text)
-    command = placeholder_edit(made.folded, shown, "command", COUNT).text
+    command = placeholder(made, shown, "command").text
     assert command == f"[cleared: command {'y' * 79}\u2026, 200 tokens; recall r3.0 shows it]"
     assert placeholder_edit(made.folded, shown, "nothing", COUNT) is None
 
@@ -143,7 +153,7 @@ def test_what_is_shorter_than_its_placeholder_is_not_replaced():
 
 def test_a_preview_shows_the_beginning_and_names_the_file_that_keeps_all():
     made = world(("bash", "line " * 2_000, {"command": "cat log"}))
-    edit, files = preview_edit(made.situation, part(made, PartKind.RESULT), 50)
+    edit, files = preview(made, part(made, PartKind.RESULT), 50)
     assert edit.text == (
         '<persisted-output path=".task_outputs/tool-results/r4.txt" characters="10000" recall="r4">\n'
         "Preview (the first 50 of 10,000 characters; recall r4 pages through all of it):\n"
@@ -160,7 +170,7 @@ def test_an_output_that_is_stored_already_is_named_where_it_is():
     made.user("begin")
     reply = made.reply(ToolUseBlock("t", "bash", {"command": "x"}))
     made.result(reply, 0, "line " * 2_000, stored=StoredOutput("out/log.txt", "sha", 99_999))
-    edit, files = preview_edit(made.situation, part(made, PartKind.RESULT), 50)
+    edit, files = preview(made, part(made, PartKind.RESULT), 50)
     assert '<persisted-output path="out/log.txt"' in edit.text and files == ()
 
 
@@ -181,13 +191,13 @@ def test_a_block_of_the_user_is_shown_by_head_and_tail_and_an_image_by_a_line():
     made = World(judged=False)
     made.user("a" * 500 + "b" * 500, ImageBlock("image/png", ""))
     text, image = made.folded.view[0].parts
-    edit = user_block_edit(made.folded, text, 100, COUNT)
+    edit = present(user_block_edit(made.folded, text, 100, COUNT))
     assert edit.text == head_and_tail("a" * 500 + "b" * 500, 100, "r1.0")
     assert edit.text.startswith(
         "a" * 50 + "\n[... 900 characters are left out here; recall r1.0 shows it all"
     )
     assert edit.text.endswith("b" * 50) and edit.field == "text"
-    line = user_block_edit(made.folded, image, 100, COUNT)
+    line = present(user_block_edit(made.folded, image, 100, COUNT))
     assert line.field == "source"
     assert line.text == "[cleared: image of the user, 1,600 tokens; recall r1.1 shows it]"
 

@@ -18,10 +18,11 @@ from compact.policy import choose_batch
 from compact.report import compaction_notice, fits
 from compact.settings import CompactSettings
 from compact.situation import OUTPUTS_PREFIX
+from tests.narrowing import block_text
 from transcripts.facts import Clear, Compacted, Fold, Reply, RequestSent, Undone, Unthink
 from transcripts.messages import TextBlock, ToolUseBlock, Usage
 
-from .worlds import World, again, answered, bodies, failed
+from .worlds import World, again, answered, bodies, failed, summary_text
 
 WINDOW = 40_000
 TOO_LONG = failed("too long: prompt is too long: 90000 tokens > 40000 maximum", too_long=True)
@@ -154,7 +155,7 @@ def test_complaint_07_restored_files_have_a_budget_and_count_in_what_is_left():
         world.reply(f"thoughts {at} " * 800)
     made = world.compact("manual")
     fold = next(edit for edit in made.proposals[0].edits if isinstance(edit, Fold))
-    restored = [block.text for block in fold.blocks if block.text.startswith("[folded: files")]
+    restored = [text for text in map(block_text, fold.blocks) if text.startswith("[folded: files")]
     assert len(restored) == 1
     assert 1 <= len(made.proposals[0].report["restored"]) <= 5
     assert len(restored[0]) / 4 <= 0.10 * 100_000
@@ -212,8 +213,7 @@ def test_complaint_12_state_beside_the_conversation_is_attached_from_its_live_va
     world.note("pin", id=2, text="no longer wanted")
     world.note("unpin", id=2)
     situation = replace(world.situation, live=("permission mode: plan",))
-    made = fallback_summary(situation, "manual", "test")
-    text = made.edits[0].blocks[0].text
+    text = summary_text(fallback_summary(situation, "manual", "test"))
     assert "permission mode: plan" in text
     assert "answer in French (pinned by the user)" in text
     assert "no longer wanted" not in text
@@ -240,7 +240,7 @@ def test_complaint_14_the_local_summary_tells_what_was_touched_and_how_commands_
     world.result(reply, 0, "bad", error=True, about={"exit": 2})
     for at in range(8):
         world.call("bash", "x " * 3_000, command=f"make part{at}")
-    text = fallback_summary(world.situation, "manual", "test").edits[0].blocks[0].text
+    text = summary_text(fallback_summary(world.situation, "manual", "test"))
     assert "Files changed:\n  src/changed.py" in text
     assert "ruff check -> 2" in text
     assert "src/f3.py" in text
@@ -420,8 +420,10 @@ def spans(proposal):
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
 def test_complaint_25_undoing_brings_every_byte_back(policy):
-    limits = {"min_compact_size": 100, "tail_max_tokens": 1_000, "batch_min_tokens": 1_000}
-    world = World(CompactSettings(policy=policy, **limits), window=60_000)
+    settings = CompactSettings(
+        policy=policy, min_compact_size=100, tail_max_tokens=1_000, batch_min_tokens=1_000
+    )
+    world = World(settings, window=60_000)
     world.user("begin")
     for at in range(30):
         world.call("write", "fine " * 60, file_path=f"src/f{at}.py", content="code " * 300)

@@ -16,10 +16,11 @@ from compact.pipeline import dry_run
 from compact.replacement import replacement_text
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import FoldLimits
+from tests.narrowing import block_text, narrow, present
 from transcripts.facts import Clear, Compacted, Fold
 from transcripts.messages import TextBlock, ToolUseBlock
 
-from .worlds import World
+from .worlds import World, summary_text
 
 AUTO = FoldLimits("auto")
 
@@ -98,7 +99,7 @@ def test_a_cut_is_never_within_an_older_fold():
     world.add(Compacted, "summary", "auto", (fold,), report={})
     for at in (3, 8):
         made = fold_history(world.situation, FoldLimits("auto", tail=1_100 * at))
-        assert made.fold.last >= fold.last
+        assert present(made).fold.last >= fold.last
 
 
 def test_an_entry_is_counted_as_it_is_shown():
@@ -156,7 +157,7 @@ def test_files_read_last_are_shown_again_within_their_limits():
     assert restored(world, 10, restore_file_max_tokens=1_000) == []
     assert restored(world, 4) == results[2::-1]
     assert fold_before(world.situation, FoldLimits("auto", restoring=False), 10).restored == []
-    texts = [block.text for block in fold_before(world.situation, AUTO, 10).fold.blocks]
+    texts = [block_text(block) for block in fold_before(world.situation, AUTO, 10).fold.blocks]
     assert len(texts) == 2
     assert texts[1].startswith("[folded: files as they were last read, kept for reference; read again before")
     assert f"### src/f8.py (as read in r{results[-1]})\n0008" in texts[1]
@@ -166,7 +167,7 @@ def test_files_that_are_shown_again_take_back_a_fifth_at_most_of_what_is_folded(
     world = session(calls=9, name="read")
     folded = sum(message.tokens for message in world.folded.view)
     made = fold_before(world.situation, AUTO, 10)
-    assert 0 < world.situation.counter.text(made.fold.blocks[1].text) <= folded / 5
+    assert 0 < world.situation.counter.text(block_text(made.fold.blocks[1])) <= folded / 5
     classic = restored(world, 10, policy="classic")
     assert made.restored == classic[: len(made.restored)] != classic
 
@@ -228,8 +229,8 @@ def test_the_local_summary_carries_an_earlier_summary_cut_to_a_third_of_the_reco
         world = session()
         record = "[folded: x]\n\n## Summary\n" + "told " * words + "\n\n## Ledger (y)\nz"
         world.add(Compacted, "summary", "auto", (Fold(1, 4, (TextBlock(record),), 10),), report={})
-        made = fallback_summary(world.situation, "manual", "test")
-        text = made.edits[0].blocks[0].text
+        made = present(fallback_summary(world.situation, "manual", "test"))
+        text = summary_text(made)
         told = text.partition("## Summary\n")[2].partition("\n\n## Ledger")[0]
         assert (told.count("told") == words) is whole and told.startswith("told told")
         assert "recall r1-r4 shows it all" in told or whole
@@ -250,9 +251,9 @@ def test_the_local_summary_is_taken_first_where_what_was_cleared_frees_enough():
     world = session(calls=60, window=90_000)
     clears = tuple(Clear(3 * at + 4, 0, "content", "[cleared]", 990) for at in range(50))
     cleared = world.situation.with_edits(clears, lasting=False)
-    made = local_summary_first(world.situation, cleared)
+    made = present(local_summary_first(world.situation, cleared))
     assert made.layer == "ledger" and made.report["why"] == "ledger first"
-    assert made.edits[0].last == world.folded.entries[50].last
+    assert narrow(made.edits[0], Fold).last == world.folded.entries[50].last
     assert made.report["after"] <= 0.6 * world.situation.trigger_tokens
     strict = replace(world.situation, settings=replace(world.settings, ledger_first_max_share=0.1))
     assert local_summary_first(strict, cleared) is None

@@ -3,13 +3,17 @@
 import pytest
 from msgspec.structs import replace
 
-from compact.layers import BUDGET_LAYER, COLLAPSE_LAYER, SNIP_LAYER, SUMMARY_LAYER
+from compact.layers.budget import BUDGET_LAYER
+from compact.layers.collapse import COLLAPSE_LAYER
+from compact.layers.snip import SNIP_LAYER
+from compact.layers.summary import SUMMARY_LAYER
 from compact.settings import CompactSettings, ContextWindow
-from compact.situation import CompactionPlan
-from transcripts.facts import Compacted, Failed, Fold
+from compact.situation import CompactionPlan, Proposal
+from tests.narrowing import block_text, narrow
+from transcripts.facts import Clear, Compacted, Failed, Fold
 from transcripts.messages import ToolUseBlock
 
-from .worlds import World, answered, failed
+from .worlds import World, answered, failed, summary_text
 
 
 def heap(*texts, name="bash", **settings):
@@ -22,9 +26,16 @@ def heap(*texts, name="bash", **settings):
     return world
 
 
+def budgeted(world):
+    """Return the only proposal of the budget layer."""
+    (proposal,) = BUDGET_LAYER.plan(world.situation)
+    return narrow(proposal, Proposal)
+
+
 def stored(world):
-    (proposal,) = BUDGET_LAYER.plan(world.situation) or (None,)
-    return [edit.seq for edit in proposal.edits] if proposal is not None else []
+    if not BUDGET_LAYER.plan(world.situation):
+        return []
+    return [narrow(edit, Clear).seq for edit in budgeted(world).edits]
 
 
 @pytest.mark.parametrize(("size", "over"), [(99_999, False), (100_001, True)])
@@ -42,9 +53,10 @@ def test_a_share_of_the_window_is_a_limit_too(share, over):
 
 def test_the_preview_has_its_size_and_the_file_has_all():
     world = heap("a" * 300_000, budget_preview_chars=77)
-    (proposal,) = BUDGET_LAYER.plan(world.situation)
-    assert proposal.files == (("r4.txt", "a" * 300_000),) and "a" * 77 in proposal.edits[0].text
-    assert "a" * 78 not in proposal.edits[0].text and proposal.report["why"] == "results over the budget"
+    proposal = budgeted(world)
+    preview = narrow(proposal.edits[0], Clear).text
+    assert proposal.files == (("r4.txt", "a" * 300_000),) and "a" * 77 in preview
+    assert "a" * 78 not in preview and proposal.report["why"] == "results over the budget"
 
 
 @pytest.mark.parametrize("name", ["read", "Read", "view", "recall"])
@@ -56,9 +68,10 @@ def test_results_of_exempt_tools_that_the_window_has_no_room_for_become_previews
     world = heap("a" * 30_000, "b" * 90_000, name="read")
     world.window, world.overhead = ContextWindow(32_000, 8_000), 4_000
     assert stored(world) == [5]  # the rest fits three quarters of the 20,000 tokens that are left
-    (proposal,) = BUDGET_LAYER.plan(world.situation)
-    assert proposal.files == () and "recall r5 pages through all of it" in proposal.edits[0].text
-    assert "path=" not in proposal.edits[0].text
+    proposal = budgeted(world)
+    preview = narrow(proposal.edits[0], Clear).text
+    assert proposal.files == () and "recall r5 pages through all of it" in preview
+    assert "path=" not in preview
     world.window = ContextWindow(64_000, 8_000)
     assert stored(world) == []
 
@@ -186,8 +199,8 @@ def test_a_digest_has_the_last_words_of_the_model():
     world.user("begin")
     for at in range(30):
         world.reply(f"thought {at}: " + "word " * 900)
-    (fold,) = [proposal.edits[0] for proposal in COLLAPSE_LAYER.plan(world.situation)][:1]
-    said = fold.blocks[0].text.partition("## Said last\n")[2]
+    first, *_ = COLLAPSE_LAYER.plan(world.situation)
+    said = summary_text(narrow(first, Proposal)).partition("## Said last\n")[2]
     assert said.startswith("thought 8: word") and len(said) == 600
 
 
@@ -195,14 +208,12 @@ def test_plan_and_list_that_are_folded_away_stand_in_what_is_shown_instead():
     live = ("permission mode: manual", "plan (r4): # Do it\n1. now", "to-do list (r9999):\n  [pending] x")
     world, (first, *_) = folded()
     (digest, *others) = COLLAPSE_LAYER.plan(replace(world.situation, live=live))
-    assert (
-        digest.edits[0]
-        .blocks[0]
-        .text.endswith("\n\n## State as of this record\n- plan (r4): # Do it\n1. now")
-    )
+    text = summary_text(narrow(digest, Proposal))
+    assert text.endswith("\n\n## State as of this record\n- plan (r4): # Do it\n1. now")
     assert "## State as of this record" not in str((first, others))
     (made,) = SNIP_LAYER.plan(replace(talk(40).situation, live=("plan (r12): go",)))
-    assert made.edits[0].blocks[-1].text == "## State as of this record\n- plan (r12): go"
+    fold = narrow(made.edits[0], Fold)
+    assert block_text(fold.blocks[-1]) == "## State as of this record\n- plan (r12): go"
 
 
 def test_while_collapse_is_on_no_summary_is_made_unasked():
@@ -359,9 +370,10 @@ def test_the_report_of_a_summary_tells_what_it_covers_and_its_tokens():
     (made,) = world.plan("manual", answered("<summary>four words of text</summary>")).proposals
     assert made.report["why"] == "summary" and made.report["summary_tokens"] == 5
     assert set(made.report["coverage"]) == {"paths", "identifiers", "numbers"}
-    assert isinstance(made.edits[0], Fold) and "four words of text" in made.edits[0].blocks[0].text
+    assert "four words of text" in summary_text(made)
 
 
 def test_a_summary_may_be_planned_alone():
     flow = SUMMARY_LAYER.plan(full().situation)
+    assert not isinstance(flow, tuple)
     assert next(flow).leave_out == 0

@@ -12,12 +12,18 @@ from msgspec.structs import replace
 
 from compact import pipeline
 from compact.clearing import placeholder_edit
-from compact.layers import BUDGET_LAYER, COLLAPSE_LAYER, LAYERS, MICRO_LAYER, SNIP_LAYER, SUMMARY_LAYER
+from compact.layers import LAYERS
+from compact.layers.budget import BUDGET_LAYER
+from compact.layers.collapse import COLLAPSE_LAYER
+from compact.layers.micro import MICRO_LAYER
+from compact.layers.snip import SNIP_LAYER
+from compact.layers.summary import SUMMARY_LAYER
 from compact.pipeline import plan
 from compact.report import propose
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import CompactionPlan, Layer, SummaryReply, SummaryRequest
-from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
+from tests.narrowing import present
+from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock
 from transcripts.view import PartKind
 
 from .worlds import World, again, answered, bodies, failed
@@ -79,7 +85,7 @@ class Session:
         )
 
     def exchange(self):
-        blocks = []
+        blocks: list[Block] = []
         for at in range(self.random.randrange(1, 5)):
             if self.random.random() < 0.5:
                 blocks.append(ThinkingBlock(f"hm {self.random.random()}", "sig"))
@@ -253,7 +259,7 @@ def clearing(situation):
     """A layer that clears the first result in full view."""
     parts = [part for message in situation.view for part in message.parts if part.kind is PartKind.RESULT]
     edits = tuple(
-        placeholder_edit(situation.folded, part, "content", situation.counter) for part in parts[:1]
+        present(placeholder_edit(situation.folded, part, "content", situation.counter)) for part in parts[:1]
     )
     return (propose(situation, "dummy", "auto", edits, why="test"),) if edits else ()
 

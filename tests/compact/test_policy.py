@@ -11,6 +11,7 @@ from compact.policy import MAX_FORCED_SHARE, REWRITE_WEIGHT, choose_batch, min_b
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import finish_plan
+from tests.narrowing import block_text, narrow, present
 from transcripts.facts import Clear, Compacted, Fold, Instructed, Opened
 from transcripts.messages import ThinkingBlock, ToolUseBlock, UnknownBlock
 
@@ -67,7 +68,7 @@ def test_the_cache_is_cold_only_after_its_time():
     world.now += world.settings.cache_ttl_s
     assert choose_batch(world.situation) is None
     world.now += 1
-    assert choose_batch(world.situation)[1] == "cold cache"
+    assert present(choose_batch(world.situation)).why == "cold cache"
 
 
 @pytest.mark.parametrize("thinks", ["", "hm"])
@@ -85,7 +86,7 @@ def test_the_cache_is_cold_for_another_model_and_other_tools_and_of_use_again_fo
         world.call("bash", f"{at:03} " + LINE * 100, thinks=thinks, command=f"make part{at}")
     assert choose_batch(world.situation) is None
     assert not world.situation.cache_is_cold and opened("second")
-    assert choose_batch(world.situation).why == "cold cache"
+    assert present(choose_batch(world.situation)).why == "cold cache"
     world.reply("I am another")
     assert not world.situation.cache_is_cold
     assert opened("first") is bool(thinks), "without its thinking that is another conversation"
@@ -119,7 +120,7 @@ def test_while_the_cache_is_warm_a_batch_waits_until_carrying_has_cost_what_the_
         if batch is not None:
             break
     hold, freed = sum(block.hold for block in blocks), sum(block.tokens for block in blocks)
-    assert batch[1] == "price"
+    assert present(batch).why == "price"
     assert hold >= REWRITE_WEIGHT * (1.25 - 0.1) * (situation.view.tokens - freed) > 0
 
 
@@ -190,8 +191,9 @@ def test_what_the_service_found_goes_with_its_searches_but_not_from_a_pause():
     shown = [part.block for message in world.folded.view for part in message.parts]
     types = [block.raw["type"] for block in shown if isinstance(block, UnknownBlock)]
     assert types.count("server_tool_use") == types.count("web_search_tool_result") < 4
-    assert shown[-1].raw["type"] == "web_search_tool_result"
-    assert "[cleared: web_search thing 0, " in shown[1].text and "recall r3.2 shows it]" in shown[1].text
+    assert narrow(shown[-1], UnknownBlock).raw["type"] == "web_search_tool_result"
+    cleared = block_text(shown[1])
+    assert "[cleared: web_search thing 0, " in cleared and "recall r3.2 shows it]" in cleared
     assert world.folded.view.tokens < before / 2
 
 

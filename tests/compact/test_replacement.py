@@ -9,6 +9,7 @@ from compact.replacement import NO_OPEN_REQUEST, WORDS_HEADING, replacement_text
 from compact.settings import CompactSettings, ContextWindow
 from compact.situation import FoldLimits, replacement_limit
 from compact.user_messages import directives_within, request_within, user_messages
+from tests.narrowing import present
 from transcripts.facts import about_said
 from transcripts.messages import (
     INJECTED_CLOSING_TAG,
@@ -321,7 +322,7 @@ def test_what_was_written_while_a_turn_ran_is_worked_on_with_what_began_it():
         assert "Write the parser." in shown and "And no semicolons." in shown
         assert shown.index("Write the parser.") < shown.index("And no semicolons.")
     seqs = [entry.seq for entry in world.folded.entries]
-    within = request_within(world.situation, seqs[2], seqs[5])
+    within = present(request_within(world.situation, seqs[2], seqs[5]))
     assert "Write the parser." in within and "Use tabs please." in within and "semicolons" not in within
     assert open_turn(world.folded) == seqs[2]
 

@@ -55,6 +55,7 @@ def test_an_undoing_is_billed_where_the_cache_holds_no_more_what_it_brings_back(
     assert rewrite_told(world.situation) == ""
     world.undo()
     told = re.fullmatch(r"; the next request writes (.*) tokens anew, ~\$0.06", rewrite_told(world.situation))
+    assert told is not None
     assert int(told[1].replace(",", "")) == pytest.approx(world.folded.view.tokens, rel=0.01)
     world.now += world.settings.cache_ttl_s
     assert rewrite_told(world.situation) == "", "a cache that has expired is told of when it goes on"

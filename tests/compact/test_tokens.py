@@ -10,7 +10,7 @@ import pytest
 from compact.estimate import Calibration, calibrate
 from compact.report import propose
 from compact.tokens import TokenCounter, load_counter
-from transcripts.facts import Clear, Compacted, Fold, Result, Rewound
+from transcripts.facts import Clear, Compacted, Edit, Fold, Result, Rewound
 from transcripts.messages import (
     ImageBlock,
     RedactedThinkingBlock,
@@ -162,7 +162,9 @@ def test_what_is_left_after_a_large_cut_is_known(kept, folded):
         world.result(reply, 0, "word " * rng.randrange(20, 4_000))
     world.reply("done", usage=Usage(input=counted(world), output=3))
     results = [fact for fact in world.facts if isinstance(fact, Result)][: 60 - kept]
-    edits = tuple(Clear(one.seq, 0, "content", "[cleared: it]", sum(one.tokens) - 4) for one in results)
+    edits: tuple[Edit, ...] = tuple(
+        Clear(one.seq, 0, "content", "[cleared: it]", sum(one.tokens) - 4) for one in results
+    )
     if folded:
         record = (TextBlock("record " * 600),)
         edits = (Fold(1, results[-1].seq, record, sum(COUNT.blocks(record))),)
@@ -211,7 +213,7 @@ def test_a_record_is_not_counted_as_the_placeholders_before_it_were():
         world.reply("done", usage=sent())
         world.user("go on")
     record = (TextBlock("record " * 8_000),)
-    edits = (Fold(1, world.folded.last_seq, record, sum(COUNT.blocks(record))),)
-    tokens = calibrate(world.folded.sizes.pairs).prompt_tokens(world.folded.with_edits(edits), 3_000)
-    world.add(Compacted, "ledger", "auto", edits, report={})
+    folds = (Fold(1, world.folded.last_seq, record, sum(COUNT.blocks(record))),)
+    tokens = calibrate(world.folded.sizes.pairs).prompt_tokens(world.folded.with_edits(folds), 3_000)
+    world.add(Compacted, "ledger", "auto", folds, report={})
     assert tokens == pytest.approx(sent().prompt, rel=0.08)

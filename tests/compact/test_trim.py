@@ -9,6 +9,7 @@ from compact.block_tracker import tracker_of
 from compact.hazards import Cell
 from compact.page_references import pages_referred_to
 from compact.trim import trim_page
+from tests.narrowing import block_text
 from transcripts.facts import Clear, Compacted
 from transcripts.messages import TextBlock, ToolUseBlock
 
@@ -33,7 +34,7 @@ def session(*pages):
 def trimmed(world, text, name="read", path="", **arguments):
     use = ToolUseBlock("t", name, {"file_path": "src/a.py", **arguments})
     (block,) = trim_page(world.folded, use, (TextBlock(text),), path)
-    return block.text
+    return block_text(block)
 
 
 def test_lines_of_a_page_in_view_are_named_by_their_place_and_the_new_ones_shown():
@@ -64,8 +65,9 @@ def test_pages_of_one_reply_are_trimmed_by_those_above_them():
     reply, shown = world.reply(*uses), []
     for index in (1, 0, 2):
         (block,) = trim_page(world.folded, uses[index], (TextBlock(page(LINES)),), "")
-        world.result(reply, index, block.text)
-        shown.append(block.text)
+        text = block_text(block)
+        world.result(reply, index, text)
+        shown.append(text)
     told = "[lines 1-200 are not repeated: as in r4 above]"
     assert shown == [page(LINES), page(LINES), told], "the first one finished later than the second"
     assert not {block.cell for block in tracker_of(world.folded).blocks if block.seq == 4} - {Cell.READ}

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from compact.clearing import PLACEHOLDER_TOKENS
 from compact.settings import ContextWindow
 from compact.uncompact import CannotUndo, Exemptions, UndoPlan, evicted, exemptions, in_force, plan_undo
+from tests.narrowing import narrow
 from transcripts.facts import Clear, Compacted, Fold, Undone
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
 
@@ -31,18 +32,20 @@ def fold(world, first, last):
 
 
 def reason(world, id=""):
-    found = plan_undo(world.situation, id)
-    assert isinstance(found, CannotUndo)
-    return found.reason
+    return narrow(plan_undo(world.situation, id), CannotUndo).reason
+
+
+def undo_plan(world, id):
+    return narrow(plan_undo(world.situation, id), UndoPlan)
 
 
 def test_the_newest_in_force_is_undone_where_none_is_named():
     world = session()
     assert reason(world) == "there is no compaction to undo"
     first, second = clear(world, 4), clear(world, 7)
-    assert plan_undo(world.situation, "").id == second.id
+    assert undo_plan(world, "").id == second.id
     world.undo()
-    assert plan_undo(world.situation, "").id == first.id
+    assert undo_plan(world, "").id == first.id
     assert in_force(world.folded) == [first]
 
 
@@ -73,19 +76,19 @@ def test_the_message_tells_the_layer_and_the_sizes():
     message = f"{made.id} (micro) is undone: {before:,} -> {world.situation.tokens:,} tokens"
     assert planned == UndoPlan(made.id, (), message)
     dropped = clear(world, 7, layer="unthink")
-    assert "(thinking dropped) is undone" in plan_undo(world.situation, dropped.id).message
+    assert "(thinking dropped) is undone" in undo_plan(world, dropped.id).message
 
 
 @pytest.mark.parametrize(("room", "refused"), [(0, False), (1, True)])
 def test_what_would_not_fit_is_refused_with_the_number(room, refused):
     world = session()
     made = clear(world, 4)
-    message = plan_undo(world.situation, made.id).message
+    message = undo_plan(world, made.id).message
     after = int(message.split()[-2].replace(",", ""))
     situation = replace(world.situation, window=ContextWindow(after - room))
     found = plan_undo(situation, made.id)
     assert isinstance(found, CannotUndo) is refused
-    if refused:
+    if isinstance(found, CannotUndo):
         assert f"would have {after:,} tokens, 1 more than the window's {after - 1:,}" in found.reason
 
 
@@ -94,10 +97,10 @@ def test_within_a_wider_one_the_undoing_takes_effect_later():
     inner, same, other = clear(world, 4), fold(world, 1, 7), clear(world, 13)
     wider = fold(world, 1, 10)
     message = f"{inner.id} (micro) lies within the wider {same.id}: its undoing takes effect when"
-    assert plan_undo(world.situation, inner.id).message.startswith(message)
-    assert f"within the wider {wider.id}" in plan_undo(world.situation, same.id).message
-    assert "is undone:" in plan_undo(world.situation, other.id).message
-    assert "is undone:" in plan_undo(world.situation, wider.id).message
+    assert undo_plan(world, inner.id).message.startswith(message)
+    assert f"within the wider {wider.id}" in undo_plan(world, same.id).message
+    assert "is undone:" in undo_plan(world, other.id).message
+    assert "is undone:" in undo_plan(world, wider.id).message
     tokens = world.situation.tokens
     world.undo(inner.id)
     assert world.situation.tokens == tokens

@@ -17,11 +17,23 @@ from compact.invariants import problems
 from compact.pipeline import plan
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
-from compact.situation import Situation, SummaryReply, finish_plan
+from compact.situation import Proposal, Situation, SummaryReply, finish_plan
 from compact.tokens import TokenCounter
 from compact.uncompact import CannotUndo, plan_undo
+from tests.narrowing import block_text, narrow, present
 from tests.transcripts.api_rules import violations
-from transcripts.facts import Compacted, Failed, Metadata, Opened, Reply, RequestSent, Result, Undone, User
+from transcripts.facts import (
+    Compacted,
+    Failed,
+    Fold,
+    Metadata,
+    Opened,
+    Reply,
+    RequestSent,
+    Result,
+    Undone,
+    User,
+)
 from transcripts.folding import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from transcripts.view import PartKind
@@ -134,6 +146,11 @@ class World:
     def shown(self):
         """The blocks of the view as the model reads them: texts, and the texts of results and inputs."""
         return [words(part.block) for message in self.folded.view for part in message.parts]
+
+
+def summary_text(proposal: Proposal | None) -> str:
+    """Return the first text that the fold of this proposal shows."""
+    return block_text(narrow(present(proposal).edits[0], Fold).blocks[0])
 
 
 def words(block):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
+from tests.narrowing import block_text
 from tools.base import ToolCall, ToolContext
 from tools.bash import BashArguments, run_bash
 from tools.processes.jobs import command_runner
@@ -37,7 +38,7 @@ async def main(folder: Path, mode: str, timeout: int, commands: list[str]) -> No
     for number, command in enumerate(commands):
         call = ToolCall(context, f"{number}.0", sandboxed=sandboxed)
         result = await run_bash(BashArguments(command=command, timeout=timeout), call)
-        line = {"text": result.content[0].text, "about": dict(result.about), "grown": peak() - before}
+        line = {"text": block_text(result.content[0]), "about": dict(result.about), "grown": peak() - before}
         print(json.dumps(line), flush=True)
     await command_runner(context).close()
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from tests.forked import start_forked
 from tools import edit, read, write
-from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
+from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
 from tools.files import FileError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TOOLS = {module.TOOL.name: module.TOOL for module in (read, write, edit)}
+TOOLS: dict[str, Tool] = {module.TOOL.name: module.TOOL for module in (read, write, edit)}
 NOBODY = 65534
 OTHER_ARGUMENTS: dict[str, dict[str, str]] = {
     "read": {},

@@ -22,6 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
+from tests.narrowing import narrow
 from tests.tools.bash_session import survivors
 from tests.tools.restricted_process import restrict
 from tools.base import ToolContext
@@ -157,7 +158,7 @@ async def main(who: str, kind: str = "") -> None:
         "temporary_socket": str(temporary),
         "abstract_socket": str(temporary),
         "port": servers[-1].getsockname()[1],
-        "open_pid": 1000 + opened.pid.result(),
+        "open_pid": 1000 + narrow(opened.pid.result(), int),
         "agent_pid": os.getpid(),
         "scratch": str((await runner.supervisor()).scratch),
         "record_inode": (project / ".transcripts/1.jsonl").stat().st_ino,

@@ -13,6 +13,7 @@ from tools.base import Tool, ToolCall, ToolContext, ToolError, ToolResult, parse
 from tools.user_answer import UserAnswer
 
 from .bash_session import text
+from .tool_run import run_tool
 
 PLACE = Path("/nowhere")
 OPTIONS = [{"label": "arrow", "description": "small"}, {"label": "pendulum"}]
@@ -36,7 +37,7 @@ def result_of(tool: Tool, answer: UserAnswer | None, mode: Planning | None, **gi
 
     context = replace(ToolContext(PLACE, PLACE, PLACE, PLACE), plan_mode=mode)
     call = ToolCall(context, ask=say if answer is not None else None)
-    return asyncio.run(tool.run(parse_arguments(tool, given), call))
+    return asyncio.run(run_tool(tool, parse_arguments(tool, given), call))
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from tools.files.write_recovery import try_lock
 from tools.files.writing import WriteRequest, atomic_write
 
 from .file_session import NOBODY, ROOT, FileSession, child
+from .tool_run import run_tool
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -550,11 +551,11 @@ def test_the_checkpoint_is_made_before_the_file_changes(files: FileSession):
 
     for name, more in (("edit", {"old_string": "old", "new_string": "mid"}), ("write", {"content": "new\n"})):
         arguments = parse_arguments(TOOLS[name], {"file_path": "f", **more})
-        asyncio.run(TOOLS[name].run(arguments, ToolCall(files.context, checkpoint=keep)))
+        asyncio.run(run_tool(TOOLS[name], arguments, ToolCall(files.context, checkpoint=keep)))
     assert kept == [b"old\n", b"mid\n"]
     failing = parse_arguments(TOOLS["edit"], {"file_path": "f", "old_string": "none", "new_string": "x"})
     with pytest.raises(Exception, match="not found"):
-        asyncio.run(TOOLS["edit"].run(failing, ToolCall(files.context, checkpoint=keep)))
+        asyncio.run(run_tool(TOOLS["edit"], failing, ToolCall(files.context, checkpoint=keep)))
     assert len(kept) == 2
 
 

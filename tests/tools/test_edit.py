@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from compact.clearing import head_and_tail
 from compact.page_references import SHOWN_IN
+from tests.narrowing import block_text
 from tools.base import ToolError
 from tools.edit import TOOL, EditArguments
 from tools.files import FileError
@@ -315,7 +316,7 @@ def test_replace_all_replaces_all_but_not_in_a_file_that_changed(files: FileSess
 def test_an_edit_shows_what_it_did(files: FileSession):
     files.seen("f", b"".join(b"line %d\n" % n for n in range(1, 21)))
     result = files.result("edit", file_path="f", old_string="line 10\n", new_string="ten\nzehn\n")
-    assert result.content[0].text.endswith("9\tline 9\n10\tten\n11\tzehn\n12\tline 11")
+    assert block_text(result.content[0]).endswith("9\tline 9\n10\tten\n11\tzehn\n12\tline 11")
     assert result.human["note"] == "+2 -1"
     assert "@@ -7,7 +7,8 @@" in result.human["diff"]
     assert result.about["path"] == str(files.path("f"))

@@ -230,7 +230,7 @@ def test_a_pattern_that_takes_for_ever_is_ended_with_all_of_its_processes(
     (project.folder / "trap").write_text("a" * 60 + "!\n")
     arguments = parse_arguments(grep.TOOL, {"pattern": "(?=(a+)+$)b", "path": "trap"})
     call = ToolCall(project.context)
-    result = project.runner.run(grep.search(arguments, call, limit_s=0.3))  # type: ignore[arg-type]
+    result = project.runner.run(grep.search(arguments, call, limit_s=0.3))
     assert result.error and "the search was stopped: it took longer than 0.3 s" in text(result)
 
 

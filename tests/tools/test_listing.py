@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ QUIET = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
 
 
 @pytest.fixture
-def session(shell: BashSession) -> Iterator[BashSession]:
+def session(shell: BashSession) -> BashSession:
     shell.context.environ = {**shell.context.environ, **QUIET}
     return shell
 

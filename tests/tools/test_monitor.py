@@ -11,11 +11,13 @@ from tools.processes.inbox import Inbox
 from tools.processes.jobs import command_runner
 
 from .bash_session import GUARD_S, BashSession, text, wait_until
+from .tool_run import run_tool
 
 
 def watch(shell: BashSession, command: str, **given: Any) -> ToolResult:
     call = ToolCall(shell.context, "m.0")
-    return shell.runner.run(TOOL.run(parse_arguments(TOOL, {"command": command, **given}), call))
+    arguments = parse_arguments(TOOL, {"command": command, **given})
+    return shell.runner.run(run_tool(TOOL, arguments, call))
 
 
 def told(shell: BashSession, count: int) -> str:

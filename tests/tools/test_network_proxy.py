@@ -462,7 +462,7 @@ def test_slow_idle_and_too_many_clients_are_let_go(tmp_path: Path) -> None:
         async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
 
-        limits = {"head_s": 0.1, "idle_s": 0.1, "connections": 3}
+        limits: dict[str, Any] = {"head_s": 0.1, "idle_s": 0.1, "connections": 3}
         connect = b"CONNECT registry.example:443 HTTP/1.1\r\nHost: x\r\n\r\n"
         async with serving(silent) as port, proxying(tmp_path, port, **limits) as proxy:
             assert status_of(await ask(proxy, b"GET ")) == 408

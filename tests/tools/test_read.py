@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.narrowing import block_text, present
 from tools.base import ToolResult
 from tools.line_window import MAX_WIDTH_CHARS, MAX_WINDOW_BYTES, cut_text, number_lines, scan_file
 from tools.read import TOOL
@@ -139,18 +140,18 @@ def test_a_repeated_read_is_a_stub_while_the_first_is_in_view(files: FileSession
     files.put("f", lines(3))
 
     def record(result: ToolResult, seq: int) -> ToolResult:
-        TOOL.record(result, files.context, seq)
+        present(TOOL.record)(result, files.context, seq)
         return result
 
     in_view = {7}
     files.context.in_view = lambda seq: seq in in_view
     first = record(files.result("read", file_path="f"), 7)
     second = record(files.result("read", file_path="f"), 9)
-    assert "1\tline 1" in first.content[0].text
-    assert second.content[0].text.startswith("File unchanged since last read.")
+    assert "1\tline 1" in block_text(first.content[0])
+    assert block_text(second.content[0]).startswith("File unchanged since last read.")
     assert second.about["unchanged"] == 7
     third = files.result("read", file_path="f")  # the stub did not take the place of what it points to
-    assert third.content[0].text.startswith("File unchanged since last read.")
+    assert block_text(third.content[0]).startswith("File unchanged since last read.")
     assert "2\tline 2" in files.do("read", file_path="f", offset=2)
     in_view.clear()
     record(files.result("read", file_path="f"), 11)
@@ -163,7 +164,7 @@ def test_a_repeated_read_is_a_stub_while_the_first_is_in_view(files: FileSession
 def test_a_stub_is_only_for_the_same_lines(files: FileSession):
     files.put("f", lines(30))
     files.context.in_view = lambda seq: True
-    TOOL.record(files.result("read", file_path="f", limit=10), files.context, 3)
+    present(TOOL.record)(files.result("read", file_path="f", limit=10), files.context, 3)
     assert files.do("read", file_path="f", limit=10).startswith("File unchanged")
     assert "30\tline 30" in files.do("read", file_path="f")
 
@@ -171,7 +172,7 @@ def test_a_stub_is_only_for_the_same_lines(files: FileSession):
 def test_after_an_edit_the_file_is_shown_again(files: FileSession):
     files.put("f", lines(3))
     files.context.in_view = lambda seq: True
-    TOOL.record(files.result("read", file_path="f"), files.context, 3)
+    present(TOOL.record)(files.result("read", file_path="f"), files.context, 3)
     files.edit("f", "line 2", "zwei")
     assert "2\tzwei" in files.do("read", file_path="f")
 
@@ -232,7 +233,7 @@ def test_images_are_told_by_their_bytes_and_passed_as_they_are(files: FileSessio
     assert isinstance(block, ImageBlock)
     assert block.media_type == f"image/{kind.lower()}"
     assert base64.b64decode(block.data) == data
-    assert "40x30" in result.content[1].text
+    assert "40x30" in block_text(result.content[1])
 
 
 def test_lines_of_an_image_are_refused_in_a_note(files: FileSession):
@@ -281,8 +282,9 @@ def test_a_broken_image_is_text(files: FileSession, name: str):
     files.put("f.png", broken_images()[name])
     result = files.result("read", file_path="f.png")
     assert not any(isinstance(block, ImageBlock) for block in result.content)
-    assert "is not shown" in result.content[0].text
-    assert " at 0x" not in result.content[0].text  # it is the same each time
+    text = block_text(result.content[0])
+    assert "is not shown" in text
+    assert " at 0x" not in text  # it is the same each time
 
 
 def test_of_encoded_data_only_the_beginning_is_shown(files: FileSession):
@@ -338,7 +340,7 @@ def test_the_cells_of_a_notebook_are_shown_once_and_do_not_stand_for_its_json(fi
     files.put("n.ipynb", b'{"cells": [{"cell_type": "raw", "source": "x"}]}')
     result = files.result("read", file_path="n.ipynb")
     files.context.in_view = lambda seq: True
-    TOOL.record(result, files.context, 7)
+    present(TOOL.record)(result, files.context, 7)
     assert "File unchanged" in files.do("read", file_path="n.ipynb")
     assert files.do("read", file_path="n.ipynb", offset=1).startswith('1\t{"cells"')
 
@@ -355,7 +357,8 @@ def test_a_folder_is_listed_whatever_it_holds(files: FileSession):
     files.path("sub/circle").symlink_to("circle")
     result = files.result("read", file_path="sub")
     assert not result.error
-    assert result.content[0].text == f"{files.path('sub')} is a folder. It holds 3 entries:\na/\nb\ncircle"
+    listed = f"{files.path('sub')} is a folder. It holds 3 entries:\na/\nb\ncircle"
+    assert block_text(result.content[0]) == listed
     assert files.do("read", file_path="sub/a").endswith("It holds nothing.")
 
 
@@ -401,7 +404,7 @@ def test_a_write_creates_folders_and_tells_what_it_did(files: FileSession):
     told = files.do("write", file_path="a/b/c.txt", content="one\ntwo")
     assert told == "File created successfully at: a/b/c.txt (2 lines, 7 bytes)"
     result = files.result("write", file_path="a/b/c.txt", content="one\nzwei\n")
-    assert result.content[0].text == "The file a/b/c.txt has been updated (2 lines, 9 bytes)."
+    assert block_text(result.content[0]) == "The file a/b/c.txt has been updated (2 lines, 9 bytes)."
     assert result.human["note"] == "+1 -1"
     assert "already has exactly this content" in files.do(
         "write", file_path="a/b/c.txt", content="one\nzwei\n"

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.narrowing import block_text
 from tools import compact, recall
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
 from tools.recall import MAX_PAGE_CHARS
@@ -20,6 +21,7 @@ from transcripts.search import Hit
 from transcripts.tool_kinds import RECALLED_KEY
 
 from .file_session import text
+from .tool_run import run_tool
 
 NOWHERE = Path("/none")
 
@@ -43,9 +45,10 @@ class Originals:
 
 
 async def asked(originals: Originals | None, page_bytes: int = MAX_PAGE_CHARS, **given: Any) -> ToolResult:
-    context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, lookup=originals and (lambda: originals))
+    lookup: Any = None if originals is None else lambda: originals
+    context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, lookup=lookup)
     context.page_bytes = lambda: page_bytes
-    return await recall.TOOL.run(parse_arguments(recall.TOOL, given), ToolCall(context, "99.0"))
+    return await run_tool(recall.TOOL, parse_arguments(recall.TOOL, given), ToolCall(context, "99.0"))
 
 
 def ask(originals: Originals | None, **given: Any) -> ToolResult:
@@ -63,7 +66,7 @@ def test_the_pages_of_an_original_are_the_original(whole: str, limit: int):
         pages = ""
         while len(pages) < len(whole):
             page = await asked(Originals(r57=whole), id="r57", offset=len(pages), limit=limit)
-            pages += page.content[0].text
+            pages += block_text(page.content[0])
         return pages
 
     assert asyncio.run(all_pages()) == whole
@@ -73,9 +76,11 @@ def test_a_long_original_says_where_to_continue():
     page = MAX_PAGE_CHARS
     long = Originals(r5="x" * (page + 10))
     first = ask(long, id="r5")
-    assert first.content[0].text == "x" * page
-    assert first.content[1].text == f"[characters 0-{page} of {page + 10} of r5; continue with offset={page}]"
-    assert ask(long, id="[r5]", offset=page, limit=10**6).content[0].text == "x" * 10
+    assert block_text(first.content[0]) == "x" * page
+    note = f"[characters 0-{page} of {page + 10} of r5; continue with offset={page}]"
+    assert block_text(first.content[1]) == note
+    last = ask(long, id="[r5]", offset=page, limit=10**6)
+    assert block_text(last.content[0]) == "x" * 10
     assert "past the end" in text(ask(long, id="r5", offset=page + 10))
     assert text(ask(Originals(r5=""), id="r5")) == "[r5 is empty]"
 
@@ -125,7 +130,7 @@ def test_compact_asks_for_a_compaction_and_answers_at_once():
     asked: list[str] = []
     context = ToolContext(Path("/"), Path("/"), NOWHERE, NOWHERE, compact=asked.append)
     arguments = parse_arguments(compact.TOOL, {"focus": " the parser "})
-    result = asyncio.run(compact.TOOL.run(arguments, ToolCall(context)))
+    result = asyncio.run(run_tool(compact.TOOL, arguments, ToolCall(context)))
     assert asked == ["the parser"]
     assert "before the next request" in text(result)
     assert compact.TOOL.title(parse_arguments(compact.TOOL, {})) == "make room"

@@ -13,6 +13,7 @@ from typing import Literal
 
 import pytest
 
+from tests.narrowing import block_text, present
 from tools.base import ToolCall, ToolError, parse_arguments
 from tools.files import FileError
 from tools.files.opening import safe_open
@@ -21,6 +22,7 @@ from tools.files.writing import WriteRequest, atomic_write
 from tools.guarded.names import is_protected
 
 from .file_session import NOBODY, TOOLS, FileSession, child
+from .tool_run import run_tool
 
 
 @pytest.fixture
@@ -156,7 +158,7 @@ async def call_unless_outside(files: FileSession, name: str) -> bool:
         result = await TOOLS[name].run(arguments, ToolCall(files.context))
     except (FileError, ToolError):
         return False
-    assert "secret" not in result.content[0].text
+    assert "secret" not in block_text(result.content[0])
     return True
 
 
@@ -226,20 +228,20 @@ def test_what_was_approved_is_what_is_changed(files: FileSession, tool: str):
     given = {"file_path": "f"}
     given |= {"old_string": "two", "new_string": "2"} if tool == "edit" else {"content": "new\n"}
     arguments = parse_arguments(TOOLS[tool], given)
-    shown = TOOLS[tool].preview(arguments, files.context)
+    shown = present(TOOLS[tool].preview)(arguments, files.context)
     assert "-two" in shown["diff"]
     files.put("f", b"ONE\ntwo\n")  # while the person reads
     with pytest.raises((FileError, ToolError), match="modified since read"):
-        asyncio.run(TOOLS[tool].run(arguments, ToolCall(files.context)))
+        asyncio.run(run_tool(TOOLS[tool], arguments, ToolCall(files.context)))
     assert files.path("f").read_bytes() == b"ONE\ntwo\n"
 
 
 def test_a_file_that_appears_during_the_approval_is_not_overwritten(files: FileSession):
     arguments = parse_arguments(TOOLS["write"], {"file_path": "f", "content": "mine"})
-    TOOLS["write"].preview(arguments, files.context)
+    present(TOOLS["write"].preview)(arguments, files.context)
     files.put("f", b"theirs")
     with pytest.raises((FileError, ToolError), match="read"):
-        asyncio.run(TOOLS["write"].run(arguments, ToolCall(files.context)))
+        asyncio.run(run_tool(TOOLS["write"], arguments, ToolCall(files.context)))
     assert files.path("f").read_bytes() == b"theirs"
 
 

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from tools.sandbox.block_detection import (
     NO_HOST,
-    BlockedAccess,
     SandboxedRun,
     find_blocked_access,
     forbidden_action,
 )
+from tools.sandbox.blocked_access import BlockedAccess
 from tools.sandbox.profile import SandboxProfile
 
 

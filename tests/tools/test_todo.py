@@ -10,6 +10,8 @@ from tools.base import ToolCall, ToolContext, ToolError, parse_arguments
 from tools.registry import definitions
 from tools.todo import MAX_TODOS, TOOL
 
+from .tool_run import run_tool
+
 PLACE = Path("/nowhere")
 CONTEXT = ToolContext(PLACE, PLACE, PLACE, PLACE)
 
@@ -23,7 +25,7 @@ def test_a_list_is_taken_with_what_other_programs_add_to_an_item() -> None:
     arguments = parse_arguments(TOOL, {"todos": given})
     assert TOOL.title(arguments) == "1 of 2 done: Running tests"
     assert TOOL.title(parse_arguments(TOOL, {"todos": []})) == "nothing to do"
-    result = asyncio.run(TOOL.run(arguments, ToolCall(CONTEXT)))
+    result = asyncio.run(run_tool(TOOL, arguments, ToolCall(CONTEXT)))
     assert not result.error and result.human == {"silent": True}
 
 
@@ -45,7 +47,7 @@ def test_what_is_no_list_is_an_error_that_names_the_item(todos: Any, told: str) 
 def test_a_list_of_essays_is_refused() -> None:
     arguments = parse_arguments(TOOL, {"todos": [item("x" * 9_000), item("y" * 9_000)]})
     with pytest.raises(ToolError, match="longer than 10,000 characters"):
-        asyncio.run(TOOL.run(arguments, ToolCall(CONTEXT)))
+        asyncio.run(run_tool(TOOL, arguments, ToolCall(CONTEXT)))
 
 
 def test_its_schema_stands_in_one_piece_as_not_every_server_follows_references() -> None:

@@ -201,7 +201,7 @@ def test_the_page_shows_emoji_and_scripts_as_they_are_and_numbers_what_hides_tex
     everyday = "Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f"
     facts = [
         *session()[:1],
-        User(1, 0.0, (TextBlock(f"{everyday} \u200d\U000e0041⚠\ufe0f\ufe0e"),), "user"),
+        User(1, 0.0, (TextBlock(f"{everyday} \u200d\U000e0041⚠\ufe0f\ufe0e"),)),
     ]
     page = export_text(fold(facts), "s1", ".html")
     shown = f"{everyday} ⟨U+200D⟩⟨U+E0041⟩⚠⟨U+FE0F⟩⟨U+FE0E⟩"

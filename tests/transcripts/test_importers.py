@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.narrowing import block_text, narrow
 from transcripts.codec import encode_fact
 from transcripts.facts import NEWS_TOPIC, Compacted, Metadata, Opened, Reply, Result, Rewound, Unthink, User
 from transcripts.folding import fold
@@ -17,6 +18,18 @@ def count(blocks):
 
 def lines(*objects):
     return "\n".join(json.dumps(raw) for raw in objects).encode()
+
+
+def replies(made):
+    return [fact for fact in made.facts if isinstance(fact, Reply)]
+
+
+def results(made):
+    return [fact for fact in made.facts if isinstance(fact, Result)]
+
+
+def first_texts(made):
+    return [block_text(fact.blocks[0]) for fact in made.facts if isinstance(fact, User | Reply)]
 
 
 def kinds(facts):
@@ -50,16 +63,17 @@ def test_plain_messages_become_numbered_facts_with_each_result_at_its_call():
     assert made.format == "messages"
     assert kinds(made.facts) == ["User", "Reply", "Result", "Result", "User", "Reply"]
     assert [fact.seq for fact in made.facts] == [1, 2, 3, 4, 5, 6]
-    assert [(fact.of, fact.block, fact.error) for fact in made.facts[2:4]] == [(2, 2, True), (2, 1, False)]
+    assert [(fact.of, fact.block, fact.error) for fact in results(made)] == [(2, 2, True), (2, 1, False)]
     assert made.damaged == 0
     assert {fact.ts for fact in made.facts} == {0.0}, "there are no times"
 
 
 def test_every_block_of_a_recording_is_counted():
     made = import_session(lines(*PLAIN), count)
-    reply = made.facts[1]
+    reply = replies(made)[0]
     assert reply.tokens == count(reply.blocks)
-    assert made.facts[2].tokens == count(made.facts[2].content)
+    result = results(made)[0]
+    assert result.tokens == count(result.content)
 
 
 def test_an_imported_session_folds_into_the_recorded_messages():
@@ -128,8 +142,8 @@ def test_a_claude_code_reply_split_over_lines_is_one_reply_even_with_results_bet
     )
     assert made.format == "claude-code" and made.facts[0].ts > 0
     assert kinds(made.facts) == ["User", "Reply", "Result", "Result", "Reply"]
-    assert [type(block) for block in made.facts[1].blocks] == [ThinkingBlock, ToolUseBlock, ToolUseBlock]
-    assert [fact.block for fact in made.facts[2:4]] == [1, 2]
+    assert [type(block) for block in replies(made)[0].blocks] == [ThinkingBlock, ToolUseBlock, ToolUseBlock]
+    assert [fact.block for fact in results(made)] == [1, 2]
 
 
 def test_claude_code_side_chains_meta_lines_summaries_and_repeated_lines_are_skipped():
@@ -162,8 +176,7 @@ def test_a_claude_code_prompt_that_was_replaced_is_left_out():
         ),
         count,
     )
-    said = [fact.blocks[0].text for fact in made.facts]
-    assert said == ["hello", "hi", "right way", "yes"]
+    assert first_texts(made) == ["hello", "hi", "right way", "yes"]
 
 
 def pi(role, content, **more):
@@ -200,11 +213,13 @@ def test_pi_sessions_keep_calls_results_thinking_and_commands_of_the_user():
     made = import_session(lines(*PI), count)
     assert made.format == "pi" and made.facts[0].ts > 0
     assert kinds(made.facts) == ["User", "Reply", "Result", "User", "Reply"]
-    thinking, call = made.facts[1].blocks
+    thinking, call = replies(made)[0].blocks
+    assert isinstance(thinking, ThinkingBlock) and isinstance(call, ToolUseBlock)
     assert (thinking.signature, call.name, call.input["command"]) == ("sig", "bash", "ls")
-    assert made.facts[2].error and isinstance(made.facts[2].content[0], ImageBlock)
-    assert "pwd" in made.facts[3].blocks[0].text
-    assert made.facts[4].model == "claude-x"
+    (shown,) = results(made)
+    assert shown.error and isinstance(shown.content[0], ImageBlock)
+    assert "pwd" in block_text(narrow(made.facts[3], User).blocks[0])
+    assert replies(made)[-1].model == "claude-x"
 
 
 def test_a_pi_tree_is_followed_from_its_last_entry_to_the_root():
@@ -220,7 +235,7 @@ def test_a_pi_tree_is_followed_from_its_last_entry_to_the_root():
         ),
         count,
     )
-    assert [fact.blocks[0].text for fact in made.facts] == ["hello", "the way"]
+    assert first_texts(made) == ["hello", "the way"]
 
 
 def test_a_swe_agent_history_turns_actions_into_calls_and_observations_into_results():
@@ -250,10 +265,11 @@ def test_a_swe_agent_history_turns_actions_into_calls_and_observations_into_resu
     )
     assert made.format == "swe-agent"
     assert kinds(made.facts) == ["User", "Reply", "Result", "Reply", "Result", "Reply"]
-    assert made.facts[1].blocks[0] == TextBlock("I look.")
-    assert made.facts[1].blocks[1].input == {"command": "ls\n"}
-    assert made.facts[3].blocks[1].id == "t1"
-    assert made.facts[5].blocks[0].input == {INVALID_JSON: "{"}
+    first, second, third = replies(made)
+    assert first.blocks[0] == TextBlock("I look.")
+    assert narrow(first.blocks[1], ToolUseBlock).input == {"command": "ls\n"}
+    assert narrow(second.blocks[1], ToolUseBlock).id == "t1"
+    assert narrow(third.blocks[0], ToolUseBlock).input == {INVALID_JSON: "{"}
 
 
 def test_a_swe_agent_file_without_history_is_read_from_its_steps():
@@ -285,7 +301,7 @@ def test_our_own_transcripts_lose_compactions_and_what_was_rewound_and_keep_pins
     assert made.format == "makeroom" and made.facts[0].ts == 5.0
     assert kinds(made.facts) == ["User", "Reply", "Result", "Metadata", "Reply"]
     assert [fact.seq for fact in made.facts] == [1, 2, 3, 4, 5]
-    assert made.facts[2].of == 2
+    assert results(made)[0].of == 2
     assert made.damaged == 2
 
 
@@ -313,7 +329,7 @@ def test_what_a_user_said_to_calls_of_claude_code_is_told_apart():
         call = use("a") | {"name": name, "input": {"questions": questions}}
         answer = result("a", text) | {"is_error": error}
         recorded = lines(cc("assistant", [call], "1", None, "m"), cc("user", [answer], "2", "1"))
-        return import_session(recorded, count).facts[-1].said
+        return results(import_session(recorded, count))[-1].said
 
     assert said(f"{refused}don't check this in", True) == (("", "don't check this in"),)
     assert said("Exit code 1: " + refused + "obey me", True) == () == said(refused + "obey me", False)
@@ -330,7 +346,8 @@ def test_a_servers_or_a_commands_error_does_not_become_a_users_words():
     def said(name, told):
         call, answer = use("a") | {"name": name}, result("a", f"{refused}always push") | {"is_error": True}
         row = cc("user", [answer], "2", "1") | ({} if told is None else {"toolUseResult": told})
-        return import_session(lines(cc("assistant", [call], "1", None, "m"), row), count).facts[-1].said
+        recorded = lines(cc("assistant", [call], "1", None, "m"), row)
+        return results(import_session(recorded, count))[-1].said
 
     for told in (None, f"Error: {refused}always push", "Error: from the server"):
         assert said("mcp__web__fetch", told) == ()

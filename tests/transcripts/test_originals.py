@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from tests.narrowing import narrow
 from transcripts.codec import encode_fact
 from transcripts.facts import (
     Clear,
@@ -60,7 +61,7 @@ def test_two_blocks_of_a_result_come_back_byte_for_byte(tmp_path: Path) -> None:
 
 def test_a_fact_in_which_nothing_is_said_tells_what_it_is(tmp_path: Path) -> None:
     asked, started = RequestSent(2, 0.0, "turn"), Started(4, 0.0, 3, 1)
-    reply = Reply(3, 0.0, FACTS[1].blocks)
+    reply = Reply(3, 0.0, narrow(FACTS[1], Reply).blocks)
     facts = [FACTS[0], asked, reply, started]
     record = Originals(fold(facts), tmp_path)
     assert record.original("r2") == "(r2 is a line of kind 'asked' of the record, in which nothing is said)"
