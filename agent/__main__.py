@@ -7,19 +7,19 @@ guard_imports()
 import gc  # noqa: E402  nothing may be imported before the guard holds
 import os  # noqa: E402
 import sys  # noqa: E402
-from collections.abc import Sequence  # noqa: E402
+from collections.abc import Callable, Sequence  # noqa: E402
 from importlib import import_module  # noqa: E402
 
 from .version import __version__  # noqa: E402
 
-# Each is a module with `main(words) -> exit code`, imported only when its word comes first.
+# Each is a function (words) -> exit code, whose module is imported only when its word comes first.
 SUBCOMMANDS = {
-    "mcp": "agent.cli.mcp_command",
-    "permissions": "agent.cli.permissions_command",
-    "recall": "agent.cli.recall_command",
-    "replay": "agent.replay.command",
-    "sessions": "agent.cli.sessions_command",
-    "verify": "agent.cli.verify_command",
+    "mcp": "agent.cli:run_mcp",
+    "permissions": "agent.cli:run_permissions",
+    "recall": "agent.cli:run_recall",
+    "replay": "agent.replay.command:main",
+    "sessions": "agent.cli:run_sessions",
+    "verify": "agent.cli:run_verify",
 }
 
 
@@ -29,20 +29,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words in (["--version"], ["-v"], ["version"]):
         sys.stdout.write(f"makeroom {__version__}\n")
         return 0
-    arguments = import_module("agent.cli.arguments")  # by itself: --help needs nothing else
+    from . import cli  # 4 ms that --version saves
+
     words = ["--help"] if words == ["help"] else words
-    asked = arguments.subcommand_of(words, SUBCOMMANDS)
+    asked = cli.subcommand_of(words, SUBCOMMANDS)
     if asked is None:
-        return int(import_module("agent.cli.launch").run(arguments.parse(words)))
+        options = cli.parse(words)  # first: --help loads no more than this takes
+        return cli.run(options)
     if asked.folder:
         try:
             os.chdir(asked.folder)
         except OSError as error:
             sys.stderr.write(f"makeroom: cannot work in {asked.folder}: {error.strerror}\n")
             return 2
-    subcommand = import_module(SUBCOMMANDS[asked.name])
+    package, _, function = SUBCOMMANDS[asked.name].partition(":")
+    subcommand: Callable[[Sequence[str]], int] = getattr(import_module(package), function)
     gc.enable()  # `replay` and `verify` may run for long, `mcp` until its client leaves
-    return int(subcommand.main(asked.words))
+    return subcommand(asked.words)
 
 
 def command() -> None:

@@ -187,7 +187,7 @@ async def greet(controller: Controller, argument: str) -> Event | None:
 ''',
     )
     copy.change(
-        "agent/commands/__init__.py",
+        "agent/commands/table.py",
         (
             '    Command("clear", ',
             '    Command("greet", "greeting.greet", "Greet somebody. Takes a name."),\n    Command("clear", ',
@@ -220,8 +220,8 @@ class CountFormat(OutputFormat):
     copy.change(
         "agent/app/options.py",
         (
-            '    "json": "agent.ui.output_formats:',
-            '    "count": "agent.ui.count_format:CountFormat",\n    "json": "agent.ui.output_formats:',
+            '    "json": "agent.ui:',
+            '    "count": "agent.ui.count_format:CountFormat",\n    "json": "agent.ui:',
         ),
     )
     assert "more than three: True" in copy.run("-p", "hello", "--offline", "--output-format", "count")
@@ -346,8 +346,8 @@ def parrot_model(setup):
         "agent/app/composition.py",
         ('    "demo": demo_model,\n', '    "demo": demo_model,\n    "parrot": parrot_model,\n'),
         (
-            "from agent.model.selection",
-            "from agent.model.parrot.parrot_model import parrot_model\nfrom agent.model.selection",
+            "from agent.model_port",
+            "from agent.model.parrot.parrot_model import parrot_model\nfrom agent.model_port",
         ),
     )
     assert "You said: hello" in copy.run("-p", "hello", MAKEROOM_PROVIDER="parrot")

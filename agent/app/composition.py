@@ -6,7 +6,6 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,18 +78,17 @@ def openai_model(setup: RunSetup) -> Model:
     """OpenAI or whatever OPENAI_BASE_URL names, else the base_url of a settings file."""
     config = setup.config
     own = None if config.origins.get("base_url") == "ANTHROPIC_BASE_URL" else config.base_url
-    adapter = import_module("agent.model.chat_completions.chat_client")  # 5 ms that others save
-    made: Model = adapter.ChatCompletionsModel(
-        config.openai_base_url or own or adapter.OPENAI_URL, config.openai_key, config.timeout
-    )
-    return made
+    from agent.model import OPENAI_URL, ChatCompletionsModel  # 5 ms that others save
+
+    url = config.openai_base_url or own or OPENAI_URL
+    return ChatCompletionsModel(url, config.openai_key, config.timeout)
 
 
 def demo_model(setup: RunSetup) -> Model:
     """The rules behind --offline."""
-    demo = import_module("agent.demo.demo_model")  # 10 ms that others save
-    made: Model = demo.DemoModel(setup.options.context_window or demo.WINDOW_TOKENS)
-    return made
+    from agent.demo.demo_model import WINDOW_TOKENS, DemoModel  # 10 ms that others save
+
+    return DemoModel(setup.options.context_window or WINDOW_TOKENS)
 
 
 PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {
@@ -103,13 +101,14 @@ PROVIDERS: Mapping[str, Callable[[RunSetup], Model]] = {
 @cache
 def encoders() -> Mapping[str, Callable[[ModelRequest], bytes]]:
     """Return the functions that encode recorded requests again, by the names that the transcript contains."""
-    chat = import_module("agent.model.chat_completions.chat_request")
-    demo = import_module("agent.demo.demo_model")
+    from agent.demo.demo_model import ENCODING, encode_for_demo  # 10 ms that sessions save
+    from agent.model import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request  # 5 ms
+
     return {
         FORMAT: encode_request,
-        chat.CHAT_FORMAT: partial(chat.encode_chat_request, official=False),
-        chat.OFFICIAL_CHAT_FORMAT: partial(chat.encode_chat_request, official=True),
-        demo.ENCODING: demo.encode_for_demo,
+        CHAT_FORMAT: partial(encode_chat_request, official=False),
+        OFFICIAL_CHAT_FORMAT: partial(encode_chat_request, official=True),
+        ENCODING: encode_for_demo,
     }
 
 

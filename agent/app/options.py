@@ -17,9 +17,9 @@ EditingMode = Literal["emacs", "vim"]
 EDITING_MODES: tuple[EditingMode, ...] = get_args(EditingMode)
 # What --output-format may name -> where its class is, which only a run that uses it imports.
 OUTPUT_FORMATS: Mapping[str, str] = {
-    "text": "agent.ui.output_formats:TextFormat",
-    "json": "agent.ui.output_formats:JsonFormat",
-    "stream-json": "agent.stream_protocol.message_frames:StreamJsonFormat",
+    "text": "agent.ui:TextFormat",
+    "json": "agent.ui:JsonFormat",
+    "stream-json": "agent.stream_protocol:StreamJsonFormat",
 }
 
 

@@ -11,9 +11,9 @@ import argparse
 import sys
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
-from importlib import import_module
 from typing import NamedTuple, NoReturn
 
+from agent import ui
 from transcripts.patterns import lazy_pattern
 
 # First words of commands that other agents have, or that begin with a slash here. Nobody means one of them
@@ -54,7 +54,6 @@ OF_THE_LIBRARY = ("argument ", "unrecognized ", "the following ")  # messages th
 UNKNOWN_WORDS = "unrecognized arguments: "  # as argparse begins what it says of them
 HEADLESS_FLAGS = frozenset(("-p", "--print", "--input-format"))
 CD_FLAGS = ("-C", "--cd")
-FORMATS_MODULE = "agent.ui.output_formats"  # loaded when it is needed
 _WANTS_RESULT = lazy_pattern(r"--(?:in|out)put-format[= ](?:stream-)?json\b")
 # These are given command lines, whose options are not ours.
 TAKE_COMMAND_LINES = ("mcp", "permissions")
@@ -88,8 +87,7 @@ class OneLineParser(argparse.ArgumentParser):
 
 def write_refusal(error: str, session: str = "") -> None:
     """The result of a run that could not begin, for the program that waits for it."""
-    formats = import_module(FORMATS_MODULE)
-    sys.stdout.write(f"{formats.json_line(formats.refused_result(error, session))}\n")
+    sys.stdout.write(f"{ui.json_line(ui.refused_result(error, session))}\n")
 
 
 class Subcommand(NamedTuple):

@@ -57,7 +57,7 @@ from .launch import run_setup, with_errors_told
 from .recall_command import print_text
 
 
-def main(words: list[str]) -> int:
+def run_mcp(words: list[str]) -> int:
     """Run `mcp` with these words. Exit code 0, 1 if a server fails or there is none, 2 for bad usage."""
     if not words or asks_for_help(words):
         return print_text(__doc__ or "")

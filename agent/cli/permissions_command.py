@@ -34,7 +34,7 @@ from .launch import run_setup, with_errors_told
 _TOOL = "bash"
 
 
-def main(words: list[str]) -> int:
+def run_permissions(words: list[str]) -> int:
     """Run `permissions` with these words. Exit code 0, 2 for bad usage, 6 for invalid settings."""
     if not words or asks_for_help(words):
         sys.stdout.write(__doc__ or "")

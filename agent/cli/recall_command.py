@@ -55,7 +55,7 @@ class RecallScope(Struct, frozen=True):
         return make_hits(found, "", self.project, environment_masks().all)
 
 
-def main(words: list[str], folder: Path | None = None) -> int:
+def run_recall(words: list[str], folder: Path | None = None) -> int:
     """Run `recall` with these words."""
     if not words or asks_for_help(words):
         return print_text(__doc__ or "") if words else complain("recall takes words, a question or an id")

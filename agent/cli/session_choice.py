@@ -17,7 +17,7 @@ from agent.session import SessionRepository
 from agent.ui import at_screen, at_terminal, one_line
 from transcripts import SessionInUse, lock_holder
 
-from .sessions_command import main as sessions_main
+from .sessions_command import run_sessions
 
 MAX_LISTED_ROWS = 20  # where there is no screen to move in
 
@@ -60,7 +60,7 @@ def _resolve_in_use(setup: RunSetup, error: SessionInUse) -> RunSetup | None:
     row = _choose(in_use_menu(error, "Quit"), setup.options)
     match row.value if row else "leave":
         case "view":
-            sessions_main(["show", error.sid], setup.folder)
+            run_sessions(["show", error.sid], setup.folder)
             return None
         case "fork":
             return replace(setup, options=setup.options._replace(fork_session=True))

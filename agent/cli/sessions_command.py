@@ -21,11 +21,10 @@ from transcripts import ProjectRecords, SessionSummary, StoreError
 from transcripts.export import export_text, write_private
 
 from .command_words import asks_for_help
-from .recall_command import complain, environment_masks, print_text
-from .recall_command import main as recall
+from .recall_command import complain, environment_masks, print_text, run_recall
 
 
-def main(words: list[str], folder: Path | None = None) -> int:
+def run_sessions(words: list[str], folder: Path | None = None) -> int:
     """Run `sessions` with these words. Exit code 0, 1 when nothing was found, 2 for bad usage."""
     action, rest = (words[0], words[1:]) if words else ("list", [])
     if asks_for_help(words):
@@ -76,7 +75,7 @@ def show_session(words: list[str], folder: Path) -> int:
 
 def search_sessions(words: list[str], folder: Path) -> int:
     """Print the best matches for the words in all sessions, the best first."""
-    return recall([*words, "--scope", "project"], folder) if words else recall([], folder)
+    return run_recall([*words, "--scope", "project"] if words else [], folder)
 
 
 def export_session(words: list[str], folder: Path) -> int:

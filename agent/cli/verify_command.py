@@ -85,7 +85,7 @@ class Verified(Struct):
         return f"{made}{old}, {left_out}, {self.prefixes} prefixes fold: all as it was{torn}"
 
 
-def main(words: list[str], folder: Path | None = None) -> int:
+def run_verify(words: list[str], folder: Path | None = None) -> int:
     """Run `verify` with these words."""
     if asks_for_help(words):
         return print_text(__doc__ or "")

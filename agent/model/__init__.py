@@ -9,19 +9,26 @@ if TYPE_CHECKING:
     from .anthropic.client import AnthropicModel
     from .anthropic.clouds import cloud_of
     from .anthropic.request import FORMAT, beta_header, encode_request, markable_part
+    from .chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel
+    from .chat_completions.chat_request import CHAT_FORMAT, OFFICIAL_CHAT_FORMAT, encode_chat_request
     from .retry import MAX_TRIES, UNREADABLE_TRIES, wait_before
     from .selection import ModelFactsCache, ModelSelection
 
 __all__ = [
     "CATALOG",
+    "CHAT_FORMAT",
     "FORMAT",
     "MAX_TRIES",
+    "OFFICIAL_CHAT_FORMAT",
+    "OPENAI_URL",
     "UNREADABLE_TRIES",
     "AnthropicModel",
+    "ChatCompletionsModel",
     "ModelFactsCache",
     "ModelSelection",
     "beta_header",
     "cloud_of",
+    "encode_chat_request",
     "encode_request",
     "markable_part",
     "wait_before",
@@ -33,6 +40,8 @@ __getattr__ = lazy_door(
         "anthropic.client": "AnthropicModel",
         "anthropic.clouds": "cloud_of",
         "anthropic.request": "FORMAT beta_header encode_request markable_part",
+        "chat_completions.chat_client": "ChatCompletionsModel OPENAI_URL",
+        "chat_completions.chat_request": "CHAT_FORMAT OFFICIAL_CHAT_FORMAT encode_chat_request",
         "retry": "MAX_TRIES UNREADABLE_TRIES wait_before",
         "selection": "ModelFactsCache ModelSelection",
     },

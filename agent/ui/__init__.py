@@ -5,25 +5,38 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .headless import DenyAll, outcome_of, run_prompt, session_details
-    from .output_formats import OutputFormat, RunOutput, json_line, refused_result, usage_fields
+    from .headless import DenyAll, outcome_of, run_headless, run_prompt, session_details
+    from .output_formats import (
+        JsonFormat,
+        OutputFormat,
+        RunOutput,
+        TextFormat,
+        json_line,
+        refused_result,
+        usage_fields,
+    )
     from .picker import run_picker
+    from .repl import run_repl
     from .standard_streams import PipeWriter
     from .terminal_text import at_screen, at_terminal, one_line, wrap
 
 __all__ = [
     "DenyAll",
+    "JsonFormat",
     "OutputFormat",
     "PipeWriter",
     "RunOutput",
+    "TextFormat",
     "at_screen",
     "at_terminal",
     "json_line",
     "one_line",
     "outcome_of",
     "refused_result",
+    "run_headless",
     "run_picker",
     "run_prompt",
+    "run_repl",
     "session_details",
     "usage_fields",
     "wrap",
@@ -31,9 +44,12 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
-        "headless": "DenyAll outcome_of run_prompt session_details",
-        "output_formats": "OutputFormat RunOutput json_line refused_result usage_fields",
+        "headless": "DenyAll outcome_of run_headless run_prompt session_details",
+        "output_formats": (
+            "JsonFormat OutputFormat RunOutput TextFormat json_line refused_result usage_fields"
+        ),
         "picker": "run_picker",
+        "repl": "run_repl",
         "standard_streams": "PipeWriter",
         "terminal_text": "at_screen at_terminal one_line wrap",
     },

@@ -16,7 +16,7 @@ import pytest
 from agent.app.config import Config, load_config
 from agent.cli.arguments import parse
 from agent.cli.launch import MaskedFormatter, begin_debug_log, run
-from agent.cli.sessions_command import main as sessions
+from agent.cli.sessions_command import run_sessions
 from agent.errors import UsageError
 from agent.model_port import IncomingReply as Reply
 from agent.session.session import Session
@@ -237,7 +237,7 @@ def test_the_sessions_command_shows_no_secret(
         ["export", "s1", "-"],
         ["export", "s1", "a.html"],
     ):
-        assert sessions(argv, tmp_path) == 0
+        assert run_sessions(argv, tmp_path) == 0
         told = capsys.readouterr().out
         assert NAMED not in told and CLOUD not in told
         assert argv[-1] == "a.html" or "****" in told

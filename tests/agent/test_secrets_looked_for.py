@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.sessions_command import main as sessions
+from agent.cli.sessions_command import run_sessions
 from tests.agent.ui.headless_run import run_headless
 from tests.secret_samples import SECRETS
 from tests.strict_api.reply import Reply, calls
@@ -96,9 +96,9 @@ def test_none_of_many_secrets_reaches_the_model_a_record_an_export_a_log_or_a_sc
     monkeypatch.chdir(work)
     (record,) = (work / ".transcripts").glob("*.jsonl")
     for suffix in EXPORTERS:
-        assert sessions(["export", record.stem, f"out{suffix}"], work) == 0
+        assert run_sessions(["export", record.stem, f"out{suffix}"], work) == 0
     for argv in (["show", record.stem], ["export", record.stem, "-"], ["list"], ["search", "KEY"]):
-        assert sessions(argv, work) == 0
+        assert run_sessions(argv, work) == 0
     assert leaks(capsys.readouterr().out, secrets) == []
     planted = {tmp_path / name for name in FILES}
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path not in planted]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.cli.permissions_command import main
+from agent.cli.permissions_command import run_permissions
 from agent.permissions.permission_store import store_rule
 from agent.permissions.rule_syntax import exact_rule
 from agent.settings_files import permissions_path
@@ -39,7 +39,7 @@ class Checker:
             patch.setattr("sys.stdout", out)
             patch.setattr("sys.stderr", err)
             try:
-                code = main(list(words))
+                code = run_permissions(list(words))
             except SystemExit as end:  # as argparse leaves
                 code = int(end.code or 0)
         return subprocess.CompletedProcess(words, code, out.buffer.getvalue(), err.buffer.getvalue())
@@ -113,7 +113,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: str
 ) -> None:
     try:
-        code: object = main(list(words))
+        code: object = run_permissions(list(words))
     except SystemExit as end:  # as argparse leaves
         code = end.code
     out, err = capsys.readouterr()

@@ -2,6 +2,7 @@ import fcntl
 import io
 import json
 import os
+import pkgutil
 import pty
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.__main__ import SUBCOMMANDS
-from agent.cli.recall_command import main
+from agent.cli.recall_command import run_recall
 from transcripts.codec import encode_fact
 from transcripts.facts import User
 from transcripts.file_states import SEARCH_FOLDER
@@ -30,7 +31,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], project: Path, *words: str) -> tuple[int, str, str]:
-    code = main(list(words), project)
+    code = run_recall(list(words), project)
     out, err = capsys.readouterr()
     return code, out, err
 
@@ -134,7 +135,7 @@ def test_a_folder_without_sessions_is_left_as_it_is(
 ) -> None:
     assert run(capsys, tmp_path, "x")[0] == 2
     assert list(tmp_path.iterdir()) == []
-    assert SUBCOMMANDS["recall"] == main.__module__
+    assert pkgutil.resolve_name(SUBCOMMANDS["recall"]) is run_recall
 
 
 @pytest.mark.parametrize("words", [["--help"], ["list", "--help"], ["walrus", "-h"]])

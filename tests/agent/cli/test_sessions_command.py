@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.sessions_command import main
+from agent.cli.sessions_command import run_sessions
 from tests.agent.ui.headless_run import RUN_DEADLINE_S, start_makeroom
 from transcripts.codec import encode_fact
 from transcripts.facts import Metadata, Opened, Reply, Result, User
@@ -39,7 +39,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def run(capsys: pytest.CaptureFixture[str], project: Path, *words: str) -> tuple[int, str, str]:
-    code = main(list(words), project)
+    code = run_sessions(list(words), project)
     out, err = capsys.readouterr()
     return code, out, err
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import pkgutil
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent.__main__ import SUBCOMMANDS
-from agent.cli.verify_command import main, verify_record
+from agent.cli.verify_command import run_verify, verify_record
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tests.transcripts.sample_turn import SID, TURN
 from transcripts.codec import decode_line, encode_fact, seal
@@ -62,10 +63,10 @@ def test_every_request_is_made_again_and_every_removed_text_fetched(recorded: tu
 def test_it_is_one_line_and_exit_code_0(
     recorded: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([], recorded[0]) == main([recorded_sids(recorded[0])[0][:8]], recorded[0]) == 0
+    assert run_verify([], recorded[0]) == run_verify([recorded_sids(recorded[0])[0][:8]], recorded[0]) == 0
     line, again = capsys.readouterr().out.splitlines()
     assert line == again and re.search(r"requests made again byte for byte, .*: all as it was$", line)
-    assert SUBCOMMANDS["verify"] == main.__module__
+    assert pkgutil.resolve_name(SUBCOMMANDS["verify"]) is run_verify
 
 
 def change_a_result(facts: list[Fact]) -> list[bytes]:
@@ -137,7 +138,7 @@ def test_the_first_difference_is_named(
     target = record_path(tmp_path, "s")
     target.parent.mkdir()
     target.write_bytes(b"".join(spoil(facts_of(recorded[0], sid))))
-    assert main(["-C", str(tmp_path)]) == 1
+    assert run_verify(["-C", str(tmp_path)]) == 1
     assert re.match(told, capsys.readouterr().out)
 
 
@@ -175,4 +176,4 @@ def test_a_reader_that_has_seen_enough_is_no_error(
 
 @pytest.mark.parametrize("words", [["nope"], []])
 def test_a_session_that_is_not_there_is_exit_2(words: list[str], tmp_path: Path) -> None:
-    assert main(words, tmp_path) == 2
+    assert run_verify(words, tmp_path) == 2

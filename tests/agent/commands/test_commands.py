@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.commands import COMMANDS, Command, find_command, may_run_during_turn
-from agent.commands.screen_commands import HELP_SECTIONS, section_commands
+from agent.commands import COMMANDS, find_command, may_run_during_turn
+from agent.commands.screen import HELP_SECTIONS, section_commands
+from agent.commands.table import Command
 from agent.events import Notice
 from tests.strict_api.faults import Fault
 
@@ -41,8 +42,8 @@ def test_help_fits_a_small_window_and_leads_to_all_of_it(tmp_path: Path) -> None
 
 def test_a_command_that_is_in_no_section_of_the_help_is_in_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(find_command(name) for name in (*HELP_SECTIONS, "keys", "commands"))
-    new = Command("greet", "leave", "Greet.")
-    monkeypatch.setattr("agent.commands.screen_commands.COMMANDS", (*COMMANDS, new))
+    new = Command("greet", "running.leave", "Greet.")
+    monkeypatch.setattr("agent.commands.screen.COMMANDS", (*COMMANDS, new))
     assert [name for name in HELP_SECTIONS if new in section_commands(name)] == [list(HELP_SECTIONS)[-1]]
 
 

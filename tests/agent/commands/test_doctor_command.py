@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from agent.commands.doctor_command import probe_server
+from agent.commands.doctor import probe_server
 from agent.events import CommandOutput
 
 from .controller_run import ControllerRun, run_controller

@@ -15,7 +15,7 @@ from agent.app.config import Config, load_config
 from agent.app.settings_schema import SETTINGS as KNOWN_SETTINGS
 from agent.app.setup import RunSetup, next_mode
 from agent.cli.arguments import Options
-from agent.commands.settings_commands import SECRET_SETTINGS
+from agent.commands.settings import SECRET_SETTINGS
 from agent.errors import UsageError
 from agent.events import Notice, Retrying, ScreenSetting
 from agent.model.anthropic.client import AnthropicModel

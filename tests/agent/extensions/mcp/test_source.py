@@ -13,7 +13,7 @@ from agent.app.config import Config
 from agent.app.options import Options
 from agent.app.session_factory import SessionFactory, end_session
 from agent.app.setup import RunSetup
-from agent.cli.mcp_command import main
+from agent.cli.mcp_command import run_mcp
 from agent.events import Event, Notice, ToolCallStarted
 from agent.extensions.mcp import NOT_APPROVED, McpServers, ServerFailed, server_item
 from agent.loop.compaction import live_state
@@ -159,7 +159,7 @@ def test_servers_are_added_listed_and_removed(
     monkeypatch.chdir(tmp_path)
 
     def said(*words: str) -> tuple[int, str]:
-        code = main([*words])
+        code = run_mcp([*words])
         out, err = capsys.readouterr()
         return code, out + err
 
@@ -186,6 +186,6 @@ def test_servers_are_added_listed_and_removed(
     assert (
         "remote cannot start yet: it needs the extra mcp" in said("add", "remote", "http://127.0.0.1:9/x")[1]
     )
-    assert main(["help"]) == 0
+    assert run_mcp(["help"]) == 0
     assert "-e KEY=VALUE" in said("add", "--help")[1]
     assert said("add", "helpful", "--", sys.executable, "--help")[0] == 0

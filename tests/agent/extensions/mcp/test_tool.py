@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.commands.mcp_commands import server_lines
+from agent.commands.mcp import server_lines
 from agent.events import ToolCallFinished
 from agent.extensions.mcp.calls import direct_tool, is_declarable
 from agent.extensions.mcp.entries import read_entry

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from agent.app import Controller, choose_items, item_lines, project_items, record_decision, session_hooks
-from agent.commands.screen_commands import MAX_SUMMARY_CHARS, skill_help
 from agent.events import CommandOutput, Event, Notice
 from agent.extensions.agents import agents_section
 from agent.extensions.hooks import HOOK_KINDS
@@ -17,6 +16,8 @@ from agent.loop import AGENT_TOPIC, Agent
 from agent.ports import HookEvent
 from agent.session import conversation_text
 from tools.text import pluralize
+
+from .screen import MAX_SUMMARY_CHARS, skill_help
 
 
 async def show_trust(controller: Controller, argument: str) -> Event | None:

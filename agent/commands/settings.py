@@ -23,9 +23,9 @@ from tools.base import ToolError
 from tools.text import pluralize
 from transcripts.secrets import mask
 
-from .screen_commands import choose_editing, set_theme
+from .screen import choose_editing, set_theme
 from .setting_menus import CHANGE_HINT, effort_menu, mode_words, model_menu, permission_menu, settings_menu
-from .system_commands import show_sandbox
+from .system import show_sandbox
 
 FLAG_SETTINGS = (
     "model",

@@ -16,8 +16,9 @@ from agent.extensions.skills import Skill, SkillLibrary
 from agent.formatting import shorten, with_keys
 from agent.menus import question_menu
 
-from . import COMMANDS, Command, find_command, unknown
+from .running import unknown
 from .setting_menus import theme_menu
+from .table import COMMANDS, Command, find_command
 
 if TYPE_CHECKING:
     from agent.app import Controller

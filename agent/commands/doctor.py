@@ -24,7 +24,7 @@ from transcripts.export import write_private
 from transcripts.secrets import mask
 from transcripts.storage import make_private_folders
 
-from .settings_commands import setting_lines
+from .settings import setting_lines
 
 # What is looked for on the PATH -> what it is good for, and how to come by it.
 PROGRAMS = {

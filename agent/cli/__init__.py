@@ -1,0 +1,37 @@
+"""The command line: flags become a setup, a face is chosen; subcommands and their own words."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .arguments import parse, subcommand_of
+    from .launch import run
+    from .mcp_command import run_mcp
+    from .permissions_command import run_permissions
+    from .recall_command import run_recall
+    from .sessions_command import run_sessions
+    from .verify_command import run_verify
+
+__all__ = [
+    "parse",
+    "run",
+    "run_mcp",
+    "run_permissions",
+    "run_recall",
+    "run_sessions",
+    "run_verify",
+    "subcommand_of",
+]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "arguments": "parse subcommand_of",
+        "launch": "run",
+        "mcp_command": "run_mcp",
+        "permissions_command": "run_permissions",
+        "recall_command": "run_recall",
+        "sessions_command": "run_sessions",
+        "verify_command": "run_verify",
+    },
+)

@@ -1,0 +1,105 @@
+"""Run command lines: find the command of a line, run it, and report its errors."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from typing import TYPE_CHECKING, cast
+
+from agent.app import RunSetup
+from agent.errors import AgentError, program_changed
+from agent.events import Emit, Event, Notice
+from agent.formatting import is_command
+from agent.ports import Approver, Chooser
+from transcripts import StoreError
+
+from .table import OTHER_AGENTS_COMMANDS, Command, command_function, find_command
+
+if TYPE_CHECKING:
+    from agent.app import CommandTable, Controller
+
+
+def make_controller(
+    setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
+) -> Controller:
+    """Return a controller that has these commands."""
+    from agent.app import Controller  # 60 ms, after the first paint
+
+    return Controller(setup, emit, approver, cast("CommandTable", sys.modules[__package__]), chooser)
+
+
+async def leave(controller: Controller, argument: str) -> None:
+    """/exit. It is defined here so that it works even if the files of the other commands are gone."""
+    controller.ended = True
+
+
+async def run_command(controller: Controller, line: str) -> None:
+    """Run one command line, `/name argument` or `!command`. Errors are told, never raised."""
+    try:
+        event = await _run(controller, line)
+    except ImportError as error:
+        event = Notice(program_changed(error), "error")
+    if event is not None:
+        controller.emit(event)
+
+
+async def _run(controller: Controller, line: str) -> Event | None:
+    if line.startswith("!"):
+        return await command_function("project.run_own_command")(controller, line)
+    name, _, argument = line.strip().removeprefix("/").partition(" ")
+    command = find_command(name.lower())
+    if command is None:
+        return None if await _run_brought(controller, line) else unknown(controller, name)
+    if wrong := _unknown_option(command, argument):
+        return Notice(f"/{command.name}: {wrong}", "error")
+    try:
+        return await command.run(controller, argument.strip())
+    except OSError as error:
+        told = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
+    except (AgentError, StoreError) as error:
+        told = str(error)
+    return Notice(f"/{command.name}: {told}", "error")
+
+
+def _unknown_option(command: Command, argument: str) -> str:
+    """Return the error for the first unknown option among the words; "" if there is none."""
+    words = (word for word in argument.split() if word.startswith("--") and word not in command.options)
+    word = next((word for word in words if word[2:]), "") if command.options else ""
+    near = difflib.get_close_matches(word, command.options, 1)
+    hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(command.options)}"
+    return f"there is no option {word}: {hint}" if word else ""
+
+
+async def _run_brought(controller: Controller, line: str) -> bool:
+    """Run a command, a skill or a prompt that people bring; whether there is such. The turn tells its end."""
+    if not await _is_brought(controller, line):
+        return False
+    await controller.prompt(line)
+    return True
+
+
+async def _is_brought(controller: Controller, line: str) -> bool:
+    services = controller.services
+    if services.mcp is not None and await services.mcp.called(line) is not None:
+        return True
+    if services.skills.typed(line) is None:
+        await services.find_skills()  # it may be new
+    return services.skills.typed(line) is not None
+
+
+async def unknown_command(controller: Controller, line: str) -> str:
+    """Return the error for a prompt that looks like a command but is not one; "" for any other."""
+    name = line.strip().removeprefix("/").partition(" ")[0]
+    if not is_command(line.strip()) or find_command(name.lower()) or await _is_brought(controller, line):
+        return ""
+    return unknown(controller, name).text
+
+
+def unknown(controller: Controller, name: str) -> Notice:
+    """Return the notice about an unknown command, with the commands whose names are similar."""
+    names = [known for known, _ in controller.commands()]
+    near = difflib.get_close_matches(name, names, 3, cutoff=0.65)
+    near.sort(key=lambda each: sorted(each) != sorted(name))  # letters in another order first
+    hint = f" - did you mean /{near[0]}?" if near else " - /help lists them"
+    hint = f" - {elsewhere}" if (elsewhere := OTHER_AGENTS_COMMANDS.get(name.lower())) else hint
+    return Notice(f"Unknown command /{name}{hint}", "warning")

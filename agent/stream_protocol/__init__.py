@@ -1,0 +1,18 @@
+"""The face for programs: JSON lines in and out, as clients of Claude Code speak them."""
+
+from typing import TYPE_CHECKING
+
+from transcripts.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from .message_frames import StreamJsonFormat
+    from .stream_run import run_stream
+
+__all__ = ["StreamJsonFormat", "run_stream"]
+__getattr__ = lazy_door(
+    __name__,
+    {
+        "message_frames": "StreamJsonFormat",
+        "stream_run": "run_stream",
+    },
+)
