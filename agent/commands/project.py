@@ -67,7 +67,11 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
     now = memory_of(system_prompt(read_memory(memory_paths(folder, user_dir), user_dir), ()))
     lines = []
     for path, text in used.items():
-        note = "  (gone since)" if path not in now else "" if now[path] == text else "  (changed since)"
+        note = ""
+        if path not in now:
+            note = "  (gone since)"
+        elif now[path] != text:
+            note = "  (changed since)"
         cut = f"  (cut: its first {MAX_MEMORY_CHARS:,} characters)" if is_cut(text) else ""
         lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {path}{cut}{note}")
     for name, (text, file) in memory_told_below(session).items():

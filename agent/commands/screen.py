@@ -108,13 +108,16 @@ def typed_lines(library: SkillLibrary) -> list[str]:
 
 def skill_help(skill: Skill) -> str:
     """All about one."""
+    only = ""
+    if not (skill.for_model and skill.for_user):
+        only = "you" if skill.for_user else "the model"
     facts = {
         "for": skill.description,
         "takes": skill.hint or " ".join(skill.arguments),
         "allows": ", ".join(skill.allowed_tools),
         "model": " ".join(filter(None, (skill.model, skill.effort))),
         "runs": f"in a session of its own {skill.agent}".strip() if skill.forks else "",
-        "only": "" if skill.for_model and skill.for_user else "you" if skill.for_user else "the model",
+        "only": only,
         "file": str(skill.path),
     }
     name = f"/{skill.name}" if skill.for_user else skill.name

@@ -166,7 +166,9 @@ async def copy_answer(controller: Controller, argument: str) -> Event | None:
     answers = [text for text in reversed(texts) if text]
     if not answers:
         return Notice("there is no answer to copy yet")
-    number = int(argument) if argument.isdigit() else 0 if argument else 1
+    number = 1
+    if argument:
+        number = int(argument) if argument.isdigit() else 0
     if not 1 <= number <= len(answers):
         return Notice(f"/copy N, with N from 1 (the newest answer) to {len(answers)}", "warning")
     text = answers[number - 1]

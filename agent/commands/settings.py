@@ -293,8 +293,9 @@ async def _change_setting(controller: Controller, name: str, value: str = "") ->
         return Notice(f"{SECRET_SETTINGS[name]} in the environment sets it, from the next start on")
     path = controller.setup.config.user_dir / "settings.toml"
     table = "in [compact] " if name.startswith("compact.") else ""
-    is_text = isinstance(typed := typed_value(value), str)
-    written = (json.dumps(typed, ensure_ascii=False) if is_text else value) if value else "..."
+    written = value or "..."
+    if value and isinstance(typed := typed_value(value), str):
+        written = json.dumps(typed, ensure_ascii=False)
     entry = f"`{name.removeprefix('compact.')} = {written}` {table}in {path}"
     at_once = bool(table) or name in CHANGED_AT_ONCE or name in CHANGED_BY
     elsewhere = CHANGED_ELSEWHERE.get(name, "")

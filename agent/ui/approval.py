@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from wcwidth import strip_sequences
 
 from agent.formatting import with_keys
@@ -38,26 +39,16 @@ from .terminal_text import (
 )
 
 MIN_BODY_ROWS = 3
-MIN_ROWS_WITH_AIR = 14  # blank lines around what is asked for
-Answer = tuple[str, str, Allow | None]  # its letter, what it says, what it means
-NO: Answer = ("n", "No, and tell why", None)
-PLAN_ANSWERS: tuple[Answer, ...] = (
-    ("y", "Yes, and ask about each edit", Allow()),
-    ("a", "Yes, and accept edits", Allow(updates=(PermissionUpdate(mode="acceptEdits"),))),
-    ("n", "No, go on planning, and tell why", None),
-)
-PLAN_ABOVE = "It stands above."
-AIR_ROWS = 4
 _CHANGED_ROW = lazy_pattern(r" *\d+ [-+] ")
 
 
 class ApprovalChoice(Struct, frozen=True):
-    """One answer: its letter and digit, what it says, and what it means (None asks for a reason first)."""
+    """One answer: its letter, what it says, what it means (None asks for a reason first), and its digit."""
 
     letter: str
-    digit: str
     text: str
     answer: Allow | None
+    digit: str = ""
 
     @property
     def lasting(self) -> bool:
@@ -108,7 +99,8 @@ class ApprovalDialog:
                 return (
                     Deny() if answers is None else Allow(updated_input={**question.input, ANSWERS: answers})
                 )
-            panel = self.panel = ApprovalPanel(question, approval_choices(question), asyncio.Future())
+            choices = approval_choices(question)
+            panel = self.panel = ApprovalPanel(question, choices=choices, answer=asyncio.Future())
             if plan := question.preview.get("plan"):
                 self.show_plan(str(plan))
                 panel.plan_above = True
@@ -127,13 +119,13 @@ class ApprovalDialog:
         return panel is not None and not panel.reasoning and self._monotonic() >= panel.listens_at
 
     def note_typing(self) -> None:
-        """A key came that is no answer: it belongs to something else, as may those that follow at once."""
+        """Note a key that is no answer: it belongs to something else, as may those that follow at once."""
         if self.panel is not None:
             self.panel.listens_at = self._monotonic() + LISTEN_DELAY_S
             self.panel.marked = 0  # a letter before it may have marked another
 
     def press(self, key: str) -> bool:
-        """A character typed while the question listens; False if it is no answer."""
+        """Take a character typed while the question listens. False if it is no answer."""
         panel = self.panel
         chosen = panel.choice_for(key) if panel is not None else None
         if panel is None or chosen is None:
@@ -183,41 +175,53 @@ class ApprovalDialog:
 
 
 def approval_choices(question: PermissionQuestion) -> tuple[ApprovalChoice, ...]:
-    """The answers to a question, numbered in their order: once, for longer, no, always."""
+    """Return the answers to a question, numbered in their order: once, for longer, no, always."""
     if question.preview.get("plan"):
-        offered = iter(PLAN_ANSWERS)
+        offered = _plan_answers()
+    elif question.refused:
+        offered = _leaving_answers(question)
     else:
-        offered = _leaving_answers(question) if question.refused else _call_answers(question)
-    numbered = enumerate(offered, 1)
-    return tuple(ApprovalChoice(letter, str(at), text, answer) for at, (letter, text, answer) in numbered)
+        offered = _call_answers(question)
+    return tuple(replace(choice, digit=str(at)) for at, choice in enumerate(offered, 1))
 
 
-def _call_answers(question: PermissionQuestion) -> Iterator[Answer]:
-    """The answers to the question whether a call may be run."""
-    yield "y", "Yes, this once", Allow("once")
+def _plan_answers() -> Iterator[ApprovalChoice]:
+    """Yield the answers to the question whether a plan is carried out."""
+    accept_edits = Allow(updates=(PermissionUpdate(mode="acceptEdits"),))
+    yield ApprovalChoice("y", text="Yes, and ask about each edit", answer=Allow())
+    yield ApprovalChoice("a", text="Yes, and accept edits", answer=accept_edits)
+    yield ApprovalChoice("n", text="No, go on planning, and tell why", answer=None)
+
+
+def _call_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
+    """Yield the answers to the question whether a call may be run."""
+    rule = one_line(question.prefix or "")
+    yield ApprovalChoice("y", text="Yes, this once", answer=Allow("once"))
     if question.prefix is not None:
-        yield "a", f"Yes, for this session: {one_line(question.prefix)}", Allow("session")
+        yield ApprovalChoice("a", text=f"Yes, for this session: {rule}", answer=Allow("session"))
     elif not any(access.kind == "run" for access in question.access):
         special = any(access.outside or access.protected for access in question.access)
         what = "this place" if special else f"all of {one_line(question.tool)}"
-        yield "a", f"Yes, {what} in this session", Allow("session")
-    yield NO
+        yield ApprovalChoice("a", text=f"Yes, {what} in this session", answer=Allow("session"))
+    yield ApprovalChoice("n", text="No, and tell why", answer=None)
     if question.prefix is not None:
-        yield "p", f"Yes, always in this project: {one_line(question.prefix)}", Allow("always")
+        yield ApprovalChoice("p", text=f"Yes, always in this project: {rule}", answer=Allow("always"))
 
 
-def _leaving_answers(question: PermissionQuestion) -> Iterator[Answer]:
-    """The answers to the question whether a call may leave the wall."""
-    yield "y", "Yes, again outside the wall, this once", Allow("once")
+def _leaving_answers(question: PermissionQuestion) -> Iterator[ApprovalChoice]:
+    """Yield the answers to the question whether a call may leave the sandbox."""
+    yield ApprovalChoice("y", text="Yes, again outside the wall, this once", answer=Allow("once"))
     if question.through:
-        yield "a", f"Yes, from now on in this project: {one_line(question.through)}", Allow("through")
-    yield NO
+        text = f"Yes, from now on in this project: {one_line(question.through)}"
+        yield ApprovalChoice("a", text=text, answer=Allow("through"))
+    yield ApprovalChoice("n", text="No, and tell why", answer=None)
     if question.prefix is not None:
-        yield "p", f"Yes, always outside the wall: {one_line(question.prefix)}", Allow("always")
+        text = f"Yes, always outside the wall: {one_line(question.prefix)}"
+        yield ApprovalChoice("p", text=text, answer=Allow("always"))
 
 
 def question_head(question: PermissionQuestion) -> str:
-    """The question itself, in a few words."""
+    """Return the question itself, in a few words."""
     tool = one_line(question.tool)
     asker = f"[{one_line(question.asker)}] " if question.asker else ""
     if question.preview.get("plan"):
@@ -228,7 +232,7 @@ def question_head(question: PermissionQuestion) -> str:
 
 
 def question_body(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
-    """All of what is asked for: every character visible, long lines wrapped."""
+    """Draw all of what is asked for: every character visible, long lines wrapped."""
     inner = RenderContext(max(ctx.columns - 2, 2), ctx.theme, full=True)
     if plan := question.preview.get("plan"):
         return [f"  {row}" for row in wrap(escape_prose(str(plan)), inner.columns)]
@@ -258,7 +262,7 @@ def question_target(question: PermissionQuestion, ctx: RenderContext) -> list[st
 
 
 def full_question(question: PermissionQuestion, ctx: RenderContext) -> list[str]:
-    """The question for printing: all of what is asked for, and each answer with its rule in full."""
+    """Draw a question for printing: all of what is asked for, and each answer with its rule in full."""
     choices = approval_choices(question)
     answers = [f"  {choice.digit} {choice.text}  {choice.letter}" for choice in choices]
     rows = [row for answer in answers for row in wrap(answer, ctx.columns)]
@@ -266,19 +270,19 @@ def full_question(question: PermissionQuestion, ctx: RenderContext) -> list[str]
 
 
 def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[str]:
-    """The question in at most `rows` lines; the choices are always there."""
+    """Draw the question in at most `rows` lines; the choices are always there."""
     question = panel.question
     is_new = panel.columns == 0
     if panel.columns != ctx.columns:  # new, or on a terminal that was resized
         before = panel.body
-        panel.body = [f"  {PLAN_ABOVE}"] if panel.plan_above else question_body(question, ctx)
+        panel.body = ["  It stands above."] if panel.plan_above else question_body(question, ctx)
         panel.scroll = _same_place(panel.scroll, before, panel.body)
         panel.columns = ctx.columns
     head = ctx.clipped("warning", question_head(question))
     title = one_line(question.title)
     if question.preview.get("diff") and title:
         head += "  " + clip(title, max(ctx.columns - len(question.tool) - 10, 1))
-    air = AIR_ROWS if rows >= MIN_ROWS_WITH_AIR else 0
+    air = 4 if rows >= 14 else 0  # blank lines around what is asked for
     foot = _foot(panel, ctx, rows - air - 1 - MIN_BODY_ROWS)
     room = max(rows - air - 1 - len(foot), MIN_BODY_ROWS)
     if room < len(panel.body) <= room + air:  # all of it is worth more than the air
@@ -302,24 +306,26 @@ def draw_approval(panel: ApprovalPanel, ctx: RenderContext, rows: int) -> list[s
 
 
 def _same_place(at: int, before: list[str], after: list[str]) -> int:
-    """The row of a body drawn for other columns that holds what row `at` began with."""
-    # other columns break lines elsewhere, but the characters stay
-    old, new = (
-        [0, *accumulate(len(strip_sequences(row).replace(" ", "")) for row in body)]
-        for body in (before, after)
-    )
+    """Return the row of a body drawn for other columns that contains what row `at` began with."""
+    old = _row_starts(before)
+    new = _row_starts(after)
     place = old[at] * new[-1] // max(old[-1], 1)
     return bisect_left(new, new[bisect_right(new, place) - 1])
 
 
+def _row_starts(body: list[str]) -> list[int]:
+    """Count the characters before each row, and all. Other columns break lines elsewhere but keep these."""
+    return [0, *accumulate(len(strip_sequences(row).replace(" ", "")) for row in body)]
+
+
 def _first_change(body: list[str]) -> int:
-    """The row before the first that a diff adds or removes, 0 without one."""
+    """Return the row before the first that a diff adds or removes, 0 without one."""
     changed = (at for at, row in enumerate(body) if _CHANGED_ROW.match(strip_sequences(row)))
     return max(next(changed, 0) - 1, 0)
 
 
 def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
-    """The answers in at most `max_rows`: wrapped where there is room, else cut, and that is said."""
+    """Draw the answers in at most `max_rows`: wrapped where there is room, else cut with a note."""
     told = panel.question.why
     if told == WRITES_A_FILE and panel.question.preview.get("diff"):
         told = ""  # it is seen
@@ -345,8 +351,8 @@ def _foot(panel: ApprovalPanel, ctx: RenderContext, max_rows: int) -> list[str]:
 
 
 def _choice_rows(panel: ApprovalPanel, at: int, text: list[str], ctx: RenderContext) -> list[str]:
-    """The rows of one answer: marked when it is chosen, its letter behind the last."""
+    """Draw one answer: marked when it is chosen, its letter behind the last row."""
     marked = at == panel.marked
-    rows = hang(text, "❯ " if marked else "  ", "    ")
+    rows = hang(text, first="❯ " if marked else "  ", others="    ")
     rows = [ctx.paint("bold", row) for row in rows] if marked else rows
     return [*rows[:-1], rows[-1] + ctx.paint("dim", f"  {panel.choices[at].letter}")]

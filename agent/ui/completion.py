@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -77,7 +78,7 @@ def _is_escaped(text: str, at: int) -> bool:
     return text[at] != "\n" and (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
 
-def matching_paths(word: str, folder: Path, shell: bool) -> list[str]:
+def matching_paths(word: str, folder: Path, *, shell: bool) -> list[str]:
     """The paths on disk that begin with a word, folders with a slash at the end.
 
     In a shell line (`shell`) what a shell would interpret is escaped. Hidden files only when asked for.
@@ -159,7 +160,7 @@ class CompletionSource(Completer):
         else:
             names = rank(before[1:], summaries)
         for name in names:
-            yield Completion(f"/{name}", -len(before), f"/{name}", summaries[name])
+            yield Completion(f"/{name}", start_position=-len(before), display_meta=summaries[name])
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
@@ -175,7 +176,8 @@ class CompletionSource(Completer):
 
     async def _mentioned(self, typed: str) -> list[Completion]:
         if typed.startswith(("~/", "/", "./", "../")):  # a folder outside of the list
-            best: Sequence[str] = await asyncio.to_thread(matching_paths, typed, self._files.folder, False)
+            find = partial(matching_paths, typed, self._files.folder, shell=False)
+            best: Sequence[str] = await asyncio.to_thread(find)
         else:
             names = await self._files.names()
             best = await asyncio.to_thread(rank, typed, names) if typed else names
@@ -183,7 +185,11 @@ class CompletionSource(Completer):
         best = [*rank(typed, others)[:MAX_OFFERED_FILES], *best] if others and typed else best
         quoted = [(name, f'"{name}"' if " " in name else name) for name in best[:MAX_OFFERED_FILES]]
         return [
-            Completion(text if name.endswith("/") else f"{text} ", -len(typed), one_line(name))
+            Completion(
+                text if name.endswith("/") else f"{text} ",
+                start_position=-len(typed),
+                display=one_line(name),
+            )
             for name, text in quoted
         ]
 
@@ -194,7 +200,7 @@ class CompletionSource(Completer):
         if not word and not shell:
             return []
         found = []
-        for path in matching_paths(word, self._files.folder, shell):
+        for path in matching_paths(word, self._files.folder, shell=shell):
             shown = path.rstrip("/").rpartition("/")[2] + "/" * path.endswith("/")
-            found.append(Completion(path, -len(word), one_line(shown)))
+            found.append(Completion(path, start_position=-len(word), display=one_line(shown)))
         return found

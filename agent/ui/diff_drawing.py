@@ -5,6 +5,7 @@ Slow to import, as rich is: loaded after the first paint.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from rich.console import Console
@@ -18,8 +19,6 @@ from .code_colours import coloured
 from .segment_lines import filled, segment_line
 from .terminal_text import CODE_TAB_CELLS, RenderContext, escape_output, painted_width, wrapped_spans
 
-MIN_CODE_COLUMNS = 8  # below that lines have no margin
-
 
 def draw_diff(text: str, ctx: RenderContext, limit: int) -> list[str]:
     """A unified diff with line numbers in place of its headers, in at most `limit` lines before wrapping."""
@@ -29,23 +28,27 @@ def draw_diff(text: str, ctx: RenderContext, limit: int) -> list[str]:
     digits = max((len(str(row.number)) for row in shown.rows if row.number), default=1)
     language = diff.language if ctx.theme.colour else "text"
     theme = ctx.theme.palette.code
-    codes = shown.by_side(lambda code: coloured(code, language, theme).split("\n", allow_blank=True))
-    drawn = [
-        line for row, code in zip(shown.rows, codes, strict=True) for line in _lines(row, code, digits, ctx)
-    ]
+
+    def lines_of(code: str) -> Iterable[Text]:
+        return coloured(code, language=language, theme=theme).split("\n", allow_blank=True)
+
+    codes = shown.by_side(lines_of)
+    drawn = []
+    for row, code in zip(shown.rows, codes, strict=True):
+        drawn += _lines(row, code, ctx, digits=digits)
     if left_out := len(diff.rows) - len(shown.rows):
         drawn.append(ctx.clipped("dim", f"… +{pluralize(left_out, 'line')}"))
     return drawn
 
 
-def _lines(row: DiffRow, code: Text, digits: int, ctx: RenderContext) -> list[str]:
+def _lines(row: DiffRow, code: Text, ctx: RenderContext, *, digits: int) -> list[str]:
     if row.sign == "@":
         return [ctx.clipped("hunk", " " * (digits - 1) + "⋯")]
     base, words = _styles(row.sign, ctx)
     for begin, end in row.marks:
         code.stylize(words, begin, end)
     margin = f"{row.number or '':>{digits}} {row.sign} "
-    margin = margin if ctx.columns - len(margin) >= MIN_CODE_COLUMNS else ""
+    margin = margin if ctx.columns - len(margin) >= 8 else ""
     is_filled = base.bgcolor is not None
     lines = []
     for at, (begin, end) in enumerate(wrapped_spans(code.plain, ctx.columns - len(margin))):

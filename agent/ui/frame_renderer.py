@@ -132,7 +132,7 @@ class FrameRenderer(Renderer):
         # a line may have been drawn for a wider screen
         printed = [row for line in self._printed for row in _rows_of(line, size.columns)]
         self._printed.clear()
-        if update := frame_update(self.frame, frame, printed, size.rows):
+        if update := frame_update(self.frame, frame, printed=printed, height=size.rows):
             self.output.write_raw(update)
         self.frame = frame
         if (shape := app.cursor.get_cursor_shape(app)) != self._shape:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import takewhile
 from operator import eq
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -68,7 +69,7 @@ class _Pen:
         self.row += count
 
 
-def frame_update(old: Frame, new: Frame, printed: Sequence[str], height: int) -> str:
+def frame_update(old: Frame, new: Frame, *, printed: Sequence[str], height: int) -> str:
     """Return the output that turns `old` into the finished rows `printed` and below them `new`.
 
     `height` is the screen's. "" where nothing has changed. The cursor is where `old` has it, and ends where
@@ -97,18 +98,20 @@ def _change_rows(pen: _Pen, old: list[str], target: list[str], kept: int) -> Non
     """Delete rows, make room below, insert rows and rewrite those that stay in their place."""
     steps = _steps(old, target, kept)
     rows = old.copy()
-    for _, low, high in reversed([step for step in steps if step[0] == "delete"]):
-        pen.go(low)
-        pen.write(f"\x1b[{high - low}M")
-        del rows[low:high]
+    for step in reversed([step for step in steps if step.kind == "delete"]):
+        pen.go(step.first)
+        pen.write(f"\x1b[{step.end - step.first}M")
+        del rows[step.first : step.end]
     if len(target) > len(old):
         pen.go(len(old) - 1)
         pen.add_rows(len(target) - len(old))
-    for low, high in _inserted(steps):
-        if low < len(rows):
-            pen.go(low)
-            pen.write(f"\x1b[{high - low}L")
-        rows[low:low] = [""] * (high - low)
+    for step in steps:
+        if step.kind == "insert":
+            count = step.end - step.first
+            if step.first < len(rows):
+                pen.go(step.first)
+                pen.write(f"\x1b[{count}L")
+            rows[step.first : step.first] = [""] * count
     for at, (before, after) in enumerate(zip(rows, target, strict=True)):
         if before != after:
             column, text = row_change(before, after)
@@ -116,8 +119,16 @@ def _change_rows(pen: _Pen, old: list[str], target: list[str], kept: int) -> Non
             pen.write(text)
 
 
-def _steps(old: list[str], target: list[str], kept: int) -> list[tuple[str, int, int]]:
-    """("delete", first, last) in rows of the old frame and ("insert", first, last) in rows of the new one."""
+class _Step(NamedTuple):
+    """Rows to delete, counted in the old frame, or to insert, counted in the new one."""
+
+    kind: Literal["delete", "insert"]
+    first: int
+    end: int  # behind the last
+
+
+def _steps(old: list[str], target: list[str], kept: int) -> list[_Step]:
+    """Return what to delete and to insert behind the rows that are kept."""
     end = _alike_ends(old[kept:], target[kept:])
     low = kept
     old_high = len(old) - end
@@ -133,9 +144,9 @@ def _steps(old: list[str], target: list[str], kept: int) -> list[tuple[str, int,
         if kind == "equal" or not more:
             continue
         if more > 0:
-            steps.append(("insert", low + new_to - more, low + new_to))
+            steps.append(_Step("insert", first=low + new_to - more, end=low + new_to))
         else:
-            steps.append(("delete", low + old_to + more, low + old_to))
+            steps.append(_Step("delete", first=low + old_to + more, end=low + old_to))
     return steps
 
 
@@ -154,10 +165,6 @@ def _resemble(old: str, new: str) -> bool:
 def _alike(first: Sequence[str], second: Sequence[str]) -> int:
     """Return the number of items at the start of both that are equal."""
     return sum(1 for _ in takewhile(bool, map(eq, first, second)))
-
-
-def _inserted(steps: list[tuple[str, int, int]]) -> list[tuple[int, int]]:
-    return [(low, high) for kind, low, high in steps if kind == "insert"]
 
 
 def row_change(old: str, new: str) -> tuple[int, str]:

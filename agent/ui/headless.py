@@ -160,7 +160,9 @@ async def run_prompt(
     output.answers_command = True
     await controller.command(text)
     failed = output.told_error
-    ended = TurnFinished("failed" if failed else "done", 0, failed, 1 if failed else 0)
+    ended = TurnFinished("done", turns=0)
+    if failed:
+        ended = TurnFinished("failed", turns=0, error=failed, code=1)
     output.show(ended)
     return ended
 

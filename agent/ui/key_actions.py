@@ -21,10 +21,8 @@ from .repl_state import QueuedInput, ReplState
 from .terminal_text import one_line
 
 MAX_PATHS_CHARS = 8_192  # a longer paste is no list of paths
-IMAGE_HINT_S = 4.0
 _ENDS_AS_IMAGE = lazy_pattern(r"(?i)\.(?:png|jpe?g|gif|webp)['\"]?\s*\Z")
 REPEAT_S = 2.0  # within which a second Ctrl-C or Ctrl-D leaves
-ESCAPE_REPEAT_S = 1.0  # within which a second Esc counts
 
 
 def open_editor(state: ReplState) -> None:
@@ -65,7 +63,7 @@ async def _take_images(state: ReplState, pasted: str | None) -> None:
     try:
         images = await _find_images(state.setup, pasted)
     except ValueError as error:
-        state.status_hint.show("image", str(error), IMAGE_HINT_S)
+        state.status_hint.show("image", str(error), seconds=4.0)
     for path, about in images:
         editor.buffer.insert_text(editor.paste_chips.image(path, about) + " ")
     if pasted is not None and not images:
@@ -77,7 +75,7 @@ def hint_at_answers(state: ReplState) -> None:
     """A key came that is no answer, or came before the question could be read: say what is."""
     panel = state.approval.panel
     keys = " ".join(choice.digit for choice in panel.choices) if panel is not None else ""
-    state.status_hint.show("answers", f"A question waits: {keys}, or an arrow and Enter", REPEAT_S)
+    state.status_hint.show("answers", f"A question waits: {keys}, or an arrow and Enter", seconds=REPEAT_S)
 
 
 def submit(state: ReplState) -> None:
@@ -100,7 +98,7 @@ def submit(state: ReplState) -> None:
     if expanded.strip() in EXIT_WORDS:
         state.leave(0)
         return
-    state.queue.add(QueuedInput(text, expanded, shown, typed))
+    state.queue.add(QueuedInput(text=text, expanded=expanded, shown=shown, typed=typed))
     if editor.stashed:
         editor.stash()
 
@@ -115,7 +113,7 @@ def interrupt_or_clear(state: ReplState) -> None:
         state.leave(0)
     else:
         key = state.setup.key_names["interrupt"] or "Ctrl-C"  # which is a signal, too
-        state.status_hint.show("leave", f"Press {key} again to leave", REPEAT_S)
+        state.status_hint.show("leave", f"Press {key} again to leave", seconds=REPEAT_S)
 
 
 def escape(state: ReplState) -> None:
@@ -125,7 +123,7 @@ def escape(state: ReplState) -> None:
     written = bool(state.editor.buffer.text)
     if not state.status_hint.shows("escape"):
         hint = "Esc again clears" if written else "Esc again rewinds"
-        state.status_hint.show("escape", hint, ESCAPE_REPEAT_S)
+        state.status_hint.show("escape", hint, seconds=1.0)
     elif written:
         state.editor.clear()
         state.status_hint.clear()
@@ -142,7 +140,7 @@ def _interrupt(state: ReplState) -> bool:
     if live_view.interrupting:  # it takes long to end: a way out
         if state.status_hint.shows("stuck"):
             state.leave(130)
-        state.status_hint.show("stuck", "Still ending; press again to leave", REPEAT_S)
+        state.status_hint.show("stuck", "Still ending; press again to leave", seconds=REPEAT_S)
         return True
     live_view.interrupting = state.queue.interrupt()
     _take_queue_back(state)
@@ -171,7 +169,7 @@ def delete_or_leave(state: ReplState) -> None:
         commands = [pluralize(jobs, "background command")] if jobs else []
         key = state.setup.key_names["leave"]
         running = " and ".join([*commands, *([pluralize(agents, "agent")] if agents else [])])
-        state.status_hint.show("jobs", f"{running} would end; {key} again leaves", REPEAT_S)
+        state.status_hint.show("jobs", f"{running} would end; {key} again leaves", seconds=REPEAT_S)
     else:
         state.leave(0)
 
@@ -183,7 +181,7 @@ def toggle_full(state: ReplState) -> None:
     if state.terminal.full:
         count = state.view.print_in_full()
         hint = "Outputs are shown whole" + (f"; {count} printed again" if count else " from now on")
-    state.status_hint.show("full", hint, REPEAT_S)
+    state.status_hint.show("full", hint, seconds=REPEAT_S)
 
 
 def stash(state: ReplState) -> None:
@@ -195,7 +193,7 @@ def stash(state: ReplState) -> None:
         hint = f"Put away; back after the next prompt, or with {key}"
     else:
         hint = "Taken back"
-    state.status_hint.show("stash", hint, REPEAT_S)
+    state.status_hint.show("stash", hint, seconds=REPEAT_S)
 
 
 def go_up(state: ReplState) -> None:

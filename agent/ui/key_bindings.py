@@ -69,7 +69,7 @@ def build_key_bindings(state: ReplState) -> KeyBindings:
     picking = Condition(lambda: state.picker.state is not None and state.approval.panel is None)
     add_picker_keys(bindings, state.picker, picking)
     form = state.approval.form
-    form.say = lambda hint: state.status_hint.show("answers", hint, SURE_S)
+    form.say = lambda hint: state.status_hint.show("answers", hint, seconds=SURE_S)
     add_form_keys(bindings, form, Condition(lambda: form.state is not None and state.approval.panel is None))
     return bindings
 

@@ -61,10 +61,7 @@ def _sent_by_key(code: int, shifted: int, base: int, held: int) -> str:
 
 
 def as_sent(found: re.Match[str]) -> str:
-    """A sequence as a keyboard sends it that no program has told otherwise; "" for a key without a meaning.
-
-    A program that was killed leaves a terminal that sends codes for keys, or tells when they are released.
-    """
+    """Return a sequence as an unconfigured keyboard sends it; "" for a key without a meaning."""
     if found[0].startswith("\x1bO"):
         return _APPLICATION_KEYPAD[found[0][-1]]
     if named := _NAMED_KEY.fullmatch(found[0]):
@@ -72,8 +69,11 @@ def as_sent(found: re.Match[str]) -> str:
         held = _held_keys(modifiers)
         if final in "ABFH" or first in ("2", "3", "5", "6"):  # with Alt each would be Esc, and then the key
             held &= _SHIFT | _CTRL
-        plain = f"\x1b[{first};{held + 1}{final}" if held else f"\x1b[{first if final == '~' else ''}{final}"
-        return "" if event == _RELEASED else plain
+        if event == _RELEASED:
+            return ""
+        if held:
+            return f"\x1b[{first};{held + 1}{final}"
+        return f"\x1b[{first}~" if final == "~" else f"\x1b[{final}"
     if coded := _CODED_KEY.fullmatch(found[0]):
         *codes, modifiers, event = coded.groups()
     elif other := _OTHER_KEY.fullmatch(found[0]):

@@ -194,5 +194,6 @@ def keyboard_input(
     ANSI_SEQUENCES.update(_MORE_KEYS)
     source = Vt100Input(stdin)
     parser = PasteParser(source.vt100_parser, deliver)
-    source.vt100_parser = GroundParser(parser, note_ground, set_timeout)  # type: ignore[assignment]
+    ground = GroundParser(parser, note_ground=note_ground, set_timeout=set_timeout)
+    source.vt100_parser = ground  # type: ignore[assignment]
     return source

@@ -86,7 +86,7 @@ def read_keymap(path: Path) -> Keymap:
             except ValueError as error:
                 troubles.append(f"{path}: {name}: {error}")
     troubles += (f"{path}: {double}" for double in _doubles({**keys, **commands}))
-    return Keymap(keys, commands, tuple(troubles))
+    return Keymap(keys=keys, commands=commands, troubles=tuple(troubles))
 
 
 def _doubles(keys: Mapping[str, tuple[KeySequence, ...]]) -> Iterator[str]:

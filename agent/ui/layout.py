@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import PurePath
+from typing import NamedTuple
 
 from msgspec.structs import replace
 from prompt_toolkit.buffer import Buffer
@@ -25,13 +26,9 @@ from .repl_state import ReplState
 from .terminal_text import RenderContext, cell_width, clip, clip_painted, foreign_line, one_line
 
 MAX_COMPLETION_ROWS = 6
-SEARCH_PROMPT = "search: "
-MIN_ROWS_WITH_GAPS = 15  # from which on there are blank rows around what runs
 STATUS_SEPARATOR = " · "
 CONTEXT_RANK = 0
-RANKS_BESIDE_OWN_LINE = (1, 2)  # mode, what waits and what runs: no line of one's own may hide them
 SHORTCUT_GAP = "   "
-MORE_SHORTCUTS = "… /help keys lists all"
 SHORTCUTS = (
     "/ commands   @ files   ! shell   ↑ history   Ctrl-R search",
     "newline: {newline} or \\ {submit}",
@@ -57,6 +54,14 @@ CONTEXT_LABELS = {
     "BLOCKING": ("no room left", "error"),
     "EXHAUSTED": ("full", "error"),
 }
+
+
+class _StatusPart(NamedTuple):
+    """A part of the status line; the highest rank is left out first."""
+
+    rank: int
+    role: str
+    text: str
 
 
 def max_input_rows(rows: int) -> int:
@@ -100,7 +105,7 @@ def _shortcut_rows(ctx: RenderContext, room: int) -> list[str]:
     drawn = [part for row in rows for part in ctx.wrapped("dim", row)]
     if len(drawn) <= room:
         return drawn
-    return [*drawn[: max(room - 1, 0)], ctx.clipped("dim", MORE_SHORTCUTS)]
+    return [*drawn[: max(room - 1, 0)], ctx.clipped("dim", "… /help keys lists all")]
 
 
 def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
@@ -113,24 +118,26 @@ def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
     parts = _status_parts(status, queued)
     if status.own_line:
         return _with_own_line(status, parts, ctx)
-    while len(parts) > 1 and cell_width(STATUS_SEPARATOR.join(text for _, _, text in parts)) > ctx.columns:
-        parts.remove(max(parts, key=lambda part: part[0]))
-    shown = [ctx.paint(role, text[: ctx.columns]) for _, role, text in parts]
+    while len(parts) > 1 and cell_width(STATUS_SEPARATOR.join(part.text for part in parts)) > ctx.columns:
+        parts.remove(max(parts, key=lambda part: part.rank))
+    shown = [ctx.paint(part.role, part.text[: ctx.columns]) for part in parts]
     return clip_painted(ctx.paint("dim", STATUS_SEPARATOR).join(shown), ctx.columns)
 
 
-def _with_own_line(status: Status, parts: list[tuple[int, str, str]], ctx: RenderContext) -> str:
+def _with_own_line(status: Status, parts: list[_StatusPart], ctx: RenderContext) -> str:
     """Return the output of the user's status command, followed by the parts that it must not hide."""
-    context = () if status.state == "NORMAL" else (CONTEXT_RANK,)
-    kept = [part for part in parts if part[0] in (*RANKS_BESIDE_OWN_LINE, *context)]
-    rest = STATUS_SEPARATOR.join(text for _, _, text in kept)
+    ranks = {1, 2}  # the mode, what waits and what runs
+    if status.state != "NORMAL":
+        ranks.add(CONTEXT_RANK)
+    kept = [part for part in parts if part.rank in ranks]
+    rest = STATUS_SEPARATOR.join(part.text for part in kept)
     own = clip_painted(foreign_line(status.own_line, ctx.theme), ctx.columns - cell_width(rest) - 3)
-    shown = [own, *(ctx.paint(role, text) for _, role, text in kept)]
+    shown = [own, *(ctx.paint(part.role, part.text) for part in kept)]
     return clip_painted(ctx.paint("dim", STATUS_SEPARATOR).join(shown), ctx.columns)
 
 
-def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
-    """(rank, role, text) in the order of showing; the highest rank is left out first."""
+def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
+    """Return the parts of the status line in the order of showing."""
     words, context_role = CONTEXT_LABELS.get(status.state, ("", "dim"))
     context = ""
     if status.window:
@@ -156,7 +163,7 @@ def _status_parts(status: Status, queued: int) -> list[tuple[int, str, str]]:
         (7, "dim", one_line(PurePath(status.folder).name)),
         (5, "dim", one_line(status.branch)),
     )
-    return [part for part in parts if part[2]]
+    return [_StatusPart(*part) for part in parts if part[2]]
 
 
 def _chooses(state: ReplState) -> bool:
@@ -206,12 +213,12 @@ class ScreenLayout:
         self._focus()
         status = state.driver.status() if state.driver else None
         body, cursor = self._body(ctx, rows)
-        gap = [""] if rows >= MIN_ROWS_WITH_GAPS and len(body) < rows - 3 else []
+        gap = [""] if rows >= 15 and len(body) < rows - 3 else []
         room = max(rows - len(body) - 3 - 2 * len(gap), 0)
         hides = picking and panel is None
         working = state.has_view and state.view.live_view.started_at is not None
         shown = () if status is None or picking or panel is not None else status.todos
-        todos = draw_todos(shown, ctx, room // 2, working)
+        todos = draw_todos(shown, ctx, rows=room // 2, working=working)
         left = room - len(todos) if state.has_view and not hides else 0
         lines = state.view.live_lines(left) if left > 0 else []
         lines = [*lines, *todos]
@@ -248,7 +255,7 @@ class ScreenLayout:
             return state.picker.drawn.lines, state.picker.drawn.cursor
         lines, cursor = self._input.draw(ctx, max_input_rows(rows))
         if self.layout.is_searching:
-            search, column = draw_one_row(self._search.buffer, SEARCH_PROMPT, ctx)
+            search, column = draw_one_row(self._search.buffer, "search: ", ctx)
             cursor = (len(lines), column)
             lines = [*lines, search]
         return [*lines, *draw_completions(state.editor.buffer, ctx, rows - len(lines) - 4)], cursor

@@ -16,14 +16,13 @@ from tools.text import as_drawn, pluralize
 from transcripts import tool_kind
 
 from .markdown_stream import table_head
-from .render import BRANCH, MIN_TOLD_SECONDS, call_title, render_markdown
+from .render import BRANCH, MIN_TOLD_SECONDS, below_title, call_title, render_markdown
 from .terminal_text import (
     RenderContext,
     cell_width,
     clip,
     clip_painted,
     escape_output,
-    hang,
     one_line,
     prose_line,
     wrap,
@@ -33,8 +32,6 @@ SPINNER_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 REDRAW_INTERVAL_S = 0.1  # between two drawings of what runs
 PROGRESS_LINES = 4  # shown of a running call's output
 THOUGHT_LINES = 3
-QUEUE_LINES = 4
-MAX_TODO_ROWS = 6
 TODO_MARKS = {"completed": ("☒", "dim"), "in_progress": ("▸", "accent"), "pending": ("☐", "")}
 MAX_PROGRESS_CHARS = 20_000  # kept of a running call's output
 MAX_THOUGHT_CHARS = 200_000
@@ -115,7 +112,7 @@ class LiveView(Struct):
                 self.label = f"{one_line(reason)}; try {attempt} of {tries}"
                 self.retry_at = now + seconds
             case events.ToolCallStarted(of, block, name, title):
-                self.calls[of, block] = RunningCall(name, title, now)
+                self.calls[of, block] = RunningCall(name, title, started_at=now)
                 self.label = "Working"
                 self.answered = True
             case events.ToolCallProgress(of, block, text):
@@ -130,13 +127,13 @@ class LiveView(Struct):
                 self.agents[agent.label] = agent
 
 
-def draw_live_view(live_view: LiveView, ctx: RenderContext, rows: int, now: float) -> list[str]:
+def draw_live_view(live_view: LiveView, ctx: RenderContext, *, rows: int, now: float) -> list[str]:
     """The running calls, the thinking, the spinner and the queue, in at most `rows` lines."""
     then = live_view.question_since or now
     with_agents = {agent.place for agent in live_view.agents.values()}
     calls = [call for place, call in live_view.calls.items() if place not in with_agents]
     timed = any(now - call.started_at >= 1 for call in calls)
-    foot = [*_spinner(live_view, ctx, now, timed), *_queue(live_view, ctx)]
+    foot = [*_spinner(live_view, ctx, now, timed=timed), *_queue(live_view, ctx)]
     middle = [row for call in calls for row in _running_call(call, ctx, then)]
     middle += [_agent_line(agent, ctx) for agent in live_view.agents.values()]
     if live_view.thinking_since is not None and live_view.thought:
@@ -157,8 +154,8 @@ def _running_call(call: RunningCall, ctx: RenderContext, now: float) -> list[str
         lines.append(f"running, {_whole_seconds(spent)}" + (f" · {key}: background" if key else ""))
     room = max(ctx.columns - len(BRANCH), 1)
     rows = [ctx.paint("dim", clip(line, room)) for line in lines]
-    title = call_title(call.name, call.title, ctx, "accent")
-    return [title, *hang(rows, ctx.paint("dim", BRANCH), " " * len(BRANCH))]
+    title = call_title(call.name, call.title, ctx, role="accent")
+    return [title, *below_title(rows, ctx)]
 
 
 def _agent_line(agent: events.AgentStatus, ctx: RenderContext) -> str:
@@ -178,10 +175,12 @@ def _agent_line(agent: events.AgentStatus, ctx: RenderContext) -> str:
     return clip_painted(f"{ctx.paint('accent', '●')} {label}  {body}{ctx.paint('dim', end)}", ctx.columns)
 
 
-def draw_todos(todos: Sequence[tuple[str, str]], ctx: RenderContext, rows: int, working: bool) -> list[str]:
+def draw_todos(
+    todos: Sequence[tuple[str, str]], ctx: RenderContext, *, rows: int, working: bool
+) -> list[str]:
     """Draw the list around the current item while a turn runs, else one line; [] when all is done."""
     first_open = next((at for at, (status, _) in enumerate(todos) if status != "completed"), None)
-    rows = min(rows, MAX_TODO_ROWS)
+    rows = min(rows, 6)
     if first_open is None or rows < 1:
         return []
     if not working or rows < 3:
@@ -201,7 +200,7 @@ def _todo_line(status: str, text: str, ctx: RenderContext) -> str:
     return ctx.paint(role, line) if role else line
 
 
-def _spinner(live_view: LiveView, ctx: RenderContext, now: float, timed: bool) -> list[str]:
+def _spinner(live_view: LiveView, ctx: RenderContext, now: float, *, timed: bool) -> list[str]:
     """Draw the current activity, its elapsed time and how to interrupt it.
 
     With `timed`, a running call shows its own time, so the elapsed time is left out here.
@@ -233,7 +232,7 @@ def _spinner(live_view: LiveView, ctx: RenderContext, now: float, timed: bool) -
 def _queue(live_view: LiveView, ctx: RenderContext) -> list[str]:
     if not live_view.queued:
         return []
-    rows = [ctx.clipped("dim", f"❯ {prose_line(text)}") for text in live_view.queued[-QUEUE_LINES:]]
+    rows = [ctx.clipped("dim", f"❯ {prose_line(text)}") for text in live_view.queued[-4:]]
     more = len(live_view.queued) - len(rows)
     hint = f"{more} more queued; ↑ edits" if more else "queued; ↑ edits"
     return [*rows, ctx.paint("dim", f"  {wrap(hint, ctx.columns - 2)[0]}")]
@@ -243,7 +242,7 @@ def _whole_seconds(spent: float) -> str:
     return f"{int(spent)} s" if spent < 60 else format_duration(spent)
 
 
-def draw_unfinished(text: str, fence: str, rows: int, ctx: RenderContext) -> list[str]:
+def draw_unfinished(text: str, ctx: RenderContext, *, fence: str, rows: int) -> list[str]:
     """The end of the unfinished text, in at most `rows` lines; a fence or table that is cut is begun again.
 
     `fence` is the opening line of the fence that the text ends in, or "".

@@ -160,7 +160,7 @@ class _BareCode(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip("\n")
-        drawn = coloured(code, self.lexer_name, str(self.theme))
+        drawn = coloured(code, language=self.lexer_name, theme=str(self.theme))
         room = options.max_width - 2
         lines = drawn.split("\n")
         rows = [line[begin:end] for line in lines for begin, end in wrapped_spans(line.plain, room)]

@@ -99,8 +99,7 @@ def _shown_inline(tokens: list[Token], links: bool) -> Iterator[Token]:
             if opened is not None:
                 words.append(alternative)
             else:
-                link = Token("link_open", "a", 1, attrs={"href": source})
-                yield from _shown_link(link, [alternative], Token("link_close", "a", -1), links)
+                yield from _shown_link(_link_open(source), [alternative], _link_close(), links)
         else:
             # what stands for a character (`&#x202e;`) may stand for one that is not to be sent
             token.content = escape_prose(token.content)
@@ -120,8 +119,7 @@ def _with_bare_addresses(text: str) -> Iterator[Token]:
         address = address if "(" in address else address.rstrip(")]}.,;:!?")
         target = address if is_safe_link(address) else normalizeLink(address)
         if is_safe_link(target):
-            link = Token("link_open", "a", 1, attrs={"href": target})
-            yield from (_text(text[at : found.start()]), link, _text(address), Token("link_close", "a", -1))
+            yield from (_text(text[at : found.start()]), _link_open(target), _text(address), _link_close())
             at = found.start() + len(address)
     yield _text(text[at:])
 
@@ -143,4 +141,12 @@ def _shown_link(opened: Token, words: list[Token], closed: Token, links: bool) -
 
 
 def _text(content: str) -> Token:
-    return Token("text", "", 0, content=content)
+    return Token("text", tag="", nesting=0, content=content)
+
+
+def _link_open(address: str) -> Token:
+    return Token("link_open", tag="a", nesting=1, attrs={"href": address})
+
+
+def _link_close() -> Token:
+    return Token("link_close", tag="a", nesting=-1)

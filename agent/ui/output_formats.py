@@ -176,7 +176,7 @@ class RunOutput:
     def finish(self, code: int = 1, error: str = "the run was cut short") -> int:
         """Write the result if no TurnFinished did, with this error; return the exit code."""
         if self._code is None:
-            self.show(events.TurnFinished("interrupted", 0, error, code))
+            self.show(events.TurnFinished("interrupted", turns=0, error=error, code=code))
         return self.out.gone or self._code or 0
 
     def tool_use(self, of: int, block: int) -> ToolUseBlock | None:

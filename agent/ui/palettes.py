@@ -80,12 +80,14 @@ ANSI = Palette()
 
 
 def choose_palette(name: str, environ: Mapping[str, str], is_light: bool | None = None) -> Palette:
-    """The palette of a theme, as far as the terminal has its colours.
+    """Return the palette of a theme, as far as the terminal has its colours.
 
     `is_light` is what the terminal said of its background, None if nothing.
     """
     if name == "auto":
-        name = "light" if (_light_by_environment(environ) if is_light is None else is_light) else "dark"
+        if is_light is None:
+            is_light = _light_by_environment(environ)
+        name = "light" if is_light else "dark"
     any_colour = environ.get("COLORTERM", "") in ("truecolor", "24bit")
     if name not in _FILLS or not (any_colour or "256" in environ.get("TERM", "")):
         return ANSI
@@ -93,13 +95,13 @@ def choose_palette(name: str, environ: Mapping[str, str], is_light: bool | None 
     line, words, old_line, old_words, text = exact if any_colour else [f"color({at})" for at in indexed]
     blind = name.startswith("colour-blind")
     return Palette(
-        name,
-        "ansi_light" if name.endswith("light") else "ansi_dark",
-        Fill(line, words),
-        Fill(old_line, old_words),
-        text,
-        ("blue", "yellow") if blind else ("green", "red"),
-        _OWN_ROLES.get(name),
+        name=name,
+        code="ansi_light" if name.endswith("light") else "ansi_dark",
+        added=Fill(line, words),
+        removed=Fill(old_line, old_words),
+        on_fill=text,
+        signs=("blue", "yellow") if blind else ("green", "red"),
+        roles=_OWN_ROLES.get(name),
     )
 
 

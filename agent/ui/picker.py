@@ -40,14 +40,8 @@ from .terminal_text import (
 
 MARKER = "❯ "
 SEARCH_LABEL = "search: "
-MIN_COLUMNS_WITH_HINT = 60  # beside the search
-FACT_SEPARATOR = " · "
 FACT_INDENT = "    "
-FILTER_KEYS = ("Enter chooses · Esc cancels · type to search", "type to search · Enter · Esc")
-SWITCH_KEYS = ("Enter or Space switches · Esc leaves · type to search", "Enter or Space switches · Esc")
-QUESTION_KEYS = ("Enter or a digit chooses · Esc cancels", "Enter or a digit · Esc")
 MAX_QUESTION_LINES = 4
-AIR_LINES = 3  # around a menu, where all of it fits with them
 MIN_ROWS_WITH_FACTS = 8  # below that rows show their titles alone
 ANSWER_DELAY_S = 0.3  # after a question came, before it can be answered
 TO_THE_END = 1 << 30  # rows
@@ -79,14 +73,14 @@ class DrawnPicker(Struct, frozen=True):
     page: int
 
 
-NOT_DRAWN = DrawnPicker([], (0, 0), 1)
+NOT_DRAWN = DrawnPicker(lines=[], cursor=(0, 0), page=1)
 
 
 def search_menu(menu: Menu, words: str = "") -> PickerState:
-    """The state of a menu that shows the rows with all of the words, in any case; the first is marked."""
+    """Return a menu in which the rows that contain all of the words are shown and the first is marked."""
     wanted = words.casefold().split()
     found = (place for place, row in enumerate(menu.rows) if _holds(row, wanted))
-    return PickerState(menu, tuple(found), words)
+    return PickerState(menu, found=tuple(found), words=words)
 
 
 def move_mark(state: PickerState, by: int) -> PickerState:
@@ -102,8 +96,7 @@ def _holds(row: MenuRow, wanted: list[str]) -> bool:
 def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicker:
     """The menu in at most `rows` lines. The marked row is always there."""
     head, cursor = _head(state, ctx)
-    keys = SWITCH_KEYS if state.menu.switches else FILTER_KEYS if state.menu.filters else QUESTION_KEYS
-    foot = [ctx.hint(*keys)]
+    foot = [_key_hint(state.menu, ctx)]
     if rows < len(head) + len(foot) + 2:
         foot = []
     if rows < len(head) + 1:
@@ -111,11 +104,22 @@ def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicke
         head = kept if rows > 1 else []
         cursor = (0, cursor[1] if rows > 1 else 0)
     body, page = _body(state, ctx, max(rows - len(head) - len(foot), 1))
-    if foot and _lines_of_all(state, ctx, rows) + len(head) + len(foot) + AIR_LINES <= rows:
+    blank_lines = 3
+    if foot and _lines_of_all(state, ctx, rows) + len(head) + len(foot) + blank_lines <= rows:
         head = ["", *head, ""]
         foot = ["", *foot]
         cursor = (cursor[0] + 1, cursor[1])
-    return DrawnPicker([clip_painted(line, ctx.columns) for line in (*head, *body, *foot)], cursor, page)
+    lines = [clip_painted(line, ctx.columns) for line in (*head, *body, *foot)]
+    return DrawnPicker(lines=lines, cursor=cursor, page=page)
+
+
+def _key_hint(menu: Menu, ctx: RenderContext) -> str:
+    if menu.switches:
+        long = "Enter or Space switches · Esc leaves · type to search"
+        return ctx.hint(long, "Enter or Space switches · Esc")
+    if menu.filters:
+        return ctx.hint("Enter chooses · Esc cancels · type to search", "type to search · Enter · Esc")
+    return ctx.hint("Enter or a digit chooses · Esc cancels", "Enter or a digit · Esc")
 
 
 def _lines_of_all(state: PickerState, ctx: RenderContext, most: int) -> int:
@@ -129,7 +133,7 @@ def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int,
     title = one_line(state.menu.title)
     if not state.menu.filters:  # a question is read as a whole
         return ctx.wrapped("bold", title)[:MAX_QUESTION_LINES], (0, 0)
-    none = "  none fits, Ctrl-U clears" if ctx.columns >= MIN_COLUMNS_WITH_HINT else "  none fits"
+    none = "  none fits, Ctrl-U clears" if ctx.columns >= 60 else "  none fits"
     place = f"  {state.at + 1} of {len(state.found)}" if state.found else none
     label = SEARCH_LABEL if ctx.columns >= len(SEARCH_LABEL) + len(place) + 4 else ""
     room = max(ctx.columns - len(label) - len(place) - 1, 1)
@@ -172,7 +176,7 @@ def _row(state: PickerState, at: int, ctx: RenderContext, facts: bool) -> list[s
         titles = [clip(known + (title or "(no words)"), room)]
     else:
         titles = wrap(f"{state.menu.key_of(place)} {title}", room)
-    lines = hang(titles, MARKER if marked else blank, blank)
+    lines = hang(titles, first=MARKER if marked else blank, others=blank)
     if marked:
         lines = [ctx.paint("accent", line) for line in lines]
     if facts and row.facts:
@@ -189,7 +193,7 @@ def _joined(facts: list[str], room: int) -> Iterator[str]:
     """The facts in lines, each as full as may be."""
     line = ""
     for fact in facts:
-        longer = f"{line}{FACT_SEPARATOR}{fact}" if line else fact
+        longer = f"{line} · {fact}" if line else fact
         if line and cell_width(longer) > room:
             yield line
             longer = fact
@@ -273,7 +277,7 @@ class Picker:
 
 
 def add_picker_keys(bindings: KeyBindings, picker: Picker, active: FilterOrBool) -> None:
-    """The keys of a menu; while it is there no other key may do anything to the draft."""
+    """Bind the keys of a menu; while it is there no other key may do anything to the draft."""
     actions: dict[str, Callable[[], None]] = {
         **dict.fromkeys(("up", "c-p", "s-tab"), partial(picker.move, -1)),
         **dict.fromkeys(("down", "c-n", "tab"), partial(picker.move, 1)),

@@ -33,8 +33,6 @@ from .terminal import exit_on_signals, signal_handlers
 from .terminal_text import RenderContext, Theme, at_terminal, escape_prose, one_line, title_line
 
 LINE_PROMPT = "> "
-REASON_HINT = "No, and tell why; n REASON on one line tells it at once"
-UNBROKEN_COLUMNS = 10_000  # lines are not broken: the terminal or the screen reader does that
 
 
 class LineReader:
@@ -67,7 +65,8 @@ class PlainView:
         self._lines = lines
         self._out = PipeWriter(sys.stdout, mask)
         self._unfinished: list[str] = []  # the pieces of the last line of the model's text
-        self._context = RenderContext(UNBROKEN_COLUMNS, Theme(False, False), has_keys=False)
+        # Lines are not broken: the terminal or the screen reader does that.
+        self._context = RenderContext(10_000, Theme(colour=False, weight=False), has_keys=False)
         self.turn_ended = False
 
     def emit(self, event: events.Event) -> None:
@@ -104,7 +103,8 @@ class PlainView:
             self._out.line(row)
         choices = approval_choices(question)
         for choice in choices:
-            self._out.line(f"  {choice.letter}: {choice.text if choice.answer else REASON_HINT}")
+            reason_hint = "No, and tell why; n REASON on one line tells it at once"
+            self._out.line(f"  {choice.letter}: {choice.text if choice.answer else reason_hint}")
         while True:
             line = await self.answer_to("Answer: ")
             if line is None:
@@ -270,5 +270,5 @@ class PlainRepl:
                 view.emit(ended)
         except asyncio.CancelledError:
             if not view.turn_ended:
-                view.emit(events.TurnFinished("interrupted", 0))
+                view.emit(events.TurnFinished("interrupted", turns=0))
         return True

@@ -35,13 +35,6 @@ from .terminal_text import (
 LISTEN_DELAY_S = 0.6  # without a key, before keys are answers: slower than people type
 SURE_S = 2.0  # within which a second Esc drops what was answered
 
-OTHER_LABEL = "Other: "
-OTHER_HINT = "type your own answer"
-MAX_SHOWN_HEADER_CHARS = 20
-ONE_ANSWER_KEYS = "Enter or a digit chooses · type your own answer · Esc declines"
-SEVERAL_ANSWERS_KEYS = "Space or a digit marks · Enter goes on · type your own answer · Esc declines"
-SHORT_KEYS = "digit or Enter · Esc declines"
-SEVERAL_QUESTIONS_KEYS = " · ← → other questions"
 WAITS_HINT = "A question waits: press the key again"
 SURE_HINT = "Esc again declines, and drops what you answered"
 MIN_QUESTION_ROWS = 3
@@ -119,7 +112,7 @@ class QuestionForm:
         """
         self._answer = asyncio.get_running_loop().create_future()
         words = [Buffer(multiline=False) for _ in questions]
-        self.state = FormState(questions, [set() for _ in questions], words, asker)
+        self.state = FormState(questions, chosen=[set() for _ in questions], words=words, asker=asker)
         self._listens_at = self._monotonic() + LISTEN_DELAY_S
         self._sure_until = 0.0
         self.on_change()
@@ -250,7 +243,7 @@ def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str
     foot = [_keys(state, ctx)]
     own, column = _own_words(state, ctx)
     for described in (range(len(state.options)), (state.marked,), ()):  # as much as fits
-        answers = [_option(state, at, at in described, ctx) for at in range(len(state.options))]
+        answers = [_option(state, at, ctx, described=at in described) for at in range(len(state.options))]
         head = ["", *asked, ""]
         body = [*(row for answer in answers for row in answer), own]
         if len(head) + len(body) + 1 + len(foot) <= rows:
@@ -262,7 +255,7 @@ def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str
     marked = sum(map(len, answers[: state.marked]))
     first = max(0, min(marked - (kept > 2), len(body) - kept))
     shown = body[first : first + kept]
-    head = _scrolled(state, asked, room - len(shown), ctx)
+    head = _scrolled(state, asked, ctx, rows=room - len(shown))
     cursor = (len(head) + marked - first, 0)
     if shown[-1] is own:
         cursor = (len(head) + len(shown) - 1, column)
@@ -271,7 +264,7 @@ def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str
 
 def _label(state: FormState, ctx: RenderContext) -> list[str]:
     """Draw the asker, the topic and the number of the question; [] if there is nothing to show."""
-    header = one_line(str(state.questions[state.at].get("header") or ""))[:MAX_SHOWN_HEADER_CHARS]
+    header = one_line(str(state.questions[state.at].get("header") or ""))[:20]
     place = f"{state.at + 1} of {len(state.questions)}" if len(state.questions) > 1 else ""
     asker = f"[{one_line(state.asker)}]" if state.asker else ""
     label = " · ".join(filter(None, (asker, header, place)))
@@ -282,32 +275,37 @@ def _question(state: FormState, ctx: RenderContext) -> list[str]:
     return ctx.wrapped("bold", prose_line(str(state.questions[state.at]["question"])))
 
 
-def _scrolled(state: FormState, asked: list[str], room: int, ctx: RenderContext) -> list[str]:
-    """The rows of a question from where it is scrolled to, with a row that tells so where it is too long."""
-    if len(asked) <= room:
+def _scrolled(state: FormState, asked: list[str], ctx: RenderContext, rows: int) -> list[str]:
+    """Return the rows of a question from where it is scrolled to, with a note where it is too long."""
+    if len(asked) <= rows:
         return asked
-    state.page = max(room - 1, 1)
+    state.page = max(rows - 1, 1)
     first = state.scroll = min(state.scroll, len(asked) - state.page)
     last = first + state.page
     place = f"{first + 1}-{last} of {len(asked)}"
-    return [*asked[first:last], ctx.hint(f"lines {place} · PgUp PgDn", f"{place} PgDn")][:room]
+    return [*asked[first:last], ctx.hint(f"lines {place} · PgUp PgDn", f"{place} PgDn")][:rows]
 
 
 def _keys(state: FormState, ctx: RenderContext) -> str:
-    keys = SEVERAL_ANSWERS_KEYS if state.several else ONE_ANSWER_KEYS
-    moves = state.writing and state.own.text  # the arrows, through what is written
-    return ctx.hint(
-        keys + (SEVERAL_QUESTIONS_KEYS if len(state.questions) > 1 and not moves else ""), SHORT_KEYS
-    )
+    keys = "Enter or a digit chooses · type your own answer · Esc declines"
+    if state.several:
+        keys = "Space or a digit marks · Enter goes on · type your own answer · Esc declines"
+    arrows_move_cursor = state.writing and state.own.text
+    if len(state.questions) > 1 and not arrows_move_cursor:
+        keys += " · ← → other questions"
+    return ctx.hint(keys, "digit or Enter · Esc declines")
 
 
-def _option(state: FormState, at: int, described: bool, ctx: RenderContext) -> list[str]:
+def _option(state: FormState, at: int, ctx: RenderContext, *, described: bool) -> list[str]:
     option = state.options[at]
     marked = at == state.marked
-    box = f"[{'x' if at in state.chosen[state.at] else ' '}] " if state.several else ""
+    box = ""
+    if state.several:
+        box = "[x] " if at in state.chosen[state.at] else "[ ] "
     margin = MARKER if marked else " " * len(MARKER)
     room = max(ctx.columns - len(MARKER) - 2, 1)
-    rows = hang(wrap(f"{at + 1} {box}{prose_line(str(option['label']))}", room), margin, " " * len(margin))
+    label = wrap(f"{at + 1} {box}{prose_line(str(option['label']))}", room)
+    rows = hang(label, first=margin, others=" " * len(margin))
     rows = [ctx.paint("accent", row) for row in rows] if marked else rows
     about = prose_line(str(option.get("description") or "")) if described else ""
     indent = " " * (len(MARKER) + 2)
@@ -316,11 +314,11 @@ def _option(state: FormState, at: int, described: bool, ctx: RenderContext) -> l
 
 def _own_words(state: FormState, ctx: RenderContext) -> tuple[str, int]:
     """The row for one's own answer, and the column of its cursor."""
-    label = f"{MARKER if state.writing else ' ' * len(MARKER)}{len(state.options) + 1} {OTHER_LABEL}"
+    label = f"{MARKER if state.writing else ' ' * len(MARKER)}{len(state.options) + 1} Other: "
     room = max(ctx.columns - cell_width(label), 1)
     typed, column = draw_one_row(state.own, "", replace(ctx, columns=room))
     painted = ctx.paint("accent", label) if state.writing else label
-    hint = "" if state.own.text else ctx.paint("dim", clip(OTHER_HINT, room))
+    hint = "" if state.own.text else ctx.paint("dim", clip("type your own answer", room))
     return painted + typed + hint, cell_width(label) + column
 
 

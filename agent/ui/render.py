@@ -6,8 +6,8 @@ Everything that came from outside is escaped here. What is still going on is dra
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -23,7 +23,6 @@ from .terminal_text import (
     CODE_TAB_CELLS,
     TAB_CELLS,
     RenderContext,
-    Theme,
     cell_width,
     clip,
     clip_painted,
@@ -39,11 +38,10 @@ from .terminal_text import (
 )
 
 BRANCH = "  ⎿  "
-MIN_INDENT_COLUMNS = 8  # below that a prompt's echo has no margin
-MAX_REASON_ROWS = 3  # of an error of one line without Ctrl-O
 SHORT_RESULT_LINES = 5  # shown of a result without Ctrl-O
 SHORT_DIFF_LINES = 40  # the same of a diff
 MAX_RESULT_LINES = 2000  # shown at most with Ctrl-O
+_GAPS = lazy_pattern(" {4,}")  # between columns
 MAX_LOOK_LINES = 200  # the same of a file or of what was found, from its beginning
 MIN_TOLD_SECONDS = 2.0  # that a call took, to be told
 
@@ -88,22 +86,10 @@ def _event_text(event: events.Event, ctx: RenderContext) -> str:  # noqa: C901, 
 
 
 def render_markdown(text: str, ctx: RenderContext) -> str:
-    """Markdown in the columns there are."""
-    draw_markdown, _ = _drawn_by_rich()
+    """Draw markdown in the columns there are."""
+    from .markdown import draw_markdown  # 90 ms: rich, pygments and markdown-it, not before the first paint
+
     return draw_markdown(text, ctx.columns, ctx.theme)
-
-
-_GAPS = lazy_pattern(" {4,}")  # between columns
-CLAUSE_MARKS = (", ", "; ", ": ")
-DrawMarkdown = Callable[[str, int, Theme], str]
-DrawDiff = Callable[[str, RenderContext, int], list[str]]
-
-
-def _drawn_by_rich() -> tuple[DrawMarkdown, DrawDiff]:
-    from .diff_drawing import draw_diff  # 90 ms: rich, pygments and markdown-it, not before the first paint
-    from .markdown import draw_markdown  # of the 90 ms above
-
-    return draw_markdown, draw_diff
 
 
 def render_plainly(text: str, ctx: RenderContext, tab_cells: int = CODE_TAB_CELLS) -> str:
@@ -114,7 +100,7 @@ def render_plainly(text: str, ctx: RenderContext, tab_cells: int = CODE_TAB_CELL
 
 def _on_one_row(text: str, columns: int) -> str:
     """Return the leading clauses of the text that fit into the columns."""
-    while cell_width(text) > columns and (end := max(text.rfind(mark) for mark in CLAUSE_MARKS)) > 0:
+    while cell_width(text) > columns and (end := max(text.rfind(mark) for mark in (", ", "; ", ": "))) > 0:
         text = text[:end]
     return clip(text, columns)
 
@@ -143,12 +129,13 @@ def retrying_message(event: events.Retrying) -> str:
 
 def render_prompt(text: str, ctx: RenderContext) -> str:
     """The echo of a prompt."""
-    first, others = ("❯ ", "  ") if ctx.columns >= MIN_INDENT_COLUMNS else ("", "")
-    lines = hang(wrap(escape_prose(text), ctx.columns - len(first)), first, others)
+    mark = "❯ " if ctx.columns >= 8 else ""
+    rows = wrap(escape_prose(text), ctx.columns - len(mark))
+    lines = hang(rows, first=mark, others=" " * len(mark))
     return "\n".join(ctx.paint("prompt", line) for line in lines)
 
 
-def render_thought(text: str, seconds: float, ctx: RenderContext) -> str:
+def render_thought(text: str, ctx: RenderContext, *, seconds: float) -> str:
     """Draw the thinking that stays: its duration, or all of it where outputs are shown in full."""
     if ctx.full and text.strip():
         return "\n".join(ctx.wrapped("thinking", escape_prose(text.strip())))
@@ -160,7 +147,7 @@ def clipboard_sequence(text: str) -> str:
     return f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07"
 
 
-def call_title(name: str, title: str, ctx: RenderContext, role: str) -> str:
+def call_title(name: str, title: str, ctx: RenderContext, *, role: str) -> str:
     """`● bash  pytest -q` on one line, the dot in a role."""
     room = ctx.columns - 2
     shown = clip(one_line(name), room)
@@ -176,8 +163,12 @@ def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
     """The title of a finished call, and its shortened result below."""
     if is_look(event):
         return "\n".join([render_looks([event], ctx), *(_looked_at(event, ctx) if ctx.full else ())])
-    role = "warning" if event.denied else "bad" if event.result.error else "good"
-    return "\n".join([call_title(event.name, event.title, ctx, role), *render_result(event, ctx)])
+    role = "good"
+    if event.denied:
+        role = "warning"
+    elif event.result.error:
+        role = "bad"
+    return "\n".join([call_title(event.name, event.title, ctx, role=role), *render_result(event, ctx)])
 
 
 def is_look(event: events.ToolCallFinished) -> bool:
@@ -191,12 +182,12 @@ def render_looks(looks: Sequence[events.ToolCallFinished], ctx: RenderContext) -
     first = looks[0]
     if len(looks) == 1:
         note = one_line(str(first.result.human.get("note", "")))
-        return call_title(first.name, f"{first.title}  {note}", ctx, "good")
+        return call_title(first.name, f"{first.title}  {note}", ctx, role="good")
     searches = [look for look in looks if tool_kind(look.name) == "searches"]
     reads = [look for look in looks if tool_kind(look.name) == "reads"]
     names = ", ".join(dict.fromkeys(look.name for look in looks))
     figures = (*(_read_figures(reads) if reads else ()), *(_search_figures(searches) if searches else ()))
-    return call_title(names, ", ".join(figures), ctx, "good")
+    return call_title(names, ", ".join(figures), ctx, role="good")
 
 
 def _looked_at(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
@@ -210,7 +201,7 @@ def _looked_at(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
     rows = [row for line in lines[:MAX_LOOK_LINES] for row in inner.wrapped("dim", line)]
     if hidden := len(lines[MAX_LOOK_LINES:]):
         rows.append(inner.clipped("dim", f"… +{pluralize(hidden, 'line')}"))
-    return hang(rows, ctx.paint("dim", BRANCH), " " * len(BRANCH))
+    return below_title(rows, ctx)
 
 
 def _read_figures(reads: Sequence[events.ToolCallFinished]) -> Iterator[str]:
@@ -247,7 +238,12 @@ def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[st
         body = _shortened(event, inner)
         summary = _result_summary(event, human, nothing="" if body else "no output")
         body += inner.wrapped("dim", summary) if summary else []
-    return hang(body, ctx.paint("dim", BRANCH), " " * len(BRANCH))
+    return below_title(body, ctx)
+
+
+def below_title(rows: Sequence[str], ctx: RenderContext) -> list[str]:
+    """Draw rows below the title of a call."""
+    return hang(rows, first=ctx.paint("dim", BRANCH), others=" " * len(BRANCH))
 
 
 def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any], nothing: str = "") -> str:
@@ -282,7 +278,7 @@ def _shortened(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
     if lines and result.error and not ctx.full and (len(lines) == 1 or tool_kind(event.name) != "runs"):
         return _reason(result, lines, ctx)
     shown = lines[-(MAX_RESULT_LINES if ctx.full else SHORT_RESULT_LINES) :]
-    rows = _left_out(result, len(lines), len(lines) - len(shown), ctx)
+    rows = _left_out(result, ctx, lines=len(lines), hidden=len(lines) - len(shown))
     if ctx.full:
         return [*rows, *(row for line in shown for row in ctx.wrapped("dim", line))]
     return [*rows, *(ctx.clipped("dim", _closed_up(line, ctx.columns)) for line in shown)]
@@ -293,9 +289,10 @@ def _reason(result: Result, lines: list[str], ctx: RenderContext) -> list[str]:
 
     The first line is wrapped, since the reason may stand at its end.
     """
-    first = [ctx.paint("bad", row) for row in wrap_short(lines[0], ctx.columns, MAX_REASON_ROWS)]
+    first = [ctx.paint("bad", row) for row in wrap_short(lines[0], ctx.columns, most=3)]
     first += [ctx.clipped("dim", line) for line in lines[1:SHORT_RESULT_LINES]]
-    return first + _left_out(result, len(lines), len(lines[SHORT_RESULT_LINES:]), ctx, "below")
+    hidden = len(lines[SHORT_RESULT_LINES:])
+    return first + _left_out(result, ctx, lines=len(lines), hidden=hidden, at="below")
 
 
 def _closed_up(line: str, columns: int) -> str:
@@ -305,7 +302,9 @@ def _closed_up(line: str, columns: int) -> str:
     return line.replace(gap, gap[over:], 1) if 0 < over <= len(gap) - 2 else line
 
 
-def _left_out(result: Result, lines: int, hidden: int, ctx: RenderContext, at: str = "above") -> list[str]:
+def _left_out(
+    result: Result, ctx: RenderContext, *, lines: int, hidden: int, at: Literal["above", "below"] = "above"
+) -> list[str]:
     """Draw a note about hidden lines of an output, some of which may not have been kept."""
     above = hidden + result.human.get("above", 0)
     file = result.human.get("file", "")
@@ -323,5 +322,6 @@ def _left_out(result: Result, lines: int, hidden: int, ctx: RenderContext, at: s
 
 def render_diff(text: str, ctx: RenderContext, limit: int = MAX_RESULT_LINES) -> list[str]:
     """A unified diff with line numbers in place of its headers, in at most `limit` lines before wrapping."""
-    _, draw_diff = _drawn_by_rich()
+    from .diff_drawing import draw_diff  # 90 ms: rich and pygments, not before the first paint
+
     return draw_diff(text, ctx, limit)

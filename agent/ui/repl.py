@@ -24,8 +24,6 @@ from .repl_state import QueuedInput, ReplState
 from .terminal import exit_on_signals
 from .terminal_text import at_screen, one_line
 
-MAX_QUOTED_DRAFT_CHARS = 50
-
 
 async def run_repl(make_driver: Factory, setup: RunSetup) -> int:
     """Take prompts and commands until the session is left; returns the exit code.
@@ -76,7 +74,7 @@ async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
     """Runs from the first paint on: load what is slow, make the driver, work off what is typed."""
     state.terminal.ask_ground()
     if prompt:
-        state.queue.add(QueuedInput(prompt, prompt, prompt))
+        state.queue.add(QueuedInput(text=prompt, expanded=prompt, shown=prompt))
     if state.goes_on:  # then there is something to draw at once
         await _load_drawing(state)
     await asyncio.to_thread(import_module, f"{__package__}.transcript_view")
@@ -127,7 +125,7 @@ def _offer_draft(state: ReplState) -> None:
     if left:
         state.editor.remember(left)
         state.editor.buffer.reset(state.editor.buffer.document)  # which has it look at the history anew
-        words = shorten(one_line(left), MAX_QUOTED_DRAFT_CHARS)
+        words = shorten(one_line(left), 50)
         state.view.notice(f"not sent last time: '{words}'; ↑ brings it back")
 
 

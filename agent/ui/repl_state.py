@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from .transcript_view import TranscriptView
 
 
-TYPO_HINT_S = 5.0
-
-
 class QueuedInput(Struct, frozen=True):
     """A prompt or a command.
 
@@ -77,7 +74,7 @@ class InputQueue:
 
     def add_command(self, line: str) -> None:
         """Queue a command that a key stands for."""
-        self.add(QueuedInput("", line, line))
+        self.add(QueuedInput(text="", expanded=line, shown=line))
 
     def take(self) -> tuple[str, str | None] | None:
         """See ports.WaitingPrompts. A command waits for the end of the turn, as does what is behind it."""
@@ -129,7 +126,7 @@ class StatusHint:
         self._name = self._text = ""
         self._until = 0.0
 
-    def show(self, name: str, text: str, seconds: float) -> None:
+    def show(self, name: str, text: str, *, seconds: float) -> None:
         """Show the text for so long; `name` is for `shows`. Called by keys, after which all is drawn."""
         loop = asyncio.get_running_loop()
         self._name = name
@@ -296,7 +293,7 @@ async def _run_command(state: ReplState, driver: Driver, item: QueuedInput) -> N
         return
     known = line.startswith("!") or line[1:].split(maxsplit=1)[0] in state.command_names()
     if not known:  # a typo is corrected, not typed again; in the input the next line would be added to it
-        state.status_hint.show("typo", "↑ brings the line back", TYPO_HINT_S)
+        state.status_hint.show("typo", "↑ brings the line back", seconds=5.0)
 
 
 def _restore_unanswered(state: ReplState, item: QueuedInput) -> None:

@@ -39,7 +39,6 @@ from .terminal_text import (
     wants_colour,
 )
 
-ASK_GROUND = "\x1b]11;?\x1b\\"
 VIM_MODES = {InputMode.INSERT: "INSERT", InputMode.REPLACE: "REPLACE"}
 VISUAL_MODES = {SelectionType.LINES: "VISUAL LINE", SelectionType.BLOCK: "VISUAL BLOCK"}
 # tmux changes its screen at once, but tells a second change only 0.25 s after the first: what is drawn in
@@ -176,7 +175,12 @@ class Terminal(LiveScreen):
         self.folder = str(Path.cwd()) if self.theme.links else ""
         output = FrameOutput(sys.stdout, self.size, term=os.environ.get("TERM"))
         app: Application[int] = Application(
-            input=keyboard_input(sys.stdin, self._press, self._note_ground, self._set_timeout),
+            input=keyboard_input(
+                sys.stdin,
+                deliver=self._press,
+                note_ground=self._note_ground,
+                set_timeout=self._set_timeout,
+            ),
             output=output,
             erase_when_done=True,
             reverse_vi_search_direction=True,  # / goes back in the history, as in shells
@@ -244,7 +248,11 @@ class Terminal(LiveScreen):
     def render_context(self) -> RenderContext:
         """Return the context for drawing now."""
         return RenderContext(
-            self.size().columns, self.theme, self.full, keys=self.key_names, folder=self.folder
+            columns=self.size().columns,
+            theme=self.theme,
+            full=self.full,
+            keys=self.key_names,
+            folder=self.folder,
         )
 
     def set_theme(self, name: str, is_light: bool | None = None) -> None:
@@ -256,7 +264,7 @@ class Terminal(LiveScreen):
     def ask_ground(self) -> None:
         """Ask the terminal for its background, which it tells as if it were typed; most do, none minds."""
         if self._theme_name == "auto" and self.theme.colour and os.environ.get("TERM") != "linux":
-            self.send(ASK_GROUND)
+            self.send("\x1b]11;?\x1b\\")
 
     def _note_ground(self, is_light: bool) -> None:
         if self._theme_name == "auto":

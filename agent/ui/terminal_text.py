@@ -167,11 +167,13 @@ def clip_painted(line: str, room: int) -> str:
 
 def foreign_line(text: str, theme: Theme) -> str:
     """One line of a foreign text with its SGR codes, and nothing else that a terminal would act on."""
-    pieces = [
-        (piece if theme.colour else "") if at % 2 else escape_strict(_OTHER_CODES.sub("", piece))
-        for at, piece in enumerate(_SGR_CODES.split(text.replace("\t", " ")))
-    ]
-    return "".join(pieces) + ("\x1b[m" if len(pieces) > 1 and theme.colour else "")
+    shown = ""
+    for piece in _SGR_CODES.split(text.replace("\t", " ")):
+        if not _SGR_CODES.fullmatch(piece):
+            shown += escape_strict(_OTHER_CODES.sub("", piece))
+        elif theme.colour:
+            shown += piece
+    return f"{shown}\x1b[m" if theme.colour and _SGR_CODES.search(text) else shown
 
 
 def wrap(text: str, room: int) -> list[str]:
@@ -212,7 +214,9 @@ def wrap_painted(line: str, room: int) -> list[str]:
 
 def _closed(held: str, text: str) -> str:
     """The text in the codes that hold for it, which end with it."""
-    return f"{held}{text}\x1b[m{LINK_END if ']8;' in held else ''}" if held else text
+    if not held:
+        return text
+    return f"{held}{text}\x1b[m" + (LINK_END if "]8;" in held else "")
 
 
 def linked(text: str, address: str) -> str:
@@ -236,7 +240,7 @@ def longest_end(text: str, room: int) -> str:
     return text[len(text) - _fitting_chars(iter_graphemes_reverse(text), room) :]
 
 
-def hang(lines: Sequence[str], first: str, others: str) -> list[str]:
+def hang(lines: Sequence[str], *, first: str, others: str) -> list[str]:
     """The lines with a margin: `first` before the first line, `others` before the rest."""
     return [(others if at else first) + line for at, line in enumerate(lines)]
 
@@ -254,10 +258,10 @@ def hang_columns(line: str, columns: int) -> list[str]:
         gap = line.rfind("  ", 0, columns + 1)
         if start.end() <= gap + 2 and cell_width(line[:gap]) <= columns and columns > 2 * len(GO_ON_INDENT):
             rest = wrap(line[gap:].lstrip(), columns - len(GO_ON_INDENT))
-            return [line[:gap].rstrip(), *hang(rest, GO_ON_INDENT, GO_ON_INDENT)]
+            return [line[:gap].rstrip(), *hang(rest, first=GO_ON_INDENT, others=GO_ON_INDENT)]
     if not 0 < indent * 2 <= columns:
         return wrap(line, columns)
-    return hang(wrap(line[begin:], columns - indent), line[:begin], " " * indent)
+    return hang(wrap(line[begin:], columns - indent), first=line[:begin], others=" " * indent)
 
 
 def wrap_short(line: str, room: int, most: int) -> list[str]:

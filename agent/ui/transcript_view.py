@@ -51,11 +51,12 @@ class _TailDrawing:
         self._lines = None
 
     def lines(
-        self, stream: MarkdownStream, room: int, ctx: RenderContext, size: tuple[int, int]
+        self, stream: MarkdownStream, ctx: RenderContext, *, room: int, size: tuple[int, int]
     ) -> list[str]:
+        """Return the drawing in at most `room` rows; `size` is that of the screen now."""
         if self._lines is None or len(self._lines) > room or self._size != size:
             fence = stream.fence.string if stream.fence else ""
-            self._lines = draw_unfinished(stream.unfinished, fence, room, ctx)
+            self._lines = draw_unfinished(stream.unfinished, ctx, fence=fence, rows=room)
             self._size = size
         return self._lines
 
@@ -110,7 +111,7 @@ class TranscriptView:
     def end_interrupted(self) -> None:
         """Show that the turn was interrupted, unless it had ended."""
         if not self.turn_ended:
-            self.emit(events.TurnFinished("interrupted", 0, "interrupted", 130))
+            self.emit(events.TurnFinished("interrupted", turns=0, error="interrupted", code=130))
 
     def emit(self, event: events.Event) -> None:
         """Take an event; quick. See agent/events.py for the order."""
@@ -148,10 +149,11 @@ class TranscriptView:
     def live_lines(self, rows: int) -> list[str]:
         """The live part, in at most `rows` lines, one or more: the unfinished text, and what runs."""
         ctx = self._terminal.render_context()
-        foot = draw_live_view(self.live_view, ctx, rows, time.monotonic())
+        foot = draw_live_view(self.live_view, ctx, rows=rows, now=time.monotonic())
         if self._looks:
             foot = [render_looks(self._looks, ctx), *([""] if foot else []), *foot][-rows:]
-        tail = self._tail.lines(self._stream, rows - len(foot) - 1, ctx, self._terminal.size())
+        size = self._terminal.size()
+        tail = self._tail.lines(self._stream, ctx, room=rows - len(foot) - 1, size=size)
         return [*tail, *([""] if tail and foot else []), *foot]
 
     def _show(self, event: events.Event) -> None:
@@ -178,7 +180,8 @@ class TranscriptView:
                 self._results.clear()
                 if self._echoed not in (None, text):
                     self.print_prompt(text)
-        self._print(render_event(event, self._terminal.render_context()), isinstance(event, _NOTICES))
+        text = render_event(event, self._terminal.render_context())
+        self._print(text, is_notice=isinstance(event, _NOTICES))
 
     async def _tick(self) -> None:
         while True:
@@ -195,7 +198,7 @@ class TranscriptView:
             live_view.thought = ""
             if self._looks:
                 return  # between two of them it would only part what belongs together
-            self._print(render_thought(text, seconds, self._terminal.render_context()))
+            self._print(render_thought(text, self._terminal.render_context(), seconds=seconds))
 
     def _print_chunks(self, chunks: list[MarkdownChunk]) -> None:
         for text, joined in draw_chunks(chunks, self._terminal.render_context()):
@@ -208,7 +211,7 @@ class TranscriptView:
         if looks:
             self._print(render_looks(looks, self._terminal.render_context()))
 
-    def _print(self, text: str, is_notice: bool = False, joined: bool = False) -> None:
+    def _print(self, text: str, *, is_notice: bool = False, joined: bool = False) -> None:
         """Print finished lines with a blank one before them, but none between notices that follow on."""
         if not strip_sequences(text).strip():
             return

@@ -97,7 +97,7 @@ FUNCTIONS: dict[str, Callable[[str], Any]] = {
     "render_plainly": lambda text: render_plainly(text, CONTEXT),
     "render_notice": lambda text: render_notice(events.Notice(text), CONTEXT),
     "render_diff": lambda text: render_diff(f"@@ -1 +1 @@\n+{text}", CONTEXT),
-    "call_title": lambda text: call_title(text, text, CONTEXT, "good"),
+    "call_title": lambda text: call_title(text, text, CONTEXT, role="good"),
     "markdown stream": stream,
     "plain lines": plain_lines,
     "accumulator": accumulate,

@@ -216,9 +216,10 @@ def test_the_screen_shows_what_is_around_the_item_in_work(rows: int, working: bo
     ctx = RenderContext(40, Theme(False, False))
     todos = [*(("completed", str(at)) for at in range(3)), ("in_progress", "now")]
     todos += [("pending", str(at)) for at in range(4, 8)]
-    assert draw_todos(todos, ctx, rows, working) == lines
-    assert draw_todos([("completed", "x")], ctx, rows, working) == []
+    assert draw_todos(todos, ctx, rows=rows, working=working) == lines
+    assert draw_todos([("completed", "x")], ctx, rows=rows, working=working) == []
     assert all(
-        len(line) <= 20 for line in draw_todos([("pending", "x" * 99)], RenderContext(20, ctx.theme), 9, True)
+        len(line) <= 20
+        for line in draw_todos([("pending", "x" * 99)], RenderContext(20, ctx.theme), rows=9, working=True)
     )
     assert TodoItem("x", "in_progress").shown == "x"

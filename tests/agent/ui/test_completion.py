@@ -116,7 +116,7 @@ def test_names_that_people_cannot_see_are_not_offered(tmp_path):
     for name in ("note\n.txt", "no\x1b[31m.txt", "no\u202etxt.exe", "nose.txt"):
         (tmp_path / name).touch()
     assert [*run(FileIndex(tmp_path).names())] == ["nose.txt"]
-    assert matching_paths("no", tmp_path, True) == ["nose.txt"]
+    assert matching_paths("no", tmp_path, shell=True) == ["nose.txt"]
 
 
 def test_tab_behind_a_long_line_answers_at_once(tmp_path):
@@ -181,4 +181,4 @@ def test_tab_completes_the_word_before_the_cursor_as_a_path(tmp_path, line, foun
 
 def test_an_absolute_path_is_completed_too(tmp_path):
     (tmp_path / "deep").mkdir()
-    assert matching_paths(f"{tmp_path}/de", tmp_path / "deep", False) == [f"{tmp_path}/deep/"]
+    assert matching_paths(f"{tmp_path}/de", tmp_path / "deep", shell=False) == [f"{tmp_path}/deep/"]

@@ -74,7 +74,7 @@ def test_the_terminal_shows_each_frame_and_what_was_printed_above() -> None:
             new = random_frame(rng, height - rng.randrange(2), frame.rows)
             more = [*frame.rows[: rng.randrange(4)], *map(random_row, [rng] * rng.choice((0, 0, 1, 3, 25)))]
             more = [row for row in more if painted_width(row) < COLUMNS] if rng.random() < 0.5 else []
-            stream.feed(frame_update(frame, new, more, height))
+            stream.feed(frame_update(frame, new, printed=more, height=height))
             frame, printed = new, [*printed, *more]
             wanted = fed([*printed, *new.rows], height, above)
             assert lines_of(screen) == lines_of(wanted), f"seed {seed}"
@@ -92,13 +92,13 @@ def test_a_frame_that_fills_the_screen_stays_whole_below_what_is_printed() -> No
             screen = fed(frame.rows, height, [])
             screen.cursor.y, screen.cursor.x = 2, 0
             printed = [f"printed {at}" for at in range(count)]
-            pyte.Stream(screen).feed(frame_update(frame, frame, printed, height))
+            pyte.Stream(screen).feed(frame_update(frame, frame, printed=printed, height=height))
             assert lines_of(screen) == lines_of(fed([*printed, *frame.rows], height, [])), (height, count)
 
 
 def test_nothing_is_written_where_nothing_changed() -> None:
     frame = Frame(("one", "two"), (1, 2))
-    assert frame_update(frame, frame, (), 24) == ""
+    assert frame_update(frame, frame, printed=(), height=24) == ""
 
 
 def test_of_a_row_only_what_differs_is_written() -> None:
@@ -116,7 +116,7 @@ def test_what_terminals_measure_differently_is_written_from_the_start_of_its_row
 def test_the_rows_below_what_grows_are_moved_and_not_written_again() -> None:
     foot = ("", "─" * 20, "❯ ", "status of the session")
     old, new = Frame(("tail", *foot), (3, 2)), Frame(("and a new tail", *foot), (3, 2))
-    update = frame_update(old, new, ["tail", "of which more came", "and more"], 24)
+    update = frame_update(old, new, printed=["tail", "of which more came", "and more"], height=24)
     assert "status" not in update and "─" not in update
     assert len(update) < 80
 

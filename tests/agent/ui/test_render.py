@@ -124,7 +124,7 @@ def everything(sample, ctx):
     )
     panel = ApprovalPanel(asked, approval_choices(asked), None, 0.0)  # type: ignore[arg-type]
     yield "\n".join(draw_approval(panel, ctx, 20))
-    yield "\n".join(draw_live_view(running(sample), ctx, 20, 75.0))
+    yield "\n".join(draw_live_view(running(sample), ctx, rows=20, now=75.0))
 
 
 def agent_at(doing, place, ended=False):
@@ -136,13 +136,13 @@ def test_an_agent_has_one_line_for_as_long_as_it_works():
     state.take(events.ToolCallStarted(1, 0, "task", "explore: find it"), 1.0)
     state.take(events.AgentProgress(agent_at("read a.py", (1, 0))), 2.0)
     told = "● explore #1  find it: read a.py · 2 requests · 34k tokens · $0.02"
-    assert draw_live_view(state, ctx, 20, 9.0) == [told]
-    (narrow,) = draw_live_view(state, replace(ctx, columns=30), 20, 9.0)
+    assert draw_live_view(state, ctx, rows=20, now=9.0) == [told]
+    (narrow,) = draw_live_view(state, replace(ctx, columns=30), rows=20, now=9.0)
     assert without_sgr(narrow) == "● explore #1  find it: read a…"
-    (middle,) = draw_live_view(state, replace(ctx, columns=46), 20, 9.0)
+    (middle,) = draw_live_view(state, replace(ctx, columns=46), rows=20, now=9.0)
     assert without_sgr(middle) == "● explore #1  find it: read a.py · 2 requests"
     state.take(events.AgentProgress(agent_at("read a.py", (1, 0), ended=True)), 2.0)
-    assert draw_live_view(state, ctx, 20, 1.5) == ["● task  explore: find it"]
+    assert draw_live_view(state, ctx, rows=20, now=1.5) == ["● task  explore: find it"]
 
 
 @pytest.mark.parametrize(
@@ -157,19 +157,19 @@ def test_when_a_request_is_tried_again_is_seen_at_any_width(columns: int, shown:
     state = LiveView()
     state.start(0.0)
     state.take(events.Retrying("529 overloaded_error: Overloaded", 7.0, 2, 10), 0.0)
-    (line,) = draw_live_view(state, RenderContext(columns, Theme(False, False)), 20, 0.0)
+    (line,) = draw_live_view(state, RenderContext(columns, Theme(False, False)), rows=20, now=0.0)
     assert without_sgr(line)[2:] == shown
 
 
 def test_one_time_is_told_of_what_runs_and_none_while_a_question_waits() -> None:
     state, ctx = LiveView(), RenderContext(80, Theme(False, False))
     state.start(0.0)
-    assert "Working… 3 s · Ctrl-C to interrupt" in draw_live_view(state, ctx, 20, 3.0)[-1]
+    assert "Working… 3 s · Ctrl-C to interrupt" in draw_live_view(state, ctx, rows=20, now=3.0)[-1]
     state.take(events.ToolCallStarted(1, 0, "bash", "make"), 1.0)
-    drawn = draw_live_view(state, ctx, 20, 4.0)
+    drawn = draw_live_view(state, ctx, rows=20, now=4.0)
     assert "running, 3 s" in drawn[1] and drawn[-1].endswith("Working · Ctrl-C to interrupt")
     state.pause_clocks(True, 5.0)
-    assert not any("Working" in row for row in draw_live_view(state, ctx, 20, 5.0))
+    assert not any("Working" in row for row in draw_live_view(state, ctx, rows=20, now=5.0))
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_a_label_that_is_cut_has_one_ellipsis() -> None:
     state = LiveView()
     state.start(0.0)
     state.take(events.ToolCallDelta("mcp__a_server__with_a_tool", 2_000), 0.0)
-    (line,) = draw_live_view(state, RenderContext(40, Theme(False, False)), 20, 0.0)
+    (line,) = draw_live_view(state, RenderContext(40, Theme(False, False)), rows=20, now=0.0)
     assert "… 0 s" in without_sgr(line) and "……" not in without_sgr(line)
 
 
@@ -323,7 +323,7 @@ def test_a_progress_bar_of_a_running_call_is_shown_in_its_last_state() -> None:
     state.take(events.ToolCallStarted(1, 0, "bash", "make"), 0.0)
     for piece in ("start\r\n\r\x1b[K 10%", " of 9\r\x1b[K \x1b[32m50%\x1b[0m", " of 9"):
         state.take(events.ToolCallProgress(1, 0, piece), 0.5)
-    drawn = draw_live_view(state, RenderContext(40, Theme(False, False)), 20, 0.5)
+    drawn = draw_live_view(state, RenderContext(40, Theme(False, False)), rows=20, now=0.5)
     assert drawn[1:3] == ["  ⎿  start", "      50% of 9"]
 
 

@@ -65,8 +65,8 @@ def test_links_are_shown_as_links_where_the_terminal_is_known_to_open_them() -> 
     assert re.findall(r"\x1b\]8;;([^\x1b]+)", bare) == ["https://example.org/a_(b)", "https://example.org/c"]
     assert strip_sequences(bare) == "(see https://example.org/a_(b), https://example.org/c). Not http://."
     ctx = RenderContext(80, Theme(links=True), folder="/w")
-    assert strip_sequences(call_title("read", "a.py  3 lines", ctx, "good")) == "● read  a.py  3 lines"
-    assert "\x1b\\a.py\x1b]8;;\x1b\\  3 lines" in call_title("read", "a.py  3 lines", ctx, "good")
+    assert strip_sequences(call_title("read", "a.py  3 lines", ctx, role="good")) == "● read  a.py  3 lines"
+    assert "\x1b\\a.py\x1b]8;;\x1b\\  3 lines" in call_title("read", "a.py  3 lines", ctx, role="good")
     assert "https://example.org/x" in strip_sequences(draw_markdown(text, 200, Theme()))
 
 
@@ -79,9 +79,9 @@ def test_a_link_that_is_wrapped_is_one_on_each_row() -> None:
 def test_the_file_of_a_call_is_a_link_below_the_folder_of_the_session() -> None:
     ctx = RenderContext(80, Theme(links=True), folder="/home/me/shop")
     assert "/home/me/shop/src/a%20b.py\x1b\\src/a b.py\x1b]8;;\x1b\\  3 lines" in call_title(
-        "read", "src/a b.py  3 lines", ctx, "good"
+        "read", "src/a b.py  3 lines", ctx, role="good"
     )
-    assert "]8;" not in call_title("bash", "make", ctx, "good")
+    assert "]8;" not in call_title("bash", "make", ctx, role="good")
 
 
 def test_a_line_of_a_list_goes_on_below_its_second_column_or_its_start() -> None:

@@ -172,7 +172,7 @@ def test_what_is_copied_reaches_the_terminal_as_one_sequence_and_is_told(termina
 def test_the_clock_of_a_turn_stands_while_a_question_waits():
     live_view = LiveView()
     live_view.start(100.0)
-    live_view.calls[1, 0] = RunningCall("bash", "x", 102.0)
+    live_view.calls[1, 0] = RunningCall("bash", "x", started_at=102.0)
     live_view.pause_clocks(True, 110.0)
     live_view.pause_clocks(True, 150.0)
     live_view.pause_clocks(False, 170.0)
@@ -257,10 +257,10 @@ def test_of_a_table_that_is_too_long_for_the_screen_the_end_is_drawn_as_a_table(
     ctx = RenderContext(60, Theme(False, False))
     for count in range(1, 60):
         for text in ("words\n\n" + HEAD + "".join(ROWS[:count]), HEAD + "".join(ROWS[:count])[:-9]):
-            drawn = draw_unfinished(text, "", 12, ctx)
+            drawn = draw_unfinished(text, ctx, fence="", rows=12)
             assert len(drawn) <= 12 and "|" not in "".join(drawn), drawn
             assert f"name {count - 1} of" in drawn[-1] or f"name {count - 2} of" in drawn[-1] or count == 1
-    assert draw_unfinished("a | b\n" * 40, "", 3, ctx) == ["a | b a | b"]  # no table
+    assert draw_unfinished("a | b\n" * 40, ctx, fence="", rows=3) == ["a | b a | b"]  # no table
 
 
 @pytest.mark.parametrize("step", [7, 997, 5000])
