@@ -9,7 +9,6 @@ from typing import Any
 
 from tools import BUILTIN, CONDITIONAL
 from tools.text import NO_OUTPUT
-from transcripts import NO_DATE
 from transcripts.patterns import lazy_pattern
 
 # Tools that Claude Code calls by another name than ours in capitals.
@@ -127,4 +126,4 @@ def format_timestamp(at: float) -> str:
     try:
         return f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M}"
     except (OverflowError, OSError, ValueError):
-        return f"{NO_DATE:<16}"
+        return f"{'no date':<16}"

@@ -6,10 +6,9 @@ from itertools import islice
 from msgspec import Struct, field
 
 from transcripts import (
-    INJECTED_OPENING_TAG,
     PUT_BACK_START,
-    UNKNOWN_BLOCK_FIELD,
     Block,
+    Clear,
     Exchange,
     Folded,
     Prompt,
@@ -18,6 +17,7 @@ from transcripts import (
     ToolKind,
     ToolUseBlock,
     finished_results,
+    injected_text,
 )
 
 from .clearing import MIN_CLEARED_TOKENS, PLACEHOLDER_TOKENS, clearable_fields, is_placeholder
@@ -29,7 +29,6 @@ from .prices import Prices
 
 PRIOR_REFERENCES = 5.0  # of the comparison of a session with the table
 EXPECTED_SHARE = 0.5  # of what the table expects: fewer references than this scale its rates down
-_INJECTED_START = f"{INJECTED_OPENING_TAG}\n"
 MAX_NAMED_CHARS = 60_000  # of a result, in which names are looked for
 REREAD_CALL_TOKENS = 750.0  # of a call that asks again: 150 of output at five times the price of input
 _SUPERSEDED_CELLS = frozenset({Cell.READ, Cell.READ_NAMED, Cell.READ_PART, Cell.READ_EDITED, Cell.PUT_BACK})
@@ -227,7 +226,7 @@ def _service_results(exchange: Exchange, calls: int) -> Iterator[TrackedBlock]:
     for index in finished_results(exchange):
         gain = _tokens_at(exchange.fact.tokens, index) - PLACEHOLDER_TOKENS
         if gain >= MIN_CLEARED_TOKENS:
-            yield TrackedBlock(exchange.seq, index, UNKNOWN_BLOCK_FIELD, gain, Cell.OUTPUT, calls)
+            yield TrackedBlock(exchange.seq, index, Clear.UNKNOWN_BLOCK, gain, Cell.OUTPUT, calls)
 
 
 def _tokens_at(tokens: Sequence[int], index: int) -> int:
@@ -254,7 +253,7 @@ def _note_put_back(
 
 def _files_put_back(content: Sequence[Block]) -> set[str]:
     """The names of the files of which cleared text was put back with a result or before a prompt."""
-    texts = (block.text.removeprefix(_INJECTED_START) for block in content if isinstance(block, TextBlock))
+    texts = (injected_text(block) or block.text for block in content if isinstance(block, TextBlock))
     return {
         base_name(text[len(PUT_BACK_START) : text.find(",")].strip())
         for text in texts

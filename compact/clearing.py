@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from transcripts import (
-    UNKNOWN_BLOCK_FIELD,
     Block,
     Clear,
     Folded,
@@ -134,7 +133,7 @@ def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCount
         return _shorter(part, field, text, counter.text(value), counter)
     if (
         isinstance(fact, Reply)
-        and field == UNKNOWN_BLOCK_FIELD
+        and field == Clear.UNKNOWN_BLOCK
         and (call := server_call_of(part.block, fact.blocks))
     ):
         # the view leaves out the call with it

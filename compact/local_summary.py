@@ -16,8 +16,6 @@ from typing import Literal
 from msgspec import Struct, field
 
 from transcripts import (
-    CHANGED_KEY,
-    GONE,
     Entry,
     Folded,
     Metadata,
@@ -27,8 +25,7 @@ from transcripts import (
     ToolKind,
     ToolUseBlock,
     User,
-    attached_as,
-    is_attached,
+    attachment_of,
     is_injected,
     own_words,
 )
@@ -172,11 +169,10 @@ def _add_call(account: EntryAccount, use: ToolUseBlock, kind: ToolKind, result: 
     for name, times in whole_name_counts(text[:MAX_SEARCHED_RESULT_CHARS]).items():
         named[name] = named.get(name, 0.0) + SEEN_WEIGHT * (1 + log(times))
     account.uses.append(("names", at, named))
-    changed = result.about.get(CHANGED_KEY) if result is not None and kind != "writes" else None
-    files = changed if isinstance(changed, dict) else {}  # what a record holds is of any shape
+    files = result.changed_files if result is not None and kind != "writes" else {}
     for path, how in files.items():
         weight = min(1.0, FULLY_WEIGHED_FILES / len(files))
-        account.uses.append(("gone" if how == GONE else "changed", at, {path: weight}))
+        account.uses.append(("gone" if how == "gone" else "changed", at, {path: weight}))
     line = use.input.get("command") if kind == "runs" else None
     command = " ".join(line.split()) if isinstance(line, str) else ""
     if command:
@@ -235,11 +231,10 @@ def _lasting_sentences(text: str) -> Iterator[str]:
 def _attached(fact: User) -> Iterator[tuple[str, str]]:
     """(path, recall id) of each file or folder that the prompt mentions and its text shows."""
     for index, block in enumerate(fact.blocks):
-        if is_attached(block):
-            kind, what = attached_as(block)
-            if kind == "Image":  # its name stands behind it, alone
-                yield what, f"r{fact.seq}.{index - 1}"
-            elif path := what.rpartition(" (")[0]:
+        if attachment := attachment_of(block):
+            if attachment.kind == "Image":  # its name stands behind it, alone
+                yield attachment.name, f"r{fact.seq}.{index - 1}"
+            elif path := attachment.name.rpartition(" (")[0]:
                 yield path, f"r{fact.seq}.{index}"
 
 

@@ -3,9 +3,6 @@
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from transcripts import (
-    GONE,
-)
 from transcripts.patterns import lazy_pattern
 
 from .commitments import Commitment
@@ -33,7 +30,7 @@ def local_summary_text(local_summary: LocalSummary, counter: TokenCounter, limit
     """
     sections: list[str] = []
     left = limit
-    gone = {f"{path} ({GONE})": score for path, score in local_summary.gone.items()}
+    gone = {f"{path} (gone)": score for path, score in local_summary.gone.items()}
     for title, rows, share in (
         ("Files changed", _ranked({**local_summary.changed, **gone}), 0.12),
         ("Files read", _files_read(local_summary), 0.12),

@@ -11,17 +11,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from transcripts import (
-    INJECTED_CLOSING_TAG,
-    INJECTED_OPENING_TAG,
-    SKILL_OPENING_TAG,
-    Entry,
-    Exchange,
-    Prompt,
-    TextBlock,
-    is_attached,
-    is_injected,
-)
+from transcripts import SKILL_START, Entry, Exchange, Prompt, attachment_of, injected_text
 from transcripts.patterns import lazy_pattern
 
 from .invariants import open_requests
@@ -162,14 +152,13 @@ def _environment(entries: Sequence[Entry]) -> Iterator[str]:
         results = () if isinstance(entry, Prompt) else entry.results.values()
         parts = (entry.fact.blocks,) if isinstance(entry, Prompt) else (one.content for one in results)
         for block in chain.from_iterable(parts):
-            if isinstance(block, TextBlock) and is_injected(block) and not is_attached(block):
-                text = (
-                    block.text.strip().removeprefix(INJECTED_OPENING_TAG).removesuffix(INJECTED_CLOSING_TAG)
-                )
-                kind = text.strip().partition("\n")[0]
-                # instructions are among the state, within limits
-                if not text.startswith(SKILL_OPENING_TAG) and kind not in (PINS_HEADING, COMMANDS_HEADING):
-                    told[kind] = text.strip()
+            text = injected_text(block)
+            # instructions are among the state, within limits
+            if text is None or text.startswith(SKILL_START) or attachment_of(block):
+                continue
+            kind = text.strip().partition("\n")[0]
+            if kind not in (PINS_HEADING, COMMANDS_HEADING):
+                told[kind] = text.strip()
     if told:
         yield "\n".join(("## Surroundings, as told last", *told.values()))
 

@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 
 from msgspec.structs import replace
 
-from transcripts import Folded, Message, Part, PartKind, TextBlock, ToolResultBlock, sendable
+from transcripts import Folded, Message, Part, PartKind, TextBlock, ToolResultBlock
 from transcripts.patterns import lazy_pattern
 
 from .breakpoints import cache_breakpoints
@@ -99,7 +99,7 @@ def summary_messages(folded: Folded, request: SummaryRequest) -> tuple[Sequence[
     """
     if request.edits:
         folded = folded.with_edits(request.edits)
-    view = sendable(folded.view)
+    view = folded.view.sendable()
     if request.leave_out > 0:
         return _without_oldest(view, request.leave_out), ()
     return view, tuple(index for index in cache_breakpoints(folded) if index < len(view))

@@ -13,22 +13,13 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from msgspec import Struct, field
 
 from tools.processes import CommandContext
 from tools.sandbox import BlockedAccess, UnblockDecision
-from transcripts import (
-    TOOL_KINDS,
-    Block,
-    Originals,
-    StoredOutput,
-    TextBlock,
-    ToolKind,
-    check_shape,
-    empty_mapping,
-)
+from transcripts import Block, Originals, StoredOutput, TextBlock, ToolKind, check_shape
 from transcripts.patterns import lazy_pattern
 
 from .spawning import SpawnRequest, SpawnResult
@@ -126,10 +117,10 @@ class ToolResult(Struct, frozen=True):
     # one short line}; {"silent": True}: the title says all;
     # {"answer": text}: what a run without a screen gives as its result. In previews also {"plan": markdown}
     # and {"questions": [...]}, see ask_user.py.
-    human: Mapping[str, Any] = field(default_factory=empty_mapping)
+    human: Mapping[str, Any] = field(default_factory=dict)
     # For the record and compaction: {"path", "sha256", "first", "last", "total"} of a file that was read or
     # written, {"exit": code} of a command.
-    about: Mapping[str, Any] = field(default_factory=empty_mapping)
+    about: Mapping[str, Any] = field(default_factory=dict)
     stored: StoredOutput | None = None  # the whole output, where it is longer than `content`
     ends_turn: bool = False  # the model has nothing more to say after it
     # The lines of `content` before they are put into words for the model, for faces that show them; () where
@@ -253,7 +244,7 @@ class Tool(Struct, frozen=True):
     resolve: Resolve | None = None
 
     def __post_init__(self) -> None:
-        if not _TOOL_NAME.fullmatch(self.name) or self.kind not in TOOL_KINDS:
+        if not _TOOL_NAME.fullmatch(self.name) or self.kind not in get_args(ToolKind):
             raise ValueError(f"no tool can have the name {self.name!r} and the kind {self.kind!r}")
 
     def parameters(self) -> dict[str, bool]:

@@ -10,7 +10,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from tools.parameters import Arguments
-from transcripts import RECALLED_KEY, Originals, TextBlock, prompt_in_view
+from transcripts import RECALLED_KEY, Originals, TextBlock
 
 from .base import Tool, ToolCall, ToolError, ToolResult, no_access, text_result
 
@@ -76,7 +76,7 @@ async def _search(record: Originals, arguments: RecallArguments, own: str) -> To
     offset = arguments.offset
     wanted = min(offset + _MAX_HITS, _MAX_FOUND)
     found = await asyncio.to_thread(record.find, words, arguments.scope, wanted + 3)
-    in_view = (own, prompt_in_view(record.folded))
+    in_view = (own, record.prompt_in_view())
     hits = [hit for hit in found if hit.id.partition(".")[0] not in in_view]
     if not hits:
         elsewhere = "" if arguments.scope == "project" else '; scope "project" searches earlier sessions too'

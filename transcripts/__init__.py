@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from .entries import Entry, Exchange, Prompt
     from .errors import SessionInUse, StoreError
     from .facts import (
-        CHANGED_KEY,
-        GONE,
         NEWS_TOPIC,
         Clear,
         Closed,
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
         Undone,
         Unthink,
         User,
+        about_changed,
         about_said,
     )
     from .file_states import RECORD_FOLDERS
@@ -38,14 +37,8 @@ if TYPE_CHECKING:
     from .listing import FORK_TOPIC, ProjectRecords, SessionSummary
     from .load import LazyResults, LoadedTranscript, read_transcript
     from .messages import (
-        ATTACHED_LINE,
-        HOOK_OPENING_TAG,
-        INJECTED_CLOSING_TAG,
-        INJECTED_OPENING_TAG,
         INVALID_JSON,
         PUT_BACK_START,
-        SKILL_CLOSING_TAG,
-        SKILL_OPENING_TAG,
         SKILL_START,
         UNSIGNED,
         Block,
@@ -57,32 +50,33 @@ if TYPE_CHECKING:
         ToolUseBlock,
         UnknownBlock,
         Usage,
-        attached_as,
+        attached,
+        attachment_of,
         block_from_json,
         block_to_json,
         blocks_from_json,
         check_shape,
-        empty_mapping,
+        hook_words,
         injected,
-        is_attached,
+        injected_skill,
+        injected_text,
         is_injected,
         is_put_back,
         is_thinking,
         map_strings,
         own_words,
         replace_surrogates,
-        replace_surrogates_in_json,
         said_by_user,
         typed_blocks,
+        without_added,
         without_injected,
     )
-    from .originals import NOTHING_SAID, RECALL_ID, Originals, Scope, prompt_in_view
+    from .originals import NOTHING_SAID, Originals, Scope, is_recall_id
     from .records_guard import RecordsGuard
     from .recovery import recover_transcripts
     from .render_text import (
         INVISIBLE,
         JOINERS,
-        NO_DATE,
         block_text,
         call_of,
         content_text,
@@ -90,52 +84,30 @@ if TYPE_CHECKING:
         first_words,
         format_age,
         is_harmless,
-        name_of,
         speaker_of,
     )
     from .server_calls import finished_results, server_call_of
-    from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder, new_sid
+    from .session_lock import RECORDS_FOLDER, ensure_private_folder, lock_holder
     from .store import Store, create_store, resume_store
     from .stored_outputs import OutputsFolder
-    from .tool_kinds import (
-        RECALLED_KEY,
-        TOOL_KINDS,
-        ToolKind,
-        is_server_tool,
-        same_tools,
-        tool_kind,
-        visible_definition,
-    )
-    from .view import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, Part, PartKind, View, sendable, to_json_bytes
-    from .view_renderer import UNKNOWN_BLOCK_FIELD, UNKNOWN_FIELDS, image_tokens
+    from .tool_kinds import RECALLED_KEY, ToolKind, is_server_tool, same_tools, tool_kind, visible_definition
+    from .view import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, Part, PartKind, View, to_json_bytes
+    from .view_renderer import image_tokens
 
 __all__ = [
-    "ATTACHED_LINE",
     "CALL_ID_TOKENS",
-    "CHANGED_KEY",
     "FORK_TOPIC",
-    "GONE",
-    "HOOK_OPENING_TAG",
-    "INJECTED_CLOSING_TAG",
-    "INJECTED_OPENING_TAG",
     "INVALID_JSON",
     "INVISIBLE",
     "JOINERS",
     "MESSAGE_TOKENS",
     "NEWS_TOPIC",
     "NOTHING_SAID",
-    "NO_DATE",
     "PUT_BACK_START",
     "RECALLED_KEY",
-    "RECALL_ID",
     "RECORDS_FOLDER",
     "RECORD_FOLDERS",
-    "SKILL_CLOSING_TAG",
-    "SKILL_OPENING_TAG",
     "SKILL_START",
-    "TOOL_KINDS",
-    "UNKNOWN_BLOCK_FIELD",
-    "UNKNOWN_FIELDS",
     "UNSIGNED",
     "Block",
     "Charge",
@@ -187,8 +159,10 @@ __all__ = [
     "Usage",
     "User",
     "View",
+    "about_changed",
     "about_said",
-    "attached_as",
+    "attached",
+    "attachment_of",
     "block_from_json",
     "block_text",
     "block_to_json",
@@ -198,41 +172,39 @@ __all__ = [
     "content_text",
     "create_store",
     "earliest_seq",
-    "empty_mapping",
     "ensure_private_folder",
     "fact_text",
     "finished_results",
     "first_words",
     "fold",
     "format_age",
+    "hook_words",
     "image_tokens",
     "injected",
-    "is_attached",
+    "injected_skill",
+    "injected_text",
     "is_harmless",
     "is_injected",
     "is_put_back",
+    "is_recall_id",
     "is_server_tool",
     "is_thinking",
     "lock_holder",
     "map_strings",
-    "name_of",
-    "new_sid",
     "own_words",
-    "prompt_in_view",
     "read_transcript",
     "recover_transcripts",
     "replace_surrogates",
-    "replace_surrogates_in_json",
     "resume_store",
     "said_by_user",
     "same_tools",
-    "sendable",
     "server_call_of",
     "speaker_of",
     "to_json_bytes",
     "tool_kind",
     "typed_blocks",
     "visible_definition",
+    "without_added",
     "without_injected",
 ]
 __getattr__ = lazy_door(
@@ -242,36 +214,33 @@ __getattr__ = lazy_door(
         "entries": "Entry Exchange Prompt",
         "errors": "SessionInUse StoreError",
         "facts": (
-            "CHANGED_KEY Clear Closed Compacted Edit Fact Failed Fold GONE Instructed Metadata NEWS_TOPIC "
-            "Opened Reply RequestSent Result Rewound Started StoredOutput Undone Unthink User about_said"
+            "Clear Closed Compacted Edit Fact Failed Fold Instructed Metadata NEWS_TOPIC Opened Reply "
+            "RequestSent Result Rewound Started StoredOutput Undone Unthink User about_changed about_said"
         ),
         "file_states": "RECORD_FOLDERS",
         "folding": "Charge Folded RequestSize fold",
         "listing": "FORK_TOPIC ProjectRecords SessionSummary",
         "load": "LazyResults LoadedTranscript read_transcript",
         "messages": (
-            "ATTACHED_LINE Block HOOK_OPENING_TAG INJECTED_CLOSING_TAG INJECTED_OPENING_TAG INVALID_JSON "
-            "ImageBlock PUT_BACK_START RedactedThinkingBlock SKILL_CLOSING_TAG SKILL_OPENING_TAG "
-            "SKILL_START TextBlock ThinkingBlock ToolResultBlock ToolUseBlock UNSIGNED UnknownBlock Usage "
-            "attached_as block_from_json block_to_json blocks_from_json check_shape empty_mapping injected "
-            "is_attached is_injected is_put_back is_thinking map_strings own_words replace_surrogates "
-            "replace_surrogates_in_json said_by_user typed_blocks without_injected"
+            "Block INVALID_JSON ImageBlock PUT_BACK_START RedactedThinkingBlock SKILL_START TextBlock "
+            "ThinkingBlock ToolResultBlock ToolUseBlock UNSIGNED UnknownBlock Usage attached attachment_of "
+            "block_from_json block_to_json blocks_from_json check_shape hook_words injected injected_skill "
+            "injected_text is_injected is_put_back is_thinking map_strings own_words replace_surrogates "
+            "said_by_user typed_blocks without_added without_injected"
         ),
-        "originals": "NOTHING_SAID Originals RECALL_ID Scope prompt_in_view",
+        "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "records_guard": "RecordsGuard",
         "recovery": "recover_transcripts",
         "render_text": (
-            "INVISIBLE JOINERS NO_DATE block_text call_of content_text fact_text first_words format_age "
-            "is_harmless name_of speaker_of"
+            "INVISIBLE JOINERS block_text call_of content_text fact_text first_words format_age "
+            "is_harmless speaker_of"
         ),
         "server_calls": "finished_results server_call_of",
-        "session_lock": "RECORDS_FOLDER ensure_private_folder lock_holder new_sid",
+        "session_lock": "RECORDS_FOLDER ensure_private_folder lock_holder",
         "store": "Store create_store resume_store",
         "stored_outputs": "OutputsFolder",
-        "tool_kinds": (
-            "RECALLED_KEY TOOL_KINDS ToolKind is_server_tool same_tools tool_kind visible_definition"
-        ),
-        "view": "CALL_ID_TOKENS MESSAGE_TOKENS Message Part PartKind View sendable to_json_bytes",
-        "view_renderer": "UNKNOWN_BLOCK_FIELD UNKNOWN_FIELDS image_tokens",
+        "tool_kinds": "RECALLED_KEY ToolKind is_server_tool same_tools tool_kind visible_definition",
+        "view": "CALL_ID_TOKENS MESSAGE_TOKENS Message Part PartKind View to_json_bytes",
+        "view_renderer": "image_tokens",
     },
 )

@@ -7,16 +7,15 @@ cache only; the order of facts is that of `seq`. `tokens` holds one count for ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 from msgspec import Struct, field
 
 from .messages import Block, Usage, empty_mapping
 
 SAID_KEY = "said"  # of what a tool tells of a result, see `Result.said`
-CHANGED_KEY = "changed"  # of the same, what a command changed: path in the project -> "changed", "new", GONE
-GONE = "gone"
+CHANGED_KEY = "changed"  # of the same, the files that a command changed, see `Result.changed_files`
 NEWS_TOPIC = "news"  # of metadata: a note of an inbox, which names facts of its own record by number
 
 
@@ -24,9 +23,12 @@ class Clear(Struct, frozen=True):
     """Show `text` in the place of one field of a block.
 
     `seq` and `block` address the block. `field` is "content" for a result, "text" or "source" for a text or
-    an image, "block" for a block of an unknown type, else the name of a string field of a tool input, or
-    UNKNOWN_FIELDS for what a call holds beside it. `saves` is how many tokens fewer are shown.
+    an image, UNKNOWN_BLOCK for a block of an unknown type, else the name of a string field of a tool input,
+    or UNKNOWN_FIELDS for what a call holds beside it. `saves` is how many tokens fewer are shown.
     """
+
+    UNKNOWN_BLOCK: ClassVar = "block"
+    UNKNOWN_FIELDS: ClassVar = "(unknown fields)"
 
     seq: int
     block: int
@@ -172,6 +174,12 @@ class Result(Fact, frozen=True):
     stored: StoredOutput | None = None
 
     @property
+    def changed_files(self) -> Mapping[str, str]:
+        """The files that a command changed, by their paths in the project: "changed", "new" or "gone"."""
+        changed = self.about.get(CHANGED_KEY)
+        return changed if isinstance(changed, dict) else {}  # what a record holds is of any shape
+
+    @property
     def said(self) -> tuple[tuple[str, str], ...]:
         """(question, words) of what a person said in answer to the call; "": the call was the question."""
         pairs = self.about.get(SAID_KEY, ())
@@ -263,3 +271,14 @@ def about_said(*pairs: tuple[str, str]) -> dict[str, Any]:
     """
     said = [list(pair) for pair in pairs if pair[1].strip()]
     return {SAID_KEY: said} if said else {}
+
+
+def about_changed(files: Mapping[str, str]) -> dict[str, Any]:
+    """Return the record of the files that a command changed, as `Result.changed_files` reads it."""
+    return {CHANGED_KEY: dict(files)}
+
+
+def name_of(notes: Iterable[Metadata]) -> str:
+    """The name that the person gave a session last, on one line, or ""."""
+    names = [note.about.get("name", "") for note in notes if note.topic == "name"]
+    return " ".join(str(names[-1]).split()) if names else ""

@@ -34,6 +34,7 @@ from .facts import (
     Started,
     Undone,
     User,
+    name_of,
 )
 from .messages import ToolUseBlock, Usage, usage_from_json
 from .tool_kinds import ToolKind, tool_kind
@@ -233,6 +234,11 @@ class Folded(Struct):
     def entries(self) -> list[Entry]:
         """The conversation before any edit."""
         return self.conversation.entries
+
+    @property
+    def name(self) -> str:
+        """The name that the user gave the session last, on one line, or ""."""
+        return name_of(self.metadata)
 
     @property
     def last_reply_seq(self) -> int:

@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from .codec import BadLine, decode_line
 from .errors import AmbiguousSession, NoSuchSession, Unreadable
-from .facts import Fact, Metadata, Opened, User
+from .facts import Fact, Metadata, Opened, User, name_of
 from .messages import TextBlock, said_by_user
-from .render_text import agent_label, agent_task, name_of
+from .render_text import agent_label, agent_task
 from .session_lock import RECORDS_FOLDER, path_of
 from .stored_outputs import OUTPUTS_FOLDER
 

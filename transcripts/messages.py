@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeVar, cast
 
 from msgspec import Struct, field
 
@@ -35,6 +35,14 @@ MAX_INPUT_DEPTH = 100  # of lists and objects within each other
 # The key of thinking that a server does not sign and wants back as it came: the field that it came in.
 UNSIGNED = "unsigned"
 _EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
+JsonValue = TypeVar("JsonValue")
+
+
+class Attached(NamedTuple):
+    """A file, folder, image or resource that is attached to a prompt: its kind, its name and its size."""
+
+    kind: str
+    name: str
 
 
 def empty_mapping() -> Mapping[str, Any]:
@@ -162,21 +170,44 @@ def injected(text: str) -> str:
     return f"{INJECTED_OPENING_TAG}\n{closed}\n{INJECTED_CLOSING_TAG}"
 
 
+def injected_skill(instructions: str) -> str:
+    """The instructions of a skill for a prompt, where they follow the words that called for them."""
+    return f"{SKILL_OPENING_TAG}\n{instructions}\n{SKILL_CLOSING_TAG}"
+
+
+def injected_text(block: Block) -> str | None:
+    """Return the text of a block that is the program's own context, without its tags; None for others."""
+    if not (isinstance(block, TextBlock) and is_injected(block)):
+        return None
+    text = block.text.rstrip()
+    for opening, closing in INJECTED_TAGS:
+        if text.startswith(opening):
+            return text.removeprefix(opening).removesuffix(closing).strip("\n")
+    return text
+
+
+def hook_words(words: str) -> str:
+    """The words of a user's hook for a prompt."""
+    return f"{HOOK_OPENING_TAG}\n{words}\n</hook>"
+
+
 def is_put_back(block: Block) -> bool:
     """Return whether a block of a result is a span of an earlier one that was put back."""
     return isinstance(block, TextBlock) and block.text.startswith(PUT_BACK_START)
 
 
-def is_attached(block: Block) -> TypeGuard[TextBlock]:
-    """Return whether a block is the text of a file that the prompt mentions."""
-    opening = f"{INJECTED_OPENING_TAG}\n{ATTACHED_LINE}"
-    return isinstance(block, TextBlock) and block.text.startswith(opening) and is_injected(block)
+def attached(kind: str, name: str, text: str) -> TextBlock:
+    """Attach the text of something that the prompt mentions, as `attachment_of` reads it."""
+    return TextBlock(injected(f"{ATTACHED_LINE}\n{kind}: {name}\n{text}"))
 
 
-def attached_as(block: TextBlock) -> tuple[str, str]:
-    """(kind, what) of an attached block, such as ("File", "a.py (lines 1-20 of 80)")."""
-    kind, _, what = block.text.partition(f"{ATTACHED_LINE}\n")[2].partition("\n")[0].partition(": ")
-    return kind, what
+def attachment_of(block: Block) -> Attached | None:
+    """Return what a block of a prompt attaches, such as Attached("File", "a.py (lines 1-20 of 80)")."""
+    opening = f"{INJECTED_OPENING_TAG}\n{ATTACHED_LINE}\n"
+    if not (isinstance(block, TextBlock) and block.text.startswith(opening) and is_injected(block)):
+        return None
+    kind, _, name = block.text.removeprefix(opening).partition("\n")[0].partition(": ")
+    return Attached(kind, name)
 
 
 def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
@@ -216,20 +247,20 @@ def own_words(text: str) -> str:
     return "\n".join(text.split("\n", 2)[:2])  # what it wrote is not their words
 
 
-def replace_surrogates(text: str) -> str:
-    """Replace each lone surrogate by "?": no UTF-8 file and no request can hold one."""
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8")
+def replace_surrogates(value: JsonValue) -> JsonValue:
+    """Replace each lone surrogate within a text or a JSON value by "?": no file and no request can hold one.
 
-
-def replace_surrogates_in_json(value: Any) -> Any:
-    """`replace_surrogates` for every string and key within a JSON value; the same one where there is none."""
+    Returns the same value where there is none.
+    """
     try:
         json.dumps(value, ensure_ascii=False, default=dict).encode()
     except UnicodeEncodeError:
-        return map_strings(value, replace_surrogates)
+        return cast("JsonValue", map_strings(value, _without_surrogates))
     return value
+
+
+def _without_surrogates(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def map_strings(value: Any, change: Callable[[str], str], keys: bool = True) -> Any:

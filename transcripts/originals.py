@@ -28,7 +28,7 @@ from .render_text import block_text, content_text, fact_text, speaker_of
 from .search import Found, Hit, make_hits, record_path, recorded_sids, search_facts, search_records, short_sid
 from .stored_outputs import OutputsFolder
 
-RECALL_ID = lazy_pattern(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
+_RECALL_ID = lazy_pattern(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
 MAX_FACT_CHARS = 4_000  # of one fact in a stretch; `r<seq>` gives the rest
 MAX_STRETCH_CHARS = 400_000
 NOTHING_SAID = "(nothing was said there)"
@@ -76,6 +76,16 @@ class Originals(Struct, frozen=True):
             found += search_records(home, words, sids, limit).found
         return make_hits(found[:limit], self.sid, self.project)
 
+    def prompt_in_view(self) -> str:
+        """The id of what the person said last, "" where the context does not show all of it."""
+        prompts = (fact for fact in reversed(self.folded.facts) if isinstance(fact, User))
+        said = next((fact for fact in prompts if fact.source == "user"), None)
+        edits = self.folded.edits
+        if said is None or edits.covering(said.seq) is not None:
+            return ""
+        is_cleared = any(edits.clears.get((said.seq, at)) for at in range(len(said.blocks)))
+        return "" if is_cleared else f"r{said.seq}"
+
     def _whole_sid(self, sid: str) -> str:
         """The id of the session with this id or name, or whose id begins so. Raises KeyError."""
         try:
@@ -96,7 +106,7 @@ class Originals(Struct, frozen=True):
         return replace(self, folded=fold(loaded.facts), lazy_results=loaded.lazy_results, sid=sid)
 
     def _own_original(self, id: str) -> str:
-        match = RECALL_ID.match(id.strip())
+        match = _RECALL_ID.match(id.strip())
         if match is None:
             raise KeyError(f"{id!r} is no recall id: r12, r12.0, r12-r40 or c41")
         first, block, last, compaction = match.groups()
@@ -192,6 +202,11 @@ class Originals(Struct, frozen=True):
         )
 
 
+def is_recall_id(text: str) -> bool:
+    """Return whether a text has the form of a recall id; one of another session begins with that and `/`."""
+    return _RECALL_ID.match(text.rpartition("/")[2]) is not None
+
+
 def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
     """The facts of a stretch of which a rewind has left none, from the record's file."""
     facts = record.folded.facts
@@ -206,16 +221,6 @@ def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
             if first <= fact.seq <= last
         ]
     return []
-
-
-def prompt_in_view(folded: Folded) -> str:
-    """The id of what the person said last, "" where the context does not show all of it."""
-    prompts = (fact for fact in reversed(folded.facts) if isinstance(fact, User))
-    said = next((fact for fact in prompts if fact.source == "user"), None)
-    edits = folded.edits
-    if said is None or edits.covering(said.seq) is not None:
-        return ""
-    return "" if any(edits.clears.get((said.seq, at)) for at in range(len(said.blocks))) else f"r{said.seq}"
 
 
 def _what_it_is(fact: Fact, facts: Iterable[Fact]) -> str:

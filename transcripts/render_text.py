@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from unicodedata import normalize
 
-from .facts import Fact, Metadata, Opened, Reply, Result, User
+from .facts import Fact, Metadata, Opened, Reply, Result, User, name_of
 from .messages import (
     Block,
     ImageBlock,
@@ -171,12 +171,6 @@ def agent_label(opened: Opened) -> str:
 def agent_task(opened: Opened) -> str:
     """Return the task of a nested session, in a few words on one line; "" where a user began it."""
     return " ".join(str(opened.about.get("task", "")).split()) if opened.parent else ""
-
-
-def name_of(notes: Iterable[Metadata]) -> str:
-    """The name that the person gave a session last, on one line, or ""."""
-    names = [note.about.get("name", "") for note in notes if note.topic == "name"]
-    return " ".join(str(names[-1]).split()) if names else ""
 
 
 def first_words(facts: Iterable[Fact]) -> str:

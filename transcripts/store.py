@@ -23,21 +23,23 @@ from .facts import Closed, Fact, Instructed, Metadata, Opened
 from .journal import Journal
 from .load import MAX_LINE_BYTES, LoadedTranscript, read_transcript
 from .secrets.masking import SecretMasks
-from .session_lock import path_of
+from .session_lock import new_sid, path_of
 from .storage.disk import DISK, Disk, read_regular
 from .view import to_json_bytes
 
 Warn = Callable[[str], None]
 
 
-def create_store(project: Path, sid: str, warn: Warn, disk: Disk = DISK) -> Store:
-    """The store of a new session. Its file is made with the first fact that is worth keeping.
+def create_store(project: Path, sid: str | None, warn: Warn, disk: Disk = DISK) -> Store:
+    """The store of a new session; without `sid` it has a random id.
 
-    `warn` takes one line for the user; a failing disk is told to it.
+    Its file is made with the first fact that is worth keeping. `warn` takes one line for the user; a failing
+    disk is told to it.
 
     Raises Unreadable where the id is taken or invalid, or the folder of records is not plainly ours,
     and SessionInUse where another process holds the lock of this id.
     """
+    sid = new_sid() if sid is None else sid
     path = path_of(project, sid)
     if os.path.lexists(path):
         raise Unreadable(f"{path} is there already: take another session id")

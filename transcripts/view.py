@@ -90,14 +90,6 @@ def to_json_bytes(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-def sendable(view: Sequence[Message]) -> Sequence[Message]:
-    """The view up to its last user message: models do not continue a reply."""
-    end = len(view)
-    while end and view[end - 1].role == "assistant":
-        end -= 1
-    return view[:end] if end < len(view) else view
-
-
 class View(list[Message]):
     """The messages as sent, with running tallies. Only `view_renderer.render_view` changes it.
 
@@ -122,6 +114,13 @@ class View(list[Message]):
     def tokens(self) -> int:
         """Our count of all messages, framing included; without system prompt and tools."""
         return self.tokens_before(len(self))
+
+    def sendable(self) -> Sequence[Message]:
+        """Return the messages up to the last one of the user: models do not continue a reply."""
+        end = len(self)
+        while end and self[end - 1].role == "assistant":
+            end -= 1
+        return self[:end] if end < len(self) else self
 
     def tokens_before(self, index: int) -> int:
         """Our count of the messages before `index`."""

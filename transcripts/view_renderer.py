@@ -41,13 +41,11 @@ MAX_IMAGE_TOKENS = 1_600  # of the largest image after the API has scaled it
 PIXELS_PER_TOKEN = 750  # of an image, by the API's documentation
 IMAGE_HEAD_CHARS = 64_000  # of base64, in which the size of an image is looked for
 CHARS_PER_TOKEN = 4
-UNKNOWN_BLOCK_FIELD = "block"  # by which an edit clears the whole of a block of an unknown type
-UNKNOWN_FIELDS = "(unknown fields)"  # by which it clears what a call holds beside its input
 _CLEARED_FIELD: dict[type[Block], str] = {
     ToolResultBlock: "content",
     TextBlock: "text",
     ImageBlock: "source",
-    UnknownBlock: UNKNOWN_BLOCK_FIELD,
+    UnknownBlock: Clear.UNKNOWN_BLOCK,
 }
 
 
@@ -178,7 +176,7 @@ def _cleared(parts: list[Part], clears: Mapping[tuple[int, int], Mapping[str, Cl
 def _cleared_block(block: Block, fields: Mapping[str, Clear]) -> Block:
     if isinstance(block, ToolUseBlock):
         texts = {name: clear.text for name, clear in fields.items() if name in block.input}
-        extra = empty_mapping() if UNKNOWN_FIELDS in fields else block.extra
+        extra = empty_mapping() if Clear.UNKNOWN_FIELDS in fields else block.extra
         return replace(block, input={**block.input, **texts}, extra=extra)
     clear = fields.get(_CLEARED_FIELD.get(type(block), ""))
     if clear is None:

@@ -35,7 +35,6 @@ from agent.session import (
     TYPED_LINE,
     Session,
     environment_context,
-    in_hook_tags,
     news_of_environment,
     news_of_pins,
     note_news,
@@ -44,7 +43,18 @@ from agent.session import (
 from compact import WindowState
 from tools.files import FileError
 from tools.processes import command_runner, new_listeners
-from transcripts import Block, Entry, Prompt, Reply, Result, TextBlock, User, injected, is_thinking
+from transcripts import (
+    Block,
+    Entry,
+    Prompt,
+    Reply,
+    Result,
+    TextBlock,
+    User,
+    hook_words,
+    injected,
+    is_thinking,
+)
 
 from .composition import make_services
 from .follow_ups import hook_refuses, run_with_follow_ups
@@ -263,7 +273,7 @@ async def ask_start_hooks(context: TurnContext, source: str) -> None:
         about = {"source": source, "model": context.settings.model}
         answer = await context.hooks.run(HookEvent.SESSION_START, about)
         if answer.words:
-            context.tool_context.inbox.post(in_hook_tags(answer.words))
+            context.tool_context.inbox.post(hook_words(answer.words))
 
 
 def greet(setup: RunSetup, session: Session, context: TurnContext, emit: Emit) -> None:

@@ -10,8 +10,8 @@ from agent.events import Emit, Event, Notice, TurnFinished
 from agent.formatting import shorten
 from agent.loop import TurnContext, run_turn
 from agent.ports import HookEvent, Hooks
-from agent.session import Session, in_hook_tags, text_of_reply
-from transcripts import TextBlock
+from agent.session import Session, text_of_reply
+from transcripts import TextBlock, hook_words
 
 from .structured_output import ANSWER_REMINDER, MAX_REMINDERS, StructuredOutput
 
@@ -71,7 +71,7 @@ async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[str]) -> TurnFin
     answer = await hooks.run(HookEvent.PROMPT, {"prompt": prompt})
     if (reason := answer.stop if answer.veto is None else answer.veto) is not None:
         return TurnFinished("denied", 0, f"a hook refused the prompt: {reason}", 1)
-    earlier += [in_hook_tags(answer.words)] if answer.words else []
+    earlier += [hook_words(answer.words)] if answer.words else []
     return None
 
 

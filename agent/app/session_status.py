@@ -17,7 +17,7 @@ from agent.session import BranchWatch, Session, newest_todos
 from agent.version import __version__
 from compact import WindowState
 from tools.processes import command_runner
-from transcripts import first_words, name_of
+from transcripts import first_words
 
 from .composition import Services
 from .own_commands import commands_within
@@ -197,7 +197,7 @@ def status_of(session: Session, context: TurnContext, branch: str) -> Status:
         window_source=context.compaction.window_source,
         effort=context.settings.effort or "",
         unsaved=session.why_unsaved(),
-        title=name_of(session.folded.metadata) or first_words(session.folded.facts),
+        title=session.folded.name or first_words(session.folded.facts),
         spending=session.spending,
         todos=tuple((item.status, item.shown) for item in todos),
     )

@@ -24,12 +24,12 @@ from agent.extensions.skills import (
 )
 from agent.loop import NO_ADDITIONS, PromptAdditions, StoppedByUser, TurnContext, embedded_output, text_of
 from agent.permissions import OPENING, REACHING, Rule, known_rules
-from agent.session import Session, injected_instructions, instructions_text
+from agent.session import Session, instructions_text
 from tools.base import ToolError, ToolResult
 from tools.files import FileError
 from tools.spawning import SpawnRequest, report_text
 from tools.task import DEFAULT_AGENT
-from transcripts import TextBlock
+from transcripts import TextBlock, injected_skill
 
 from .composition import Services
 from .mentioned_files import mentioned_files
@@ -85,7 +85,7 @@ class SessionSkills(Struct):
             await used.change_model()
             used.change_effort()
         files = await used.mentioned()
-        return replace(files, behind=(TextBlock(injected_instructions(text)),))
+        return replace(files, behind=(TextBlock(injected_skill(text)),))
 
     async def load(self, name: str, arguments: str) -> ToolResult:
         """Load a skill for the model and return the tool's result. Raises ToolError."""

@@ -31,7 +31,7 @@ from msgspec import Struct
 
 from agent.ui import wrap
 from tools.text import escaped
-from transcripts import RECALL_ID, Folded, Originals, ProjectRecords, StoreError
+from transcripts import Folded, Originals, ProjectRecords, StoreError, is_recall_id
 from transcripts.search import Hit, make_hits, record_path, recorded_sids, search_records, update_index
 from transcripts.secrets import SecretMasks, secret_values
 
@@ -89,7 +89,7 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
     if not sids:
         return complain(f"no sessions are kept in {project}")
     here = ProjectRecords(project).find(given.session).stem if given.session else sids[0]
-    if RECALL_ID.match(words.rpartition("/")[2]) and not given.queries:
+    if is_recall_id(words) and not given.queries:
         outputs = ProjectRecords(project).outputs
         record = Originals(Folded(), outputs, home=project, project=project, typed=True)
         return print_text(

@@ -49,7 +49,6 @@ from transcripts import (
     fact_text,
     fold,
     read_transcript,
-    sendable,
 )
 from transcripts.search import record_path, recorded_sids
 
@@ -184,7 +183,7 @@ def _request_of(folded: Folded, sent: RequestSent) -> ModelRequest:
         compacts = bool(sent.settings.get("compacts"))
         return ModelRequest(settings, view, tuple(sent.marks), sent.instructions, compacts)
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
-    return ModelRequest(settings, folded.view if paused else sendable(folded.view), tuple(sent.marks))
+    return ModelRequest(settings, folded.view if paused else folded.view.sendable(), tuple(sent.marks))
 
 
 def _verify_removed(home: Path, loaded: LoadedTranscript, verified: Verified) -> None:

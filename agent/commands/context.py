@@ -36,7 +36,7 @@ from compact import (
     strike_edits,
 )
 from tools.text import pluralize
-from transcripts import RECALL_ID, Compacted, Folded, Part, PartKind, Scope, ToolUseBlock, View
+from transcripts import Compacted, Folded, Part, PartKind, Scope, ToolUseBlock, View, is_recall_id
 
 DRY_RUN = "--dry-run"
 MAX_LARGEST_BLOCKS = 5
@@ -274,7 +274,7 @@ async def show_evicted(controller: Controller, argument: str) -> Event | None:
         return CommandOutput("\n".join(_evicted_lines(evicted(session.folded), slope)))
     if lookup is None:
         return Notice("there is no record to recall from", "warning")
-    if not RECALL_ID.match(argument.rpartition("/")[2]):
+    if not is_recall_id(argument):
         return await _search(controller, argument, "session")
     try:
         return CommandOutput(replace(lookup(), typed=True).original(argument))

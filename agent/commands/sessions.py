@@ -20,7 +20,7 @@ from agent.menus import in_use_menu, session_line, session_menu
 from agent.ports import Chooser
 from agent.session import conversation_text, text_of_reply
 from tools.processes import filter_environment
-from transcripts import Exchange, Opened, SessionInUse, SessionSummary, name_of
+from transcripts import Exchange, Opened, SessionInUse, SessionSummary
 from transcripts.export import export_text, write_private
 
 MAX_LISTED_SESSIONS = 20
@@ -138,7 +138,7 @@ async def rename_session(controller: Controller, argument: str) -> Event | None:
         return Notice(f"the session {owner} has the name '{argument}' already; give another", "warning")
     if argument:
         session.add_metadata("name", {"name": argument})
-    name = name_of(session.folded.metadata)
+    name = session.folded.name
     return Notice(f"the name is '{name}'" if name else "this session has no name; /rename NAME gives it one")
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from transcripts import Message, TextBlock, ToolResultBlock, ToolUseBlock, empty_mapping
+from transcripts import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 
 Calls = tuple[ToolUseBlock, ...]  # that go out in one reply; their ids are given when they are sent
@@ -37,7 +37,7 @@ class Step(Struct, frozen=True):
     kind: Literal["prompt", "record", "reply", "call"]
     text: str = ""
     tool: str = ""
-    input: Mapping[str, Any] = field(default_factory=empty_mapping)
+    input: Mapping[str, Any] = field(default_factory=dict)
     failed: bool = False  # also where a call has no result
 
     @property

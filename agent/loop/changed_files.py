@@ -14,7 +14,7 @@ from agent.checkpoints import THEIRS, Checkpoints, FileChange
 from agent.events import Emit, Notice
 from tools.base import ToolResult
 from tools.text import pluralize
-from transcripts import CHANGED_KEY, GONE, TextBlock
+from transcripts import TextBlock, about_changed
 
 MAX_SHOWN_FILES = 3  # of each kind, on the person's line
 _BY_OTHERS = "by another session too"
@@ -53,7 +53,7 @@ def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: 
     if not found:
         return result
     own = [(path, kind) for kind, paths in found.items() if kind != _BY_OTHERS for path in paths]
-    result = replace(result, about={**result.about, CHANGED_KEY: dict(own[:MAX_RECORDED_FILES])})
+    result = replace(result, about={**result.about, **about_changed(dict(own[:MAX_RECORDED_FILES]))})
     if not told:
         return result
     shown = ", ".join(f"{kind} {_names(names, MAX_SHOWN_FILES)}" for kind, names in found.items())
@@ -76,9 +76,9 @@ def _by_kind(changes: Sequence[FileChange]) -> Mapping[str, list[str]]:
             elif change.before.kind == "none":
                 kind = "new"
             else:
-                kind = GONE if after == "none" else "changed"
+                kind = "gone" if after == "none" else "changed"
             found.setdefault(kind, []).append(change.path)
-    return {kind: found[kind] for kind in ("changed", "new", GONE, _BY_OTHERS) if kind in found}
+    return {kind: found[kind] for kind in ("changed", "new", "gone", _BY_OTHERS) if kind in found}
 
 
 def _names(names: Sequence[str], most: int) -> str:

@@ -19,8 +19,6 @@ from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent, Hooks
 from agent.session import (
     Session,
-    in_hook_tags,
-    injected_instructions,
     kept_instructions,
     load_deferred,
     newest_plan,
@@ -53,7 +51,9 @@ from transcripts import (
     StoreError,
     TextBlock,
     ToolResultBlock,
+    hook_words,
     injected,
+    injected_skill,
 )
 
 from .context import TurnContext
@@ -340,7 +340,7 @@ async def _tell_hooks(context: TurnContext, hooks: Hooks, told: Mapping[str, Any
     await hooks.run(HookEvent.POST_COMPACT, told)
     about = {"source": "compact", "model": context.settings.model}
     if words := (await hooks.run(HookEvent.SESSION_START, about)).words:
-        context.tool_context.inbox.post(in_hook_tags(words))
+        context.tool_context.inbox.post(hook_words(words))
 
 
 def _tell_hidden_skills(session: Session, context: TurnContext) -> None:
@@ -350,7 +350,7 @@ def _tell_hidden_skills(session: Session, context: TurnContext) -> None:
         shown = "\n".join(block_texts(blocks))
         for name, (_, text) in used.items():
             if f"{SKILL_START}{name} (" not in shown:
-                context.tool_context.inbox.post(injected_instructions(text), f"skill {name}")
+                context.tool_context.inbox.post(injected_skill(text), f"skill {name}")
 
 
 def _store_files(proposal: Proposal, context: TurnContext) -> str:

@@ -15,7 +15,7 @@ from transcripts import (
     Reply,
     ThinkingBlock,
     Undone,
-    is_attached,
+    attachment_of,
     same_tools,
 )
 
@@ -135,6 +135,6 @@ async def tell_prompt_cost(
     if tokens * price >= MIN_TOLD_DOLLARS / 2:
         tokens = await context.model.count_tokens(context.settings.model, blocks) or tokens
     if (dollars := tokens * price) >= MIN_TOLD_DOLLARS:
-        part = "@file#L10-20, or " if any(map(is_attached, blocks)) else ""
+        part = "@file#L10-20, or " if any(map(attachment_of, blocks)) else ""
         bill = f"this prompt adds {tokens:,} tokens, ~${dollars:.2f}"
         emit(Notice(f"{bill}; less with {part}a file that is named without @: parts of it are read"))

@@ -37,8 +37,6 @@ from compact import (
     summary_messages,
 )
 from transcripts import (
-    UNKNOWN_BLOCK_FIELD,
-    UNKNOWN_FIELDS,
     UNSIGNED,
     Block,
     Clear,
@@ -53,7 +51,6 @@ from transcripts import (
     ToolUseBlock,
     UnknownBlock,
     Unthink,
-    sendable,
 )
 
 from .context import TurnContext
@@ -171,7 +168,7 @@ def _request(session: Session, context: TurnContext, repairs: Repairs) -> ModelR
     if repairs.max_tokens is not None:
         settings = replace(settings, max_tokens=min(settings.max_tokens, repairs.max_tokens))
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
-    view = folded.view if paused else sendable(folded.view)
+    view = folded.view if paused else folded.view.sendable()
     return ModelRequest(settings, view, cache_breakpoints(folded))
 
 
@@ -254,7 +251,7 @@ def _adapt(context: TurnContext, error: ModelError, repairs: Repairs, emit: Emit
 
 def _replace_block(session: Session, error: BlockRejected, repairs: Repairs) -> Clear | None:
     """The edit that leaves the rejected block out; None where that is impossible or was done already."""
-    part = _rejected_part(sendable(session.folded.view), error)
+    part = _rejected_part(session.folded.view.sendable(), error)
     if part is None or (part.seq, part.index) in repairs.blocks:
         return None
     repairs.blocks.add((part.seq, part.index))
@@ -265,11 +262,11 @@ def _replace_block(session: Session, error: BlockRejected, repairs: Repairs) -> 
         case ImageBlock():
             return Clear(part.seq, part.index, "source", text, part.tokens)
         case UnknownBlock():
-            return Clear(part.seq, part.index, UNKNOWN_BLOCK_FIELD, text, part.tokens)
+            return Clear(part.seq, part.index, Clear.UNKNOWN_BLOCK, text, part.tokens)
         case TextBlock(said, extra) if extra:  # fields that another server put there
             return Clear(part.seq, part.index, "text", said)
         case ToolUseBlock(extra=extra) if extra:
-            return Clear(part.seq, part.index, UNKNOWN_FIELDS, "")
+            return Clear(part.seq, part.index, Clear.UNKNOWN_FIELDS, "")
     return None
 
 

@@ -29,7 +29,7 @@ from transcripts import (
     TextBlock,
     ToolUseBlock,
     about_said,
-    replace_surrogates_in_json,
+    replace_surrogates,
 )
 
 from .asking import ask_user
@@ -362,8 +362,8 @@ def _finish(
         call.index,
         content if needed is None else (*content, *needed.blocks(batch.session)),
         error=result.error,
-        human=replace_surrogates_in_json(result.human),
-        about=replace_surrogates_in_json(result.about),
+        human=replace_surrogates(result.human),
+        about=replace_surrogates(result.about),
         stored=result.stored,
     )
     if tools.inbox.changed:

@@ -23,20 +23,21 @@ from agent.session import (
     memory_of,
     memory_text,
 )
-from compact import ClearedText, FileTouch, PutBackRules, block_texts, cleared_texts, put_back, trim_page
+from compact import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back, trim_page
 from tools.base import ToolContext, ToolResult
 from tools.files import FileError, in_thread, load_file, resolve_path
 from tools.text import decode_text, unify_newlines
 from transcripts import (
-    INJECTED_OPENING_TAG,
     Block,
     Exchange,
     Fact,
     LazyResults,
     StoreError,
     TextBlock,
+    ToolResultBlock,
     ToolUseBlock,
     injected,
+    injected_text,
 )
 
 from .context import CompactionState, TurnContext
@@ -157,7 +158,7 @@ async def tell_memory_below(
     if not found:
         return
     blocks = (part.block for message in session.folded.view for part in message.parts)
-    shown = {text.split("\n", 2)[1] for text in _told_memory(blocks)}
+    shown = {text.partition("\n")[0] for text in _told_memory(blocks)}
     changed = {each.path for each in context.checkpoints.log.changes} if context.checkpoints else set()
     most = int(context.compaction.window.size * MAX_KEPT_SHARE * KEPT_CHARS_PER_TOKEN)
     for path, text in found.items():
@@ -172,8 +173,11 @@ async def tell_memory_below(
 
 def _told_memory(blocks: Iterable[Block]) -> Iterator[str]:
     """The texts of memory files that stand beside what was read."""
-    start = f"{INJECTED_OPENING_TAG}\n{MEMORY_HEAD}"
-    return (text for text in block_texts(blocks) if text.startswith(start))
+    for block in blocks:
+        for part in block.content if isinstance(block, ToolResultBlock) else (block,):
+            text = injected_text(part)
+            if text is not None and text.startswith(MEMORY_HEAD):
+                yield text
 
 
 def memory_told_below(session: Session) -> dict[str, tuple[str, str]]:
@@ -195,9 +199,9 @@ def memory_told_below(session: Session) -> dict[str, tuple[str, str]]:
             blocks = [*entry.fact.blocks]
             files = [str(about.get("path") or "") for about in attached_files(attached.get(entry.seq, {}))]
         for text in _told_memory(blocks):
-            path = text.split("\n", 2)[1].removeprefix(MEMORY_HEAD).removesuffix(":")
+            path = text.partition("\n")[0].removeprefix(MEMORY_HEAD).removesuffix(":")
             beside = (file for file in files if Path(file).is_relative_to(Path(path).parent))
-            told[path] = (text, next(beside, next(filter(None, files), "")))
+            told[path] = (injected(text), next(beside, next(filter(None, files), "")))
     return told
 
 

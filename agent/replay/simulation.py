@@ -59,7 +59,6 @@ from transcripts import (
     ToolUseBlock,
     Usage,
     User,
-    sendable,
 )
 
 from .cache_simulation import PromptLayout, SimulatedCache
@@ -121,7 +120,7 @@ def baseline(recorded: Recording, setup: ReplaySetup) -> float:
     cost = 0.0
     cache = SimulatedCache(setup.settings.cache_ttl_s)
     for fact in recorded.facts:
-        if isinstance(fact, Reply) and (view := sendable(folded.view)):
+        if isinstance(fact, Reply) and (view := folded.view.sendable()):
             layout.update(view)
             places = _with_last(cache_breakpoints(folded), view)
             cost += setup.prices.plain(cache.send(layout, places, _now(folded)))
@@ -212,7 +211,7 @@ class _Replay(Struct):
                 break
             self.totals.refused += 1
             edits += self._compact("reactive", rung)
-        view = sendable(self.folded.view)
+        view = self.folded.view.sendable()
         if not view:
             self.take(reply)
             return
@@ -234,7 +233,7 @@ class _Replay(Struct):
         """Return whether the request is too long for the window, or for it and the reply that was
         recorded.
         """
-        self.layout.update(sendable(self.folded.view))
+        self.layout.update(self.folded.view.sendable())
         answer = min(sum(reply.tokens), self.setup.window.max_output)
         return self.layout.tokens + answer > self.setup.window.size
 

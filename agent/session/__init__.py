@@ -11,7 +11,6 @@ if TYPE_CHECKING:
         TYPED_LINE,
         BranchWatch,
         environment_context,
-        in_hook_tags,
         news_of_environment,
         news_of_pins,
         note_news,
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
         MAX_KEPT_SHARE,
         SKILL_TOOL,
         SKILLS_HEAD,
-        injected_instructions,
         instructions_text,
         kept_instructions,
         skills_in_use,
@@ -82,8 +80,6 @@ __all__ = [
     "conversation_text",
     "environment_context",
     "find_mentions",
-    "in_hook_tags",
-    "injected_instructions",
     "instructions_text",
     "is_cut",
     "kept_instructions",
@@ -120,8 +116,8 @@ __getattr__ = lazy_door(
     {
         "conversation": "conversation_text load_conversation prompt_texts",
         "environment": (
-            "BranchWatch OPEN_MODE TYPED_LINE environment_context in_hook_tags news_of_environment "
-            "news_of_pins note_news post_planning restore_news"
+            "BranchWatch OPEN_MODE TYPED_LINE environment_context news_of_environment news_of_pins "
+            "note_news post_planning restore_news"
         ),
         "memory_files": (
             "MAX_MEMORY_CHARS MEMORY_HEAD is_cut memory_below memory_of memory_paths memory_text "
@@ -133,8 +129,8 @@ __getattr__ = lazy_door(
         "session": "NESTED_TOPIC Session calls_of record_opening text_of_reply",
         "session_replay": "show_replayed",
         "skill_texts": (
-            "KEPT_CHARS_PER_TOKEN MAX_KEPT_SHARE SKILLS_HEAD SKILL_TOOL injected_instructions "
-            "instructions_text kept_instructions skills_in_use skills_section"
+            "KEPT_CHARS_PER_TOKEN MAX_KEPT_SHARE SKILLS_HEAD SKILL_TOOL instructions_text "
+            "kept_instructions skills_in_use skills_section"
         ),
         "system_prompts": (
             "RECORDS_TEXT SAFETY_RULES SANDBOX_AND_RECORDS_TEXT SANDBOX_TEXT TEXTS_WITHOUT_SANDBOX "

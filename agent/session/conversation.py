@@ -24,7 +24,7 @@ from transcripts import (
     read_transcript,
     speaker_of,
     typed_blocks,
-    without_injected,
+    without_added,
 )
 from transcripts.export import mask_session
 from transcripts.importers import MAX_RECORDING_BYTES, detect_format, import_session
@@ -77,7 +77,7 @@ def _passages(folded: Folded, since: int) -> Iterator[str]:
 
 
 def prompt_texts(entry: Prompt) -> list[str]:
-    """Return the texts that the user wrote in a prompt, without those that the program put before it."""
+    """Return the texts that the user wrote in a prompt, without those that the program or a hook added."""
     if entry.fact.source != "user":
         return []
-    return [block.text for block in without_injected(entry.fact.blocks) if isinstance(block, TextBlock)]
+    return [block.text for block in without_added(entry.fact.blocks) if isinstance(block, TextBlock)]

@@ -19,8 +19,6 @@ from compact import COMMANDS_HEADING, PINS_HEADING, block_texts, in_force, pins_
 from tools.processes import Inbox
 from tools.search import Checkout
 from transcripts import (
-    INJECTED_CLOSING_TAG,
-    INJECTED_OPENING_TAG,
     NEWS_TOPIC,
     Block,
     Entry,
@@ -30,8 +28,8 @@ from transcripts import (
     Prompt,
     TextBlock,
     injected,
-    is_injected,
-    replace_surrogates_in_json,
+    injected_text,
+    replace_surrogates,
 )
 from transcripts.patterns import lazy_pattern
 from transcripts.storage import read_regular
@@ -55,9 +53,7 @@ TYPED_LINE = "/compact "  # how news begins that the person typed
 _COMMAND_TEXTS = (*COMMAND_TEXTS, OPEN_TEXT)
 _PLAN_TEXTS = (PLAN_TEXT, END_OF_PLAN_TEXT)
 RECORDING_LAYERS = ("summary", "ledger")  # whose folds hold the pins as they are then
-_TELLS_OF_COMMANDS = tuple(
-    f"{tag}{head}" for tag in ("", f"{INJECTED_OPENING_TAG}\n") for head in ("[Background", COMMANDS_HEADING)
-)
+_TELLS_OF_COMMANDS = ("[Background", COMMANDS_HEADING)
 _COMMAND_ENDED = lazy_pattern(r"^(?:\[|- )?Background command (b\d+) \(", re.MULTILINE)
 MAX_ENDED_LINE_CHARS = 200  # of a command line
 BRANCH_INTERVAL_S = 2.0  # between two looks for the status line
@@ -68,15 +64,13 @@ MAX_NAME_CHARS = 200  # of a folder or branch: the name comes with the project a
 def environment_context(folder: Path, now: float) -> str:
     """Date, folder, system and branch, a line each, within the tags that mark text added by the program."""
     lines = [
-        INJECTED_OPENING_TAG,
         "(added by makeroom, not by the user)",
         f"Date: {datetime.fromtimestamp(now).astimezone():%A %Y-%m-%d %H:%M %Z}",
         f"Project folder: {_name(folder)}",
         f"System: {platform.system()} {platform.machine()}",
         f"Git: {branch(folder)}",
-        INJECTED_CLOSING_TAG,
     ]
-    return "\n".join(lines)
+    return injected("\n".join(lines))
 
 
 def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list[str]:
@@ -129,7 +123,7 @@ def _begins(texts: Iterable[str], heading: str) -> bool:
 def note_news(session: Session, inbox: Inbox) -> None:
     """Put into the record what became of late news, for the next run of the program."""
     for about in inbox.notes():
-        session.add_metadata(NEWS_TOPIC, replace_surrogates_in_json(about))
+        session.add_metadata(NEWS_TOPIC, replace_surrogates(about))
 
 
 def restore_news(folded: Folded, inbox: Inbox) -> None:
@@ -183,8 +177,11 @@ def news_of_ended_commands(folded: Folded) -> tuple[int, str] | None:
 def _forget_ended(running: dict[str, str], blocks: Iterable[Block]) -> None:
     """Forget the commands of which one of the blocks says that they have ended."""
     for block in blocks:
-        if running and isinstance(block, TextBlock) and block.text.startswith(_TELLS_OF_COMMANDS):
-            for job in _COMMAND_ENDED.findall(block.text):
+        if not (running and isinstance(block, TextBlock)):
+            continue
+        text = injected_text(block) or block.text
+        if text.startswith(_TELLS_OF_COMMANDS):
+            for job in _COMMAND_ENDED.findall(text):
                 running.pop(job, None)
 
 
@@ -192,10 +189,7 @@ def environment_told(entry: Entry) -> list[str]:
     """Return the environment that a prompt, or the results of an exchange, showed to the model."""
     results = () if isinstance(entry, Prompt) else entry.results.values()
     blocks = entry.fact.blocks if isinstance(entry, Prompt) else [b for one in results for b in one.content]
-    texts = (block.text for block in blocks if isinstance(block, TextBlock) and is_injected(block))
-    opening = INJECTED_OPENING_TAG
-    closing = INJECTED_CLOSING_TAG
-    return [text.removeprefix(opening).removesuffix(closing).strip("\n") for text in texts]
+    return [text for block in blocks if (text := injected_text(block)) is not None]
 
 
 def branch(folder: Path) -> str:
@@ -237,8 +231,3 @@ def _name(text: str | Path) -> str:
     """The name on one line, unable to close the surrounding tags or to control a terminal."""
     plain = repr(str(text))[1:-1].replace("<", "‹").replace(">", "›")
     return plain if len(plain) <= MAX_NAME_CHARS else f"{plain[:MAX_NAME_CHARS]}…"
-
-
-def in_hook_tags(words: str) -> str:
-    """Wrap the words of a user's hook for the model."""
-    return f"<hook>\n{words}\n</hook>"

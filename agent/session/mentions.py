@@ -25,7 +25,7 @@ from tools.path_suggestions import suggestions
 from tools.read import folder_names, read_page
 from tools.search import regular_files
 from tools.text import is_plain, pluralize
-from transcripts import ATTACHED_LINE, Block, ImageBlock, TextBlock, content_text, empty_mapping, injected
+from transcripts import Block, ImageBlock, TextBlock, attached, content_text
 from transcripts.patterns import lazy_pattern
 
 MAX_ATTACHED_TOKENS = 25_000  # of one file; the rest is there to be read
@@ -61,7 +61,7 @@ class Attachment(Struct, frozen=True):
 
     told: str
     blocks: tuple[Block, ...] = ()
-    about: Mapping[str, Any] = field(default_factory=empty_mapping)
+    about: Mapping[str, Any] = field(default_factory=dict)
     trouble: bool = False
 
 
@@ -191,8 +191,8 @@ def _folder(name: str, names: list[str], count: int) -> Attachment:
     name = f"{name.rstrip('/')}/"
     size = pluralize(count, "entry", "entries")
     listed = "\n".join(names)
-    text = injected(f"{ATTACHED_LINE}\nFolder: {name} ({size})\n{listed}{more}")
-    return Attachment(f"listed {name} ({size})", (TextBlock(text),))
+    block = attached("Folder", f"{name} ({size})", f"{listed}{more}")
+    return Attachment(f"listed {name} ({size})", (block,))
 
 
 async def _file(
@@ -217,7 +217,7 @@ async def _file(
         count = max(1, min(lines - 1, int(lines * most / tokens * 0.97)))
     if tokens > most:
         return Attachment(_not_attached(name, "it is too much for one prompt"), trouble=True)
-    block = TextBlock(injected(f"{ATTACHED_LINE}\nFile: {name} ({note})\n{text}"))
+    block = attached("File", f"{name} ({note})", text)
     return Attachment(f"read {name} ({note})", (block,), page.about)
 
 
@@ -229,7 +229,7 @@ def _image_blocks(name: str, content: tuple[Block, ...]) -> tuple[Block, ...]:
     """The image, and behind it its name and size."""
     images = [block for block in content if isinstance(block, ImageBlock)]
     said = content_text(tuple(block for block in content if isinstance(block, TextBlock)))
-    return (*images, TextBlock(injected(f"{ATTACHED_LINE}\nImage: {name}\n{said}")))
+    return (*images, attached("Image", name, said))
 
 
 def _not_attached(name: str, why: str) -> str:

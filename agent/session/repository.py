@@ -38,8 +38,6 @@ from transcripts import (
     Usage,
     create_store,
     fold,
-    name_of,
-    new_sid,
     read_transcript,
     resume_store,
 )
@@ -134,7 +132,7 @@ class SessionRepository(Struct):
         except OSError as error:
             self.tell(f"the copy cannot take files back to before it was made: {error}")
         session.add_metadata(FORK_TOPIC, {"of": original} if at is None else {"of": original, "at": at})
-        if name := name_of(session.folded.metadata):
+        if name := session.folded.name:
             session.add_metadata("name", {"name": self.copy_name(name)})
         return session
 
@@ -233,13 +231,13 @@ def _charged(session: Session, charges: Sequence[Charge]) -> Session:
     return session
 
 
-def unused_sid(repository: SessionRepository) -> str:
-    """The id that was asked for, once, then random ones. Raises UsageError where there is such a session."""
+def unused_sid(repository: SessionRepository) -> str | None:
+    """The id that was asked for, once, then None. Raises UsageError where there is such a session."""
     wanted = repository.first_sid
     repository.first_sid = None
     if wanted is not None and repository.records.path_of(wanted).exists():
         raise UsageError(f"there is a session {wanted} already; --resume {wanted} goes on with it")
-    return wanted or new_sid()
+    return wanted
 
 
 def _facts_up_to(loaded: LoadedTranscript, at: int) -> list[Fact]:

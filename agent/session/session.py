@@ -39,7 +39,6 @@ from transcripts import (
     Unthink,
     Usage,
     User,
-    empty_mapping,
     is_thinking,
     replace_surrogates,
     same_tools,
@@ -201,7 +200,7 @@ class Session:
         return self._add(Undone(*self._next(), id, edits), durable=True)
 
     def failed(self, what: str, reason: str, about: Mapping[str, Any] | None = None) -> Failed:
-        return self._add(Failed(*self._next(), what, reason, about or empty_mapping()))
+        return self._add(Failed(*self._next(), what, reason, about or {}))
 
     def add_metadata(self, topic: str, about: Mapping[str, Any]) -> Metadata:
         return self._add(Metadata(*self._next(), topic, about))

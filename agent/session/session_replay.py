@@ -22,18 +22,7 @@ from agent.events import (
 from agent.formatting import shorten
 from compact import compaction_notice, is_told
 from tools.base import Tool, ToolError, parse_arguments
-from transcripts import (
-    FORK_TOPIC,
-    HOOK_OPENING_TAG,
-    Entry,
-    Exchange,
-    Metadata,
-    Prompt,
-    Result,
-    ToolUseBlock,
-    attached_as,
-    is_attached,
-)
+from transcripts import FORK_TOPIC, Entry, Exchange, Metadata, Prompt, Result, ToolUseBlock, attachment_of
 from transcripts.patterns import lazy_pattern
 from transcripts.search import short_sid
 
@@ -152,11 +141,10 @@ def _prompt_events(prompt: Prompt) -> Iterator[Event]:
         if own := _OWN_COMMAND.fullmatch(text):
             yield PromptReplayed(f"!{own[1]}")
             yield CommandOutput(own[2])
-        elif not text.startswith(HOOK_OPENING_TAG):
+        else:
             yield PromptReplayed(_cut_prompt(text, prompt.seq))
-    for block in filter(is_attached, prompt.fact.blocks):
-        kind, what = attached_as(block)
-        yield Notice(f"{'listed' if kind == 'Folder' else 'read'} {what}")
+    for attachment in filter(None, map(attachment_of, prompt.fact.blocks)):
+        yield Notice(f"{'listed' if attachment.kind == 'Folder' else 'read'} {attachment.name}")
 
 
 def _cut_prompt(text: str, seq: int) -> str:

@@ -9,18 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from transcripts import (
-    SKILL_CLOSING_TAG,
-    SKILL_OPENING_TAG,
-    SKILL_START,
-    Block,
-    Entry,
-    Exchange,
-    Folded,
-    Prompt,
-    TextBlock,
-    is_injected,
-)
+from transcripts import SKILL_START, Block, Entry, Exchange, Folded, Prompt, TextBlock, injected_text
 
 SKILLS_HEAD = "# Skills\n"
 MAX_SECTION_SHARE = 0.02  # of the window, of the list of skills
@@ -72,11 +61,6 @@ def instructions_text(name: str, folder: Path, body: str) -> str:
     return f"{SKILL_START}{name} (its files are in {folder}):\n\n{body.strip()}"
 
 
-def injected_instructions(text: str) -> str:
-    """Wrap instructions for a prompt, where they follow the words that called for them."""
-    return f"{SKILL_OPENING_TAG}\n{text}\n{SKILL_CLOSING_TAG}"
-
-
 def skills_in_use(folded: Folded) -> dict[str, tuple[int, str]]:
     """(seq, text) of the instructions that were loaded, by the skill's name: of each the newest, first."""
     found: dict[str, tuple[int, str]] = {}
@@ -101,7 +85,8 @@ def kept_instructions(folded: Folded, window: int) -> Iterator[str]:
 def _loaded(entry: Entry) -> Iterator[tuple[int, str]]:
     """Return the instructions loaded with a prompt or by the skill tool: no other text counts."""
     if isinstance(entry, Prompt):
-        yield from ((entry.seq, text) for text in _texts(filter(is_injected, entry.fact.blocks)))
+        texts = (injected_text(block) or "" for block in entry.fact.blocks)
+        yield from ((entry.seq, text) for text in texts if text.startswith(SKILL_START))
     elif isinstance(entry, Exchange):
         for index, result in entry.results.items():
             if entry.uses[index].name == SKILL_TOOL:
@@ -111,6 +96,6 @@ def _loaded(entry: Entry) -> Iterator[tuple[int, str]]:
 def _texts(blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
         if isinstance(block, TextBlock):
-            text = block.text.removeprefix(SKILL_OPENING_TAG).removesuffix(SKILL_CLOSING_TAG)
-            if (text := text.strip("\n")).startswith(SKILL_START):
+            text = injected_text(block) or block.text.strip("\n")
+            if text.startswith(SKILL_START):
                 yield text

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from transcripts import Block, TextBlock, blocks_from_json, empty_mapping
+from transcripts import Block, TextBlock, blocks_from_json
 
 MAX_QUOTED_FRAME_CHARS = 200  # of a line that makes no sense
 
@@ -40,14 +40,14 @@ class ControlRequest(Struct, frozen=True):
 
     ident: str
     subtype: str
-    body: Mapping[str, Any] = field(default_factory=empty_mapping)
+    body: Mapping[str, Any] = field(default_factory=dict)
 
 
 class ControlResponse(Struct, frozen=True):
     """The client's answer to a request of ours; `error` None: it succeeded."""
 
     ident: str
-    body: Mapping[str, Any] = field(default_factory=empty_mapping)
+    body: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
 
 

@@ -48,7 +48,6 @@ from transcripts import (
     ToolUseBlock,
     Usage,
     read_transcript,
-    sendable,
 )
 from transcripts.importers import import_session
 
@@ -148,7 +147,7 @@ class _Session:
         for made in planned.proposals:
             seq = folded.last_seq + 1
             folded.apply(Compacted(seq, reply.ts, made.layer, "auto", made.edits, report=made.report))
-        actual = service_count(sendable(folded.view))
+        actual = service_count(folded.view.sendable())
         raw = OVERHEAD + folded.view.tokens
         sizes = folded.sizes
         if len(sizes.requests) >= CALIBRATED:

@@ -13,7 +13,7 @@ from compact.invariants import (
 )
 from transcripts.facts import Clear, Compacted, Fold, Unthink
 from transcripts.messages import TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from transcripts.view import Message, Part, PartKind, sendable
+from transcripts.view import Message, Part, PartKind, View
 
 from .worlds import World
 
@@ -194,5 +194,11 @@ def test_the_span_that_edits_change_leaves_thinking_aside():
 
 
 def test_a_request_ends_with_the_user():
-    assert sendable([USER, CALL]) == [USER]
-    assert sendable([USER, CALL, ANSWER]) == [USER, CALL, ANSWER] and sendable([CALL]) == []
+    for messages, sent in (
+        ([USER, CALL], [USER]),
+        ([USER, CALL, ANSWER], [USER, CALL, ANSWER]),
+        ([CALL], []),
+    ):
+        view = View()
+        view.extend(messages)
+        assert view.sendable() == sent

@@ -7,7 +7,7 @@ from compact.local_summary import build_local_summary, pins_of
 from compact.local_summary_text import commitments_text, coverage, local_summary_text, missing_names
 from transcripts.facts import Compacted, Fold, Instructed, about_said
 from transcripts.folding import fold
-from transcripts.messages import ATTACHED_LINE, ImageBlock, TextBlock, ToolUseBlock, injected
+from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, attached
 
 from .worlds import COUNT, World
 
@@ -72,8 +72,8 @@ def test_what_commands_changed_counts_and_what_they_removed_is_told_as_gone():
 
 def test_files_that_a_prompt_attached_are_read_and_stand_with_their_ids():
     world = World(judged=False)
-    file = injected(f"{ATTACHED_LINE}\nFile: src/a (1).py (lines 1-9 of 80)\ndef a(): ...")
-    image = (ImageBlock("image/png", "AA"), TextBlock(injected(f"{ATTACHED_LINE}\nImage: b (2).png\n8x8")))
+    file = attached("File", "src/a (1).py (lines 1-9 of 80)", "def a(): ...")
+    image = (ImageBlock("image/png", "AA"), attached("Image", "b (2).png", "8x8"))
     world.user(file, *image, "look at @src/a (1).py")
     world.call("read", "text", file_path="/p/c.py")
     shown = local_summary_text(local_summary(world), COUNT, 1_000)

@@ -27,7 +27,7 @@ from transcripts.messages import (
     ThinkingBlock,
     ToolUseBlock,
     UnknownBlock,
-    replace_surrogates_in_json,
+    replace_surrogates,
 )
 
 from .random_histories import RandomParts, any_fact, seeds
@@ -171,7 +171,7 @@ def test_every_kind_of_block_survives() -> None:
     )
     fact = Reply(1, 0.0, blocks)
     assert decode_line(encode_fact(fact, "s"))[0] == fact
-    result = Result(2, 0.0, 1, 2, (TextBlock("x"),), about=replace_surrogates_in_json({"exit": 0}))
+    result = Result(2, 0.0, 1, 2, (TextBlock("x"),), about=replace_surrogates({"exit": 0}))
     assert decode_line(encode_fact(result, "s"))[0] == result
     assert decode_line(encode_fact(RequestSent(3, 0.5, "auto"), "s"))[0] == RequestSent(3, 0.5, "auto")
 

@@ -3,7 +3,6 @@ from itertools import chain
 from transcripts.facts import Clear, Compacted, Fact, Reply, Result, User
 from transcripts.folding import Folded, fold
 from transcripts.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock
-from transcripts.view_renderer import UNKNOWN_BLOCK_FIELD
 
 from .api_rules import as_sent
 
@@ -65,6 +64,6 @@ def test_beside_a_call_of_ours_the_search_runs_on_the_next_request() -> None:
 
 
 def test_a_cleared_result_takes_its_call_along() -> None:
-    clear = Clear(2, 2, UNKNOWN_BLOCK_FIELD, "[cleared: recall r2.2]")
+    clear = Clear(2, 2, Clear.UNKNOWN_BLOCK, "[cleared: recall r2.2]")
     facts = (said(1), reply(2, SAYS, CALL, FOUND, SAYS), Compacted(3, 0.0, "micro", "auto", (clear,)))
     assert shown(*facts) == [["text", "text", "text"]]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tools.base import ToolContext
-from transcripts import ATTACHED_LINE, Block, ImageBlock, TextBlock, injected
+from transcripts import Block, ImageBlock, TextBlock, attached
 
 from .failures import ServerFailed
 from .results import ResultPlace, resource_result
@@ -68,5 +68,5 @@ async def attached_resource(
     result = await resource_result(answer, place, {})
     texts = [block.text for block in result.content if isinstance(block, TextBlock)]
     images = [block for block in result.content if isinstance(block, ImageBlock)]
-    text = TextBlock(injected(f"{ATTACHED_LINE}\nResource: {shown}\n{chr(10).join(texts)}"))
-    return AttachedResource(f"read {shown}", (*images, text))
+    block = attached("Resource", shown, "\n".join(texts))
+    return AttachedResource(f"read {shown}", (*images, block))

@@ -32,7 +32,7 @@ from transcripts import (
     Usage,
     block_from_json,
     check_shape,
-    replace_surrogates_in_json,
+    replace_surrogates,
 )
 
 # delta type -> (the field that holds its text, the kind of block that it belongs to)
@@ -193,7 +193,7 @@ def _finished(block: _OpenBlock, marks_unsigned: bool) -> Block:
                 raw[UNSIGNED] = "thinking"
         case "tool_use" | "server_tool_use":
             raw["input"] = parsed_input(text, raw.get("input"))
-    return block_from_json(replace_surrogates_in_json(raw))
+    return block_from_json(replace_surrogates(raw))
 
 
 def _figures(usage: Any) -> Iterator[tuple[str, int]]:

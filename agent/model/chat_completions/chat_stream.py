@@ -29,7 +29,7 @@ from transcripts import (
     Usage,
     block_from_json,
     check_shape,
-    replace_surrogates_in_json,
+    replace_surrogates,
 )
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # DeepSeek, Kimi, llama.cpp; OpenRouter, vLLM, Groq
@@ -188,4 +188,4 @@ def _finished(block: _ChatBlock, number: int) -> Block:
             raw = {"type": "thinking", "thinking": block.text, "signature": "", UNSIGNED: block.name}
         case _:
             raw = {"type": "text", "text": block.text}
-    return block_from_json(replace_surrogates_in_json(raw))
+    return block_from_json(replace_surrogates(raw))

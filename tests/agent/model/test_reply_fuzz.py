@@ -21,7 +21,6 @@ from tests.agent.loop.world import Memory, TestClock
 from transcripts.codec import decode_line, encode_fact
 from transcripts.folding import Folded, fold
 from transcripts.messages import TextBlock, block_to_json
-from transcripts.view import sendable
 
 WORDS = """
     type index content_block delta message usage id name input text thinking signature data partial_json
@@ -136,7 +135,7 @@ def check_usable(reply: IncomingReply) -> None:
     assert list(map(type, again)) == list(map(type, record.facts))
     strict(json_line([*map(block_to_json, fact.blocks)]))
     for view in (session.folded.view, fold(again).view):
-        request = ModelRequest(RequestSettings("m", 1), sendable(view))
+        request = ModelRequest(RequestSettings("m", 1), view.sendable())
         strict(encode_request(request))
         strict(encode_chat_request(request, official=False))
 

@@ -8,7 +8,6 @@ from agent.model_port import ModelRequest, RequestSettings
 from transcripts.facts import Reply, Result, User
 from transcripts.folding import Folded, fold
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
-from transcripts.view import sendable
 
 SETTINGS = RequestSettings(
     "m", 100, ("be good", "memory"), ({"name": "read", "input_schema": {}, "kind": "reads"},), thinking=True
@@ -78,7 +77,7 @@ def test_a_request_never_ends_with_the_assistant() -> None:
     folded = conversation(1)
     folded.apply(Reply(4, 0, (TextBlock("half an ans"),), complete=False))
     assert folded.view[-1].role == "assistant"
-    assert sendable(folded.view)[-1].role == "user"
+    assert folded.view.sendable()[-1].role == "user"
 
 
 def test_a_tool_is_sent_as_the_model_sees_it_and_no_more() -> None:

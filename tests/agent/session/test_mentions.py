@@ -20,7 +20,7 @@ from agent.session.mentions import (
 from tools.base import Access, ToolContext
 from tools.file_change import is_stale
 from tools.files.opening import load_file
-from transcripts.messages import ImageBlock, TextBlock, is_attached, is_injected
+from transcripts.messages import ImageBlock, TextBlock, attachment_of, is_injected
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
@@ -46,7 +46,7 @@ def attached(text: str, context: ToolContext, limits: AttachLimits = LIMITS) -> 
 
 def text_of(one: Attachment) -> str:
     (block,) = one.blocks
-    assert isinstance(block, TextBlock) and is_attached(block)
+    assert isinstance(block, TextBlock) and attachment_of(block)
     return block.text
 
 
