@@ -18,6 +18,7 @@ from tools.processes import (
     CommandLimits,
     Spool,
     awaits_keys,
+    command_runner,
     decoded_output,
     ends_in_prompt,
     fold_output,
@@ -252,8 +253,9 @@ def job_result(
         f"[job {job.id}: {job.state}, {took:.1f} s; "
         f"{f'output{where}' if where else 'no output' if job.ended is not None else 'no output so far'}]"
     ]
-    notes += [f"[{port_note(port, job.runner)}]" for port in ports]
-    if refusal := job.refusal():
+    runner = command_runner(context)
+    notes += [f"[{port_note(port, runner)}]" for port in ports]
+    if refusal := runner.blocked_access_of(job):
         notes.append(f"[{refusal}: the wall holds for a command as long as it runs]")
     if job.ended is None and now - job.last_output >= limits.quiet_s and ends_in_prompt(job.spool):
         notes.append(

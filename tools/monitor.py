@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from tools.access import command_access
 from tools.parameters import Arguments
-from tools.processes import BackgroundJob, LineNews, command_runner
+from tools.processes import BackgroundJob, CommandRunner, LineNews, command_runner
 
 from .base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .bash import BashArguments, run_guarded
@@ -34,12 +34,13 @@ async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResu
         raise ToolError("There is no command.\nGive one that prints what you wait for.")
     background = BashArguments(command=arguments.command, run_in_background=True)
     started = await run_guarded(background, call)
-    job = command_runner(call.context).jobs[str(started.about["job"])]
+    runner = command_runner(call.context)
+    job = runner.jobs[str(started.about["job"])]
     news = LineNews(job.inbox, job.id, job.since, call.context.masks.text)
     take = job.command.take
     news.take(job.spool.tail())
     seconds = min(arguments.timeout / 1000, MAX_MONITOR_S)
-    ending = asyncio.ensure_future(_end_in_time(job, news, seconds))
+    ending = asyncio.ensure_future(_end_in_time(runner, job, news, seconds))
 
     def take_too(data: bytes) -> None:
         take(data)
@@ -52,12 +53,12 @@ async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResu
     return text_result(text, human={"note": f"{job.id} is watched"}, about={"job": job.id})
 
 
-async def _end_in_time(job: BackgroundJob, news: LineNews, seconds: float) -> None:
+async def _end_in_time(runner: CommandRunner, job: BackgroundJob, news: LineNews, seconds: float) -> None:
     """End the command when its time is up; what it wrote last is told."""
     with suppress(TimeoutError):
         await asyncio.wait_for(job.has_ended.wait(), seconds)
     if job.ended is None:
-        await job.runner.stop(job)
+        await runner.stop(job)
     news.end()
 
 

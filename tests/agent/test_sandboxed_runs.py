@@ -58,7 +58,7 @@ def test_a_required_sandbox_that_cannot_be_had_is_no_start(
     async def none(self: object) -> tuple[str, str]:
         return "none", "the kernel is too old"
 
-    monkeypatch.setattr("tools.processes.jobs.CommandRunner.sandbox", none)
+    monkeypatch.setattr("tools.processes.runner.CommandRunner.sandbox", none)
     monkeypatch.chdir(tmp_path)
     with Server(ScriptedModel([])) as server:
         for name, value in credentials(tmp_path, server).items():

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from tests.narrowing import block_text
 from tools.base import ToolCall, ToolContext
 from tools.bash import BashArguments, run_bash
-from tools.processes.jobs import command_runner
+from tools.processes.runner import command_runner
 
 
 def peak() -> int:

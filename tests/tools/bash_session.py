@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from tools.base import ToolCall, ToolContext, ToolResult
 from tools.bash import BashArguments, run_bash
 from tools.processes.foreground import CommandLimits
-from tools.processes.jobs import BackgroundJob, command_runner
+from tools.processes.jobs import BackgroundJob
+from tools.processes.runner import command_runner
 
 MODES = ("namespace", "subreaper")
 GUARD_S = 30.0  # bounds a wait that takes a fraction of a second; never a measurement

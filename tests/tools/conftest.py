@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.processes.jobs import CommandRunner, command_runner
+from tools.processes.runner import CommandRunner, command_runner
 
 from .bash_session import BashSession
 from .file_session import FileSession

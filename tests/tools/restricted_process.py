@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tools.base import ToolContext
-from tools.processes.jobs import DRAIN_LIMIT_S, command_runner, exit_code
+from tools.processes.jobs import exit_code
+from tools.processes.runner import DRAIN_LIMIT_S, command_runner
 from tools.sandbox.supervisor.bpf import (
     ALLOW,
     any_bit,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.processes.jobs import CommandRunner, command_runner
+from tools.processes.runner import CommandRunner, command_runner
 
 from .bash_session import BashSession
 

@@ -8,8 +8,8 @@ import pytest
 
 from tools.base import Access, ToolError
 from tools.bash import TOOL, BashArguments, required_access
-from tools.processes import jobs
-from tools.processes.jobs import command_runner
+from tools.processes import runner
+from tools.processes.runner import command_runner
 from tools.sandbox.command_socket import CommandHandle
 
 from .bash_session import BashSession, text, wait_until
@@ -65,7 +65,7 @@ def test_one_that_ends_is_announced_once_to_each(shell: BashSession) -> None:
 def test_one_whose_children_hold_its_output_ends_with_its_shell_and_only_once(
     shell: BashSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jobs, "DRAIN_LIMIT_S", 0.0)
+    monkeypatch.setattr(runner, "DRAIN_LIMIT_S", 0.0)
     told: list[str] = []
     command_runner(shell.context).on_finish = told.append
     shell.run("(while [ ! -e go ]; do sleep 0.01; done) & echo up; exit 3", run_in_background=True)
@@ -217,7 +217,7 @@ def test_one_that_cannot_be_ended_alone_takes_the_others_along_which_is_said(
 ) -> None:
     # The request never arrives: the supervisor could answer even before a limit of 0 s is over.
     monkeypatch.setattr(CommandHandle, "end", lambda command: None)
-    monkeypatch.setattr(jobs, "_END_LIMIT_S", 0.0)
+    monkeypatch.setattr(runner, "_END_LIMIT_S", 0.0)
     for _ in range(2):
         new_shell.run("sleep 300", run_in_background=True)
     assert new_shell.say(job="b1", kill=True).startswith("[job b1: stopped, ")

@@ -17,7 +17,8 @@ import pytest
 
 from tools.base import ToolCall
 from tools.bash import BashArguments, run_bash
-from tools.processes.jobs import DRAIN_LIMIT_S, command_runner, exit_code
+from tools.processes.jobs import exit_code
+from tools.processes.runner import DRAIN_LIMIT_S, command_runner
 from tools.sandbox.supervisor.landlock import LEAST_ABI, confine, landlock_abi, readable_places
 from tools.sandbox.supervisor.shared_calls import shared_calls_program
 

@@ -8,7 +8,7 @@ from tools.monitor import TOOL
 from tools.processes.command_progress import MAX_LINE_NEWS_CHARS, LineNews
 from tools.processes.foreground import move_to_background
 from tools.processes.inbox import Inbox
-from tools.processes.jobs import command_runner
+from tools.processes.runner import command_runner
 
 from .bash_session import GUARD_S, BashSession, text, wait_until
 from .tool_run import run_tool

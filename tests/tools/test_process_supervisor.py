@@ -19,7 +19,7 @@ import pytest
 
 from tests.forked import start_forked
 from tools.base import ToolResult
-from tools.processes.jobs import command_runner
+from tools.processes.runner import command_runner
 
 from . import bash_process
 from .bash_session import GUARD_S, MODES, BashSession, survivors, text, wait_until

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tools.processes.jobs import last_folder
+from tools.processes.session_shell import last_folder
 from tools.sandbox.command_socket import SupervisorLost
 
 from .sandbox_session import SandboxedSession, git, sandboxed_session

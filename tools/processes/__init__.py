@@ -19,18 +19,11 @@ if TYPE_CHECKING:
     )
     from .inbox import Inbox
     from .job_ports import listeners, new_listeners, port_note
-    from .jobs import (
-        DRAIN_LIMIT_S,
-        BackgroundJob,
-        CommandRequest,
-        CommandRunner,
-        command_runner,
-        exit_code,
-        guard_of_records,
-    )
+    from .jobs import BackgroundJob, CommandRequest, exit_code
     from .output_folding import fold_output
     from .output_text import decoded_output
     from .own_command import OwnCommand, OwnCommandEnd, run_own_command
+    from .runner import DRAIN_LIMIT_S, CommandRunner, command_runner, guard_of_records
     from .spool import Spool
 
 __all__ = [
@@ -79,13 +72,11 @@ __getattr__ = lazy_door(
         ),
         "inbox": "Inbox",
         "job_ports": "listeners new_listeners port_note",
-        "jobs": (
-            "DRAIN_LIMIT_S BackgroundJob CommandRequest CommandRunner command_runner exit_code "
-            "guard_of_records"
-        ),
+        "jobs": "BackgroundJob CommandRequest exit_code",
         "output_folding": "fold_output",
         "output_text": "decoded_output",
         "own_command": "OwnCommand OwnCommandEnd run_own_command",
+        "runner": "CommandRunner DRAIN_LIMIT_S command_runner guard_of_records",
         "spool": "Spool",
     },
 )

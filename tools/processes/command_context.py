@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import field
 
@@ -10,6 +10,9 @@ from tools.files import Workspace
 from transcripts.secrets import SecretMasks
 
 from .inbox import Inbox
+
+if TYPE_CHECKING:
+    from .jobs import BackgroundJob
 
 
 class RecordsGuard(Protocol):
@@ -26,6 +29,13 @@ class RecordsGuard(Protocol):
     async def later(self, busy: bool) -> None: ...
 
     def take_notes(self) -> tuple[str, ...]: ...
+
+
+class SessionJobs(Protocol):
+    """The background commands of a session."""
+
+    @property
+    def running(self) -> list[BackgroundJob]: ...
 
 
 class CommandContext(Workspace):
@@ -45,5 +55,5 @@ class CommandContext(Workspace):
     pass_env: frozenset[str] = frozenset()
     masks: SecretMasks = field(default_factory=SecretMasks)
     records: RecordsGuard | None = None
-    jobs: Any = None
+    jobs: SessionJobs | None = None
     inbox: Inbox = field(default_factory=Inbox)

@@ -14,8 +14,10 @@ from tools.sandbox import CommandHandle
 
 from .command_hints import awaits_keys, looks_like_prompt
 from .command_progress import ProgressThrottle
-from .jobs import DRAIN_LIMIT_S, BackgroundJob, CommandRequest, CommandRunner, exit_code, last_folder
+from .jobs import BackgroundJob, CommandRequest, exit_code
 from .output_text import decoded_output
+from .runner import DRAIN_LIMIT_S, CommandRunner
+from .session_shell import last_folder
 from .spool import MAX_OUTPUT_BYTES, Spool
 
 _SETTLE_LIMIT_S = 0.05  # for processes that end together with their shell (`>(tee log)`)

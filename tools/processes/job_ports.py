@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .jobs import BackgroundJob, CommandRunner
+from .jobs import BackgroundJob
+from .runner import CommandRunner
 
 
 async def listeners(runner: CommandRunner) -> dict[int, BackgroundJob]:

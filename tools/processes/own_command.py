@@ -16,7 +16,8 @@ from msgspec import Struct, field
 from tools.sandbox import BlockedAccess, SandboxedRun, SandboxProfile, find_blocked_access
 from transcripts.storage import opened_fd
 
-from .jobs import DRAIN_LIMIT_S, CommandRunner, exit_code
+from .jobs import exit_code
+from .runner import DRAIN_LIMIT_S, CommandRunner
 
 MAX_KEPT_BYTES = 1 << 20  # of what it writes; the rest is read and dropped
 

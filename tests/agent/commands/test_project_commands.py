@@ -13,7 +13,7 @@ from agent.session.memory_files import MAX_MEMORY_CHARS, unread_memory
 from tools.base import ToolCall, parse_arguments
 from tools.bash import run_bash
 from tools.processes.foreground import CommandLimits
-from tools.processes.jobs import command_runner
+from tools.processes.runner import command_runner
 
 from .controller_run import READ_ALL, ControllerRun, files, run_controller
 

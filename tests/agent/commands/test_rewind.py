@@ -16,7 +16,7 @@ from tests.agent.app.agent_session import parts
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says, thinks
 from tools.processes.inbox import Inbox
-from tools.processes.jobs import command_runner
+from tools.processes.runner import command_runner
 from transcripts.facts import User
 from transcripts.folding import fold
 from transcripts.messages import TextBlock

@@ -15,7 +15,8 @@ from agent.permissions import Rule, stored_places, stored_rules
 from agent.session.environment import END_OF_PLAN_TEXT, OPEN_TEXT, PLAN_TEXT
 from agent.session.system_prompts import SANDBOX_TEXT
 from agent.settings_files import permissions_path
-from tools.processes.jobs import CommandRequest, command_runner
+from tools.processes.jobs import CommandRequest
+from tools.processes.runner import command_runner
 from tools.processes.spool import Spool
 
 from .controller_run import ControllerRun, run_controller
@@ -154,7 +155,7 @@ def test_without_a_sandbox_the_start_says_so(tmp_path: Path, monkeypatch: pytest
     async def none(self: object) -> tuple[str, str]:
         return "none", "the kernel is too old"
 
-    monkeypatch.setattr("tools.processes.jobs.CommandRunner.sandbox", none)
+    monkeypatch.setattr("tools.processes.runner.CommandRunner.sandbox", none)
 
     async def work(run: ControllerRun) -> None:
         await run.controller.prompt("hello")  # the wall is known by then
@@ -232,7 +233,7 @@ def test_without_a_network_of_its_own_publish_says_what_becomes_of_ports(
     async def sandbox(self: object) -> tuple[str, str]:
         return level, ""
 
-    monkeypatch.setattr("tools.processes.jobs.CommandRunner.sandbox", sandbox)
+    monkeypatch.setattr("tools.processes.runner.CommandRunner.sandbox", sandbox)
 
     async def work(run: ControllerRun) -> None:
         assert told in await run.do("/publish 8000")

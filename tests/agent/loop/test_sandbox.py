@@ -42,7 +42,7 @@ from agent.ui.approval import question_body
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.strict_api.reply import Reply, calls
 from tools.bash import TOOL
-from tools.processes.jobs import CommandRunner, command_runner
+from tools.processes.runner import CommandRunner, command_runner
 from tools.registry import definitions
 from tools.sandbox.profile import SandboxLevel
 from tools.sandbox.project_profile import sandbox_profile

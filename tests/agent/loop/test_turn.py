@@ -19,7 +19,7 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says, thinks
 from tools.base import ToolCall, ToolResult, text_result
 from tools.bash import BashArguments, run_bash
-from tools.processes.jobs import command_runner
+from tools.processes.runner import command_runner
 from transcripts.facts import Fold, Reply, Result, Started, User
 from transcripts.messages import TextBlock
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tools.base import ToolCall, parse_arguments
-from tools.processes.jobs import command_runner
+from tools.processes.runner import command_runner
 from transcripts.facts import Result
 from transcripts.load import read_transcript
 from transcripts.stored_outputs import OutputsFolder

@@ -1,0 +1,290 @@
+"""The commands of a session: the supervisor that runs them, and those that it runs in the background.
+
+How a command line is judged, limited and reported is for bash.py and foreground.py; how processes are held is
+for supervisor_client.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tools.sandbox import (
+    MAX_SCANNED_CHARS,
+    BlockedAccess,
+    CommandHandle,
+    SandboxedRun,
+    SandboxLevel,
+    SandboxProfile,
+    Supervisor,
+    find_blocked_access,
+    project_guard,
+    sandbox_profile,
+    start_supervisor,
+)
+
+from .command_context import CommandContext, RecordsGuard
+from .env_filter import hide_own_environment
+from .jobs import BackgroundJob, CommandRequest
+from .session_shell import private_folder, shell_for
+from .spool import Spool
+
+if TYPE_CHECKING:
+    from tools.sandbox import PublishedPorts
+
+DRAIN_LIMIT_S = 0.3  # for output that is still in the pipe when the shell has ended
+_END_LIMIT_S = 3.0  # for the supervisor to end one command; past it every command is ended
+_SWITCHED_OFF = ("off", "0", "no", "false")  # as values of MAKEROOM_NAMESPACE
+
+RefusedHosts = Callable[[float], Sequence[str]]  # the network's proxy refused since that time.monotonic()
+
+
+class CommandRunner:
+    """Runs the commands of a session. `on_finish` takes what is told when one in the background has ended."""
+
+    def __init__(self, context: CommandContext) -> None:
+        self.context = context
+        self.on_finish: Callable[[str], None] = lambda announcement: None
+        self.jobs: dict[str, BackgroundJob] = {}
+        self.foreground: set[asyncio.Future[None]] = set()  # each has its command go on in the background
+        self.profile: SandboxProfile | None = None  # of sandboxed commands; made when the supervisor starts
+        self.refused_hosts: RefusedHosts = lambda since: ()
+        self.guard = project_guard(context.folder, context.journals.parent)
+        self.records: RecordsGuard | None = None  # once a command has run that sees our records
+        self.published: PublishedPorts | None = None  # once a port was
+        self._supervisor: Supervisor | None = None
+        self._starting: asyncio.Task[Supervisor] | None = None
+        self._private: Path | None = None
+        self._count = 0
+
+    async def supervisor(self) -> Supervisor:
+        """The supervisor; a new one where none runs in this event loop. Raises SupervisorLost."""
+        loop = asyncio.get_running_loop()
+        if self._supervisor is not None and self._supervisor.alive and self._supervisor.loop is loop:
+            return self._supervisor
+        if self._starting is None or self._starting.done() or self._starting.get_loop() is not loop:
+            self._starting = loop.create_task(self._start_supervisor())
+        return await asyncio.shield(self._starting)
+
+    async def _start_supervisor(self) -> Supervisor:
+        if self._supervisor is not None:
+            self._supervisor.abandon()
+        self._private = private = private_folder()
+        with suppress(OSError):  # only a folder that is there can be hidden
+            self.context.outputs.mkdir(mode=0o700, exist_ok=True)
+        self.profile = self.profile or _usual_profile(self.context)
+        try:
+            enclose = self.context.environ.get("MAKEROOM_NAMESPACE", "").lower() not in _SWITCHED_OFF
+            self._supervisor = await start_supervisor(private, enclose=enclose, profile=self.profile)
+        except BaseException:
+            shutil.rmtree(private, ignore_errors=True)
+            raise
+        if self._supervisor.how != "namespace":
+            hide_own_environment()
+        return self._supervisor
+
+    async def sandbox(self) -> tuple[SandboxLevel, str]:
+        """Return the kind of sandbox, and the reason where it is "none". Raises SupervisorLost."""
+        supervisor = await self.supervisor()
+        await supervisor.sandbox_ready()
+        self.guard.restores = supervisor.sandbox == "landlock"
+        return supervisor.sandbox, supervisor.why_no_sandbox
+
+    async def use_profile(self, profile: SandboxProfile) -> None:
+        """Run sandboxed commands within another sandbox from now on; those under way keep theirs."""
+        self.profile = profile
+        if self._supervisor is not None and self._supervisor.alive:
+            await self._supervisor.use_profile(profile)
+
+    async def start(
+        self, line: str, cwd: Path, take: Callable[[bytes], object], *, sandboxed: bool = False
+    ) -> tuple[CommandHandle, Path]:
+        """Start a command line: (the command, the file where its shell will write its last folder).
+
+        `take` gets the output. `sandboxed`: it runs in the sandbox, or not at all (SupervisorLost); what is
+        in the file is then not to be trusted. Raises SupervisorLost, OSError (no bash, no such folder). When
+        cancelled, the command is ended.
+        """
+        supervisor = await self.supervisor()
+        assert self._private is not None
+        self._count += 1
+        written = self.profile.writable if self.profile is not None else ()
+        await (self.guard.begin(written) if sandboxed else self.guard.check())
+        report = (supervisor.scratch if sandboxed else self._private) / f"cwd-{self._count}"
+        shell = shell_for(self.context, line, self._private, report)
+        try:
+            if sandboxed:
+                await self.sandbox()
+            command = supervisor.run(
+                take, sandboxed, path=shell.path, argv=shell.argv, env=shell.env, cwd=str(cwd)
+            )
+        except BaseException:
+            if sandboxed:
+                await self.guard.end()
+            raise
+        if sandboxed:
+            self.guard.end_after(command.over)
+        try:
+            pid = await command.pid
+        except asyncio.CancelledError:
+            command.drop()
+            raise
+        if isinstance(pid, OSError):
+            raise pid
+        return command, report
+
+    async def end(self, command: CommandHandle) -> None:
+        """End a command and all that it started, now; where it cannot be ended alone, all commands."""
+        command.end()
+        await asyncio.wait({command.over}, timeout=_END_LIMIT_S)
+        if not command.over.done():
+            await self._end_all("others")
+
+    async def stop(self, job: BackgroundJob) -> None:
+        """End a background command and all that it started; its last output is taken first."""
+        if job.ended is None and job.stopped is None:
+            job.stopped = "asked"
+        await self.end(job.command)
+        if job.ended is None:
+            await asyncio.wait_for(job.has_ended.wait(), 2.0)  # for its last output
+
+    def add(
+        self, request: CommandRequest, command: CommandHandle, spool: Spool, *, left_over: bool = False
+    ) -> BackgroundJob:
+        """Keep a command as one in the background; its output is in a file from now on."""
+        now = asyncio.get_running_loop().time()
+        job = BackgroundJob(
+            id=f"b{len(self.jobs) + 1}",
+            line=request.line,
+            command=command,
+            spool=spool,
+            inbox=request.inbox or self.context.inbox,
+            since=request.since,
+            began=now,
+            left_over=left_over,
+            sandbox=self.profile if request.sandboxed else None,
+            shown=spool.total if left_over else 0,
+            last_output=now,
+        )
+        self.jobs[job.id] = job
+        spool.keep()
+        command.take = job.take
+        job.watching = asyncio.ensure_future(self._watch(job))
+        return job
+
+    @property
+    def scratch(self) -> Path | None:
+        """Return the directory that sandboxed commands may write besides the project; None before any ran."""
+        return self._supervisor.scratch if self._supervisor is not None else None
+
+    def blocked_access(
+        self,
+        request: CommandRequest,
+        profile: SandboxProfile,
+        spool: Spool,
+        since: float,
+        *,
+        failed: bool = True,
+    ) -> BlockedAccess | None:
+        """Find the access that was blocked for a command, judged by its output; it ran since then."""
+        return find_blocked_access(
+            SandboxedRun(
+                line=request.line,
+                cwd=request.cwd or self.context.cwd,
+                output=spool.tail(MAX_SCANNED_CHARS).decode("utf-8", "replace"),
+                profile=profile,
+                private=self.scratch,
+                hosts=self.refused_hosts(since),
+                loopback=self._supervisor is None or self._supervisor.sandbox == "namespaces",
+                failed=failed,
+            )
+        )
+
+    def blocked_access_of(self, job: BackgroundJob) -> BlockedAccess | None:
+        """Find the access that was blocked for a background command that has failed; None for any other."""
+        if job.sandbox is None or job.ended is None or not job.status or job.stopped:
+            return None
+        request = CommandRequest(job.line, sandboxed=True)
+        return self.blocked_access(request, profile=job.sandbox, spool=job.spool, since=job.began)
+
+    async def _watch(self, job: BackgroundJob) -> None:
+        """Wait for the end of a background command and announce it: the end of its shell, or for processes
+        that were left over, of the last one.
+        """
+        command = job.command
+        await asyncio.wait({command.over if job.left_over else command.exited})
+        if not job.left_over:  # what is in the pipe belongs to the job, what comes later is not waited for
+            await asyncio.wait({command.closed}, timeout=DRAIN_LIMIT_S)
+        job.ended = asyncio.get_running_loop().time()
+        job.spool.flush()
+        job.has_ended.set()
+        announcement = self._announcement(job)
+        job.inbox.post(f"[{announcement}]", job.id, job.since)
+        self.on_finish(announcement)
+        if (guard := self.records) is not None:
+            await guard.later(busy=bool(self.running))
+        await asyncio.wait({command.over})
+        command.close()
+        job.spool.close()
+
+    def _announcement(self, job: BackgroundJob) -> str:
+        """Return the announcement of a command's end: the same to the user and to the model."""
+        took = (job.ended or job.began) - job.began
+        stored = job.spool.stored(self.context.folder)
+        where = f" Output: {stored.path} ({stored.size:,} bytes)." if stored else " It wrote nothing."
+        line = job.line.strip()[:200]
+        refusal = self.blocked_access_of(job)
+        refused = f" It was {refusal}." if refusal is not None else ""
+        guarded = "".join(f"\n{line}" for line in self.guard.take_reports())
+        how = f"{job.state}, after {took:.1f} s.{refused}"
+        return f"Background command {job.id} ({line}) {how}{where}{guarded}"
+
+    @property
+    def running(self) -> list[BackgroundJob]:
+        return [job for job in self.jobs.values() if job.ended is None]
+
+    async def close(self) -> None:
+        """End every command, those in the background and what they left; none of their processes stays."""
+        if self.published is not None:
+            await self.published.close()
+        if self._starting is not None and self._starting.get_loop() is asyncio.get_running_loop():
+            await asyncio.wait({self._starting})
+        await self._end_all("session")
+
+    async def _end_all(self, why: Literal["session", "others"]) -> None:
+        for job in self.running:
+            job.stopped = job.stopped or why
+        if self._supervisor is not None:
+            await self._supervisor.close()
+            await self.guard.close()
+            with suppress(OSError):  # it is empty where no output was too long
+                self.context.outputs.rmdir()
+        for job in self.jobs.values():
+            job.spool.close()
+
+
+def _usual_profile(context: CommandContext) -> SandboxProfile:
+    """The sandbox of a session for which nobody chose one."""
+    home = Path(context.environ.get("HOME") or Path.home())
+    return sandbox_profile(context.folder, home, context.environ, context.outputs)
+
+
+async def guard_of_records(runner: CommandRunner) -> RecordsGuard | None:
+    """Return the guard that restores our transcripts after commands; None where no command sees them.
+
+    Raises SupervisorLost.
+    """
+    is_seen = runner.context.records is not None and (await runner.supervisor()).how != "namespace"
+    runner.records = runner.context.records if is_seen else None
+    return runner.records
+
+
+def command_runner(context: CommandContext) -> CommandRunner:
+    """The session's commands, made on first use."""
+    if not isinstance(context.jobs, CommandRunner):
+        context.jobs = CommandRunner(context)
+    return context.jobs
