@@ -6,7 +6,9 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .breakpoints import cache_breakpoints
-    from .clearing import call_label, is_placeholder, is_replaced, recall_id, strike_edits
+    from .clearing import call_label
+    from .context_figures import ContextReport, context_report
+    from .dropping import plan_drop
     from .estimate import Calibration
     from .identifiers import MIN_LINE_CHARS, OLD_TEXT_ARGUMENTS, block_texts, joined_text, names, strings
     from .invariants import fact_at, problems
@@ -16,21 +18,12 @@ if TYPE_CHECKING:
     from .pipeline import REACTIVE_RUNGS, dry_run, plan, quiet_below
     from .prices import PriceList, Prices, Spending
     from .replacement import COMMANDS_HEADING, PINS_HEADING
-    from .report import (
-        LAYERS_TOLD,
-        compaction_notice,
-        is_told,
-        largest_blocks_sentence,
-        largest_parts,
-        part_label,
-        predicted_and_real_cost,
-        propose,
-        rewrite_told,
-        shown_id,
-    )
+    from .report import LAYERS_TOLD, compaction_notice, is_told, rewrite_told
     from .restoring import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
     from .settings import POLICY_NAMES, CompactSettings, ContextWindow, WindowState
+    from .shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
     from .situation import (
+        CannotChange,
         CompactionPlan,
         Flow,
         Proposal,
@@ -43,7 +36,7 @@ if TYPE_CHECKING:
     from .summary_prompt import summary_messages
     from .tokens import TokenCounter, load_counter
     from .trim import trim_page
-    from .uncompact import CannotUndo, Evicted, evicted, in_force, plan_undo
+    from .uncompact import Evicted, evicted, in_force, plan_undo
 
 __all__ = [
     "COMMANDS_HEADING",
@@ -55,10 +48,11 @@ __all__ = [
     "REACTIVE_RUNGS",
     "SUMMARY_LAYER",
     "Calibration",
-    "CannotUndo",
+    "CannotChange",
     "ClearedText",
     "CompactSettings",
     "CompactionPlan",
+    "ContextReport",
     "ContextWindow",
     "Evicted",
     "FileTouch",
@@ -67,6 +61,7 @@ __all__ = [
     "Prices",
     "Proposal",
     "PutBackRules",
+    "ShownBlock",
     "Situation",
     "Spending",
     "SummaryReply",
@@ -79,33 +74,27 @@ __all__ = [
     "call_label",
     "cleared_texts",
     "compaction_notice",
+    "context_report",
     "dry_run",
     "evicted",
     "fact_at",
     "finish_plan",
     "in_force",
-    "is_placeholder",
-    "is_replaced",
     "is_told",
     "joined_text",
+    "largest_blocks",
     "largest_blocks_sentence",
-    "largest_parts",
     "load_counter",
     "names",
     "pages_referred_to",
-    "part_label",
     "pins_of",
     "plan",
+    "plan_drop",
     "plan_undo",
-    "predicted_and_real_cost",
     "problems",
-    "propose",
     "put_back",
     "quiet_below",
-    "recall_id",
     "rewrite_told",
-    "shown_id",
-    "strike_edits",
     "strings",
     "summary_messages",
     "trim_page",
@@ -114,7 +103,9 @@ __getattr__ = lazy_door(
     __name__,
     {
         "breakpoints": "cache_breakpoints",
-        "clearing": "call_label is_placeholder is_replaced recall_id strike_edits",
+        "clearing": "call_label",
+        "context_figures": "ContextReport context_report",
+        "dropping": "plan_drop",
         "estimate": "Calibration",
         "identifiers": "MIN_LINE_CHARS OLD_TEXT_ARGUMENTS block_texts joined_text names strings",
         "invariants": "fact_at problems",
@@ -124,16 +115,17 @@ __getattr__ = lazy_door(
         "pipeline": "REACTIVE_RUNGS dry_run plan quiet_below",
         "prices": "PriceList Prices Spending",
         "replacement": "COMMANDS_HEADING PINS_HEADING",
-        "report": (
-            "LAYERS_TOLD compaction_notice is_told largest_blocks_sentence largest_parts part_label "
-            "predicted_and_real_cost propose rewrite_told shown_id"
-        ),
+        "report": "LAYERS_TOLD compaction_notice is_told rewrite_told",
         "restoring": "ClearedText FileTouch PutBackRules cleared_texts put_back",
         "settings": "POLICY_NAMES CompactSettings ContextWindow WindowState",
-        "situation": "CompactionPlan Flow Proposal Situation SummaryReply SummaryRequest Trigger finish_plan",
+        "shown_blocks": "ShownBlock largest_blocks largest_blocks_sentence",
+        "situation": (
+            "CannotChange CompactionPlan Flow Proposal Situation SummaryReply SummaryRequest Trigger "
+            "finish_plan"
+        ),
         "summary_prompt": "summary_messages",
         "tokens": "TokenCounter load_counter",
         "trim": "trim_page",
-        "uncompact": "CannotUndo Evicted evicted in_force plan_undo",
+        "uncompact": "Evicted evicted in_force plan_undo",
     },
 )

@@ -30,8 +30,9 @@ from transcripts import Fold, TextBlock
 
 from .clearing import clear_candidates, placeholder_edit
 from .folding import Shrink, shrink_blocks, shrink_to
-from .report import largest_blocks, largest_blocks_sentence, propose
+from .report import propose
 from .settings import CompactSettings, ContextWindow
+from .shown_blocks import largest_blocks, largest_blocks_sentence
 from .situation import (
     CompactionPlan,
     File,
@@ -171,9 +172,8 @@ def dry_run(situation: Situation, trigger: Trigger, focus: str = "") -> Compacti
     for proposal in planned.proposals:
         then = then.with_edits(proposal.edits)
     slope = situation.slope
-    count = PREVIEWED_BLOCKS
-    stays = largest_blocks(then.view, slope, count) if planned.proposals else []
-    return replace(planned, goes=tuple(goes), stays=tuple(f"  {line}" for line in stays))
+    stays = largest_blocks(then.view, slope)[:PREVIEWED_BLOCKS] if planned.proposals else []
+    return replace(planned, goes=tuple(goes), stays=tuple(f"  {block.line}" for block in stays))
 
 
 def _preview(situation: Situation, proposal: Proposal) -> Iterator[str]:

@@ -13,20 +13,16 @@ from transcripts import (
     Fold,
     Folded,
     Opened,
-    Part,
     PartKind,
     Reply,
-    TextBlock,
-    ToolUseBlock,
     Unthink,
     View,
 )
-from transcripts.patterns import lazy_pattern
 
 from .breakpoints import cached_messages
-from .clearing import call_label, recall_id, shown_text
 from .invariants import changed_span, with_dropped_thinking
 from .prices import PriceList, RewriteBill
+from .shown_blocks import NAMED_BLOCKS, largest_blocks
 from .situation import File, Proposal, Situation, Trigger
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
@@ -49,18 +45,6 @@ _SHORTENED = {  # where nothing is folded, by the kind of edits
     "inputs": "inputs of calls were shortened",
     "pasted": "your longest messages were shortened to their beginning and end",
 }
-MAX_HEADING_CHARS = 400  # of a record, in which it says what it stands for
-NAMED_BLOCKS = 3  # of the largest blocks that a report and a message name
-# What stands instead of folded history, by the beginning of its text.
-_FOLD_LABELS = (
-    ("[folded: this is makeroom's record", "record of the folded messages"),
-    ("[folded: files as they were", "files shown again"),
-    ("[folded: a digest", "digest of folded messages"),
-    ("[folded: the request", "the request being worked on"),
-    ("[snipped", "note on snipped messages"),
-)
-FOLD_START = "[folded: "
-_STANDS_FOR = lazy_pattern(r"\((r\d+-r\d+)\)|as read in (r\d+)|digest of (r\d+-r\d+)")
 _EDIT_LABELS = {"content": "results", "text": "pasted", "source": "pasted"}  # of a field; else an input
 
 
@@ -99,7 +83,7 @@ def propose(
         "calls": situation.folded.conversation.reply_count,
         "kinds": kinds,  # freed by kind of part; what is shown instead counts against "placeholder"
         "edits": dict(Counter(map(_edit_label, edits))),
-        "biggest": largest_blocks(then, situation.slope),
+        "biggest": [block.line for block in largest_blocks(then, situation.slope)[:NAMED_BLOCKS]],
     }
     return Proposal(layer, trigger, edits, {**report, **more}, files)
 
@@ -153,66 +137,6 @@ def _edit_label(edit: Edit) -> str:
     if isinstance(edit, Clear):
         return _EDIT_LABELS.get(edit.field, "inputs")
     return "folds" if isinstance(edit, Fold) else "unthinks"
-
-
-def part_label(part: Part) -> str:
-    """Return a short label for a part of the view: a result by its call, a text by its kind."""
-    if part.kind is PartKind.PLACEHOLDER and isinstance(part.block, TextBlock):
-        return next(
-            (name for start, name in _FOLD_LABELS if part.block.text.startswith(start)), "placeholder"
-        )
-    if part.use is not None:
-        return call_label(part.use)
-    if isinstance(part.block, ToolUseBlock):
-        return f"call of {call_label(part.block)}"
-    return part.kind.name.lower()
-
-
-def largest_blocks(view: View, slope: float, count: int = NAMED_BLOCKS) -> list[str]:
-    """The largest blocks of the view, largest first, a line each: what it is, its tokens, its id."""
-    parts = largest_parts(view, slope)[:count]
-    return [
-        f"{part_label(part)}, {tokens:,} {'token' if tokens == 1 else 'tokens'} ({shown_id(part)})"
-        for part, tokens in parts
-    ]
-
-
-def shown_id(part: Part) -> str:
-    """The id by which a part is recalled: of a record the stretch that it stands for, of files the first."""
-    text = shown_text(part.block) if part.kind is PartKind.PLACEHOLDER else ""
-    found = _STANDS_FOR.search(text[:MAX_HEADING_CHARS]) if text.startswith(FOLD_START) else None
-    return next(filter(None, found.groups())) if found is not None else recall_id(part)
-
-
-def largest_parts(view: View, slope: float) -> list[tuple[Part, int]]:
-    """The parts of the view with their tokens, largest first: the model's, `slope` for each of our count.
-
-    A fold has one count for all of its blocks, which the view spreads evenly; here it goes by their sizes.
-    """
-    found: list[tuple[Part, int]] = []
-    for message in view:
-        texts = [_text_of_edit(part) for part in message.parts]
-        folds = [text.startswith(FOLD_START) for text in texts]
-        if not any(folds):
-            found.extend((part, round(slope * part.tokens)) for part in message.parts)
-            continue
-        tokens = sum(part.tokens for part, fold in zip(message.parts, folds, strict=True) if fold)
-        size = sum(len(text) for text, fold in zip(texts, folds, strict=True) if fold)
-        found.extend(
-            (part, round(slope * (tokens * len(text) / size if fold else part.tokens)))
-            for part, text, fold in zip(message.parts, texts, folds, strict=True)
-        )
-    return sorted(found, key=lambda each: -each[1])
-
-
-def _text_of_edit(part: Part) -> str:
-    return shown_text(part.block) if part.kind is PartKind.PLACEHOLDER else ""
-
-
-def largest_blocks_sentence(view: View, slope: float) -> str:
-    """The largest blocks, named in one sentence at the end of a message."""
-    named = "; ".join(largest_blocks(view, slope))
-    return f"The biggest blocks: {named}" if named else "The conversation is empty"
 
 
 def fits(situation: Situation) -> bool:

@@ -229,6 +229,12 @@ class CompactionPlan(Struct, frozen=True):
     stays: tuple[str, ...] = ()
 
 
+class CannotChange(Struct, frozen=True):
+    """A change that the user asked for is impossible; the text says why, and what can be done instead."""
+
+    reason: str
+
+
 Flow = Generator[SummaryRequest, SummaryReply, CompactionPlan]
 """A plan in the making: yields at most a few summary requests, is sent their replies, returns the plan."""
 

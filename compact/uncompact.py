@@ -30,7 +30,7 @@ from transcripts import (
 from .clearing import PLACEHOLDER_TOKENS, call_label
 from .invariants import changed_span, dropped_by_undo, fact_at
 from .settings import CRITICAL_PERCENT
-from .situation import Situation
+from .situation import CannotChange, Situation
 
 MAX_BEGINNING_CHARS = 60  # of the beginning of a message
 MAX_BEGINNING_SOURCE_CHARS = 400  # of the text that it is made from
@@ -45,31 +45,25 @@ class UndoPlan(Struct, frozen=True):
     message: str
 
 
-class CannotUndo(Struct, frozen=True):
-    """A compaction cannot be undone; the text says why, and what can be done instead."""
-
-    reason: str
-
-
 def in_force(folded: Folded) -> list[Compacted]:
     """The compactions that were not undone, oldest first."""
     return [made for made in folded.compactions if made.id not in folded.undone]
 
 
-def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotUndo:
+def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
     """The undoing of compaction `id`, or of the newest in force where `id` is empty."""
     folded = situation.folded
     known = in_force(folded)
     if not id:
         if not known:
-            return CannotUndo("there is no compaction to undo")
+            return CannotChange("there is no compaction to undo")
         id = known[-1].id
     if id in folded.undone:
-        return CannotUndo(f"{id} is undone already (by fact {folded.undone[id]})")
+        return CannotChange(f"{id} is undone already (by fact {folded.undone[id]})")
     target = next((made for made in known if made.id == id), None)
     if target is None:
         listed = ", ".join(made.id for made in known[-NAMED_COMPACTIONS:]) or "none"
-        return CannotUndo(f"there is no compaction {id} in force; there are: {listed}")
+        return CannotChange(f"there is no compaction {id} in force; there are: {listed}")
     before = situation.tokens
     wider = _wider(folded, target)
     edits = dropped_by_undo(folded, target, situation.binds, wider.seq if wider is not None else None)
@@ -77,7 +71,7 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotUndo:
     after = situation.calibration.prompt_tokens(then, situation.overhead)
     if after > situation.window.size:
         over = after - situation.window.size
-        return CannotUndo(
+        return CannotChange(
             f"without {target.id} the conversation would have {after:,} tokens, {over:,} more than the "
             f"window's {situation.window.size:,}: recall brings back single pieces"
         )

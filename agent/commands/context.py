@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from agent.app import Controller, overheads
 from agent.events import CommandOutput, ContextChart, Event, Notice
 from agent.formatting import whole_percent
-from agent.loop import CompactionRequest, TurnContext, compact_context, prompt_tokens, situation_of
+from agent.loop import CompactionRequest, TurnContext, compact_context, situation_of
 from agent.menus import Menu, MenuRow
 from agent.session import NESTED_TOPIC, TYPED_LINE, Session, load_deferred, note_news, record_opening
 from compact import (
     Calibration,
-    CannotUndo,
+    CannotChange,
+    ContextReport,
     Evicted,
+    ShownBlock,
     WindowState,
     compaction_notice,
+    context_report,
     dry_run,
     evicted,
-    in_force,
-    is_placeholder,
-    is_replaced,
-    largest_parts,
-    part_label,
+    largest_blocks,
     pins_of,
+    plan_drop,
     plan_undo,
-    predicted_and_real_cost,
-    propose,
-    recall_id,
     rewrite_told,
-    shown_id,
-    strike_edits,
 )
 from tools.text import pluralize
-from transcripts import Compacted, Folded, Part, PartKind, Scope, ToolUseBlock, View, is_recall_id
+from transcripts import Compacted, PartKind, Scope, is_recall_id
 
 DRY_RUN = "--dry-run"
 MAX_LARGEST_BLOCKS = 5
@@ -64,22 +59,15 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     """/context."""
     session, context = controller.in_use
     compaction = context.compaction
-    view = session.folded.view
-    total = prompt_tokens(session, context)
-    calibration = Calibration.of(session.folded)
-    slope = calibration.text_slope(session.folded)
+    newest = None if argument == "all" else MAX_NEWEST_COMPACTIONS
+    report = context_report(situation_of(session, context), session.prices, newest)
     ours = overheads(context.settings, compaction.counter)
-    parts = {PART_LABELS[kind]: view.tally[kind] for kind in PartKind}
-    frame = (
-        min(total, calibration.overhead_tokens(session.folded, compaction.overhead)) if view.tokens else total
-    )
-    rows = [*_in_all(ours, frame), *_in_all(parts, total - frame)]
-    state = compaction.window.state(total, compaction.settings)
-    title = f"The context of {context.settings.model}: {WINDOW_STATE_WORDS[state]}"
+    parts = {PART_LABELS[kind]: count for kind, count in report.kinds.items()}
+    rows = [*_in_all(ours, report.overhead), *_in_all(parts, report.tokens - report.overhead)]
+    title = f"The context of {context.settings.model}: {WINDOW_STATE_WORDS[report.state]}"
     shown = tuple(row for row in rows if row[1])
     controller.emit(ContextChart(title, shown, compaction.window.size))
-    newest = None if argument == "all" else MAX_NEWEST_COMPACTIONS
-    lines = [*_largest_blocks(view, slope), "", *_compactions(session, compaction.settings.policy, newest)]
+    lines = [*_largest_blocks(report), "", *_compactions(report, compaction.settings.policy)]
     return CommandOutput("\n".join(lines))
 
 
@@ -89,28 +77,28 @@ def _in_all(counts: Mapping[str, int], tokens: float) -> list[tuple[str, int]]:
     return [(label, round(count * rate)) for label, count in counts.items()]
 
 
-def _largest_blocks(view: View, slope: float) -> list[str]:
-    largest = largest_parts(view, slope)[:MAX_LARGEST_BLOCKS]
+def _largest_blocks(report: ContextReport) -> list[str]:
+    largest = report.blocks[:MAX_LARGEST_BLOCKS]
     if not largest:
         return ["The conversation is empty."]
-    width = max(len(shown_id(part)) for part, _ in largest)
-    rows = [f"  {tokens:>8,}  {shown_id(part):<{width}}  {part_label(part)}" for part, tokens in largest]
+    width = max(len(block.id) for block in largest)
+    rows = [f"  {block.tokens:>8,}  {block.id:<{width}}  {block.label}" for block in largest]
     return ["Largest blocks", *rows]
 
 
-def _compactions(session: Session, name: str, newest: int | None) -> list[str]:
-    """The policy by its name, and at most `newest` compactions (None: all), the newest first."""
-    folded = session.folded
+def _compactions(report: ContextReport, name: str) -> list[str]:
+    """List the compactions of a report, behind the policy by its name."""
     policy = f"(policy {name})"
-    if not folded.compactions:
+    if not report.compactions:
         return [f"No compaction so far {policy}."]
     lines = [f"Compactions {policy}"]
-    older = max(0, len(folded.compactions) - newest) if newest else 0
-    for made in reversed(folded.compactions[older:]):
-        lines.append(f"  {_figures(made)}{'  undone' if made.id in folded.undone else ''}")
-        if told := predicted_and_real_cost(folded, made, session.prices):
-            lines.append(f"      {told}")
-    return [*lines, *([f"  ... {pluralize(older, 'earlier one')}: /context all"] if older else [])]
+    for listed in report.compactions:
+        lines.append(f"  {_figures(listed.made)}{'  undone' if listed.undone else ''}")
+        if listed.cost:
+            lines.append(f"      {listed.cost}")
+    if report.earlier:
+        lines.append(f"  ... {pluralize(report.earlier, 'earlier one')}: /context all")
+    return lines
 
 
 def _figures(made: Compacted) -> str:
@@ -201,7 +189,7 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
     if not active:
         return Notice("there is no compaction to undo")
     planned = plan_undo(situation_of(session, context), argument or active[-1])
-    if isinstance(planned, CannotUndo):
+    if isinstance(planned, CannotChange):
         return Notice(planned.reason, "warning")
     session.undone(planned.id, planned.edits)
     return Notice(f"{planned.message}{_rewrite_told(session, context)}")
@@ -214,27 +202,22 @@ def _rewrite_told(session: Session, context: TurnContext) -> str:
 async def drop_block(controller: Controller, argument: str) -> Event | None:
     """/drop."""
     session, context = controller.in_use
-    largest = largest_parts(session.folded.view, Calibration.of(session.folded).text_slope(session.folded))
     if not argument:
         if controller.chooser is None:
             return Notice("/drop takes the id of a block; /context lists the largest")
+        folded = session.folded
+        largest = largest_blocks(folded.view, Calibration.of(folded).text_slope(folded))
         row = await controller.chooser.choose(_blocks_menu(largest))
         if row is None:
             return None
         argument = row.value
-    ids = ((part, (shown_id(part), recall_id(part), f"r{part.seq}")) for part, _ in largest)
-    part = next((part for part, known in ids if argument in known), None)
-    if part is None:
-        return Notice(f"nothing in the context has the id {argument}; /context lists the largest", "warning")
-    situation = situation_of(session, context)
-    if not (edits := strike_edits(session.folded, part, context.compaction.counter)):
-        return Notice(f"{shown_id(part)} {_why_not_dropped(part, session.folded)}", "warning")
-    dropped = f"{recall_id(part)} ({part_label(part)})"
-    proposal = propose(situation, "drop", "manual", edits, dropped=dropped)
+    proposal = plan_drop(situation_of(session, context), argument)
+    if isinstance(proposal, CannotChange):
+        return Notice(proposal.reason, "warning")
     made = session.compacted(proposal.layer, "manual", proposal.edits, proposal.report)
     freed = int(proposal.report["freed"])
     kinds = proposal.report["kinds"]
-    told = f"{dropped} is left out as {made.id}: {freed:,} tokens less"
+    told = f"{proposal.report['dropped']} is left out as {made.id}: {freed:,} tokens less"
     if "placeholder" in kinds:
         told += f" (its placeholder takes {-kinds['placeholder']:,})"
     if "thinking" in kinds:
@@ -242,25 +225,11 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
     return Notice(f"{told}; /uncompact {made.id} brings it back{_rewrite_told(session, context)}")
 
 
-def _why_not_dropped(part: Part, folded: Folded) -> str:
-    fold = folded.edits.covering(part.seq)
-    made = next((made for made in reversed(in_force(folded)) if fold in made.edits), None)
-    if made is not None:
-        told = f"({part_label(part)}) stands for messages that {made.id} folded"
-        return f"{told}: /uncompact {made.id} brings them back, and what else /context lists can be dropped"
-    values = part.block.input.values() if isinstance(part.block, ToolUseBlock) else ()
-    if is_replaced(part) or any(isinstance(value, str) and is_placeholder(value) for value in values):
-        return "is left out already; /recall shows it"
-    if part.kind is PartKind.THINKING:
-        return "is thinking, which cannot be dropped by itself"
-    return "is too short to be dropped: a placeholder would take as much room"
-
-
-def _blocks_menu(largest: list[tuple[Part, int]]) -> Menu:
+def _blocks_menu(largest: Sequence[ShownBlock]) -> Menu:
     rows = (
-        MenuRow(recall_id(part), part_label(part), (pluralize(tokens, "token"), recall_id(part)))
-        for part, tokens in largest[:MAX_OFFERED_BLOCKS]
-        if part.kind is not PartKind.PLACEHOLDER
+        MenuRow(block.recall_id, block.label, (pluralize(block.tokens, "token"), block.recall_id))
+        for block in largest[:MAX_OFFERED_BLOCKS]
+        if block.part.kind is not PartKind.PLACEHOLDER
     )
     return Menu("Leave which block out of the context?", tuple(rows))
 

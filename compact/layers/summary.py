@@ -17,12 +17,13 @@ from compact.hazards import cheapness
 from compact.identifiers import joined_text
 from compact.local_summary_text import coverage
 from compact.replacement import local_summary_before, summary_in
-from compact.report import fits, largest_blocks_sentence, propose
+from compact.report import fits, propose
 from compact.settings import (
     BLOCKING_PERCENT,
     CompactSettings,
     ContextWindow,
 )
+from compact.shown_blocks import largest_blocks_sentence
 from compact.situation import (
     CompactionPlan,
     File,

@@ -7,14 +7,12 @@ import pytest
 from compact.prices import PriceList, Prices
 from compact.report import (
     compaction_notice,
-    largest_blocks,
-    largest_blocks_sentence,
-    part_label,
     predicted_and_real_cost,
     propose,
     rewrite_told,
 )
 from compact.settings import CompactSettings
+from compact.shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
 from compact.situation import Proposal
 from transcripts.facts import Clear, Compacted, Fold, Opened
 from transcripts.messages import Usage
@@ -207,12 +205,12 @@ def test_sizes_that_round_to_the_same_are_told_in_full():
 
 def test_blocks_are_named_by_their_call_or_their_kind():
     world = session(1)
-    labels = [part_label(part) for message in world.folded.view for part in message.parts]
+    labels = [ShownBlock(part, 0).label for message in world.folded.view for part in message.parts]
     assert labels == ["user", "thinking", "call of bash make part0", "bash make part0"]
-    assert largest_blocks(world.folded.view, 1.0, 1) == ["bash make part0, 1,000 tokens (r4)"]
+    assert largest_blocks(world.folded.view, 1.0)[0].line == "bash make part0, 1,000 tokens (r4)"
     few = World()
     few.user("go")
-    assert largest_blocks(few.folded.view, 1.0, 1) == ["user, 1 token (r1.0)"]
+    assert [block.line for block in largest_blocks(few.folded.view, 1.0)] == ["user, 1 token (r1.0)"]
     assert largest_blocks_sentence(World(judged=False).folded.view, 1.0) == "The conversation is empty"
     assert largest_blocks_sentence(world.folded.view, 2.0).startswith(
         "The biggest blocks: bash make part0, 2,000"

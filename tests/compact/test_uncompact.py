@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from compact.clearing import PLACEHOLDER_TOKENS
 from compact.settings import ContextWindow
-from compact.uncompact import CannotUndo, Exemptions, UndoPlan, evicted, exemptions, in_force, plan_undo
+from compact.situation import CannotChange
+from compact.uncompact import Exemptions, UndoPlan, evicted, exemptions, in_force, plan_undo
 from tests.narrowing import narrow
 from transcripts.facts import Clear, Compacted, Fold, Undone
 from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock
@@ -32,7 +33,7 @@ def fold(world, first, last):
 
 
 def reason(world, id=""):
-    return narrow(plan_undo(world.situation, id), CannotUndo).reason
+    return narrow(plan_undo(world.situation, id), CannotChange).reason
 
 
 def undo_plan(world, id):
@@ -87,8 +88,8 @@ def test_what_would_not_fit_is_refused_with_the_number(room, refused):
     after = int(message.split()[-2].replace(",", ""))
     situation = replace(world.situation, window=ContextWindow(after - room))
     found = plan_undo(situation, made.id)
-    assert isinstance(found, CannotUndo) is refused
-    if isinstance(found, CannotUndo):
+    assert isinstance(found, CannotChange) is refused
+    if isinstance(found, CannotChange):
         assert f"would have {after:,} tokens, 1 more than the window's {after - 1:,}" in found.reason
 
 

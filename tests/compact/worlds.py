@@ -17,9 +17,9 @@ from compact.invariants import problems
 from compact.pipeline import plan
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
-from compact.situation import Proposal, Situation, SummaryReply, finish_plan
+from compact.situation import CannotChange, Proposal, Situation, SummaryReply, finish_plan
 from compact.tokens import TokenCounter
-from compact.uncompact import CannotUndo, plan_undo
+from compact.uncompact import plan_undo
 from tests.narrowing import block_text, narrow, present
 from tests.transcripts.api_rules import violations
 from transcripts.facts import (
@@ -130,7 +130,7 @@ class World:
 
     def undo(self, id=""):
         found = plan_undo(self.situation, id)
-        if not isinstance(found, CannotUndo):
+        if not isinstance(found, CannotChange):
             self.add(Undone, found.id, found.edits)
         return found
 

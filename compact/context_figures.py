@@ -1,0 +1,66 @@
+"""Report what the context holds and which compactions were made: the figures that /context shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from transcripts import Compacted, PartKind
+
+from .prices import PriceList
+from .report import predicted_and_real_cost
+from .settings import WindowState
+from .shown_blocks import ShownBlock, largest_blocks
+from .situation import Situation
+
+
+class ListedCompaction(Struct, frozen=True):
+    """A compaction, whether it was undone, and its estimated and actual cost in one line, "" for none."""
+
+    made: Compacted
+    undone: bool
+    cost: str
+
+
+class ContextReport(Struct, frozen=True):
+    """The context at one moment.
+
+    tokens       the model's, of the next prompt
+    overhead     those of system prompt and tools
+    kinds        our counts of the messages, by kind of part
+    blocks       the blocks of the messages, largest first
+    compactions  the newest first
+    earlier      how many more compactions there are
+    """
+
+    state: WindowState
+    tokens: int
+    overhead: float
+    kinds: Mapping[PartKind, int]
+    blocks: tuple[ShownBlock, ...]
+    compactions: tuple[ListedCompaction, ...]
+    earlier: int
+
+
+def context_report(situation: Situation, prices: PriceList, newest: int | None = None) -> ContextReport:
+    """Report the context, with at most `newest` compactions (None: all)."""
+    folded = situation.folded
+    view = situation.view
+    calibration = situation.calibration
+    tokens = situation.tokens
+    overhead = min(tokens, calibration.overhead_tokens(folded, situation.overhead)) if view.tokens else tokens
+    earlier = max(0, len(folded.compactions) - newest) if newest else 0
+    listed = (
+        ListedCompaction(made, made.id in folded.undone, predicted_and_real_cost(folded, made, prices))
+        for made in reversed(folded.compactions[earlier:])
+    )
+    return ContextReport(
+        state=situation.window.state(tokens, situation.settings),
+        tokens=tokens,
+        overhead=overhead,
+        kinds={kind: view.tally[kind] for kind in PartKind},
+        blocks=tuple(largest_blocks(view, calibration.text_slope(folded))),
+        compactions=tuple(listed),
+        earlier=earlier,
+    )

@@ -1,0 +1,91 @@
+"""The blocks of the view as the user is told of them: by a label, an id and the tokens that they take."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from transcripts import Part, PartKind, TextBlock, ToolUseBlock, View
+from transcripts.patterns import lazy_pattern
+
+from .clearing import call_label, recall_id, shown_text
+
+NAMED_BLOCKS = 3  # of the largest blocks that a report and a message name
+# What stands instead of folded history, by the beginning of its text.
+_FOLD_LABELS = (
+    ("[folded: this is makeroom's record", "record of the folded messages"),
+    ("[folded: files as they were", "files shown again"),
+    ("[folded: a digest", "digest of folded messages"),
+    ("[folded: the request", "the request being worked on"),
+    ("[snipped", "note on snipped messages"),
+)
+_FOLD_START = "[folded: "
+_MAX_HEADING_CHARS = 400  # of a record, in which it says what it stands for
+_STANDS_FOR = lazy_pattern(r"\((r\d+-r\d+)\)|as read in (r\d+)|digest of (r\d+-r\d+)")
+
+
+class ShownBlock(Struct, frozen=True):
+    """A part of the view with the model's tokens of it."""
+
+    part: Part
+    tokens: int
+
+    @property
+    def label(self) -> str:
+        """A short label: of a result its call, of a text its kind."""
+        part = self.part
+        if part.kind is PartKind.PLACEHOLDER and isinstance(part.block, TextBlock):
+            labels = (name for start, name in _FOLD_LABELS if part.block.text.startswith(start))
+            return next(labels, "placeholder")
+        if part.use is not None:
+            return call_label(part.use)
+        if isinstance(part.block, ToolUseBlock):
+            return f"call of {call_label(part.block)}"
+        return part.kind.name.lower()
+
+    @property
+    def id(self) -> str:
+        """The id by which it is listed: of a record the stretch that it stands for, of files the first."""
+        text = _text_of_edit(self.part)
+        found = _STANDS_FOR.search(text[:_MAX_HEADING_CHARS]) if text.startswith(_FOLD_START) else None
+        return next(filter(None, found.groups())) if found is not None else self.recall_id
+
+    @property
+    def recall_id(self) -> str:
+        """The id that brings the original back."""
+        return recall_id(self.part)
+
+    @property
+    def line(self) -> str:
+        """One line: the label, the tokens, the id."""
+        return f"{self.label}, {self.tokens:,} {'token' if self.tokens == 1 else 'tokens'} ({self.id})"
+
+
+def largest_blocks(view: View, slope: float) -> list[ShownBlock]:
+    """Return the blocks of the view, largest first; `slope`: the model's tokens for each of our count.
+
+    A fold has one count for all of its blocks, which the view spreads evenly; here it goes by their sizes.
+    """
+    found: list[ShownBlock] = []
+    for message in view:
+        texts = [_text_of_edit(part) for part in message.parts]
+        folds = [text.startswith(_FOLD_START) for text in texts]
+        if not any(folds):
+            found.extend(ShownBlock(part, round(slope * part.tokens)) for part in message.parts)
+            continue
+        tokens = sum(part.tokens for part, fold in zip(message.parts, folds, strict=True) if fold)
+        size = sum(len(text) for text, fold in zip(texts, folds, strict=True) if fold)
+        found.extend(
+            ShownBlock(part, round(slope * (tokens * len(text) / size if fold else part.tokens)))
+            for part, text, fold in zip(message.parts, texts, folds, strict=True)
+        )
+    return sorted(found, key=lambda block: -block.tokens)
+
+
+def largest_blocks_sentence(view: View, slope: float) -> str:
+    """Name the largest blocks in one sentence, for the end of a message."""
+    named = "; ".join(block.line for block in largest_blocks(view, slope)[:NAMED_BLOCKS])
+    return f"The biggest blocks: {named}" if named else "The conversation is empty"
+
+
+def _text_of_edit(part: Part) -> str:
+    return shown_text(part.block) if part.kind is PartKind.PLACEHOLDER else ""
