@@ -29,14 +29,11 @@ from agent.model_port import ModelFacts, RequestSettings, output_room
 from agent.permissions import PermissionRules
 from agent.ports import HookEvent, Hooks
 from agent.session import (
-    MAX_MEMORY_CHARS,
-    MEMORY_HEAD,
-    SKILL_TOOL,
-    SKILLS_HEAD,
     Session,
-    memory_paths,
+    find_memory,
+    memory_text,
     post_planning,
-    read_memory,
+    prompt_part,
     skills_section,
     system_prompt,
 )
@@ -220,13 +217,13 @@ def _new_system_prompt(services: Services) -> tuple[str, ...]:
     setup = services.setup
     user_dir = setup.config.user_dir
     options = setup.options
-    paths = memory_paths(setup.folder, user_dir)
-    if options.setting_sources is not None:
-        paths = [path for path in paths if _source_of(path, user_dir) in options.setting_sources]
-    memory = read_memory(paths, user_dir)
+    sources = options.setting_sources
+    memory = find_memory(
+        setup.folder, user_dir, lambda path: sources is None or _source_of(path, user_dir) in sources
+    )
     _warn_of_size(services, memory)
     texts = system_prompt(memory, services.tools, options.append_system_prompt, options.system_prompt)
-    if SKILL_TOOL in services.tools:
+    if "skill" in services.tools:
         section = skills_section(services.skills.for_model(), services.window, services.counter.text)
         texts = (*texts, section) if section else texts
     if "task" in services.tools and (agents := agents_section(services.agents)):
@@ -236,7 +233,7 @@ def _new_system_prompt(services: Services) -> tuple[str, ...]:
 
 
 def _warn_of_size(services: Services, memory: Sequence[tuple[Path, str]]) -> None:
-    tokens = sum(services.counter.text(text[:MAX_MEMORY_CHARS]) for _, text in memory)
+    tokens = sum(services.counter.text(memory_text(path, text)) for path, text in memory)
     if (share := tokens / services.window) > MAX_QUIET_MEMORY_SHARE:
         services.warn(f"memory files take {tokens:,} tokens, {share:.0%} of the window: see /memory")
 
@@ -304,15 +301,12 @@ def compaction_state(services: Services, settings: RequestSettings) -> Compactio
 
 def overheads(settings: RequestSettings, counter: TokenCounter) -> dict[str, int]:
     """Our count of what stands before the messages: system prompt, memory files, tools."""
-    sizes = {text: counter.text(text) for text in settings.system}
-    memory = sum(size for text, size in sizes.items() if text.startswith(MEMORY_HEAD))
-    skills = sum(size for text, size in sizes.items() if text.startswith(SKILLS_HEAD))
-    return {
-        "system": sum(sizes.values()) - memory - skills,
-        "memory files": memory,
-        **({"skills": skills} if skills else {}),
-        "tools": counter.text(to_json_bytes([visible_definition(tool) for tool in settings.tools]).decode()),
-    }
+    sizes = {"system": 0, "memory files": 0}
+    for text in settings.system:
+        part = prompt_part(text)
+        sizes[part] = sizes.get(part, 0) + counter.text(text)
+    tools = to_json_bytes([visible_definition(tool) for tool in settings.tools])
+    return {**sizes, "tools": counter.text(tools.decode())}
 
 
 def shows(folded: Folded, seq: int) -> bool:

@@ -31,15 +31,7 @@ from agent.loop import (
 )
 from agent.permissions import Mode
 from agent.ports import Approver, Chooser, HookEvent, Status, WaitingPrompts
-from agent.session import (
-    TYPED_LINE,
-    Session,
-    environment_context,
-    news_of_environment,
-    news_of_pins,
-    note_news,
-    record_opening,
-)
+from agent.session import TYPED_LINE, Session, environment_news, note_news, record_opening
 from compact import WindowState
 from tools.files import FileError
 from tools.processes import command_runner, new_listeners
@@ -389,17 +381,14 @@ async def prompt_blocks(
     named = await text_named(session, context.compaction, content) if session.folded.compactions else []
     if tell is not None:
         await tell_prompt_cost(session, context, (*map(TextBlock, named), *content), tell)
-    opened = session.folded.opened
     tools = context.tool_context
-    before: list[str] = []
-    if opened is None or opened.folder != str(tools.folder) or not session.folded.entries:
-        before.append(environment_context(tools.folder, context.clock.now()))
-    mode = context.permissions.rules.mode
-    if opened is not None or mode == "plan":  # else the model has been told nothing that could have changed
-        commands = context.sandbox.text if context.sandbox is not None else None
-        before += news_of_environment(session.folded, commands, mode)
-    if session.folded.metadata:
-        before += news_of_pins(session.folded)
+    before = environment_news(
+        session.folded,
+        folder=tools.folder,
+        now=context.clock.now(),
+        commands=context.sandbox.text if context.sandbox is not None else None,
+        mode=context.permissions.rules.mode,
+    )
     # Words of hooks have a tag of their own, typed lines are the person's; other news is neither.
     waiting = tools.inbox.take(session.folded.last_seq + 1) if tools.inbox.waiting else ()
     news = (text if text.startswith(("<", TYPED_LINE)) else injected(text) for text in waiting)

@@ -16,7 +16,7 @@ from agent.extensions.mcp import restricted_tool
 from agent.loop import MAX_AGENT_REQUESTS, Agent, CompactionState, TurnContext, same_tool
 from agent.model_port import RequestSettings
 from agent.permissions import FOREIGN_PREFIX
-from agent.session import MEMORY_HEAD, SAFETY_RULES, SKILL_TOOL, SKILLS_HEAD, Session, tool_contracts
+from agent.session import Session, agent_prompt
 from tools.base import Tool, ToolError
 from tools.files import FileError
 from tools.processes import Inbox
@@ -132,12 +132,9 @@ def _system(call: NestedCall, tools: Mapping[str, Tool]) -> tuple[str, ...]:
     definition = call.definition
     if definition is None:
         return (*system, *filter(None, [call.request.system]))
-    first = "\n\n".join((definition.prompt, REPORT_RULES, tool_contracts(tools), SAFETY_RULES))
-    dropped = [AGENTS_HEAD]
-    dropped += [] if definition.memory else [MEMORY_HEAD]
-    dropped += [] if SKILL_TOOL in tools else [SKILLS_HEAD]
-    rest = (text for text in system[1:] if not text.startswith(tuple(dropped)))
-    return (first, *rest, *filter(None, [call.request.system]))
+    kept = (*system[:1], *(text for text in system[1:] if not text.startswith(AGENTS_HEAD)))
+    own = (definition.prompt, REPORT_RULES)
+    return (*agent_prompt(kept, own, tools, definition.memory), *filter(None, [call.request.system]))
 
 
 def _tools(call: NestedCall) -> dict[str, Tool]:

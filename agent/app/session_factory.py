@@ -12,14 +12,7 @@ from agent.errors import ConfigError, RequestRejected, UsageError
 from agent.events import Notice
 from agent.loop import ActiveSession, TurnContext
 from agent.ports import HookEvent
-from agent.session import (
-    OPEN_MODE,
-    TEXTS_WITHOUT_SANDBOX,
-    Session,
-    record_opening,
-    restore_news,
-    with_command_text,
-)
+from agent.session import Session, record_opening, restore_news, with_command_text
 from tools.processes import command_runner
 from transcripts import RequestSent
 
@@ -184,10 +177,8 @@ async def start_sandbox(session: Session, context: TurnContext) -> str:
         return ""
     await sandbox.warm()
     if session.folded.opened is None:
-        text = sandbox.text
-        if context.permissions.rules.mode == OPEN_MODE:
-            text = TEXTS_WITHOUT_SANDBOX.get(text, text)
-        system = with_command_text(context.settings.system, text)
+        mode = context.permissions.rules.mode
+        system = with_command_text(context.settings.system, sandbox.text, mode)
         settings = structs.replace(context.settings, system=system)
         context.settings = settings
         context.compaction.overhead = sum(overheads(settings, context.compaction.counter).values())

@@ -13,15 +13,13 @@ from agent.events import CommandOutput, Event, Notice, ToolCallProgress, ToolCal
 from agent.formatting import format_duration, shorten, unquoted, with_keys
 from agent.loop import memory_told_below, text_of
 from agent.session import (
-    MAX_MEMORY_CHARS,
-    is_cut,
+    chars_left,
+    find_memory,
     memory_of,
-    memory_paths,
     newest_plan,
     newest_todos,
     note_news,
     passed_over,
-    read_memory,
     system_prompt,
     todo_lines,
 )
@@ -64,7 +62,7 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
     folder = controller.setup.folder
     user_dir = controller.setup.config.user_dir
     used = memory_of(context.settings.system)
-    now = memory_of(system_prompt(read_memory(memory_paths(folder, user_dir), user_dir), ()))
+    now = memory_of(system_prompt(find_memory(folder, user_dir), ()))
     lines = []
     for path, text in used.items():
         note = ""
@@ -72,7 +70,8 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
             note = "  (gone since)"
         elif now[path] != text:
             note = "  (changed since)"
-        cut = f"  (cut: its first {MAX_MEMORY_CHARS:,} characters)" if is_cut(text) else ""
+        chars = chars_left(text)
+        cut = f"  (cut: its first {chars:,} characters)" if chars is not None else ""
         lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {path}{cut}{note}")
     for name, (text, file) in memory_told_below(session).items():
         shown = os.path.relpath(file, folder) if file else "a prompt"

@@ -19,11 +19,11 @@ from agent.events import ContextCompacted, Emit, Notice
 from agent.ports import HookAnswer, HookEvent, Hooks
 from agent.session import (
     Session,
+    hidden_instructions,
     kept_instructions,
     load_deferred,
     newest_plan,
     newest_todos,
-    skills_in_use,
     todo_lines,
 )
 from compact import (
@@ -37,14 +37,12 @@ from compact import (
     SummaryReply,
     SummaryRequest,
     Trigger,
-    block_texts,
     compaction_notice,
     is_told,
     largest_blocks_sentence,
     plan,
 )
 from transcripts import (
-    SKILL_START,
     Fold,
     OutputsFolder,
     Prompt,
@@ -345,12 +343,8 @@ async def _tell_hooks(context: TurnContext, hooks: Hooks, told: Mapping[str, Any
 
 def _tell_hidden_skills(session: Session, context: TurnContext) -> None:
     """Give the model again the instructions in use that the view no longer contains in any form."""
-    if used := skills_in_use(session.folded):
-        blocks = [part.block for message in session.folded.view for part in message.parts]
-        shown = "\n".join(block_texts(blocks))
-        for name, (_, text) in used.items():
-            if f"{SKILL_START}{name} (" not in shown:
-                context.tool_context.inbox.post(injected_skill(text), f"skill {name}")
+    for name, text in hidden_instructions(session.folded).items():
+        context.tool_context.inbox.post(injected_skill(text), f"skill {name}")
 
 
 def _store_files(proposal: Proposal, context: TurnContext) -> str:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from agent.errors import ConfigError
 from agent.permissions import REACHING, PermissionStore
-from agent.session import RECORDS_TEXT, SANDBOX_AND_RECORDS_TEXT, SANDBOX_TEXT
+from agent.session import command_text
 from tools.base import ToolContext
 from tools.files import FILE_TIMEOUT_S, FileError, in_thread
 from tools.processes import command_runner
@@ -174,10 +174,7 @@ class SessionSandbox(Struct):
             sandbox_holds=holds,
             sandbox_required=required,
         )
-        if store.rules.sandboxed:
-            self.text = SANDBOX_TEXT if hides_records else SANDBOX_AND_RECORDS_TEXT
-        else:
-            self.text = "" if hides_records else RECORDS_TEXT
+        self.text = command_text(store.rules.sandboxed, hides_records)
 
     async def _open_network(self) -> bool:
         """Start the proxy to the allowed hosts, without which there is no network.

@@ -14,15 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from agent.events import Emit, Notice, TurnFinished
-from agent.session import (
-    KEPT_CHARS_PER_TOKEN,
-    MAX_KEPT_SHARE,
-    MEMORY_HEAD,
-    Session,
-    memory_below,
-    memory_of,
-    memory_text,
-)
+from agent.session import Session, kept_chars, memory_below, memory_of, memory_path_of, memory_text
 from compact import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back, trim_page
 from tools.base import ToolContext, ToolResult
 from tools.files import FileError, in_thread, load_file, resolve_path
@@ -158,26 +150,27 @@ async def tell_memory_below(
     if not found:
         return
     blocks = (part.block for message in session.folded.view for part in message.parts)
-    shown = {text.partition("\n")[0] for text in _told_memory(blocks)}
+    shown = {path for path, _ in _told_memory(blocks)}
     changed = {each.path for each in context.checkpoints.log.changes} if context.checkpoints else set()
-    most = int(context.compaction.window.size * MAX_KEPT_SHARE * KEPT_CHARS_PER_TOKEN)
+    most = kept_chars(context.compaction.window.size)
     for path, text in found.items():
-        head = f"{MEMORY_HEAD}{path}:"
+        told = memory_text(path, text, most)
+        head = told.partition("\n")[0]
         name = path.relative_to(tools.folder).as_posix() if path.is_relative_to(tools.folder) else str(path)
-        if head not in shown and head not in tools.inbox.waiting and name not in changed:
-            told = injected(memory_text(path, text, most))
+        if str(path) not in shown and head not in tools.inbox.waiting and name not in changed:
+            told = injected(told)
             tools.inbox.post(told, head, session.folded.last_seq + 1)  # with the file that is read now
             tokens = context.compaction.counter.text(told)
             emit(Notice(f"{name} is followed from here on ({tokens:,} tokens)"))
 
 
-def _told_memory(blocks: Iterable[Block]) -> Iterator[str]:
-    """The texts of memory files that stand beside what was read."""
+def _told_memory(blocks: Iterable[Block]) -> Iterator[tuple[str, str]]:
+    """(path, text) of the memory files that stand beside what was read."""
     for block in blocks:
         for part in block.content if isinstance(block, ToolResultBlock) else (block,):
-            text = injected_text(part)
-            if text is not None and text.startswith(MEMORY_HEAD):
-                yield text
+            text = injected_text(part) or ""
+            if (path := memory_path_of(text)) is not None:
+                yield path, text
 
 
 def memory_told_below(session: Session) -> dict[str, tuple[str, str]]:
@@ -198,8 +191,7 @@ def memory_told_below(session: Session) -> dict[str, tuple[str, str]]:
         else:
             blocks = [*entry.fact.blocks]
             files = [str(about.get("path") or "") for about in attached_files(attached.get(entry.seq, {}))]
-        for text in _told_memory(blocks):
-            path = text.partition("\n")[0].removeprefix(MEMORY_HEAD).removesuffix(":")
+        for path, text in _told_memory(blocks):
             beside = (file for file in files if Path(file).is_relative_to(Path(path).parent))
             told[path] = (injected(text), next(beside, next(filter(None, files), "")))
     return told

@@ -35,9 +35,8 @@ from transcripts.patterns import lazy_pattern
 from transcripts.storage import read_regular
 
 from .session import Session
-from .system_prompts import COMMAND_TEXTS, TEXTS_WITHOUT_SANDBOX
+from .system_prompts import COMMAND_TEXTS, text_in_mode
 
-OPEN_MODE = "bypassPermissions"  # in which commands run open whether there is a wall or not
 OPEN_TEXT = """\
 # Commands
 - Commands run without a wall from now on; the person may be asked about each."""
@@ -73,6 +72,21 @@ def environment_context(folder: Path, now: float) -> str:
     return injected("\n".join(lines))
 
 
+def environment_news(
+    folded: Folded, *, folder: Path, now: float, commands: str | None, mode: str
+) -> list[str]:
+    """Return what the model is told of its environment before a prompt; see `news_of_environment`."""
+    opened = folded.opened
+    news: list[str] = []
+    if opened is None or opened.folder != str(folder) or not folded.entries:
+        news.append(environment_context(folder, now))
+    if opened is not None or mode == "plan":  # else the model has been told nothing that could have changed
+        news += news_of_environment(folded, commands, mode)
+    if folded.metadata:
+        news += news_of_pins(folded)
+    return news
+
+
 def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list[str]:
     """Return the changes to the environment since the model was last informed, for the next prompt.
 
@@ -80,8 +94,8 @@ def news_of_environment(folded: Folded, commands: str | None, mode: str) -> list
     known. In the permission mode "plan" every prompt says so.
     """
     planning = mode == "plan"
-    if mode == OPEN_MODE and commands is not None:
-        commands = TEXTS_WITHOUT_SANDBOX.get(commands, commands)
+    if commands is not None:
+        commands = text_in_mode(commands, mode)
     told = [text for entry in reversed(folded.entries) for text in environment_told(entry)]
     system = folded.opened.system if folded.opened is not None else ()
     news = [PLAN_TEXT] if planning else []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -101,15 +101,21 @@ def memory_text(path: Path, text: str, most: int = MAX_MEMORY_CHARS) -> str:
     return f"{MEMORY_HEAD}{path}:\n\n{_shown(text, most)}"
 
 
+def memory_path_of(text: str) -> str | None:
+    """Return the path of the memory file that a text shows to the model; None for another text."""
+    if not text.startswith(MEMORY_HEAD):
+        return None
+    return text.partition("\n")[0].removeprefix(MEMORY_HEAD).removesuffix(":")
+
+
 def memory_of(system: Sequence[str]) -> dict[str, str]:
     """The memory files in a system prompt: the text of each by its path."""
-    heads = {text: text.partition("\n")[0] for text in system if text.startswith(MEMORY_HEAD)}
-    return {head.removeprefix(MEMORY_HEAD).removesuffix(":"): text for text, head in heads.items()}
+    return {path: text for text in system if (path := memory_path_of(text)) is not None}
 
 
-def is_cut(text: str) -> bool:
-    """Return whether the text of a memory file in a system prompt is not all of the file."""
-    return _CUT_NOTE.search(text) is not None
+def chars_left(text: str) -> int | None:
+    """Return how much a system prompt shows of a memory file that was cut; None where that is all of it."""
+    return MAX_MEMORY_CHARS if _CUT_NOTE.search(text) is not None else None
 
 
 def _shown(text: str, most: int) -> str:
@@ -120,6 +126,13 @@ def _shown(text: str, most: int) -> str:
     if hidden := count_invisible(text[:most]):
         shown += f"\n[{hidden:,} invisible characters were taken out]"
     return shown.strip()
+
+
+def find_memory(
+    folder: Path, user_dir: Path, is_wanted: Callable[[Path], bool] = lambda path: True
+) -> list[tuple[Path, str]]:
+    """The memory files that apply and are wanted, with their contents, as `read_memory` gives them."""
+    return read_memory([path for path in memory_paths(folder, user_dir) if is_wanted(path)], user_dir)
 
 
 def read_memory(paths: Sequence[Path], user_dir: Path) -> list[tuple[Path, str]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
+from compact import block_texts
 from transcripts import SKILL_START, Block, Entry, Exchange, Folded, Prompt, TextBlock, injected_text
 
 SKILLS_HEAD = "# Skills\n"
@@ -71,9 +72,23 @@ def skills_in_use(folded: Folded) -> dict[str, tuple[int, str]]:
     return found
 
 
+def hidden_instructions(folded: Folded) -> dict[str, str]:
+    """Return the instructions in use that the view no longer contains in any form, by the skill's name."""
+    used = skills_in_use(folded)
+    if not used:
+        return {}
+    shown = "\n".join(block_texts(part.block for message in folded.view for part in message.parts))
+    return {name: text for name, (_, text) in used.items() if f"{SKILL_START}{name} (" not in shown}
+
+
+def kept_chars(window: int) -> int:
+    """Return how many characters of instructions a compaction keeps in a window of so many tokens."""
+    return int(window * MAX_KEPT_SHARE * KEPT_CHARS_PER_TOKEN)
+
+
 def kept_instructions(folded: Folded, window: int) -> Iterator[str]:
     """The instructions in use as a compaction keeps them, the newest first, in their share of a window."""
-    room = int(window * MAX_KEPT_SHARE * KEPT_CHARS_PER_TOKEN)
+    room = kept_chars(window)
     for name, (seq, text) in skills_in_use(folded).items():
         most = min(room, MAX_KEPT_CHARS)
         if len(text) > most:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from pathlib import Path
+from typing import Literal
 
-from .memory_files import memory_text
+from .memory_files import memory_path_of, memory_text
+from .skill_texts import SKILL_TOOL, SKILLS_HEAD
 
 WAY_OF_WORKING = """\
 You are makeroom, a coding agent that works in a person's project through a terminal. You are careful with \
@@ -60,8 +62,24 @@ RECORDS_TEXT = """\
 (grep --exclude-dir, find -prune)."""
 SANDBOX_AND_RECORDS_TEXT = f"{SANDBOX_TEXT}\n{RECORDS_TEXT.partition(chr(10))[2]}"
 COMMAND_TEXTS = (SANDBOX_TEXT, RECORDS_TEXT, SANDBOX_AND_RECORDS_TEXT)
-# What is said instead where commands run open although there is a wall.
-TEXTS_WITHOUT_SANDBOX = {SANDBOX_TEXT: "", SANDBOX_AND_RECORDS_TEXT: RECORDS_TEXT}
+OPEN_MODE = "bypassPermissions"  # in which commands run open whether there is a sandbox or not
+
+
+def command_text(sandboxed: bool, hides_records: bool) -> str:
+    """Return what there is to say about commands, "" for nothing.
+
+    `hides_records` is set where commands cannot see the project's records.
+    """
+    if sandboxed:
+        return SANDBOX_TEXT if hides_records else SANDBOX_AND_RECORDS_TEXT
+    return "" if hides_records else RECORDS_TEXT
+
+
+def text_in_mode(text: str, mode: str) -> str:
+    """Return what to say about commands in a permission mode instead of `text`, that of the sandbox."""
+    if mode != OPEN_MODE or text not in COMMAND_TEXTS:
+        return text
+    return command_text(sandboxed=False, hides_records=text == SANDBOX_TEXT)
 
 
 def tool_contracts(tools: Container[str]) -> str:
@@ -82,7 +100,28 @@ def system_prompt(
     return ("\n\n".join(filter(None, texts)), *files, *([extra] if extra else []))
 
 
-def with_command_text(system: Sequence[str], text: str) -> tuple[str, ...]:
-    """The system prompt with what there is to say about commands, behind the identity."""
+def agent_prompt(
+    system: Sequence[str], own: Sequence[str], tools: Container[str], has_memory: bool
+) -> tuple[str, ...]:
+    """Build the system prompt of an agent: `own` replaces the session's identity, the rest is kept.
+
+    Memory files and the list of skills are left out where the agent has none of them.
+    """
+    dropped = [] if has_memory else ["memory files"]
+    dropped += [] if SKILL_TOOL in tools else ["skills"]
+    rest = (text for text in system[1:] if prompt_part(text) not in dropped)
+    return ("\n\n".join((*own, tool_contracts(tools), SAFETY_RULES)), *rest)
+
+
+def prompt_part(text: str) -> Literal["system", "memory files", "skills"]:
+    """Name the part of a system prompt that one of its texts belongs to."""
+    if memory_path_of(text) is not None:
+        return "memory files"
+    return "skills" if text.startswith(SKILLS_HEAD) else "system"
+
+
+def with_command_text(system: Sequence[str], text: str, mode: str) -> tuple[str, ...]:
+    """The system prompt with what to say about commands in a permission mode, behind the identity."""
+    text = text_in_mode(text, mode)
     others = (each for each in system[1:] if each not in COMMAND_TEXTS)
     return (*system[:1], *([text] if text else []), *others)
