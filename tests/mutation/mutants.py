@@ -7,10 +7,14 @@ no fault of behaviour.
 from __future__ import annotations
 
 import ast
+import random
 import re
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -31,11 +35,12 @@ _ALTERNATIVES = re.compile(r"\|?[\w\\*]+(?:\|[\w\\*/]+){5,}")  # a table of word
 class Mutant:
     """A module with one fault.
 
-    `line` (from 1) and `code` are of the statement that holds it; `place` is the function, "" outside of
-    functions; `text` is the whole module.
+    `line` (from 1) and `code` are of the statement that contains it, `last_line` is that of its head.
+    `place` is the function, "" outside of functions; `text` is the whole module.
     """
 
     line: int
+    last_line: int
     place: str
     code: str
     before: str
@@ -74,30 +79,45 @@ def mutants_of(source: str) -> Iterator[Mutant]:
     """Every mutant of a module, in the order of its lines."""
     tree = ast.parse(source)
     lines = source.split("\n")
-    whole = ast.unparse(tree)
-    seen = {whole}
-    for site, node in list(_sites(tree)):
-        for before, after, made in _faults(node):
-            was = site.put(made)
-            text = ast.unparse(tree)
-            site.put(was)
-            if text not in seen:
-                seen.add(text)
-                code = lines[site.statement.lineno - 1].strip()
-                yield Mutant(site.statement.lineno, site.place, code, before, after, text + "\n")
+    parts = [ast.unparse(statement) for statement in tree.body]
+    for index, statement in enumerate(list(tree.body)):
+        seen = {parts[index]}
+        for site, node in list(_inside(_Site(tree, "body", index, statement, ""), statement)):
+            for before, after, made in _faults(node):
+                was = site.put(made)
+                part = ast.unparse(tree.body[index])
+                site.put(was)
+                if part in seen:
+                    continue
+                seen.add(part)
+                yield Mutant(
+                    line=site.statement.lineno,
+                    last_line=_last_line_of_head(site.statement),
+                    place=site.place,
+                    code=lines[site.statement.lineno - 1].strip(),
+                    before=before,
+                    after=after,
+                    text="\n".join([*parts[:index], part, *parts[index + 1 :]]) + "\n",
+                )
 
 
-def sample(mutants: list[Mutant], most: int) -> list[Mutant]:
-    """At most so many of them, evenly spread, the same ones each time."""
-    if len(mutants) <= most:
-        return mutants
-    return [mutants[index * len(mutants) // most] for index in range(most)]
+def sample(candidates: list[T], most: int, seed: str) -> list[T]:
+    """Return at most so many of them in their order, the same ones for the same seed."""
+    if len(candidates) <= most:
+        return candidates
+    indices = random.Random(seed).sample(range(len(candidates)), most)
+    return [candidates[index] for index in sorted(indices)]
 
 
-def _sites(tree: ast.Module) -> Iterator[tuple[_Site, ast.AST]]:
-    """The nodes that may be mutated, parents first."""
-    for index, statement in enumerate(tree.body):
-        yield from _inside(_Site(tree, "body", index, statement, ""), statement)
+def _last_line_of_head(statement: ast.stmt) -> int:
+    """Return the last line of a statement without the block below it."""
+    match statement:
+        case ast.Match():
+            return statement.subject.end_lineno or statement.lineno
+        case _ if body := getattr(statement, "body", None):
+            first: ast.stmt = body[0]
+            return max(statement.lineno, first.lineno - 1)
+    return statement.end_lineno or statement.lineno
 
 
 def _inside(site: _Site, node: ast.AST) -> Iterator[tuple[_Site, ast.AST]]:

@@ -1,63 +1,95 @@
-"""Run the tests of a target against each of its mutants, in a copy of the tree, one at a time.
+"""Run the tests that reach each mutant, in a copy of the tree, up to the first that fails.
 
-Each run is a process forked from this one, which has imported the libraries and nothing of ours: so a run
-begins with the mutated module, and pays for no library. Tests with random examples take the same ones each
-time, and do not look for a smaller one.
+One process imports the product and the tests, once. Its first fork runs all tests and traces the lines that
+each of them runs. Then each mutant gets a fork of its own, that puts the mutated code into the functions as
+they were imported, and runs the tests that run its lines, the quickest first. A mutant of a line that runs
+at import (a constant, a default) is written to its file instead, and its tests run in a process that imports
+nothing of ours before.
+
+Tests with random examples take the same ones each time, and do not look for a smaller one. A program that a
+test starts is not traced, and has no mutated code.
 """
 
 from __future__ import annotations
 
+import ast
+import gc
 import importlib
 import os
+import re
 import resource
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from .mutants import Mutant, mutants_of, sample
-from .targets import Target
+import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from .mutants import Mutant
+from .reach import Lines, Reach, TestRun, Tracer, bits
+from .swap import CannotSwap, Functions
+from .targets import ROOT
+
 PARTS = ("agent", "compact", "tools", "transcripts", "tests", "docs")
 FILES = ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE")
-MIN_LIMIT_S = 10.0
-SLOWNESS = 3  # times the time of a good run: a mutant that takes longer hangs
 MAX_MEMORY_BYTES = 4 << 30  # of one run: an endless loop may collect what it makes
 PYTEST = (
-    "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--hypothesis-profile", "mutation",
-    "-W", "ignore::pytest.PytestAssertRewriteWarning",
+    "-q", "-n", "0", "--tb", "no", "-p", "no:cacheprovider", "--hypothesis-profile", "mutation",
+    "-o", "tmp_path_retention_policy=none", "-W", "ignore::pytest.PytestAssertRewriteWarning",
 )  # fmt: skip
-PASSED = 0  # what pytest exits with; other numbers stand for tests or imports that failed
+PASSED = 0  # the exit code of pytest; other numbers stand for tests or imports that failed
+_CANNOT_SWAP = -1
 _fork = get_context("fork")
+
+Outcome = Literal["killed", "hung", "survived", "not reached"]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What came of a target: how many mutants it has, those that were run, and those that lived."""
+class Job:
+    """A mutant to judge, and the path of its module within the tree."""
 
-    target: Target
-    made: int
-    run: tuple[Mutant, ...]
-    survived: tuple[Mutant, ...]
+    module: str
+    mutant: Mutant
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The tests as they run without a mutant, and the libraries that they import."""
+
+    tests: int
+    failing: list[str]
     seconds: float
+    libraries: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A job with its tests, the quickest first, and the seconds that each takes while it is traced."""
+
+    job: Job
+    tests: dict[str, float]
+    is_afresh: bool  # needs a new import
+
+    @property
+    def limit(self) -> float:
+        return 30.0 + 3 * sum(self.tests.values())
 
 
 class CannotJudge(Exception):
-    """The tests of a target cannot tell a mutant from the module: they fail, or do not use it."""
+    """The tests cannot be run at all."""
 
 
 @contextmanager
 def copied_tree() -> Iterator[Path]:
-    """A copy of the project in a temporary folder, removed afterwards."""
+    """Yield a copy of the project in a temporary folder, which is removed afterwards."""
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         tree = Path(folder).resolve() / "tree"
         tree.mkdir()
@@ -68,97 +100,263 @@ def copied_tree() -> Iterator[Path]:
         yield tree
 
 
-def run_target(tree: Path, target: Target, most: int, tell: Callable[[Mutant], None]) -> Report:
-    """Run a target's tests against its mutants, or a sample of so many. Raises CannotJudge.
+def judge(
+    tree: Path,
+    jobs: list[Job],
+    *,
+    modules: list[str],
+    tests: list[str],
+    told: Callable[[Baseline], None],
+    done: Callable[[Job, Outcome], None],
+) -> None:
+    """Run the tests against each mutant, and call `done` with the outcome. Raises CannotJudge.
 
-    `tell` is called with each mutant that survives, at once.
-    """
-    started = time.monotonic()
-    module = tree / target.module
-    source = module.read_text("utf-8")
-    limit = _time_of_good_run(tree, target) * SLOWNESS + MIN_LIMIT_S
-    mutants = list(mutants_of(source))
-    chosen = sample(mutants, most)
-    try:
-        if not _is_killed(tree, target, "raise SystemError('control')\n", limit):
-            raise CannotJudge(f"{target.module}: its tests do not use it")
-        survived: list[Mutant] = []
-        for mutant in chosen:
-            if not _is_killed(tree, target, mutant.text, limit):
-                survived.append(mutant)
-                tell(mutant)
-    finally:
-        module.write_text(source, "utf-8")
-    return Report(target, len(mutants), tuple(chosen), tuple(survived), time.monotonic() - started)
-
-
-def _time_of_good_run(tree: Path, target: Target) -> float:
-    """Seconds that the tests take with the module as it is. Imports the libraries that they use.
-
-    Raises CannotJudge.
+    `modules` are those of the room: tests are chosen by the lines that they run in any of them.
     """
     reader, writer = _fork.Pipe(duplex=False)
-    if _exit_code(tree, target, 600.0, writer) != PASSED:
-        raise CannotJudge(f"{target.module}: its tests fail without any mutant: {' '.join(target.tests)}")
-    for name in reader.recv():
-        importlib.import_module(name)
-    started = time.monotonic()
-    _exit_code(tree, target, 600.0)
-    return time.monotonic() - started
-
-
-def _is_killed(tree: Path, target: Target, text: str, limit: float) -> bool:
-    module = tree / target.module
-    module.write_text(text, "utf-8")
-    shutil.rmtree(module.parent / "__pycache__", ignore_errors=True)  # its times are too coarse to trust
-    return _exit_code(tree, target, limit) != PASSED
-
-
-def _exit_code(tree: Path, target: Target, limit: float, libraries: Connection | None = None) -> int | None:
-    """What pytest exits with; negative where a signal ended it, None where the time was up."""
-    process = _fork.Process(target=_run_pytest, args=(tree, target, libraries))
+    session = _Session(tree, modules, jobs, writer)
+    process = _fork.Process(target=_run_pytest, args=(tree, tests, session))
     process.start()
-    process.join(limit)
-    if process.exitcode is None:
-        os.killpg(process.pid or 0, signal.SIGKILL)
-        process.join()
-        return None
-    return process.exitcode
+    writer.close()
+    afresh: list[_Trial] = []
+    with suppress(EOFError):
+        baseline = reader.recv()
+        told(baseline)
+        while True:
+            match reader.recv():
+                case _Trial() as each:
+                    afresh.append(each)
+                case job, outcome:
+                    done(job, outcome)
+    process.join()
+    if process.exitcode != PASSED:
+        raise CannotJudge(f"the tests cannot be collected: pytest exits with {process.exitcode}")
+    for name in baseline.libraries:
+        importlib.import_module(name)
+    for each in afresh:
+        done(each.job, _judge_afresh(tree, each))
 
 
-def _run_pytest(tree: Path, target: Target, libraries: Connection | None) -> None:
+def _judge_afresh(tree: Path, each: _Trial) -> Outcome:
+    module = tree / each.job.module
+    source = module.read_text("utf-8")
+    shutil.rmtree(module.parent / "__pycache__", ignore_errors=True)  # its times are too coarse to trust
+    module.write_text(each.job.mutant.text, "utf-8")
+    try:
+        process = _fork.Process(target=_run_pytest, args=(tree, ["-x", *each.tests]))
+        process.start()
+        process.join(each.limit)
+        if process.exitcode is None:
+            os.killpg(process.pid or 0, signal.SIGKILL)
+            process.join()
+            return "hung"
+        return "survived" if process.exitcode == PASSED else "killed"
+    finally:
+        module.write_text(source, "utf-8")
+
+
+def _run_pytest(tree: Path, arguments: list[str], session: _Session | None = None) -> None:
     """In a forked process: become a fresh run of pytest in the tree."""
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     os.chdir(tree)
     sys.path[:] = [str(tree), *(path for path in sys.path if path and Path(path).resolve() != ROOT)]
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
-        del sys.modules[name]
+        if not name.startswith(__package__):  # whose values go through pipes
+            del sys.modules[name]
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    sys.dont_write_bytecode = libraries is None
+    sys.dont_write_bytecode = True
 
-    import pytest
     from hypothesis import Phase, settings
 
     generating = (Phase.explicit, Phase.generate)
     settings.register_profile("mutation", derandomize=True, database=None, deadline=None, phases=generating)
-    code = pytest.main([*PYTEST, *target.tests], plugins=[ExamplesLast()])
-    if libraries is not None:
-        libraries.send(_loaded_libraries())
-    os._exit(int(code))
+    if session is None:
+        os._exit(int(pytest.main([*PYTEST, *arguments])))
+    session.tracer.start()
+    code = int(pytest.main([*PYTEST, *arguments], plugins=[session]))
+    if session.asker is not None:
+        session.asker.send(code)
+    os._exit(code)
 
 
-class ExamplesLast:
-    """Plugin of pytest: tests with random examples come last, since one of the others is often enough."""
+class _Session:
+    """Plugin of pytest that forks this process behind the collection, instead of running the tests in it."""
 
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items.sort(key=lambda item: item.get_closest_marker("hypothesis") is not None)
+    def __init__(self, tree: Path, modules: list[str], jobs: list[Job], results: Connection) -> None:
+        self.tracer = Tracer(str(tree / module) for module in modules)
+        self.asker: Connection | None = None  # in a fork: the way to the process that waits for its answer
+        self._tree = tree
+        self._modules = modules
+        self._jobs = jobs
+        self._results = results
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Judge all mutants. Returns None in a fork, which goes through the tests that are left in it."""
+        for module in self._modules:
+            importlib.import_module(module.removesuffix(".py").replace("/", "."))
+        imported = self.tracer.stop()
+        started = time.monotonic()
+        fork = self._forked()
+        if fork is None:
+            assert self.asker is not None
+            session.config.pluginmanager.register(_Mapping(self.tracer, self.asker))
+            return None
+        reach = Reach(imported, fork.answer(limit=1_800.0) or {})
+        baseline = Baseline(
+            tests=len(reach.tests),
+            failing=reach.failing(),
+            seconds=time.monotonic() - started,
+            libraries=_loaded_libraries(),
+        )
+        self._results.send(baseline)
+        functions = Functions()
+        gc.freeze()  # a collection in a fork would copy the memory of all modules
+        for job in self._jobs:
+            trial = self._trial(job, reach)
+            if not trial.tests:
+                self._results.send((job, "not reached"))
+            elif trial.is_afresh:
+                self._results.send(trial)
+            else:
+                fork = self._forked()
+                if fork is None:
+                    self._prepare(session, trial, functions)
+                    return None
+                code = fork.answer(trial.limit)
+                self._results.send(trial if code == _CANNOT_SWAP else (job, _outcome(code)))
+        return True
+
+    def _forked(self) -> _Fork | None:
+        """Fork. Returns None in the fork."""
+        reader, writer = _fork.Pipe(duplex=False)
+        pid = os.fork()
+        if pid:
+            writer.close()
+            return _Fork(pid, reader)
+        os.setpgid(0, 0)
+        reader.close()
+        self.asker = writer
+        return None
+
+    def _trial(self, job: Job, reach: Reach) -> _Trial:
+        file = str(self._tree / job.module)
+        lines = {file: bits(job.mutant.line, job.mutant.last_line)}
+        is_afresh = bool(reach.imported.get(file, 0) & lines[file])
+        if is_afresh:
+            tests = reach.running(self._using(job)) or reach.running({file: -1})
+        else:
+            tests = reach.running(lines)
+        seconds = {name: reach.tests[name].seconds for name in tests}
+        return _Trial(job, seconds, is_afresh)
+
+    def _using(self, job: Job) -> Lines:
+        """Return the lines of the room that name one of the things that the statement of a mutant defines."""
+        names = _defined(job.mutant, (self._tree / job.module).read_text("utf-8"))
+        found: Lines = {}
+        if not names:
+            return found
+        word = re.compile(rf"\b(?:{'|'.join(sorted(names))})\b")
+        for module in self._modules:
+            path = self._tree / module
+            for number, line in enumerate(path.read_text("utf-8").split("\n"), start=1):
+                if word.search(line):
+                    found[str(path)] = found.get(str(path), 0) | 1 << number
+        return found
+
+    def _prepare(self, session: pytest.Session, trial: _Trial, functions: Functions) -> None:
+        """In a fork: leave the tests of a mutant, in place of the code as it is."""
+        path = self._tree / trial.job.module
+        try:
+            functions.swap(str(path), path.read_text("utf-8"), trial.job.mutant.text)
+        except CannotSwap:
+            assert self.asker is not None
+            self.asker.send(_CANNOT_SWAP)
+            os._exit(0)
+        items = {item.nodeid: item for item in session.items}
+        for name, seconds in trial.tests.items():
+            items[name].add_marker(pytest.mark.timeout(10.0 + 3 * seconds), append=False)
+        session.items[:] = [items[name] for name in trial.tests]
+        session.config.option.maxfail = 1
+
+
+class _Mapping:
+    """Plugin of pytest, in a fork: traces each test, and sends the runs of all of them."""
+
+    def __init__(self, tracer: Tracer, asker: Connection) -> None:
+        self._tracer = tracer
+        self._asker = asker
+        self._runs: dict[str, TestRun] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        run = self._runs[item.nodeid] = TestRun()
+        started = time.monotonic()
+        self._tracer.start()
+        try:
+            return (yield)
+        finally:
+            run.lines = self._tracer.stop()
+            run.seconds = time.monotonic() - started
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._runs[report.nodeid].has_passed &= not report.failed
+
+    def pytest_sessionfinish(self) -> None:
+        self._asker.send(self._runs)
+        os._exit(0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fork:
+    """A fork of the process with the tests."""
+
+    pid: int
+    answers: Connection
+
+    def answer(self, limit: float) -> Any:
+        """Wait for its answer, then end it. Returns None where there is none in time, or it died."""
+        answer = None
+        if self.answers.poll(limit):
+            with suppress(EOFError):
+                answer = self.answers.recv()
+        self.answers.close()
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        return answer
+
+
+def _outcome(code: int | None) -> Outcome:
+    if code is None:
+        return "hung"
+    return "survived" if code == PASSED else "killed"
+
+
+def _defined(mutant: Mutant, source: str) -> set[str]:
+    """Return the names that the statement of a mutant outside of functions defines, and that of its class."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.ClassDef(lineno=first, end_lineno=last, name=name) if (
+                first <= mutant.line <= (last or 0)
+            ):
+                names.add(name)
+            case (
+                ast.Assign(lineno=mutant.line, targets=[ast.Name(id=name), *_])
+                | ast.AnnAssign(lineno=mutant.line, target=ast.Name(id=name))
+                | ast.FunctionDef(lineno=mutant.line, name=name)
+                | ast.AsyncFunctionDef(lineno=mutant.line, name=name)
+            ):
+                names.add(name)
+    return names
 
 
 def _loaded_libraries() -> list[str]:
-    """The modules of others that are imported now, apart from plugins, which pytest has to import itself."""
+    """Return the names of the imported modules of others, without the plugins that pytest has to import."""
     ours = {*PARTS, "conftest", "pytest_timeout", "xdist", "anthropic", "__main__", "__mp_main__"}
     return [
         name

@@ -1,16 +1,19 @@
-"""The mutation tool: which faults it makes, and (as a sweep) that the tests of the core notice nearly all."""
+"""The mutation tool: the faults that it makes, and (as a sweep) the share that each room's tests notice."""
 
+import importlib.util
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from tests.mutation.mutants import mutants_of, sample
-from tests.mutation.survivors import known_survivors
-from tests.mutation.targets import TARGETS, chosen
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.mutation.reach import Reach, TestRun, Tracer, bits
+from tests.mutation.survivors import PATH
+from tests.mutation.swap import CannotSwap, Functions
+from tests.mutation.targets import ROOMS, ROOT, chosen
 
 
 def changes(source: str) -> list[str]:
@@ -74,33 +77,123 @@ def test_a_mutant_says_where_it_is_and_is_the_whole_module_with_one_fault() -> N
     assert (last.line, last.code, last.change) == (4, "return min(", "0 -> 1")
 
 
-def test_a_sample_is_even_and_the_same_each_time() -> None:
-    mutants = list(mutants_of("".join(f"x = {n}\n" for n in range(10))))
-    assert [mutant.before for mutant in sample(mutants, 4)] == ["0", "2", "5", "7"]
-    assert sample(mutants, 10) == mutants
+def test_a_mutant_spans_the_head_of_its_statement() -> None:
+    source = "if (\n    a\n    < b\n):\n    x = f(\n        1,\n    )\n"
+    assert {(mutant.line, mutant.last_line) for mutant in mutants_of(source)} == {(1, 4), (5, 7)}
 
 
-def test_each_target_and_its_tests_are_there_and_a_wrong_name_is_refused() -> None:
-    for target in TARGETS:
-        assert (ROOT / target.module).is_file()
-        assert all((ROOT / each).is_file() for each in target.tests)
-    assert [target.module for target in chosen(["transcripts/folding.py", "edits"])] == [
-        "transcripts/folding.py",
-        "transcripts/edits.py",
+def test_a_sample_is_in_order_and_the_same_for_the_same_seed() -> None:
+    numbers = list(range(100))
+    drawn = sample(numbers, 10, "1")
+    assert len(drawn) == 10
+    assert drawn == sorted(drawn) == sample(numbers, 10, "1")
+    assert drawn != sample(numbers, 10, "2")
+    assert sample(numbers, 100, "1") == numbers
+
+
+def test_each_room_has_modules_and_tests_and_a_wrong_name_is_refused() -> None:
+    for room in ROOMS:
+        assert all((ROOT / each).is_file() for each in room.paths())
+        assert any(each.startswith(f"tests/{room.package}/") for each in room.tests())
+    chosen_modules = [
+        module
+        for modules in chosen(["transcripts/folding.py", "transcripts/edits"]).values()
+        for module in modules
     ]
-    with pytest.raises(ValueError, match="names no target"):
+    assert chosen_modules == ["transcripts/folding.py", "transcripts/edits.py"]
+    with pytest.raises(ValueError, match="part of a module's path"):
         chosen(["fold", "frobnicate"])
 
 
-def test_each_known_survivor_has_a_reason() -> None:
-    assert all(survivor.reason for target in TARGETS for survivor in known_survivors(target.module))
+def test_each_known_survivor_has_a_reason_and_a_line_in_its_module() -> None:
+    modules = {module for modules in chosen([]).values() for module in modules}
+    survivors = tomllib.loads(PATH.read_text("utf-8"))["survivor"]
+    assert {each["module"] for each in survivors} <= modules
+    assert all(each["reason"] for each in survivors)
+    lines = {module: {line.strip() for line in (ROOT / module).read_text().split("\n")} for module in modules}
+    assert [each for each in survivors if each["code"] not in lines[each["module"]]] == []
+
+
+MODULE = """
+LIMIT = 3
+
+def size(text):
+    if len(text) > 5:
+        return LIMIT
+    def doubled():
+        return len(text) * 2
+    return doubled()
+
+class Shape:
+    sides = 4
+
+    @property
+    def corners(self):
+        return self.sides + 0
+"""
+
+
+def imported(path: Path) -> ModuleType:
+    path.write_text(MODULE)
+    specification = importlib.util.spec_from_file_location("swapped", path)
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("len(text) * 2", "len(text) * 3"), ("self.sides + 0", "self.sides + 2"), ("> 5", "> 1")],
+)
+def test_a_mutant_is_put_into_the_functions_that_are_imported(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    path = tmp_path / "swapped.py"
+    module = imported(path)
+    size = module.size
+    had = (size("ab"), module.Shape().corners)
+    Functions().swap(str(path), MODULE, MODULE.replace(before, after))
+    assert (size("ab"), module.Shape().corners) != had == (4, 4)
+
+
+def test_a_mutant_without_a_function_that_is_there_cannot_be_swapped(tmp_path: Path) -> None:
+    path = tmp_path / "swapped.py"
+    imported(path)
+    with pytest.raises(CannotSwap):
+        Functions().swap(str(path), MODULE, MODULE.partition("class")[0])
+
+
+def test_the_lines_of_each_test_choose_the_tests_of_a_mutant(tmp_path: Path) -> None:
+    path = tmp_path / "swapped.py"
+    module = imported(path)
+    tracer = Tracer([str(path)])
+    reach = Reach({})
+    for name, text in (("short", "ab"), ("long", "abcdef")):
+        tracer.start()
+        try:
+            module.size(text)
+        finally:
+            reach.tests[name] = TestRun(tracer.stop(), seconds=len(text))
+    line = {text: number for number, text in enumerate(MODULE.split("\n"), start=1)}
+
+    def running(text: str) -> list[str]:
+        return reach.running({str(path): bits(line[text], line[text])})
+
+    assert running("        return LIMIT") == ["long"]
+    assert running("    return doubled()") == running("        return len(text) * 2") == ["short"]
+    assert running("    if len(text) > 5:") == ["short", "long"]
+    assert running("        return self.sides + 0") == []
+    reach.tests["long"].has_passed = False
+    assert running("        return LIMIT") == []
+    assert reach.failing() == ["long"]
 
 
 @pytest.mark.sweep
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("module", [target.module for target in TARGETS])
-def test_the_tests_of_the_core_notice_nearly_every_fault(module: str) -> None:
-    command = [sys.executable, "-m", "tests.mutation", module]
+@pytest.mark.parametrize("package", [room.package for room in ROOMS])
+def test_the_tests_of_a_room_notice_most_faults(package: str) -> None:
+    command = [sys.executable, "-m", "tests.mutation", f"{package}/"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
