@@ -21,7 +21,7 @@ _ON_WHITE = ANSISyntaxTheme(
 
 
 def coloured(code: str, *, language: str, theme: str) -> Text:
-    """The code as it is, in colours where that is known to be quick. The text has the same lines."""
+    """Colour code where that is known to be quick. The text has the same lines."""
     if not is_quickly_coloured(code, language):
         return Text(code, no_wrap=True)
     colours = _ON_WHITE if theme == "ansi_light" else theme

@@ -35,7 +35,7 @@ _MENTION = lazy_pattern(r"(?:^|\s)@([^\s@]*)$")
 
 
 def rank(typed: str, names: Iterable[str]) -> list[str]:
-    """The names that match, best first: those that begin so, then those that hold the letters in order.
+    """Return the names that match, best first: by their beginning, then by the letters in order.
 
     Equally good ones keep their order.
     """
@@ -45,7 +45,7 @@ def rank(typed: str, names: Iterable[str]) -> list[str]:
 
 
 def _score(typed: str, name: str) -> tuple[int, int] | None:
-    """(kind of match, where), lower is better; None for no match."""
+    """Return (kind of match, place), lower is better; None for no match."""
     if name.startswith(typed):
         return (0, 0)
     base = name.rstrip("/").rfind("/") + 1
@@ -63,7 +63,7 @@ def _score(typed: str, name: str) -> tuple[int, int] | None:
 
 
 def word_before_cursor(text: str) -> str:
-    """The last word of a line, with escaped spaces in it; a leading `!` is not part of it."""
+    """Return the last word of a line, with escaped spaces in it but without a leading `!`."""
     typed = text[-MAX_TYPED_PATH_CHARS:]
     start = len(typed)
     while start and (not typed[start - 1].isspace() or _is_escaped(typed, start - 1)):
@@ -79,7 +79,7 @@ def _is_escaped(text: str, at: int) -> bool:
 
 
 def matching_paths(word: str, folder: Path, *, shell: bool) -> list[str]:
-    """The paths on disk that begin with a word, folders with a slash at the end.
+    """Return the paths on disk that begin with a word, directories with a slash at the end.
 
     In a shell line (`shell`) what a shell would interpret is escaped. Hidden files only when asked for.
     """
@@ -111,7 +111,7 @@ class FileIndex:
         self._names: Sequence[str] = ()
 
     async def names(self) -> Sequence[str]:
-        """The names, relative to the folder, folders with a slash at the end, shallow ones first.
+        """Return the names, relative to the folder, directories with a slash at the end, shallow ones first.
 
         Only the first call waits for them; once they are too old a new list is made meanwhile.
         """
@@ -137,19 +137,19 @@ class FileIndex:
 
 
 def alias_of(summary: str) -> str:
-    """The command that a summary says another name of; "" for that of a command itself."""
+    """Return the command that a summary is of another name of; "" for the summary of a command itself."""
     return summary.removeprefix(ALIAS_START) if summary.startswith(ALIAS_START) else ""
 
 
 class CompletionSource(Completer):
-    """Completes commands, mentioned files and paths; `commands` gives (name, summary) pairs."""
+    """Completions of commands, mentioned files and paths; `commands` gives (name, summary) pairs."""
 
     def __init__(self, commands: Callable[[], Sequence[tuple[str, str]]], files: FileIndex) -> None:
         self._commands = commands
         self._files = files
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Commands only: they need no waiting."""
+        """Complete commands only: they need no waiting."""
         before = document.text_before_cursor
         if not before.startswith("/") or any(char in before[1:] for char in " \n/"):
             return
@@ -194,7 +194,7 @@ class CompletionSource(Completer):
         ]
 
     def _paths(self, before: str) -> list[Completion]:
-        """Tab on a word: the paths that begin so. Without a word only after `!`."""
+        """Return the paths that begin with the word, for Tab. Without a word only after `!`."""
         word = word_before_cursor(before)
         shell = before.lstrip().startswith("!")
         if not word and not shell:

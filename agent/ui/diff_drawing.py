@@ -21,7 +21,7 @@ from .terminal_text import CODE_TAB_CELLS, RenderContext, escape_output, painted
 
 
 def draw_diff(text: str, ctx: RenderContext, limit: int) -> list[str]:
-    """A unified diff with line numbers in place of its headers, in at most `limit` lines before wrapping."""
+    """Draw a diff with line numbers in place of its headers, in at most `limit` lines before wrapping."""
     lines = text.replace("\r\n", "\n").split("\n")
     diff = read_diff([line[:1] + escape_output(line[1:], CODE_TAB_CELLS) for line in lines])
     shown = diff.marked(None if len(diff.rows) <= limit else limit - 1)
@@ -63,7 +63,7 @@ def _lines(row: DiffRow, code: Text, ctx: RenderContext, *, digits: int) -> list
 
 
 def _styles(sign: str, ctx: RenderContext) -> tuple[Style, Style]:
-    """(of a line with this sign, of the words that changed in it)."""
+    """Return the styles of a line with this sign, and of the words that changed in it."""
     palette = ctx.theme.palette
     fill = {"+": palette.added, "-": palette.removed}.get(sign)
     if not ctx.theme.colour:

@@ -20,13 +20,13 @@ MIN_LINKING_VTE = 5000  # version 0.50, whose predecessors showed garbage
 
 
 def file_link(title: str, folder: str) -> str:
-    """The address of the file that a title names first, relative to the folder."""
+    """Return the address of the file that a title names first, relative to the folder."""
     path = Path(folder) / Path(title.partition("  ")[0]).expanduser()
     return f"file://{os.uname().nodename}{quote(str(path))}"
 
 
 def with_file_links(drawn: str, folder: str) -> str:
-    """A drawn text in which the files of `folder` that it names are links; "" for none. Asks the disk."""
+    """Link the files of `folder` that a drawn text names; "" links none. Looks at the disk."""
     pieces = list[str]()
     within = not folder
     for piece in PAINT_CODES.split(drawn):

@@ -30,7 +30,7 @@ END_UPDATE = "\x1b[?2026l"
 
 
 class FrameOutput(Vt100_Output):
-    """Writes each flush as one synchronised update, in the charset of the locale.
+    """An output that writes each flush as one synchronised update, in the charset of the locale.
 
     A terminal that is gone (EIO after a hang-up) swallows what is written.
     """
@@ -177,7 +177,7 @@ class FrameRenderer(Renderer):
         self.frame = Frame()
 
     def forget_size(self) -> None:
-        """The terminal has another size: blank the frame, so that the next one is drawn from nothing.
+        """Blank the frame on a terminal of another size, so that the next one is drawn from nothing.
 
         A terminal that reflows has by now broken the rows we drew into more rows than we moved over.
         """

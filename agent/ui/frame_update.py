@@ -36,14 +36,14 @@ MAX_LINE_FEEDS = 3  # by which to go down is shorter than by a code
 
 
 class Frame(Struct, frozen=True):
-    """Rows (with SGR codes), none wider than the screen, and where the cursor stands: (row, column)."""
+    """Rows (with SGR codes), none wider than the screen, and the place of the cursor: (row, column)."""
 
     rows: tuple[str, ...] = ("",)
     cursor: tuple[int, int] = (0, 0)
 
 
 class _Pen:
-    """Collects what is written, and knows in which row of the frame the cursor is."""
+    """The output so far, and the row of the frame that the cursor is in."""
 
     def __init__(self, row: int) -> None:
         self.row = row
@@ -64,7 +64,7 @@ class _Pen:
         self.written.append(text)
 
     def add_rows(self, count: int) -> None:
-        """Go down by so many rows, which the terminal makes; the cursor is in the first column."""
+        """Go down by `count` rows, which the terminal adds; the cursor is in the first column."""
         self.write("\v" * count)  # a line feed for terminals, to which drivers add no carriage return
         self.row += count
 
@@ -168,7 +168,7 @@ def _alike(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def row_change(old: str, new: str) -> tuple[int, str]:
-    """(the column from which on to write, what to write there) to turn one row into the other."""
+    """Return the column to write at, and the text to write there, to turn one row into the other."""
     rows = (old, new)
     filled = any(mark in row for row in rows for mark in _WHOLE_ROW_MARKS)
     if filled or not all(_CERTAIN_WIDTH.fullmatch(_CODES.sub("", row)) for row in rows):
@@ -199,12 +199,12 @@ def _kept_end(old: str, new: str, begin: int) -> int:
 
 
 def _outside_codes(row: str, at: int) -> int:
-    """The place, or the start of the code that it is within."""
+    """Return the place, or the start of the code that it is within."""
     return next((code.start() for code in _CODES.finditer(row) if code.start() < at < code.end()), at)
 
 
 def _held_codes(text: str) -> str:
-    """The SGR codes that hold at the end of the text."""
+    """Return the SGR codes in force at the end of the text."""
     held = ""
     for code in _CODES.findall(text):
         held = "" if code in _RESETS else held + code

@@ -44,7 +44,7 @@ class DenyAll:
 
 
 def _rules_for(question: PermissionQuestion) -> list[str]:
-    """The rules that would allow what has no rule of its own; none for commands, and protected places."""
+    """Return the rules that would allow a call without a rule; none for commands and protected places."""
     special = [access for access in question.access if access.outside or access.protected]
     if any(each.kind == "run" or (each.kind == "write" and each.protected) for each in question.access):
         return []
@@ -61,7 +61,7 @@ def run_headless(setup: RunSetup, make_controller: MakeController) -> int:
 
 
 async def _run(setup: RunSetup, make_controller: MakeController, prompt: str) -> int:
-    """The exit code; the first signal of a kind interrupts the run, the second has its usual effect."""
+    """Run to an exit code; the first signal of a kind interrupts the run, the second has its usual effect."""
     signalled: list[int] = []
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(_answer(setup, make_controller, prompt, signalled))
@@ -104,7 +104,7 @@ async def _answer(setup: RunSetup, make_controller: MakeController, prompt: str,
 
 
 async def outcome_of(work: Awaitable[tuple[int, str]]) -> tuple[int, str]:
-    """Exit code and error of a piece of work, whatever happens in it."""
+    """Return exit code and error of a piece of work, whatever happens in it."""
     try:
         return await work
     except (AgentError, StoreError) as failure:
@@ -168,7 +168,7 @@ async def run_prompt(
 
 
 def _exit_code(controller: Controller, ended: TurnFinished) -> int:
-    """The turn's exit code; 4 when a refused permission was the last thing before the answer."""
+    """Return the turn's exit code; 4 when a denied permission was the last thing before the answer."""
     session, context = controller.in_use
     if ended.code or not context.permissions.denied:
         return ended.code
@@ -179,7 +179,7 @@ def _exit_code(controller: Controller, ended: TurnFinished) -> int:
 
 
 def _prompt(text: str) -> str:
-    """The prompt of the command line, of standard input, or of both."""
+    """Return the prompt of the command line, of standard input, or of both."""
     piped = _piped(bool(text))
     if not text and not piped.strip():
         raise UsageError("-p needs a prompt: makeroom -p 'what to do', or pipe it in")

@@ -84,18 +84,18 @@ def move_by_row(control: BufferControl, labels: ChipLabels, columns: int, by: Li
 
 
 def _input_room(columns: int) -> int:
-    """The cells of a row of the input behind its margin."""
+    """Return the cells of a row of the input behind its margin."""
     return max(columns - len(INPUT_PROMPT), 2)
 
 
 def _rows_of(content: UIContent, at: int, room: int) -> tuple[str, list[tuple[int, int]]]:
-    """A line of the buffer as it is drawn, with a blank behind it, and its rows in it."""
+    """Return a line of the buffer as it is drawn, with a space behind it, and the spans of its rows."""
     line = "".join(piece[1] for piece in content.get_line(at))
     return line, row_spans(line, room)
 
 
 def draw_one_row(buffer: Buffer, label: str, ctx: RenderContext) -> tuple[str, int]:
-    """The text of a buffer behind a label, as much before the cursor as fits; and the cursor's column."""
+    """Draw a buffer behind a label, as much before the cursor as fits; return the cursor's column too."""
     room = max(ctx.columns - cell_width(label) - 1, 1)
     before = longest_end(_shown(buffer.document.text_before_cursor), room)
     rest = iter_graphemes(_shown(buffer.document.text_after_cursor))
@@ -108,7 +108,7 @@ def _shown(text: str) -> str:
 
 
 def _fitting(pieces: Iterable[str], room: int) -> list[str]:
-    """The first of the pieces, as many as fit into so many cells."""
+    """Return the first of the pieces, as many as fit into `room` cells."""
     fitting = []
     for piece in pieces:
         room -= cell_width(piece)
@@ -120,7 +120,7 @@ def _fitting(pieces: Iterable[str], room: int) -> list[str]:
 
 @lru_cache(maxsize=2048)
 def row_spans(line: str, room: int) -> list[tuple[int, int]]:
-    """(begin, end) of each row of a line that is broken wherever a row is full."""
+    """Return (begin, end) of each row of a line that is broken wherever a row is full."""
     if line.isascii():
         return [(at, min(at + room, len(line))) for at in range(0, max(len(line), 1), room)]
     spans = []
@@ -139,13 +139,13 @@ def row_spans(line: str, room: int) -> list[tuple[int, int]]:
 
 
 def place_in_rows(line: str, spans: list[tuple[int, int]], at: int) -> tuple[int, int]:
-    """The (row, column) of a place in the line."""
+    """Return (row, column) of a place in the line."""
     row = max((number for number, (begin, _) in enumerate(spans) if begin <= at), default=0)
     return row, cell_width(line[spans[row][0] : at])
 
 
 def _painted(fragments: StyleAndTextTuples, begin: int, end: int, ctx: RenderContext) -> str:
-    """A stretch of a line of the buffer, each part in its role."""
+    """Paint a stretch of a line of the buffer, each part in its role."""
     painted = ""
     at = 0
     for style, text, *_ in fragments:

@@ -52,14 +52,14 @@ _WORKING_INDEX: Any = vars(Buffer)["working_index"]  # a property
 
 
 class DraftBuffer(Buffer):
-    """A buffer that knows whether its text is typed, or put there; an entry of the history as `recalled`."""
+    """A buffer that tells typed text from text put there, and shows entries of the history as `recalled`."""
 
     recalled: Callable[[str], str] = str
     is_placing = False
 
     @contextmanager
     def placing(self) -> Iterator[None]:
-        """Meanwhile the text is changed by what nobody typed."""
+        """Mark changes of the text meanwhile as not typed."""
         self.is_placing = True
         try:
             yield
@@ -96,7 +96,7 @@ class InputEditor:
 
     @property
     def text(self) -> str:
-        """The text of the input, chips expanded."""
+        """The text of the input with its chips expanded."""
         return self.paste_chips.expand(self.buffer.text)
 
     def paste(self, text: str) -> None:
@@ -148,7 +148,7 @@ class InputEditor:
         self.paste_chips.forget_all_but(sent + self.stashed + get_app().clipboard.get_data().text)
 
     def complete(self, names: Sequence[str]) -> None:
-        """Tab: take the marked completion, else the first; without a menu complete a path.
+        """Take the marked completion, else the first; without a menu complete a path.
 
         `names` are those of the slash commands.
         """
@@ -170,7 +170,7 @@ class InputEditor:
         return True
 
     def accept_menu(self, commands: Sequence[tuple[str, str]]) -> bool:
-        """Enter: take a marked file, complete a command that was begun. True: nothing is sent yet.
+        """Take a marked file, complete a command that was begun. True: nothing is sent yet.
 
         Of the `commands`, (name, summary), one that was begun is sent at once where no other begins so.
         """
@@ -189,7 +189,7 @@ class InputEditor:
         return False
 
     def newline_after_backslash(self) -> bool:
-        """A backslash before the cursor and Enter is a new line."""
+        """Turn a backslash before the cursor into a new line. False without one."""
         if not self.buffer.document.text_before_cursor.endswith("\\"):
             return False
         self.buffer.delete_before_cursor(1)

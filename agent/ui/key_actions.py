@@ -31,7 +31,7 @@ def open_editor(state: ReplState) -> None:
 
 
 def cycle_mode(state: ReplState) -> None:
-    """Shift-Tab: the completion before, or the next permission mode."""
+    """Take the completion before, or go to the next permission mode (Shift-Tab)."""
     if state.editor.buffer.complete_state is not None:
         state.editor.buffer.complete_previous()
     elif state.driver is None:
@@ -41,7 +41,7 @@ def cycle_mode(state: ReplState) -> None:
 
 
 def take_clipboard(state: ReplState) -> None:
-    """Ctrl-V: take the image on the clipboard."""
+    """Take the image on the clipboard (Ctrl-V)."""
     state.terminal.app.create_background_task(_take_images(state, None))
 
 
@@ -54,7 +54,7 @@ def take_paste(state: ReplState, pasted: str) -> None:
 
 
 async def _take_images(state: ReplState, pasted: str | None) -> None:
-    """Put chips for the images that a paste names into the input; None: for that on the clipboard.
+    """Put chips for the images that a paste names into the input; None stands for the clipboard.
 
     A paste that names anything else is one like any other.
     """
@@ -72,14 +72,14 @@ async def _take_images(state: ReplState, pasted: str | None) -> None:
 
 
 def hint_at_answers(state: ReplState) -> None:
-    """A key came that is no answer, or came before the question could be read: say what is."""
+    """Show which keys are answers, after one that is none or came before the question could be read."""
     panel = state.approval.panel
     keys = " ".join(choice.digit for choice in panel.choices) if panel is not None else ""
     state.status_hint.show("answers", f"A question waits: {keys}, or an arrow and Enter", seconds=REPEAT_S)
 
 
 def submit(state: ReplState) -> None:
-    """Enter: end a line with a backslash, take a completion, else send what is written, or queue it."""
+    """Break the line after a backslash, take a completion, else send what is written or queue it (Enter)."""
     editor = state.editor
     if editor.newline_after_backslash() or editor.accept_menu(state.commands()):
         return
@@ -104,7 +104,7 @@ def submit(state: ReplState) -> None:
 
 
 def interrupt_or_clear(state: ReplState) -> None:
-    """Ctrl-C: end what runs, else clear what is written, else leave the second time."""
+    """End what runs, else clear what is written, else leave the second time (Ctrl-C)."""
     if _interrupt(state):
         return
     if state.editor.buffer.text:
@@ -117,7 +117,7 @@ def interrupt_or_clear(state: ReplState) -> None:
 
 
 def escape(state: ReplState) -> None:
-    """Esc: close the completions, end what runs; twice clears what is written, or goes back."""
+    """Close the completions or end what runs; the second time clear what is written, or rewind (Esc)."""
     if state.editor.close_menu() or _interrupt(state):
         return
     written = bool(state.editor.buffer.text)
@@ -160,7 +160,7 @@ def _take_queue_back(state: ReplState) -> None:
 
 
 def delete_or_leave(state: ReplState) -> None:
-    """Ctrl-D: delete forward; on an empty line leave, with background jobs only the second time."""
+    """Delete forward; on an empty line leave, with background jobs only the second time (Ctrl-D)."""
     status = state.driver.status() if state.driver else None
     jobs, agents = (status.jobs, status.agents) if status else (0, 0)
     if state.editor.buffer.text:
@@ -175,7 +175,7 @@ def delete_or_leave(state: ReplState) -> None:
 
 
 def toggle_full(state: ReplState) -> None:
-    """Ctrl-O: print the turn's outputs in full, and so from now on; or shorten them again."""
+    """Print the turn's outputs in full, and so from now on; or shorten them again (Ctrl-O)."""
     state.terminal.full = not state.terminal.full
     hint = "Outputs are shown in short"
     if state.terminal.full:
@@ -185,7 +185,7 @@ def toggle_full(state: ReplState) -> None:
 
 
 def stash(state: ReplState) -> None:
-    """Ctrl-S: put the draft away; it comes back on an empty line, or when another prompt was sent."""
+    """Put the draft away; it comes back on an empty line, or when another prompt was sent (Ctrl-S)."""
     key = state.setup.key_names["stash"]
     if not state.editor.stash():
         hint = f"{key} puts away what is written"
@@ -197,7 +197,7 @@ def stash(state: ReplState) -> None:
 
 
 def go_up(state: ReplState) -> None:
-    """Up: go up by a row, from the first one back."""
+    """Go up by a row, from the first one back (Up)."""
     if not move_row(state, -1):
         go_back(state)
 
@@ -217,7 +217,7 @@ def go_back(state: ReplState) -> None:
 
 
 def go_down(state: ReplState) -> None:
-    """Down: go down by a row, from the last one forward in the history."""
+    """Go down by a row, from the last one forward in the history (Down)."""
     if not move_row(state, 1):
         state.editor.buffer.auto_down()
 
@@ -232,14 +232,14 @@ def move_row(state: ReplState, by: Literal[-1, 1]) -> bool:
 
 
 def print_question(state: ReplState) -> None:
-    """Ctrl-O at a question: print all of it above."""
+    """Print all of a question above (Ctrl-O)."""
     panel = state.approval.panel
     if panel is not None:
         state.terminal.print_above("\n".join(full_question(panel.question, state.terminal.render_context())))
 
 
 async def _find_images(setup: RunSetup, pasted: str | None) -> list[tuple[str, str]]:
-    """(path, name and size) of the images that a paste names, or for None of that on the clipboard.
+    """Return (path, name and size) of the images that a paste names, or for None of that on the clipboard.
 
     Raises ValueError that says why there is none.
     """

@@ -60,7 +60,7 @@ _EDITING_KEYS = (
 
 
 def build_key_bindings(state: ReplState) -> KeyBindings:
-    """All keys of a session at the screen."""
+    """Bind all keys of a session at the screen."""
     bindings = base_bindings()
     _add_editing_keys(bindings, state)
     _add_grapheme_keys(bindings, state)
@@ -97,7 +97,7 @@ def _add_editing_keys(bindings: KeyBindings, state: ReplState) -> None:
 
 
 def _add_row_keys(bindings: KeyBindings, state: ReplState, writing: Filter) -> None:
-    """Keys that go up and down; vim's own j and k go by lines, and at the edge through the history."""
+    """Bind keys that go up and down; vim's own j and k go by lines, at the edge through the history."""
     for up, down in (("up", "down"), ("c-p", "c-n")):
         bindings.add(up, filter=writing)(lambda event: go_up(state))
         bindings.add(down, filter=writing)(lambda event: go_down(state))
@@ -109,7 +109,7 @@ def _add_row_keys(bindings: KeyBindings, state: ReplState, writing: Filter) -> N
 
 
 def _add_grapheme_keys(bindings: KeyBindings, state: ReplState) -> None:
-    """Keys that move and delete by what people see as one character, wherever text is written."""
+    """Bind keys that move and delete by what users see as one character, wherever text is written."""
     buffer = state.editor.buffer
     approval = state.approval
     reasoning = Condition(lambda: approval.panel is not None and approval.panel.reasoning)
@@ -197,5 +197,5 @@ def _add_question_keys(bindings: KeyBindings, state: ReplState) -> None:
 
 
 def _note_focus(state: ReplState, focused: bool) -> None:
-    """The terminal gained or lost the focus."""
+    """Note that the terminal gained or lost the focus."""
     state.notifications.focused = focused

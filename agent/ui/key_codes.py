@@ -87,10 +87,10 @@ def as_sent(found: re.Match[str]) -> str:
 
 
 def _number(digits: str | None) -> int:
-    """The number, 0 for none; no more than the code of a character."""
+    """Return the number, 0 for none; no more than the code of a character."""
     return min(int((digits or "0")[:9]), sys.maxunicode)
 
 
 def _held_keys(modifiers: str | None) -> int:
-    """The bits of the keys that are held, by a parameter that is one more; those of locks are left out."""
+    """Return the bits of the held modifiers from a parameter that is one more; locks are left out."""
     return max(_number(modifiers) - 1, 0) & _NO_LOCKS

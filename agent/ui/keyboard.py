@@ -42,7 +42,7 @@ _MORE_KEYS: dict[str, Keys] = {
 
 
 class PasteParser:
-    """A replacement for prompt_toolkit's Vt100Parser, which it wraps.
+    """A parser of keys, sequences and pastes, around prompt_toolkit's Vt100Parser.
 
     That one searches the whole paste at every read, and waits without end for an end mark that was lost. Here
     a paste is collected in pieces, and given up when nothing came for a second: `deliver` gets what it held.
@@ -126,7 +126,7 @@ def _with_enter(typed: str) -> str:
 
 
 class GroundParser:
-    """Takes what the terminal answers out of what is typed; what it says of its background (OSC 11) is noted.
+    """A filter for answers of the terminal among the keys; its background colour (OSC 11) is noted.
 
     The rest was asked by a program that is no more. The BEL at its end would be the key of an editor.
     `set_timeout` is told after how many seconds without a byte `flush` is to be called.
@@ -186,7 +186,7 @@ def keyboard_input(
     note_ground: Callable[[bool], None],
     set_timeout: Callable[[float], None],
 ) -> Vt100Input:
-    """The terminal's input, taught the keys above. `deliver` feeds a key when no read is going on.
+    """Return the terminal's input, taught the keys above. `deliver` feeds a key between reads.
 
     `note_ground` is told whether the background is light, when the terminal says it; `set_timeout` after how
     many seconds without a byte keys are to be flushed.

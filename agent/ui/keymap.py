@@ -69,7 +69,7 @@ class Keymap(Struct, frozen=True):
 
 
 def read_keymap(path: Path) -> Keymap:
-    """The keys in force. A mistake leaves the usual keys of its action, and is told."""
+    """Read the keys in force. A mistake leaves the default keys of its action, with a warning."""
     keys = {action: tuple(map(key_sequence, texts)) for action, texts in DEFAULT_KEYS.items()}
     commands: dict[str, tuple[KeySequence, ...]] = {}
     troubles: list[str] = []
@@ -131,7 +131,7 @@ def base_bindings() -> KeyBindings:
 
 
 def key_sequence(text: str) -> KeySequence:
-    """The keys of a text such as `ctrl+x ctrl+e`. Raises ValueError that names the one that is none."""
+    """Return the keys of a text such as `ctrl+x ctrl+e`. Raises ValueError for an unknown key."""
     keys = [key for word in text.split() for key in _keys_of(word)]
     try:
         KeyBindings().add(*keys)(lambda event: None)
@@ -152,7 +152,7 @@ def key_name(sequence: KeySequence) -> str:
 
 
 def _spelled(key: str) -> str:
-    """One key of prompt_toolkit's."""
+    """Return the common name of one key of prompt_toolkit's."""
     if len(key) == 1:
         return {" ": "Space"}.get(key, key)
     *modifiers, name = key.split("-") if not key.endswith("-") else [*key[:-2].split("-"), "-"]

@@ -70,7 +70,7 @@ def max_input_rows(rows: int) -> int:
 
 
 def draw_completions(buffer: Buffer, ctx: RenderContext, room: int) -> list[str]:
-    """The completions around the current one with their summaries, or the shortcuts after a `?`."""
+    """Draw the completions around the current one with their summaries, or the shortcuts after a `?`."""
     state = buffer.complete_state
     if state is None or not state.completions:
         return _shortcut_rows(ctx, room) if buffer.text == "?" else []
@@ -92,7 +92,7 @@ def draw_completions(buffer: Buffer, ctx: RenderContext, room: int) -> list[str]
 
 
 def _shortcut_rows(ctx: RenderContext, room: int) -> list[str]:
-    """The shortcuts in at most `room` rows, each whole on its row where the screen is wide enough for one."""
+    """Draw the shortcuts in at most `room` rows, each on one row if the screen is wide enough for it."""
     rows: list[str] = []
     for line in SHORTCUTS:
         row = ""
@@ -109,7 +109,7 @@ def _shortcut_rows(ctx: RenderContext, room: int) -> list[str]:
 
 
 def status_line(status: Status | None, queued: int, ctx: RenderContext) -> str:
-    """Model, context, cost, mode, place and what waits, on one line; `status` is None before the agent.
+    """Draw model, context, cost, mode, place and what waits on one line; None before the agent is made.
 
     What does not fit is left out, the least important first.
     """
@@ -174,7 +174,7 @@ def _chooses(state: ReplState) -> bool:
 
 
 class ScreenLayout:
-    """Composes each frame: what runs, a rule, then the input, a question or a menu, and the status line.
+    """The composer of frames: what runs, a rule, the input, a question or a menu, and the status line.
 
     The windows of prompt_toolkit draw nothing; the one that is focused takes the keys.
     """
@@ -202,7 +202,7 @@ class ScreenLayout:
         self.layout = Layout(HSplit(windows), focused_element=self._input_window)
 
     def compose(self) -> Frame:
-        """The next frame, lower than the screen. The input and the status line always have their place."""
+        """Compose the next frame, lower than the screen. The input and the status line are always there."""
         state = self._state
         rows = state.terminal.size().rows
         ctx = state.terminal.render_context()
@@ -230,7 +230,7 @@ class ScreenLayout:
         return Frame(below[over:], (row, min(cursor[1], ctx.columns - 1)))
 
     def dialog_changed(self) -> None:
-        """A question or a menu came, went, or wants a reason: focus its window, draw soon."""
+        """Focus the window of a question or a menu that came, went, or wants a reason, and draw soon."""
         self._focus()
         if self._reasoned is not self._state.approval.panel:
             self._reasoned = self._state.approval.panel
@@ -238,7 +238,7 @@ class ScreenLayout:
         self._state.terminal.invalidate()
 
     def _body(self, ctx: RenderContext, rows: int) -> tuple[list[str], tuple[int, int]]:
-        """The rows between the rule and the status line, and where the cursor is in them."""
+        """Draw the rows between the rule and the status line; return the cursor's place in them too."""
         state = self._state
         panel = state.approval.panel
         if panel is not None:

@@ -62,7 +62,7 @@ class LiveView(Struct):
     queued: list[str] = field(default_factory=list)
 
     def start(self, now: float) -> None:
-        """A turn or a command begins."""
+        """Begin a turn or a command."""
         self.started_at = now
         self.label = "Working"
         self.answered = self.interrupting = False
@@ -128,7 +128,7 @@ class LiveView(Struct):
 
 
 def draw_live_view(live_view: LiveView, ctx: RenderContext, *, rows: int, now: float) -> list[str]:
-    """The running calls, the thinking, the spinner and the queue, in at most `rows` lines."""
+    """Draw the running calls, the thinking, the spinner and the queue, in at most `rows` lines."""
     then = live_view.question_since or now
     with_agents = {agent.place for agent in live_view.agents.values()}
     calls = [call for place, call in live_view.calls.items() if place not in with_agents]
@@ -159,7 +159,7 @@ def _running_call(call: RunningCall, ctx: RenderContext, now: float) -> list[str
 
 
 def _agent_line(agent: events.AgentStatus, ctx: RenderContext) -> str:
-    """One line: `● explore #1  find the parser: read parser.py · 12 requests · 34k tokens · $0.02`.
+    """Draw one line: `● explore #1  find the parser: read parser.py · 12 requests · 34k tokens · $0.02`.
 
     On a narrow screen figures are left out, the last ones first, before half of the words are.
     """
@@ -243,7 +243,7 @@ def _whole_seconds(spent: float) -> str:
 
 
 def draw_unfinished(text: str, ctx: RenderContext, *, fence: str, rows: int) -> list[str]:
-    """The end of the unfinished text, in at most `rows` lines; a fence or table that is cut is begun again.
+    """Draw the end of the unfinished text, in at most `rows` lines; a cut fence or table begins again.
 
     `fence` is the opening line of the fence that the text ends in, or "".
     """

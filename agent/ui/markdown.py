@@ -66,7 +66,7 @@ _STYLES = RichTheme(
 
 
 def draw_markdown(text: str, columns: int, theme: Theme) -> str:
-    """The text drawn in `columns`, lines joined by newlines; control characters are shown, not sent."""
+    """Draw the text in `columns`, lines joined by newlines; control characters are shown, not sent."""
     safe = expand_tabs(escape_prose(text), CODE_TAB_CELLS)
     if columns < MIN_LAYOUT_COLUMNS or len(safe) > MAX_LAYOUT_CHARS:
         return "\n".join(wrap(safe, columns))
@@ -109,7 +109,7 @@ class _HeldGraphemes:
         return self._held[grapheme] * width
 
     def restore(self, line: str) -> str:
-        """The next line with the graphemes; one that rich broke stands where it began."""
+        """Return the next line with the graphemes; one that rich broke is put where it began."""
         for grapheme, char in self._held.items():
             before = self._seen[char]
             width = cell_width(grapheme)
@@ -121,7 +121,7 @@ class _HeldGraphemes:
 
 
 def _draw(body: RenderableType, columns: int, theme: Theme) -> list[str]:
-    """The lines of the drawing, without blank ones at both ends."""
+    """Draw with rich, and return the lines without blank ones at both ends."""
     console = _console(theme.links)
     drawn = console.render_lines(body, console.options.update(width=columns), pad=False)
     lines = [segment_line(line, theme) for line in drawn]
@@ -131,7 +131,7 @@ def _draw(body: RenderableType, columns: int, theme: Theme) -> list[str]:
 
 @cache
 def _console(links: bool) -> Console:
-    """Lays out; writes nothing. Addresses are dim; where texts are links, those are underlined instead."""
+    """Return a console that lays out and writes nothing. Addresses are dim, texts of links underlined."""
     styles = RichTheme({**_STYLES.styles, "markdown.link_url": Style(underline=links, dim=not links)})
     return Console(file=io.StringIO(), width=80, height=100, legacy_windows=False, theme=styles, _environ={})
 
@@ -227,7 +227,7 @@ class _OpenTable(TableElement):
 
 
 def _stacked(headings: list[Text], rows: list[list[Text]]) -> Text:
-    """Each cell on a line of its own behind its heading, a blank line between rows."""
+    """Draw each cell on a line of its own behind its heading, a blank line between rows."""
     lines = []
     for row in rows:
         lines += [

@@ -20,7 +20,7 @@ _TABLE_RULE = lazy_pattern(r"\|?(?: *:?-+:? *\|)+(?: *:?-+:?)?")
 
 
 class MarkdownChunk(Struct, frozen=True):
-    """A finished piece of markdown; `joined` when it continues the piece before without a gap."""
+    """A finished piece of markdown; `joined` if it continues the piece before without a gap."""
 
     text: str
     joined: bool = False
@@ -60,7 +60,7 @@ class MarkdownStream:
         return self._collect()
 
     def end(self) -> list[MarkdownChunk]:
-        """The text is over: everything is finished, and the next text starts anew."""
+        """End the text: everything is finished, and the next text starts from nothing."""
         if any(self._pieces):
             self._end_line()
         self._finish()
@@ -159,7 +159,7 @@ class MarkdownStream:
 
 
 def table_head(lines: Sequence[str]) -> Sequence[str]:
-    """The first two lines of the table that the lines end in; () where they end in none."""
+    """Return the first two lines of the table that the lines end in; () where they end in none."""
     for at in range(len(lines) - 1, 0, -1):
         if not lines[at].strip():
             break

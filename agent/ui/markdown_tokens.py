@@ -27,7 +27,7 @@ _BARE_ADDRESS = lazy_pattern(
 
 
 def parsed_markdown(text: str, links: bool) -> list[Token]:
-    """The text as tokens of which everything is shown; within quotes a line ends where it ended.
+    """Parse the text into tokens of which everything is shown; quotes keep their line ends.
 
     Definitions of references are text: an answer is drawn piece by piece, and the one that uses them is
     drawn before they come.
@@ -45,7 +45,7 @@ def parsed_markdown(text: str, links: bool) -> list[Token]:
 
 
 def deepest_indent(tokens: list[Token]) -> int:
-    """The most cells that quotes and lists take before a line of text, rather too many than too few."""
+    """Return the most cells that quotes and lists take before a line, rather too many than too few."""
     deepest = 0
     indents = [0]
     for token in tokens:
@@ -80,7 +80,7 @@ def _keep_whole_rows(state: StateCore) -> None:
 
 
 def _shown_inline(tokens: list[Token], links: bool) -> Iterator[Token]:
-    """The tokens of a line, where an image is a link, and an address that no link holds is text.
+    """Yield the tokens of a line, images as links, and addresses outside of links as text.
 
     An image within a link is only its words.
     """
@@ -112,7 +112,7 @@ def _shown_inline(tokens: list[Token], links: bool) -> Iterator[Token]:
 
 
 def _with_bare_addresses(text: str) -> Iterator[Token]:
-    """A text in which addresses are links: a terminal does not find one that goes on in another row."""
+    """Yield a text with its addresses as links: a terminal does not find one that is broken over rows."""
     at = 0
     for found in _BARE_ADDRESS.finditer(text):
         address = found[0].rstrip(".,;:!?")
@@ -125,7 +125,7 @@ def _with_bare_addresses(text: str) -> Iterator[Token]:
 
 
 def _shown_link(opened: Token, words: list[Token], closed: Token, links: bool) -> Iterator[Token]:
-    """A link behind its words where the terminal opens it, else followed by its address."""
+    """Yield a link behind its words where the terminal opens it, else followed by its address."""
     href = str(opened.attrs.get("href", ""))
     shown = one_line(normalizeLinkText(href))
     said = "".join(word.content for word in words)

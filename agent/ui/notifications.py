@@ -33,7 +33,7 @@ class Notifications:
         self.focused = True
 
     def start(self) -> None:
-        """The screen is ours: report the focus, and set the title."""
+        """Begin to report the focus, and set the title."""
         self._started = True
         self._send(_REPORT_FOCUS + self._title())
 
@@ -44,14 +44,14 @@ class Notifications:
             self._send(_RESTORE_TITLE)
 
     def show(self, activity: Activity) -> None:
-        """Let the title say what goes on."""
+        """Show the current activity in the title."""
         if activity != self._activity:
             self._activity = activity
             if self._started:
                 self._send(self._title())
 
     def tell_session(self, title: str) -> None:
-        """Let the title of the window name the session too, as soon as it has a title."""
+        """Show the title of the session in the title of the window."""
         if title != self._session:
             self._session = title
             if self._started:
@@ -62,13 +62,13 @@ class Notifications:
         return f"\x1b]0;{_MARKS[self._activity]}makeroom: {said[:_MAX_TEXT_CHARS]}\x07"
 
     def turn_ended(self, seconds: float) -> None:
-        """A turn that took so long is over."""
+        """Announce the end of a turn that took so many seconds."""
         self.show("idle")
         if seconds >= MIN_TURN_S:
             self._announce("The turn is over")
 
     def question_waits(self, question: str) -> None:
-        """An answer is waited for."""
+        """Announce a question that waits for an answer."""
         self.show("asking")
         self._announce(question)
 
@@ -85,7 +85,7 @@ def wants_notifications(setting: bool, environ: Mapping[str, str]) -> bool:
 
 
 def _desktop_notification(text: str, environ: Mapping[str, str]) -> str:
-    """The code that this terminal shows as a notification; "" where none is known, or within tmux."""
+    """Return the code that this terminal shows as a notification; "" if none is known, or in tmux."""
     shown = text[:_MAX_TEXT_CHARS].replace(";", ",")
     if environ.get("TMUX"):
         return ""

@@ -63,7 +63,7 @@ class OutputFormat:
         self.run = run
 
     def begin_turn(self) -> None:
-        """A turn begins; `run.started` and what stands with it are those of this turn."""
+        """Begin a turn; `run.started` and the fields beside it are those of this turn."""
 
     def show(self, event: events.Event) -> None:
         """Write what an event brings to `run.out`; quick, never raises. A TurnFinished ends a turn."""
@@ -137,7 +137,7 @@ class RunOutput:
         self._code: int | None = None
 
     def begin(self, status: Callable[[], Status], tools: Sequence[str] = (), **details: Any) -> None:
-        """The session is known, which the first line names; only the first call counts."""
+        """Begin with the session, which the first line names; only the first call counts."""
         if self._format is None:
             self.status = status
             self._spent.leave_out(status())
@@ -147,7 +147,7 @@ class RunOutput:
                 self.show(event)
 
     def begin_turn(self, tools: Sequence[str], **details: Any) -> None:
-        """Another turn begins in the run; there is a result for each."""
+        """Begin another turn of the run; there is a result for each."""
         assert self._format is not None
         self._reset()
         self.started = self.status()
@@ -180,13 +180,13 @@ class RunOutput:
         return self.out.gone or self._code or 0
 
     def tool_use(self, of: int, block: int) -> ToolUseBlock | None:
-        """The call that a result of the newest reply belongs to."""
+        """Return the call that a result of the newest reply belongs to."""
         is_last = self._last is not None and self._last.seq == of
         found = dict(enumerate(self._last.blocks)).get(block) if self._last and is_last else None
         return found if isinstance(found, ToolUseBlock) else None
 
     def result(self, end: events.TurnFinished) -> dict[str, Any]:
-        """The result object. A failure of the service is a "success" with is_error, as clients expect it."""
+        """Return the result object. A failed service is a "success" with is_error, as clients expect."""
         subtype = _SUBTYPES.get(end.reason, "error_during_execution")
         if end.reason == "failed" and end.code == BudgetExceeded.code:
             subtype = "error_max_budget_usd"
@@ -245,13 +245,13 @@ class RunOutput:
 
 
 def _denial(name: str, use: ToolUseBlock | None) -> dict[str, Any]:
-    """A call that was denied, as a result lists it."""
+    """Return a denied call as a result lists it."""
     ident, given = (use.id, dict(use.input)) if use else ("", {})
     return {"tool_name": client_name(name), "tool_use_id": ident, "tool_input": given}
 
 
 def model_usage(spent: Mapping[str, Spending], window: int) -> dict[str, Any]:
-    """Usage and costs of a run by model; `window` is that of the model in use."""
+    """Return usage and costs of a run by model; `window` is that of the model in use."""
     return {
         model: {
             "inputTokens": each.usage.input,
@@ -268,7 +268,7 @@ def model_usage(spent: Mapping[str, Spending], window: int) -> dict[str, Any]:
 
 
 def refused_result(error: str, session: str) -> dict[str, Any]:
-    """The result of a run that could not begin."""
+    """Return the result of a run that could not begin."""
     return {
         "type": "result",
         "subtype": "error_during_execution",
@@ -320,7 +320,7 @@ class JsonFormat(OutputFormat):
 
 
 def stderr_line(event: events.Event) -> str:
-    """The line for people about an event, "" for none."""
+    """Return the line for the user about an event, "" for none."""
     match event:
         case events.Notice(text, level):
             return escape_prose(text) if level == "info" else f"{level}: {escape_prose(text)}"
@@ -337,7 +337,7 @@ def stderr_line(event: events.Event) -> str:
 
 
 def json_line(value: Any) -> str:
-    """JSON on one line for every reader: no raw line separators of any kind, nothing a terminal obeys."""
+    """Return JSON on one line without raw line separators of any kind or characters that a terminal obeys."""
     try:
         text = _to_json(value)
     except ValueError:  # NaN and the like in what a server sent; other readers than Python's take none
@@ -355,7 +355,7 @@ def _escaped_in_json(character: str) -> str:
 
 
 def usage_fields(usage: Usage) -> dict[str, int]:
-    """Usage under the names of the API."""
+    """Return usage under the names of the API."""
     return {
         "input_tokens": usage.input,
         "output_tokens": usage.output,

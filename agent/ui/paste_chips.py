@@ -43,7 +43,7 @@ class PasteChips:
         return self._new_chip(text)
 
     def image(self, path: str, about: str) -> str:
-        """A chip that stands for the mention of an image."""
+        """Return a chip that stands for the mention of an image."""
         chip = self._new_chip(f'@"{path}"')
         self._images[chip] = about
         return chip
@@ -55,7 +55,7 @@ class PasteChips:
         return chip
 
     def label(self, chip: str) -> str:
-        """`[paste 1: 52 lines]`, `[image 2: shot.png, 120x80]`, or "" for what is no chip."""
+        """Return `[paste 1: 52 lines]`, `[image 2: shot.png, 120x80]`, or "" for another character."""
         text = self._texts.get(chip)
         if text is None:
             return ""
@@ -75,7 +75,7 @@ class PasteChips:
         )
 
     def chipped(self, text: str, pastes: Pastes) -> str:
-        """A text with chips for its pastes: the reverse of `expand`."""
+        """Return a text with chips for its pastes: the reverse of `expand`."""
         chips = {pasted: chip for chip, pasted in self._texts.items() if chip not in self._images}
         shown = ""
         at = 0
@@ -87,15 +87,15 @@ class PasteChips:
         return shown + text[at:]
 
     def expand(self, text: str) -> str:
-        """The text with every chip replaced by what was pasted."""
+        """Return the text with every chip replaced by what was pasted."""
         return self._replaced(text, self._texts.__getitem__)
 
     def labelled(self, text: str) -> str:
-        """The text with every chip replaced by its label, for the echo."""
+        """Return the text with every chip replaced by its label, for the echo."""
         return self._replaced(text, self.label)
 
     def typed(self, text: str) -> str:
-        """The text without what was pasted into it; images that it mentions stay."""
+        """Return the text without its pastes; images that it mentions stay."""
         return self._replaced(text, lambda chip: self._texts[chip] if chip in self._images else " ")
 
     def forget_all_but(self, text: str) -> None:
@@ -109,7 +109,7 @@ class PasteChips:
 
 
 class ChipLabels(Processor):
-    """Draws chips as labels, and characters that would not be seen by their names."""
+    """A processor that draws chips as labels, and invisible characters by their names."""
 
     def __init__(self, paste_chips: PasteChips) -> None:
         self._paste_chips = paste_chips
@@ -139,7 +139,7 @@ class ChipLabels(Processor):
         return [0, *accumulate(len(self._shown(char)[1]) for char in line)]
 
     def _shown(self, char: str) -> tuple[str, str]:
-        """(style, text) of a character of the input."""
+        """Return (style, text) of a character of the input."""
         label = self._paste_chips.label(char)
         if label:
             return "class:chip", label

@@ -94,7 +94,7 @@ def _holds(row: MenuRow, wanted: list[str]) -> bool:
 
 
 def draw_picker(state: PickerState, ctx: RenderContext, rows: int) -> DrawnPicker:
-    """The menu in at most `rows` lines. The marked row is always there."""
+    """Draw the menu in at most `rows` lines. The marked row is always there."""
     head, cursor = _head(state, ctx)
     foot = [_key_hint(state.menu, ctx)]
     if rows < len(head) + len(foot) + 2:
@@ -129,7 +129,7 @@ def _lines_of_all(state: PickerState, ctx: RenderContext, most: int) -> int:
 
 
 def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int, int]]:
-    """The title, the line of the search, and where its cursor is."""
+    """Draw the title and the line of the search; return its cursor's place too."""
     title = one_line(state.menu.title)
     if not state.menu.filters:  # a question is read as a whole
         return ctx.wrapped("bold", title)[:MAX_QUESTION_LINES], (0, 0)
@@ -144,7 +144,7 @@ def _head(state: PickerState, ctx: RenderContext) -> tuple[list[str], tuple[int,
 
 
 def _body(state: PickerState, ctx: RenderContext, room: int) -> tuple[list[str], int]:
-    """The lines of the marked row and of as many rows around it as fit, and how many rows those are."""
+    """Draw the marked row and as many rows around it as fit; return the number of rows too."""
     if not state.found:
         return [], 1
     facts = room >= MIN_ROWS_WITH_FACTS
@@ -164,7 +164,7 @@ def _body(state: PickerState, ctx: RenderContext, room: int) -> tuple[list[str],
 
 
 def _row(state: PickerState, at: int, ctx: RenderContext, facts: bool) -> list[str]:
-    """The lines of one of the rows found. The marked one shows all of its facts, others those that fit."""
+    """Draw one of the rows found. The marked one shows all of its facts, others those that fit."""
     place = state.found[at]
     marked = at == state.at
     row = state.menu.rows[place]
@@ -190,7 +190,7 @@ def _row(state: PickerState, at: int, ctx: RenderContext, facts: bool) -> list[s
 
 
 def _joined(facts: list[str], room: int) -> Iterator[str]:
-    """The facts in lines, each as full as may be."""
+    """Yield the facts in lines, each as full as possible."""
     line = ""
     for fact in facts:
         longer = f"{line} · {fact}" if line else fact
@@ -203,7 +203,7 @@ def _joined(facts: list[str], room: int) -> Iterator[str]:
 
 
 class Picker:
-    """Implements ports.Chooser. `state` is the menu on the screen, or None; `drawn` is its last drawing.
+    """A ports.Chooser. `state` is the menu on the screen, or None; `drawn` is its last drawing.
 
     `on_change` is called when a menu comes or goes; after a key the screen is drawn anyway.
     """
@@ -231,7 +231,7 @@ class Picker:
                 self.on_change()
 
     def compose(self, ctx: RenderContext, rows: int) -> None:
-        """Draw the menu anew, in at most so many rows; nothing when there is none."""
+        """Draw the menu again, in at most so many rows; nothing when there is none."""
         self.drawn = draw_picker(self.state, ctx, rows) if self.state is not None and rows > 0 else NOT_DRAWN
 
     def move(self, by: int) -> None:
@@ -310,7 +310,7 @@ def bind_dialog_keys(
 
 
 def picker_window() -> Window:
-    """The window that takes the keys of a menu."""
+    """Return the window that takes the keys of a menu."""
     return Window(FormattedTextControl(focusable=True))
 
 

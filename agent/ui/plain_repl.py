@@ -44,11 +44,11 @@ class LineReader:
         threading.Thread(target=self._read, daemon=True).start()
 
     async def next(self) -> str | None:
-        """The next line without its end; None at the end of input."""
+        """Return the next line without its end; None at the end of input."""
         return await self._queue.get()
 
     def _read(self) -> None:
-        """Reads a stream of its own: the lock of sys.stdin would still be held when the interpreter ends."""
+        """Read a stream of its own: the lock of sys.stdin would still be held when the interpreter ends."""
         schedule = self._loop.call_soon_threadsafe
         put = self._queue.put_nowait
         with suppress(RuntimeError):  # the loop is closed: the session is over
@@ -59,7 +59,7 @@ class LineReader:
 
 
 class PlainView:
-    """Prints events as plain lines, and asks questions; implements ports.Approver and Chooser."""
+    """A printer of events as plain lines that asks questions too: a ports.Approver and Chooser."""
 
     def __init__(self, lines: LineReader, mask: Callable[[str], str] = str) -> None:
         self._lines = lines
@@ -160,7 +160,7 @@ class PlainView:
 
 
 def chosen_labels(line: str, labels: Sequence[str]) -> str:
-    """The labels whose numbers a line names, from 1; the line itself where it names anything else."""
+    """Return the labels whose numbers a line names, from 1; the line itself if it names anything else."""
     words = line.replace(",", " ").split()
     if words and all(word.isdecimal() and 1 <= int(word) <= len(labels) for word in words):
         return ", ".join(labels[int(word) - 1] for word in words)

@@ -45,7 +45,7 @@ class PromptHistory(History):
         self.trouble = ""
 
     def load_history_strings(self) -> Iterable[str]:
-        """Newest first, without immediate repetitions. Of lines that cannot be read it tells once."""
+        """Return the entries, newest first, without immediate repetitions. Warns once of unreadable lines."""
         lines: list[bytes] = []
         try:
             lines = _last_lines(self._path)
@@ -119,7 +119,7 @@ class UnsentInput:
             self.trouble = self.trouble or f"drafts are not kept: {error}"
 
     def take_orphan(self) -> str:
-        """The newest draft that a dead process left for this project, and remove its file; "" for none."""
+        """Take the newest draft that a dead process left for this project out of its file; "" for none."""
         try:
             left = [path for path in self._drafts_dir.glob(f"{self._project}-*.txt") if not _alive(path)]
             if not left:
@@ -143,7 +143,7 @@ def _last_lines(path: Path) -> list[bytes]:
 
 
 def _entry_text(line: bytes) -> str | None:
-    """The text of an entry; None of a line that is none."""
+    """Return the text of an entry; None for a line that is not an entry."""
     try:
         return str(json.loads(line)["text"])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -151,7 +151,7 @@ def _entry_text(line: bytes) -> str | None:
 
 
 def _pastes_of(line: bytes) -> Iterator[tuple[str, Pastes]]:
-    """The text of an entry and where its pastes are; nothing of one without, or with what is no place."""
+    """Yield the text of an entry and the spans of its pastes; nothing without valid spans."""
     if PASTES_MARK not in line:
         return
     with suppress(ValueError, KeyError, TypeError, RecursionError):

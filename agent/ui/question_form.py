@@ -70,7 +70,7 @@ class FormState(Struct):
         return self.marked == len(self.options)
 
     def answers(self) -> dict[str, str]:
-        """The answers by question: labels, then own words."""
+        """Return the answers by question: labels, then own words."""
         found = {}
         for asked, chosen, words in zip(self.questions, self.chosen, self.words, strict=True):
             labels = [str(asked["options"][at]["label"]) for at in sorted(chosen)]
@@ -89,7 +89,7 @@ class FormState(Struct):
 
 
 class QuestionForm:
-    """Asks questions. `state` is what is on the screen, or None; `on_change` is called where that changes.
+    """The asker of questions. `state` is on the screen, or None; `on_change` is called when that changes.
 
     `say` shows a hint on the last key for a moment.
     """
@@ -106,7 +106,7 @@ class QuestionForm:
         self._sure_until = 0.0  # a second Esc declines
 
     async def ask(self, questions: Sequence[Mapping[str, Any]], asker: str = "") -> dict[str, str] | None:
-        """The answers by question, None where the person declines; cancelling takes it off the screen.
+        """Return the answers by question, None if the user declines; cancelling takes it off the screen.
 
         `asker` names who asks, "" for the session itself.
         """
@@ -148,7 +148,7 @@ class QuestionForm:
             state.marked = min(state.chosen[state.at], default=len(state.options) if state.own.text else 0)
 
     def turn(self, by: Literal[-1, 1]) -> None:
-        """Left and right: through what is written, else to the other questions."""
+        """Move through what is written, else to the other questions (Left and Right)."""
         if self.state is not None and self.state.writing and self.state.own.text:
             move_by_grapheme(self.state.own, by)
         else:
@@ -198,7 +198,7 @@ class QuestionForm:
             self.decline()
 
     def delete(self) -> None:
-        """Ctrl-D: delete forward in what is written, else decline."""
+        """Delete forward in what is written, else decline (Ctrl-D)."""
         if self.state is not None and self.state.writing and self.state.own.text:
             delete_grapheme(self.state.own, 1)
         else:
@@ -235,7 +235,7 @@ class QuestionForm:
 
 
 def draw_form(state: FormState, ctx: RenderContext, rows: int) -> tuple[list[str], tuple[int, int]]:
-    """The question in at most `rows` lines, and where the cursor is: (row, column).
+    """Draw the question in at most `rows` lines; return the cursor's (row, column) too.
 
     Where not all of it fits, the marked row is there, and the question can be scrolled.
     """
@@ -313,7 +313,7 @@ def _option(state: FormState, at: int, ctx: RenderContext, *, described: bool) -
 
 
 def _own_words(state: FormState, ctx: RenderContext) -> tuple[str, int]:
-    """The row for one's own answer, and the column of its cursor."""
+    """Draw the row for one's own answer; return the column of its cursor too."""
     label = f"{MARKER if state.writing else ' ' * len(MARKER)}{len(state.options) + 1} Other: "
     room = max(ctx.columns - cell_width(label), 1)
     typed, column = draw_one_row(state.own, "", replace(ctx, columns=room))
@@ -323,7 +323,7 @@ def _own_words(state: FormState, ctx: RenderContext) -> tuple[str, int]:
 
 
 def add_form_keys(bindings: KeyBindings, form: QuestionForm, active: FilterOrBool) -> None:
-    """The keys of a question. Others edit one's own words, and none does anything to the draft."""
+    """Bind the keys of a question. Others edit one's own words, and none does anything to the draft."""
     actions: dict[str, Callable[[], None]] = {
         **dict.fromkeys(("up", "c-p", "s-tab"), partial(form.move, -1)),
         **dict.fromkeys(("down", "c-n", "tab"), partial(form.move, 1)),

@@ -93,7 +93,7 @@ def render_markdown(text: str, ctx: RenderContext) -> str:
 
 
 def render_plainly(text: str, ctx: RenderContext, tab_cells: int = CODE_TAB_CELLS) -> str:
-    """The text in the columns there are, its markdown as it stands; a line goes on below where it begins."""
+    """Draw the text with its markdown as it is; a line continues below where it begins."""
     lines = expand_tabs(escape_prose(text), tab_cells).split("\n")
     return "\n".join(row for line in lines for row in hang_columns(line, ctx.columns))
 
@@ -128,7 +128,7 @@ def retrying_message(event: events.Retrying) -> str:
 
 
 def render_prompt(text: str, ctx: RenderContext) -> str:
-    """The echo of a prompt."""
+    """Draw the echo of a prompt."""
     mark = "❯ " if ctx.columns >= 8 else ""
     rows = wrap(escape_prose(text), ctx.columns - len(mark))
     lines = hang(rows, first=mark, others=" " * len(mark))
@@ -143,12 +143,12 @@ def render_thought(text: str, ctx: RenderContext, *, seconds: float) -> str:
 
 
 def clipboard_sequence(text: str) -> str:
-    """The OSC 52 sequence that asks a terminal to put a text on its clipboard."""
+    """Return the OSC 52 sequence that asks a terminal to put a text on its clipboard."""
     return f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07"
 
 
 def call_title(name: str, title: str, ctx: RenderContext, *, role: str) -> str:
-    """`● bash  pytest -q` on one line, the dot in a role."""
+    """Draw `● bash  pytest -q` on one line, the dot in a role."""
     room = ctx.columns - 2
     shown = clip(one_line(name), room)
     rest = clip(one_line(title), room - cell_width(shown) - 2)
@@ -160,7 +160,7 @@ def call_title(name: str, title: str, ctx: RenderContext, *, role: str) -> str:
 
 
 def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
-    """The title of a finished call, and its shortened result below."""
+    """Draw the title of a finished call, and its shortened result below."""
     if is_look(event):
         return "\n".join([render_looks([event], ctx), *(_looked_at(event, ctx) if ctx.full else ())])
     role = "good"
@@ -178,7 +178,7 @@ def is_look(event: events.ToolCallFinished) -> bool:
 
 
 def render_looks(looks: Sequence[events.ToolCallFinished], ctx: RenderContext) -> str:
-    """One line for calls that only looked: `read, grep  12 files, 3,140 lines, 3 searches, 41 matches`."""
+    """Draw one line for read-only calls: `read, grep  12 files, 3,140 lines, 3 searches, 41 matches`."""
     first = looks[0]
     if len(looks) == 1:
         note = one_line(str(first.result.human.get("note", "")))
@@ -191,7 +191,7 @@ def render_looks(looks: Sequence[events.ToolCallFinished], ctx: RenderContext) -
 
 
 def _looked_at(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
-    """The beginning of what a call has shown, where outputs are shown in full."""
+    """Draw the beginning of what a call has shown, where outputs are shown in full."""
     result = event.result
     text = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
     if ctx.columns <= len(BRANCH) + 2 or result.about.get("unchanged") or not text.strip():
@@ -223,7 +223,7 @@ def _search_figures(searches: Sequence[events.ToolCallFinished]) -> Iterator[str
 
 
 def render_result(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
-    """The lines of a finished call's shortened result, without its title."""
+    """Draw a finished call's shortened result, without its title."""
     if ctx.columns <= len(BRANCH) + 2:
         return []
     human = event.result.human
@@ -252,7 +252,7 @@ def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any], no
     code = event.result.about.get("exit")
     if code and f"exit {code}" not in "".join(parts):
         parts.append(f"exit {code}")
-    if event.denied and not _text_for_people(event.result):
+    if event.denied and not _text_for_user(event.result):
         parts.append("not allowed")
     parts = parts or [nothing] * bool(nothing)
     if event.seconds >= MIN_TOLD_SECONDS:
@@ -260,8 +260,8 @@ def _result_summary(event: events.ToolCallFinished, human: Mapping[str, Any], no
     return ", ".join(parts)
 
 
-def _text_for_people(result: Result, whole: bool = False) -> str:
-    """The text that a result has for people, else what the model got: of its own call, or the `whole`."""
+def _text_for_user(result: Result, whole: bool = False) -> str:
+    """Return the text of a result for the user, else what the model got: of its call, or the `whole`."""
     if "text" in result.human:
         return str(result.human["text"])
     if result.human.get("note") and not result.error:
@@ -271,9 +271,9 @@ def _text_for_people(result: Result, whole: bool = False) -> str:
 
 
 def _shortened(event: events.ToolCallFinished, ctx: RenderContext) -> list[str]:
-    """The last lines of an output, each on one row unless outputs are shown in full."""
+    """Draw the last lines of an output, each on one row unless outputs are shown in full."""
     result = event.result
-    text = _text_for_people(event.result, ctx.full)
+    text = _text_for_user(event.result, ctx.full)
     lines = escape_output(text).strip("\n").split("\n") if text.strip() else []
     if lines and result.error and not ctx.full and (len(lines) == 1 or tool_kind(event.name) != "runs"):
         return _reason(result, lines, ctx)
@@ -296,7 +296,7 @@ def _reason(result: Result, lines: list[str], ctx: RenderContext) -> list[str]:
 
 
 def _closed_up(line: str, columns: int) -> str:
-    """A line with less of its widest gap where that brings its end into view: `..          [100%]`."""
+    """Narrow the widest gap of a line where that brings its end into view: `..          [100%]`."""
     over = cell_width(line) - columns
     gap = max(_GAPS.findall(line), key=len, default="")
     return line.replace(gap, gap[over:], 1) if 0 < over <= len(gap) - 2 else line
@@ -321,7 +321,7 @@ def _left_out(
 
 
 def render_diff(text: str, ctx: RenderContext, limit: int = MAX_RESULT_LINES) -> list[str]:
-    """A unified diff with line numbers in place of its headers, in at most `limit` lines before wrapping."""
+    """Draw a diff with line numbers in place of its headers, in at most `limit` lines before wrapping."""
     from .diff_drawing import draw_diff  # 90 ms: rich and pygments, not before the first paint
 
     return draw_diff(text, ctx, limit)

@@ -57,7 +57,7 @@ async def _run_screen(make_driver: Factory, setup: RunSetup) -> int:
 
 
 def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
-    """A question came, went, or wants a reason."""
+    """Announce a question that came, went, or wants a reason."""
     panel = state.approval.panel
     form = state.approval.form.state
     if form is not None:
@@ -71,7 +71,7 @@ def _question_changed(state: ReplState, screen: ScreenLayout) -> None:
 
 
 async def _work(state: ReplState, make_driver: Factory, prompt: str) -> None:
-    """Runs from the first paint on: load what is slow, make the driver, work off what is typed."""
+    """Load what is slow, make the driver, and work off what is typed, from the first paint on."""
     state.terminal.ask_ground()
     if prompt:
         state.queue.add(QueuedInput(text=prompt, expanded=prompt, shown=prompt))

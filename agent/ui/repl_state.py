@@ -77,7 +77,7 @@ class InputQueue:
         self.add(QueuedInput(text="", expanded=line, shown=line))
 
     def take(self) -> tuple[str, str | None] | None:
-        """See ports.WaitingPrompts. A command waits for the end of the turn, as does what is behind it."""
+        """Implement ports.WaitingPrompts: a command and what is behind it wait for the end of the turn."""
         if not self.queued or self.queued[0].is_command:
             return None
         self._taken = self.queued.popleft()
@@ -86,7 +86,7 @@ class InputQueue:
         return self._taken.expanded, self._taken.typed
 
     def give_back(self) -> None:
-        """See ports.WaitingPrompts: into the input, as what was interrupted."""
+        """Implement ports.WaitingPrompts: put the prompt into the input, as after an interruption."""
         if self._taken is not None:
             self._state.editor.put_back(self._taken.text)
 
@@ -197,22 +197,22 @@ class ReplState:
         return "view" in self.__dict__
 
     def commands(self) -> Sequence[tuple[str, str]]:
-        """(name, summary) of each slash command; none until the driver is made."""
+        """Return (name, summary) of each slash command; none until the driver is made."""
         return self.driver.commands() if self.driver is not None else ()
 
     def command_names(self) -> list[str]:
-        """The names of the slash commands, without the slash."""
+        """Return the names of the slash commands, without the slash."""
         return [name.removeprefix("/") for name, _ in self.commands()]
 
     def refresh(self) -> None:
-        """Something to be seen changed; while a turn runs, the next tick shows it."""
+        """Show a change soon; while a turn runs, the next tick shows it."""
         live_view = self.view.live_view
         live_view.queued = [item.shown for item in self.queue.queued]
         if live_view.started_at is None or live_view.queued:
             self.terminal.invalidate()
 
     def tell_title(self) -> None:
-        """Let the title of the window name the session, or another one."""
+        """Show the title of the session in the title of the window."""
         if self.driver is not None:
             self.notifications.tell_session(self.driver.status().title)
 
@@ -228,7 +228,7 @@ class ReplState:
         self.terminal.exit(code)
 
     def queue_changed(self) -> None:
-        """Something was queued or done."""
+        """Save and show the queue after a change."""
         self._save_soon()
         self.refresh()
 

@@ -25,7 +25,7 @@ _COLOUR_ONLY = lazy_pattern(r"3[0-7]|9[0-7]|38;5;\d+|38;2;\d+;\d+;\d+")
 
 
 def segment_line(segments: Iterable[Segment], theme: Theme) -> str:
-    """One line of segments; blanks take the codes of what stands beside them, and none at the end."""
+    """Paint one line of segments; spaces take the codes of their neighbours, and none at the end."""
     runs: list[tuple[str, str]] = []
     for text, style, control in segments:
         if control or not text:
@@ -57,7 +57,7 @@ def _painted_runs(runs: list[tuple[str, str]]) -> str:
 
 
 def _change(held: str, wanted: str) -> str:
-    """The code that goes from some attributes to others."""
+    """Return the code that changes some attributes to others."""
     if held == wanted:
         return ""
     if not wanted:
@@ -75,13 +75,13 @@ def is_safe_link(address: str) -> bool:
 
 
 def filled(line: str, style: Style, theme: Theme) -> str:
-    """A line with the background of a style to the end of the row; the row must not be full."""
+    """Fill a line with the background of a style to the end of the row; the row must not be full."""
     return f"{line.removesuffix(RESET_SUFFIX)}\x1b[;{_codes_of(style, theme.colour)}m\x1b[K{RESET_SUFFIX}"
 
 
 @lru_cache(maxsize=1024)
 def _codes_of(style: Style, colour: bool) -> str:
-    """The SGR numbers of a style."""
+    """Return the SGR numbers of a style."""
     wanted = (style if colour else style.without_color).update_link(None)
     return _DEFAULT_BACKGROUND.sub(
         "", wanted.render("x", color_system=ColorSystem.TRUECOLOR).partition("x")[0][2:-1]

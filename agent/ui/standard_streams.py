@@ -34,7 +34,7 @@ _ASCII_SYMBOLS = str.maketrans(
 
 
 def locale_charset(environ: Mapping[str, str]) -> str:
-    """The charset that the locale names: ASCII for C, and for one without; UTF-8 where no locale is set."""
+    """Return the charset of the locale: ASCII for C and for one without, UTF-8 if no locale is set."""
     locale = next(filter(None, (environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))), "")
     charset = locale.partition("@")[0].partition(".")[2]
     try:
@@ -44,7 +44,7 @@ def locale_charset(environ: Mapping[str, str]) -> str:
 
 
 def encode_for_terminal(text: str, environ: Mapping[str, str]) -> bytes:
-    """The text as the terminal takes it: for a character that it has not, one that is alike, or `?`.
+    """Encode a text for the terminal: a character that it lacks becomes a similar one, or `?`.
 
     What stands for a character takes as many cells, so that the screen stays as it was laid out.
     """
@@ -68,7 +68,7 @@ def _encoded(char: str, charset: str) -> bytes:
 
 
 class PipeWriter:
-    """Writes whole lines to a pipe or a file: UTF-8 in any locale, at once, quiet when the reader is gone.
+    """A writer of whole lines to a pipe or a file: UTF-8, at once, quiet when the reader is gone.
 
     A terminal gets the charset of the locale.
 
@@ -130,7 +130,7 @@ def stdin_text(data: bytes, told: str = "") -> tuple[str, str, str]:
 
 
 def stdin_lines(stdin: BufferedReader) -> Iterator[str]:
-    """The lines of standard input with their ends, each as soon as it is there; tells once how they are read.
+    """Yield the lines of standard input with their ends, each at once; warn once of their encoding.
 
     What is typed at a terminal has the charset of its locale, where the bytes allow it.
     """

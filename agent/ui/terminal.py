@@ -164,7 +164,7 @@ class LiveScreen:
 
 
 class Terminal(LiveScreen):
-    """Owns the screen and its application. `full`: whether outputs are shown in full."""
+    """The owner of the screen and its application. `full`: whether outputs are shown in full."""
 
     def __init__(self, color: str, theme: str = "auto") -> None:
         self._theme_name = theme
@@ -237,7 +237,7 @@ class Terminal(LiveScreen):
             self.app.exit(result=code)
 
     def size(self) -> Size:
-        """Rows and columns now; a terminal that does not know is taken for 24 by 80."""
+        """Return the size now; a terminal that does not know it is taken for 80 by 24."""
         try:
             columns, rows = os.get_terminal_size(sys.stdout.fileno())
         except OSError:
@@ -287,7 +287,7 @@ class Terminal(LiveScreen):
         self.begin_writing()
 
     def begin_writing(self) -> None:
-        """The next key is text, also with the keys of vim."""
+        """Read the next key as text, also with the keys of vim."""
         self.app.vi_state.input_mode = InputMode.INSERT
 
     def _press(self, key: KeyPress) -> None:

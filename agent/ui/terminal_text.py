@@ -84,32 +84,32 @@ def escape_prose(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`escape_strict` on one line: newlines are shown as `⏎`, tabs as a space."""
+    """Escape like `escape_strict`, on one line: newlines are shown as `⏎`, tabs as a space."""
     return escape_strict(text.strip().replace("\r\n", "\n")).replace("\n", " ⏎ ").replace("\t", " ")
 
 
 def prose_line(text: str) -> str:
-    """`one_line` of what people or the model have said: the joiners of scripts and emoji stay."""
+    """Escape words of the user or the model on one line: the joiners of scripts and emoji stay."""
     return escape_prose(text.strip().replace("\r\n", "\n")).replace("\n", " ⏎ ").replace("\t", " ")
 
 
 def typed_line(text: str) -> str:
-    """`prose_line` of what is being typed: blanks at its ends stay."""
+    """Escape like `prose_line` what is being typed: spaces at its ends stay."""
     return prose_line(f"|{text}|")[1:-1]
 
 
 def title_line(text: str) -> str:
-    """`one_line` of a title, cut where it is longer than any that people read."""
+    """Escape a title on one line, cut where it is longer than any that is read."""
     return clip(one_line(text[: 2 * MAX_TITLE_CHARS]), MAX_TITLE_CHARS)
 
 
 def escape_output(text: str, tab_cells: int = TAB_CELLS) -> str:
-    """`escape_strict` for the output of a command, or for code: CRLF becomes LF, tabs become spaces."""
+    """Escape the output of a command, or code: CRLF becomes LF, tabs become spaces."""
     return expand_tabs(escape_strict(text.replace("\r\n", "\n")), tab_cells)
 
 
 def expand_tabs(text: str, tab_cells: int = TAB_CELLS) -> str:
-    """Escaped text with spaces up to the next stop in place of each tab, as terminals count cells."""
+    """Replace each tab of an escaped text by spaces up to the next stop, as terminals count cells."""
     if text.isascii():
         return text.expandtabs(tab_cells)
     *columns, last = text.split("\t")  # each begins at a stop
@@ -127,7 +127,7 @@ def _name_of(match: re.Match[str]) -> str:
 
 
 def cell_width(text: str) -> int:
-    """The cells that escaped text takes, rather too many than too few.
+    """Return the cells that escaped text takes, rather too many than too few.
 
     Joined emoji count for all of their parts, as terminals that do not join them (and prompt_toolkit's
     renderer) draw them; `wcwidth.wcswidth` would count two cells.
@@ -136,19 +136,19 @@ def cell_width(text: str) -> int:
 
 
 def painted_width(line: str) -> int:
-    """The cells that a line with SGR codes takes."""
+    """Return the cells that a line with SGR codes takes."""
     return cell_width(strip_sequences(line) if "\x1b" in line else line)
 
 
 def clip(text: str, room: int) -> str:
-    """The text if it fits into `room` cells, else its start and `…`."""
+    """Return the text if it fits into `room` cells, else its start and `…`."""
     if cell_width(text) <= room:
         return text
     return f"{_longest_start(text, room - 1)}…" if room > 0 else ""
 
 
 def clip_painted(line: str, room: int) -> str:
-    """A line with SGR codes if it fits into `room` cells, else its start and `…`, the codes closed."""
+    """Return a line with SGR codes if it fits into `room` cells, else its start and `…`, the codes closed."""
     if painted_width(line) <= room:
         return line
     kept = ""
@@ -166,7 +166,7 @@ def clip_painted(line: str, room: int) -> str:
 
 
 def foreign_line(text: str, theme: Theme) -> str:
-    """One line of a foreign text with its SGR codes, and nothing else that a terminal would act on."""
+    """Return one line of a foreign text with its SGR codes and nothing else that a terminal acts on."""
     shown = ""
     for piece in _SGR_CODES.split(text.replace("\t", " ")):
         if not _SGR_CODES.fullmatch(piece):
@@ -177,13 +177,13 @@ def foreign_line(text: str, theme: Theme) -> str:
 
 
 def wrap(text: str, room: int) -> list[str]:
-    """Lines of at most `room` cells, broken at spaces where that is possible. Tabs are those of code."""
+    """Return lines of at most `room` cells, broken at spaces if possible. Tabs are those of code."""
     lines = expand_tabs(text, CODE_TAB_CELLS).split("\n")
     return [row for line in lines for row in _wrap_line(line, max(room, 2))]
 
 
 def wrap_painted(line: str, room: int) -> list[str]:
-    """Rows of at most `room` cells of a line with SGR codes, each with the codes that hold in it.
+    """Return the rows of a line with SGR codes, of at most `room` cells, each with its codes.
 
     Rows after the first are indented like the line.
     """
@@ -213,19 +213,19 @@ def wrap_painted(line: str, room: int) -> list[str]:
 
 
 def _closed(held: str, text: str) -> str:
-    """The text in the codes that hold for it, which end with it."""
+    """Return the text in the codes that hold for it, which end with it."""
     if not held:
         return text
     return f"{held}{text}\x1b[m" + (LINK_END if "]8;" in held else "")
 
 
 def linked(text: str, address: str) -> str:
-    """The text as a link that terminals open (OSC 8); the address has no control characters."""
+    """Return the text as a link that terminals open (OSC 8); the address has no control characters."""
     return f"\x1b]8;;{address}\x1b\\{text}{LINK_END}"
 
 
 def wrapped_spans(text: str, room: int) -> Iterator[tuple[int, int]]:
-    """(begin, end) of each row in the text, which is one line without tabs; see `wrap`."""
+    """Yield (begin, end) of each row in the text, which is one line without tabs; see `wrap`."""
     at = 0
     for row in wrap(text, room):
         begin = text.index(row, at)
@@ -234,19 +234,19 @@ def wrapped_spans(text: str, room: int) -> Iterator[tuple[int, int]]:
 
 
 def longest_end(text: str, room: int) -> str:
-    """The longest end of the text that fits into `room` cells, cut between graphemes."""
+    """Return the longest end of the text that fits into `room` cells, cut between graphemes."""
     if text.isascii():
         return text[-room:] if room > 0 else ""
     return text[len(text) - _fitting_chars(iter_graphemes_reverse(text), room) :]
 
 
 def hang(lines: Sequence[str], *, first: str, others: str) -> list[str]:
-    """The lines with a margin: `first` before the first line, `others` before the rest."""
+    """Return the lines with a margin: `first` before the first line, `others` before the rest."""
     return [(others if at else first) + line for at, line in enumerate(lines)]
 
 
 def hang_columns(line: str, columns: int) -> list[str]:
-    """The rows of a line; those after the first are indented like its second column, or like its start."""
+    """Return the rows of a line, indented like its second column, or like its start."""
     if cell_width(line) <= columns:
         return [line]
     start = _COLUMN_START.match(line[:columns])
@@ -265,7 +265,7 @@ def hang_columns(line: str, columns: int) -> list[str]:
 
 
 def wrap_short(line: str, room: int, most: int) -> list[str]:
-    """The first rows of a line that is wrapped, the last cut where there would be more."""
+    """Return the first rows of a wrapped line, the last one cut where there would be more."""
     rows = wrap(line, room)
     return [*rows[: most - 1], *([clip(" ".join(rows[most - 1 :]), room)] if len(rows) >= most else [])]
 
@@ -325,7 +325,7 @@ class Theme(Struct, frozen=True):
     links: bool = False  # whether the terminal opens links that are behind a text
 
     def paint(self, role: str, text: str) -> str:
-        """One line of text in a role of ROLES; its SGR codes are closed at the end."""
+        """Paint one line of text in a role of ROLES; its SGR codes are closed at the end."""
         attributes, colours = (self.palette.roles or {}).get(role) or ROLES[role]
         wanted = (attributes if self.weight else "", colours if self.colour else "")
         codes = ";".join(code for code in wanted if code)
@@ -346,7 +346,7 @@ class RenderContext(Struct, frozen=True):
         return self.theme.paint(role, text)
 
     def clipped(self, role: str, text: str) -> str:
-        """The text cut to the columns and painted."""
+        """Return the text cut to the columns and painted."""
         return self.paint(role, clip(text, self.columns))
 
     def hint(self, long: str, short: str) -> str:
@@ -354,5 +354,5 @@ class RenderContext(Struct, frozen=True):
         return self.clipped("dim", long if cell_width(long) <= self.columns else short)
 
     def wrapped(self, role: str, text: str) -> list[str]:
-        """The text wrapped to the columns, each line painted."""
+        """Return the text wrapped to the columns, each line painted."""
         return [self.paint(role, line) for line in wrap(text, self.columns)]

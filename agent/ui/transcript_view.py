@@ -41,7 +41,7 @@ _ENDS_TEXT = (events.ReplyFinished, events.StreamAborted, events.ToolCallStarted
 
 
 class _TailDrawing:
-    """The drawing of the unfinished text, made anew when something changed."""
+    """The drawing of the unfinished text, made again when something changed."""
 
     def __init__(self) -> None:
         self._lines: list[str] | None = None
@@ -86,7 +86,7 @@ class TranscriptView:
         self._tail = _TailDrawing()
 
     def begin(self, text: str, echo_turns: bool) -> None:
-        """A prompt or a command begins, in the running event loop; `text` is its echo."""
+        """Begin a prompt or a command, in the running event loop; `text` is its echo."""
         self.live_view.start(time.monotonic())
         self.turn_ended = False
         self._echoed = text if echo_turns else None
@@ -147,7 +147,7 @@ class TranscriptView:
         return len(texts)
 
     def live_lines(self, rows: int) -> list[str]:
-        """The live part, in at most `rows` lines, one or more: the unfinished text, and what runs."""
+        """Draw the live part, in at most `rows` lines, one or more: the unfinished text, and what runs."""
         ctx = self._terminal.render_context()
         foot = draw_live_view(self.live_view, ctx, rows=rows, now=time.monotonic())
         if self._looks:
@@ -242,7 +242,7 @@ def _more_in_full(
 
 
 def draw_chunks(chunks: list[MarkdownChunk], ctx: RenderContext) -> Iterator[tuple[str, bool]]:
-    """(what is printed, whether without a gap) of each chunk; markdown only as long as that is quick."""
+    """Yield (drawing, whether without a gap) of each chunk; markdown only as long as that is quick."""
     until = time.thread_time() + MARKDOWN_BUDGET_S
     for chunk in chunks:
         draw = render_markdown if time.thread_time() < until else render_plainly
