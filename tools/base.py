@@ -114,7 +114,8 @@ class ToolResult(Struct, frozen=True):
     content: tuple[Block, ...]
     error: bool = False
     # For the screen, drawn without knowing the tool: {"text": str} and/or {"diff": a unified diff}, {"note":
-    # one short line}; {"silent": True}: the title says all;
+    # one short line}; {"silent": True}: the title says all; {"denied": why the call was denied}, {"blocked":
+    # the access that the sandbox blocked};
     # {"answer": text}: what a run without a screen gives as its result. In previews also {"plan": markdown}
     # and {"questions": [...]}, see ask_user.py.
     human: Mapping[str, Any] = field(default_factory=dict)

@@ -54,12 +54,13 @@ async def run_attempts(
     told = None
     while attempt.refusal is not None:
         if attempt.refusal in refused or len(refused) == MAX_LEAVE_QUESTIONS:
-            return _refused(attempt, attempt.refusal), f"[{attempt.refusal}. {ADVICE}]"
+            why = str(attempt.refusal)
+            return _refused(attempt, attempt.refusal, why), f"[{why}. {ADVICE}]"
         refused.append(attempt.refusal)
         decision = await call.ask_to_leave(attempt.refusal) if call.ask_to_leave else NOBODY
         if decision.answer == "no":
-            words = decision.words.strip().rstrip(".")
-            return _refused(attempt, attempt.refusal), f"[{attempt.refusal}: {words}. {ADVICE}]"
+            why = f"{attempt.refusal}: {decision.words.strip().rstrip('.')}"
+            return _refused(attempt, attempt.refusal, why), f"[{why}. {ADVICE}]"
         attempt.spool.drop()
         how = "outside the wall" if decision.answer == "once" else "with that let through"
         told = f"[run again {how}, as the person allowed; its first run was {attempt.refusal}]"
@@ -103,14 +104,16 @@ def _with_guarded(result: ToolResult, reports: Sequence[str]) -> ToolResult:
     )
 
 
-def _refused(attempt: CommandAttempt, refusal: BlockedAccess) -> CommandAttempt:
-    """The attempt with the refusal on the user's line."""
-    return replace(attempt, result=replace(_with_note(attempt.result, refusal), error=True))
+def _refused(attempt: CommandAttempt, refusal: BlockedAccess, why: str) -> CommandAttempt:
+    """Return the attempt as one that was denied, with the refusal on the user's line."""
+    result = _with_note(attempt.result, refusal)
+    result = replace(result, error=True, human={**result.human, "denied": why})
+    return replace(attempt, result=result)
 
 
 def _with_note(result: ToolResult, refusal: BlockedAccess) -> ToolResult:
     note = "; ".join(filter(None, (result.human["note"], str(refusal))))
-    return replace(result, human={**result.human, "note": note})
+    return replace(result, human={**result.human, "note": note, "blocked": str(refusal)})
 
 
 def spool_of(call: ToolCall, limits: CommandLimits) -> Spool:

@@ -43,6 +43,7 @@ class Permission(Struct, frozen=True):
 
     refusal    the reason for the model why it may not run; "" where it may
     shown      the same for the user, where that is worded otherwise
+    why        the bare reason, without a word on who refused; "" where there is none but the user's
     hint       what the model should do about a refusal
     notes      what the hook and the user have to say to the model about a call, whether or not it runs
     said       the user's reason, in their own words
@@ -53,6 +54,7 @@ class Permission(Struct, frozen=True):
 
     refusal: str = ""
     shown: str = ""
+    why: str = ""
     hint: str = HINT
     notes: tuple[str, ...] = ()
     said: str = ""
@@ -89,7 +91,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
     if hooked.decision is not None:
         verdict = _with_decision(verdict, hooked.decision, context.permissions.rules.mode)
     if verdict.answer == "deny":
-        return Permission(f"Permission denied: {verdict.why}.", notes=notes)
+        return _denied(verdict, notes)
     if verdict.answer == "ask":
         question = _question(context, call, verdict)
         answer = await context.approver.ask(question)
@@ -99,7 +101,7 @@ async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> 
         if context.permissions.planning:  # which may have begun while the person was asked
             verdict = judge_call(call.tool.name, call.access, context.permissions.rules)
             if verdict.answer == "deny":
-                return Permission(f"Permission denied: {verdict.why}.", notes=notes)
+                return _denied(verdict, notes)
         if answer.updated_input not in (None, call.use.input):
             return _with_input_of(context, call, answer, notes)
     return Permission(notes=notes, sandboxed=verdict.sandboxed, call=call)
@@ -153,7 +155,7 @@ def _with_input_of(
     changed = parse_call(context, replace(call.use, input=answer.updated_input), call.tool)
     verdict = judge_call(call.tool.name, changed.access, context.permissions.rules)
     if verdict.answer == "deny":
-        return Permission(f"Permission denied: {verdict.why}.")
+        return _denied(verdict)
     note = f"[the person changed the input of this call to {_shown(changed)}]"
     return Permission(notes=(*notes, note), sandboxed=verdict.sandboxed, call=changed)
 
@@ -192,10 +194,14 @@ def preview_of(context: TurnContext, call: ParsedCall) -> Mapping[str, Any]:
     return preview(call.arguments, context.tool_context) if preview is not None else {"text": call.title}
 
 
+def _denied(verdict: Verdict, notes: tuple[str, ...] = ()) -> Permission:
+    return Permission(f"Permission denied: {verdict.why}.", why=verdict.why, notes=notes)
+
+
 def _refused(answer: Deny) -> Permission:
     reason = f": {answer.reason}" if answer.reason else "."
     if answer.unattended:
-        return Permission(f"Permission denied{reason}", stop=answer.stop)
+        return Permission(f"Permission denied{reason}", why=answer.reason, stop=answer.stop)
     return Permission(
         refusal=f"The user refused this call{reason}",
         shown=f"You refused this call{reason}",

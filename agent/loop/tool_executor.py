@@ -181,7 +181,8 @@ def _denied(batch: CallBatch, call: PreparedCall, permission: Permission) -> Pre
     text = "\n".join((permission.refusal, *permission.notes, permission.hint))
     shown = permission.shown or permission.refusal
     about = about_said(("", permission.said))
-    result = text_result(text, error=True, human={"text": shown}, about=about)
+    human = {"text": shown, **({"denied": permission.why} if permission.why else {})}
+    result = text_result(text, error=True, human=human, about=about)
     denied = replace(call, result=result, denied=True)
     if permission.stop:
         _answer(batch, denied)

@@ -23,7 +23,6 @@ from agent.errors import BudgetExceeded
 from agent.formatting import client_name
 from agent.ports import Status
 from compact import Spending
-from tools.sandbox import BLOCKED_MARK
 from transcripts import INVISIBLE, Reply, Result, TextBlock, ToolUseBlock, Usage
 from transcripts.patterns import lazy_pattern
 
@@ -32,9 +31,6 @@ from .render import retrying_message
 from .standard_streams import PipeWriter
 from .terminal_text import escape_prose, escape_strict, one_line, title_line
 
-_WHY = lazy_pattern(
-    rf"(?m)(?:Permission denied: |^\[(?={BLOCKED_MARK}))([^\n]*?)\.?(?: Tell the person .*)?\]?$"
-)
 _SUBTYPES: Mapping[str, str] = {
     "done": "success",
     "failed": "success",
@@ -301,14 +297,13 @@ class TextFormat(OutputFormat):
 
 def _outcome(event: events.ToolCallFinished) -> str:
     """Describe a call that did not end well: why it was denied and which rule would have allowed it."""
-    note = str(event.result.human.get("note", ""))
+    human = event.result.human
     if not event.result.error:
-        return f"  ({one_line(note)})" if BLOCKED_MARK in note else ""
+        return f"  ({one_line(str(human['note']))})" if "blocked" in human else ""
     if not event.denied:
         return "  (failed)"
-    texts = [block.text for block in event.result.content if isinstance(block, TextBlock)]
-    why = next(filter(None, map(_WHY.search, reversed(texts))), None)
-    return f"  (denied: {one_line(why[1])})" if why else "  (denied)"
+    why = one_line(str(human.get("denied", "")))
+    return f"  (denied: {why})" if why else "  (denied)"
 
 
 class JsonFormat(OutputFormat):

@@ -9,7 +9,7 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .block_detection import MAX_SCANNED_CHARS, SandboxedRun, find_blocked_access
-    from .blocked_access import BLOCKED_MARK, BlockedAccess, UnblockDecision, short_path
+    from .blocked_access import BlockedAccess, UnblockDecision, short_path
     from .command_socket import CommandHandle, SupervisorLost
     from .guards.project_guard import project_guard
     from .profile import SandboxLevel, SandboxProfile, SandboxSetting
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .supervisor_client import Supervisor, start_supervisor
 
 __all__ = [
-    "BLOCKED_MARK",
     "MAX_SCANNED_CHARS",
     "BlockedAccess",
     "CommandHandle",
@@ -44,7 +43,7 @@ __getattr__ = lazy_door(
     __name__,
     {
         "block_detection": "MAX_SCANNED_CHARS SandboxedRun find_blocked_access",
-        "blocked_access": "BLOCKED_MARK BlockedAccess UnblockDecision short_path",
+        "blocked_access": "BlockedAccess UnblockDecision short_path",
         "command_socket": "CommandHandle SupervisorLost",
         "guards.project_guard": "project_guard",
         "profile": "SandboxLevel SandboxProfile SandboxSetting",

@@ -7,7 +7,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-BLOCKED_MARK = "walled off"  # begins each line about a blocked access
 # A person's answer to what the sandbox refused: rerun outside of it once; let that path or host through from
 # now on in this project, and rerun; no.
 UnblockAnswer = Literal["once", "allow", "no"]
@@ -51,7 +50,7 @@ class BlockedAccess(Struct, frozen=True, eq=False):
     def __str__(self) -> str:
         """One line, such as `walled off: write ~/.cargo/registry (make)`."""
         program = f" ({self.program})" if self.program else ""
-        return f"{BLOCKED_MARK}: {self.action} {short_path(self.target, self.folder)}{program}"
+        return f"walled off: {self.action} {short_path(self.target, self.folder)}{program}"
 
 
 def short_path(path: str, folder: str = "") -> str:
