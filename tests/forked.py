@@ -42,9 +42,9 @@ def run_forked(program: Callable[[], int], environ: dict[str, str]) -> NoReturn:
         os.environ.clear()
         os.environ.update(environ)
         warnings.simplefilter("ignore")
-        streams = [open(number, mode) for number, mode in ((0, "r"), (1, "w"), (2, "w"))]  # noqa: SIM115, PTH123
-        sys.stdin, sys.stdout, sys.stderr = streams
-        sys.stderr.reconfigure(line_buffering=True)
+        sys.stdin = open(0)  # noqa: SIM115
+        sys.stdout = open(1, "w")  # noqa: SIM115
+        sys.stderr = open(2, "w", buffering=1)  # noqa: SIM115
         code = program()
     except SystemExit as exit:
         code = exit.code if isinstance(exit.code, int) else 1

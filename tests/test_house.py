@@ -435,8 +435,9 @@ def test_no_function_reaches_into_a_parameter() -> None:
             arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
             parameters = {each.arg for each in arguments} - {"self", "cls", "other"}
             for node in ast.walk(function):
-                private = isinstance(node, ast.Attribute) and re.match(r"_(?!replace\b)[a-z]", node.attr)
-                if private and isinstance(node.value, ast.Name) and node.value.id in parameters:
+                if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+                    continue
+                if re.match(r"_(?!replace\b)[a-z]", node.attr) and node.value.id in parameters:
                     yield f"{function.name}: {node.value.id}.{node.attr}"
 
     assert breaches(rule) == []

@@ -46,7 +46,10 @@ def measured(
         with os.fdopen(told, encoding="utf-8") as lines:
             ready(int(lines.readline()))
             out, err = process.communicate(timeout=120)
-            return Measured(*json.loads(lines.readline()), out, err)
+            code, seconds, deaf, peak, processor = json.loads(lines.readline())
+            return Measured(
+                code=code, seconds=seconds, deaf=deaf, peak=peak, processor=processor, out=out, err=err
+            )
 
 
 def _start_and_measure(tells: int, command: list[str]) -> None:

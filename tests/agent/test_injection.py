@@ -355,7 +355,7 @@ SENDERS = [
 @pytest.mark.parametrize("command", SENDERS)
 def test_nothing_is_sent_and_nothing_run_without_a_rule(command: str) -> None:
     for mode in ("manual", "acceptEdits"):
-        rules = PermissionRules(mode, parse_rules("edit write"), (), "/w")  # type: ignore[arg-type]
+        rules = PermissionRules(mode, parse_rules("edit write"), (), "/w")
         assert judge_call("bash", [Access("run", command)], rules).answer == "ask"
 
 

@@ -69,7 +69,7 @@ def stream(text: str) -> None:
 
 def plain_lines(text: str) -> None:
     view = PlainView.__new__(PlainView)
-    view._unfinished, view._out = [], type("Nowhere", (), {"line": lambda self, text: None})()  # type: ignore[assignment]
+    view._unfinished, view._out = [], type("Nowhere", (), {"line": lambda self, text: None})()
     for at in range(0, len(text), 16):
         view.emit(events.TextDelta(text[at : at + 16]))
 

@@ -24,7 +24,7 @@ from tests.strict_api.server import Server, ServerOptions
 from transcripts.facts import Reply, User
 from transcripts.folding import fold
 from transcripts.load import read_transcript
-from transcripts.messages import TextBlock
+from transcripts.messages import TextBlock, ToolUseBlock
 
 MODEL = "claude-sonnet-5-5"
 LongRun = Callable[..., tuple[Path, int]]
@@ -106,7 +106,7 @@ def run_and_check(
         for fact in read_transcript(path).facts
         if isinstance(fact, Reply)
         for block in fact.blocks
-        if getattr(block, "name", "") == "read"
+        if isinstance(block, ToolUseBlock) and block.name == "read"
     }
     assert len(named) == files
     return path, too_long

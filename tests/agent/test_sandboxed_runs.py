@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path / "app"
 
 
-def done(folder: Path, capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, object], str]:
+def done(folder: Path, capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, Any], str]:
     """(exit code, the result line, what the model was told) of a run that runs LINE."""
     model = ScriptedModel([Reply((calls("bash", command=LINE),)), "done"])
     with Server(model) as server:
@@ -47,7 +48,7 @@ def test_a_script_is_told_which_rule_would_let_the_line_out(
     if "walled off" not in told:
         pytest.skip("there is no wall here")
     assert code == 0 and "nobody is there to ask" in told  # JSON has its own word for it
-    (denial,) = result["permission_denials"]  # type: ignore[misc]
+    (denial,) = result["permission_denials"]
     assert denial["tool_input"] == {"command": LINE}
     assert f"--allowedTools 'open({LINE})' would allow it" in told
 

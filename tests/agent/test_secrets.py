@@ -24,11 +24,13 @@ from agent.ui.prompt_history import PromptHistory, UnsentInput
 from compact.tokens import load_counter
 from tests.agent.loop.world import Memory, TestClock
 from tests.agent.ui.headless_run import ROOT, credentials
+from tests.narrowing import narrow
 from tests.secret_samples import SECRETS, WITHHELD
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
-from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
+from transcripts import facts
 from transcripts.export import EXPORTERS, export_text
 from transcripts.folding import Folded
 from transcripts.load import read_transcript
@@ -72,7 +74,7 @@ def test_no_secret_of_the_environment_is_in_any_file_or_on_any_screen_wherever_i
 ) -> None:
     work, environ = project(tmp_path)
     (work / "AGENTS.md").write_text(f"The key is {KEY}.")
-    steps = [
+    steps: list[Step] = [
         Answer([calls("read", file_path="f.txt"), calls("bash", command="env; cat /proc/*/environ")]),
         Answer([calls("bash", command="cat f.txt; seq 30000; cat f.txt")]),
         Answer([calls("bash", command=f"echo {KEY} >&2; false")]),
@@ -119,7 +121,7 @@ def test_what_is_run_and_written_is_never_masked_and_what_is_recorded_is(
     for name in ("lmstudio", "t0ken-9f8e", "kept"):
         (tmp_path / "cache" / name).mkdir(parents=True)
     text = "backend = lmstudio\ntoken = t0ken-9f8e\n"
-    steps = [
+    steps: list[Step] = [
         Answer([calls("bash", command="rm -rf cache/lmstudio cache/t0ken-9f8e")]),
         Answer([calls("write", file_path="a.toml", content=text)]),
         "done",
@@ -197,7 +199,7 @@ def test_thinking_is_recorded_as_it_is_because_its_signature_covers_it(tmp_path:
     session.reply(Reply(blocks=[thinking, TextBlock(KEY)], complete=True, stop="end_turn"), 1)
     session.close("left")
     reply = read_transcript(store.path).facts[1]
-    assert reply.blocks == (thinking, TextBlock("****"))
+    assert narrow(reply, facts.Reply).blocks == (thinking, TextBlock("****"))
 
 
 @pytest.mark.parametrize("suffix", EXPORTERS)

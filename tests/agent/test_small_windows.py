@@ -10,7 +10,7 @@ from agent.cli.verify_command import verify_record
 from tests.agent.ui.headless_run import run_here
 from tests.strict_api.reply import Body, Reply, calls, says
 from tests.strict_api.server import Server, ServerOptions
-from transcripts.facts import Compacted, Result
+from transcripts.facts import Clear, Compacted, Result
 from transcripts.load import read_transcript
 from transcripts.search import record_path, recorded_sids
 
@@ -54,7 +54,7 @@ def shown_again(folder: Path) -> set[int]:
     for fact in facts:
         if isinstance(fact, Result):
             cleared = any(f"recall r{fact.seq} " in getattr(edit, "text", "") for edit in edits)
-            folded = any(hasattr(edit, "last") and edit.first <= fact.seq <= edit.last for edit in edits)
+            folded = any(edit.first <= fact.seq <= edit.last for edit in edits if not isinstance(edit, Clear))
             named |= {fact.seq} if cleared or folded else set()
     return named
 

@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from pathlib import Path
+from typing import Any
 
 
 def reply(number: int, last: bool) -> bytes:
@@ -15,7 +16,7 @@ def reply(number: int, last: bool) -> bytes:
     text = {"type": "text", "text": ""}
     delta = {"type": "input_json_delta", "partial_json": '{"command":"true"}'}
     words = {"type": "text_delta", "text": "done"}
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 1}}},
         {"type": "content_block_start", "index": 0, "content_block": text if last else use},
         {"type": "content_block_delta", "index": 0, "delta": words if last else delta},
@@ -49,7 +50,8 @@ def receive(connection: socket.socket, buffer: bytearray) -> bool:
 
 
 def main() -> None:
-    calls, times = int(os.environ["BENCH_CALLS"]), []
+    calls = int(os.environ["BENCH_CALLS"])
+    times: list[float] = []
     listener = socket.create_server(("127.0.0.1", 0))
     print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     missing = b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}"

@@ -13,6 +13,7 @@ import pytest
 
 from agent.loop.agent_pool import MAX_AGENTS_AT_ONCE
 from tests.agent.app.agent_session import agent_run, parts, run_agents, task
+from tests.narrowing import present
 from tests.strict_api.reply import Reply, calls
 from tests.strict_api.server import Server
 from transcripts.facts import Closed
@@ -52,7 +53,7 @@ def test_an_agent_of_fifty_requests_adds_little_to_the_session(
     )
     run = run_agents(tmp_path, model, forks=True)
     added = run.session.folded.view.tokens
-    (agent,) = run.context.agents.agents if run.context.agents else ()
+    (agent,) = present(run.context.agents).agents
     assert agent.requests == CALLS // 2 + 1
 
     with capsys.disabled():

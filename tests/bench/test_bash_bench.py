@@ -49,7 +49,8 @@ def test_a_bash_call_costs_at_most_three_times_a_bare_subprocess(tmp_path: Path)
 def test_what_a_session_pays_once(tmp_path: Path) -> None:
     print()
     for mode in ("subreaper", "namespace"):
-        start, close = [], []
+        start: list[float] = []
+        close: list[float] = []
         for _ in range(10):
             shell = BashSession(tmp_path.resolve(), mode)
             timed(shell.how, start)

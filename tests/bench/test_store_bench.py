@@ -46,7 +46,8 @@ def test_appending_takes_at_most_half_as_long_again_as_the_bare_calls(tmp_path: 
     """os.write + fdatasync of the same bytes on a second file, turn by turn."""
     store = create_store(tmp_path, "s", pytest.fail)
     bare = os.open(tmp_path / "bare", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    ours, theirs = [], []
+    ours: list[float] = []
+    theirs: list[float] = []
     for number in range(120):
         facts = turn(1 + 4 * number)
         lines = [(encode_fact(fact, "s"), durable) for fact, durable in facts]
@@ -61,7 +62,7 @@ def test_appending_takes_at_most_half_as_long_again_as_the_bare_calls(tmp_path: 
             for fact, durable in facts:
                 store.append(fact, durable)
 
-        pair = [(theirs, write), (ours, record)]
+        pair: list[tuple[list[float], Callable[[], object]]] = [(theirs, write), (ours, record)]
         for times, work in pair if number % 2 else reversed(pair):
             times.append(seconds(work))
     os.close(bare)
@@ -109,7 +110,8 @@ def test_loading_100_mb_takes_at_most_half_as_long_again_as_parsing_it(
     Whole, with records of 2 KB, keeping everything is a quarter of the time and making the facts another
     two fifths: there 2 is the bound.
     """
-    ours, theirs = [], []
+    ours: list[float] = []
+    theirs: list[float] = []
     pair = [(theirs, lambda: bare_pass(large)), (ours, lambda: read_transcript(large, defer=defer))]
     for number in range(6):
         for times, work in pair if number % 2 else reversed(pair):

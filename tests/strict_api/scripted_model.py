@@ -2,8 +2,12 @@
 
 from collections.abc import Iterable
 from threading import Lock
+from typing import TypeAlias
 
 from .reply import Body, Reply, Responder, says
+
+Step: TypeAlias = Reply | str | Responder
+"""A reply, the text of one, or a function from the body of a request to a reply."""
 
 
 class ScriptExhausted(Exception):
@@ -17,7 +21,7 @@ class ScriptedModel:
     which the server turns into an error 500 and records as refused.
     """
 
-    def __init__(self, steps: Iterable[Reply | str | Responder], then: Responder | None = None) -> None:
+    def __init__(self, steps: Iterable[Step], then: Responder | None = None) -> None:
         self._steps = list(steps)
         self._then = then
         self._lock = Lock()

@@ -17,14 +17,16 @@ from urllib.request import Request, urlopen
 
 import anthropic
 import pytest
+from anthropic.types import TextBlock, ToolUseBlock
 
+from tests.narrowing import narrow
 from tests.strict_api.faults import KINDS, parse_fault
 from tests.strict_api.reply import Reply, calls, says, thinks
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Fault, Server, ServerOptions
 
 HEADERS = {"anthropic-version": "2026-10-21", "authorization": "Bearer x", "content-type": "application/json"}
-BODY = {
+BODY: dict[str, Any] = {
     "model": "claude-sonnet-5-5",
     "max_tokens": 1000,
     "messages": [{"role": "user", "content": "hi"}],
@@ -70,23 +72,24 @@ def test_the_sdk_streams_a_turn_and_sends_it_back(server: Server) -> None:
             async with api.messages.stream(**BODY) as stream:
                 first = await stream.get_final_message()
             assert [block.type for block in first.content] == ["thinking", "text", "tool_use"]
-            assert first.content[2].input == {"command": "ls -la", "timeout": 5}
+            call = narrow(first.content[2], ToolUseBlock)
+            assert call.input == {"command": "ls -la", "timeout": 5}
             assert first.stop_reason == "tool_use" and first.usage.output_tokens > 10
-            result = {"type": "tool_result", "tool_use_id": first.content[2].id, "content": "ok"}
-            messages = [
+            result = {"type": "tool_result", "tool_use_id": call.id, "content": "ok"}
+            messages: list[Any] = [
                 *BODY["messages"],
                 {"role": "assistant", "content": first.content},
                 {"role": "user", "content": [result]},
             ]
             again = await api.messages.create(**{**BODY, "messages": messages})
-            assert again.content[1].text == first.content[1].text
+            assert narrow(again.content[1], TextBlock).text == narrow(first.content[1], TextBlock).text
             body = {**BODY, "messages": messages, "stream": True}
             raw = await api.post(
                 "/v1/messages",
                 body=body,
-                cast_to=object,
+                cast_to=dict,
                 stream=True,
-                stream_cls=anthropic.AsyncStream[object],
+                stream_cls=anthropic.AsyncStream[dict[str, Any]],
             )
             kinds = [event["type"] async for event in raw]
             assert kinds[0] == "message_start" and kinds[-1] == "message_stop"
@@ -243,13 +246,13 @@ def test_pings_go_on_until_released(server: Server) -> None:
 
 
 def test_closing_ends_what_is_held() -> None:
-    def ask() -> None:
+    def ask(server: Server) -> None:
         with contextlib.suppress(OSError, http.client.HTTPException):
             post(server, {**BODY, "stream": True})
 
     with Server(ScriptedModel(["a"])) as server:
         server.faults.add(Fault("stall", at=10))
-        thread = threading.Thread(target=ask)
+        thread = threading.Thread(target=ask, args=(server,))
         thread.start()
         server.arrived(1)
     thread.join(10)

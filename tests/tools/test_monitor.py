@@ -72,7 +72,7 @@ def test_a_command_that_is_moved_goes_on_and_its_end_is_told(shell: BashSession)
     async def work() -> ToolResult:
         command = "echo so far; touch on; while [ ! -e go ]; do sleep 0.01; done; echo rest; exit 3"
         task = asyncio.ensure_future(shell.arun(command))
-        while not (shell.folder / "on").exists() or not shell.context.jobs.foreground:
+        while not (shell.folder / "on").exists() or not runner.foreground:
             await asyncio.sleep(0.005)
         assert move_to_background(runner) == 1 and move_to_background(runner) == 0
         return await asyncio.wait_for(task, GUARD_S)

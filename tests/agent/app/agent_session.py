@@ -11,11 +11,11 @@ from pathlib import Path
 from threading import Event as Signal
 from typing import Any
 
+from agent.app import Options
 from agent.app.composition import Services, make_services
 from agent.app.config import Config
 from agent.app.session_factory import SessionFactory, end_session
 from agent.app.setup import RunSetup
-from agent.cli.arguments import Options
 from agent.events import Event, TurnFinished
 from agent.loop.context import TurnContext
 from agent.loop.turn import run_turn

@@ -16,9 +16,11 @@ from agent.extensions.agents.builtin import EXPLORE
 from agent.ports import Allow, Deny
 from agent.session.session import Session
 from tests.agent.loop.world import Memory
+from tests.narrowing import narrow
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says
 from tests.strict_api.server import Server
+from tools.processes.runner import CommandRunner
 from transcripts.facts import Closed, Opened, Result, Started
 from transcripts.folding import fold
 from transcripts.tool_kinds import visible_definition
@@ -83,7 +85,7 @@ def test_a_long_report_is_cut_and_recall_has_it_whole(project: Path) -> None:
 
 
 def test_the_last_request_that_an_agent_may_send_is_for_its_report(project: Path) -> None:
-    again = [Reply([task("look", "explore")]), "done"]
+    again: list[Reply | str] = [Reply([task("look", "explore")]), "done"]
     model = parts(go=["well"], again=again, look=[READ, READ], write=["all I found"])
 
     async def with_few_requests(run: AgentRun) -> None:
@@ -286,7 +288,7 @@ def test_what_an_agent_runs_in_the_background_ends_when_it_is_interrupted_and_el
                 Fault("stall", when=lambda body: "Started in the background" in str(body["messages"]))
             )
             turn = asyncio.ensure_future(run.turn("again"))
-            runner = run.context.tool_context.jobs
+            runner = narrow(run.context.tool_context.jobs, CommandRunner)
             while len(runner.running) < 2:
                 await asyncio.sleep(0.001)
             turn.cancel()

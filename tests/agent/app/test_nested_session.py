@@ -173,7 +173,7 @@ def test_an_interrupted_call_ends_it_with_a_sound_record(tmp_path: Path) -> None
             with pytest.raises(asyncio.CancelledError):
                 await turn
             assert results == []
-            home = services.repository.home / ".transcripts"
+            home: Path = services.repository.home / ".transcripts"
             return next(path for path in home.glob("*.jsonl") if path.stem != session.sid)
 
     with Server(ScriptedModel([TASK, "never said"])) as server:

@@ -16,6 +16,7 @@ from agent.session.skill_texts import skills_in_use
 from agent.stream_protocol.stream_input import greeting
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
 from tests.agent.ui.headless_run import run_here
+from tests.narrowing import present
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 from tools.base import Access, ToolError, parse_arguments
@@ -123,7 +124,7 @@ def test_a_file_that_became_a_link_meanwhile_is_not_followed(tmp_path: Path) -> 
     async def work(run: ControllerRun) -> None:
         path.unlink()
         path.symlink_to("/etc/hostname")
-        skills = run.controller.in_use[1].tool_context.skills()
+        skills = present(run.controller.in_use[1].tool_context.skills)()
         with pytest.raises(ToolError, match="leads out of the project"):
             await skills.load("pdf", "")
         path.unlink()
@@ -139,7 +140,7 @@ def test_a_grant_ends_with_the_turn_and_reaches_no_protected_place(tmp_path: Pat
     async def work(run: ControllerRun) -> None:
         allow_all(run)
         assert may(run, "write", inside) == "ask"
-        skills = run.controller.in_use[1].tool_context.skills()
+        skills = present(run.controller.in_use[1].tool_context.skills)()
         await skills.typed("/review a")
         assert may(run, "write", inside) == "allow"
         assert may(run, "write", "/etc/hosts", outside=True) == "ask"
@@ -172,7 +173,7 @@ def test_the_model_loads_a_skill_which_a_compaction_keeps(tmp_path: Path) -> Non
         assert "- pdf: About PDF" in str(opened["system"])
         tool = next(tool for tool in opened["tools"] if tool["name"] == "skill")
         assert set(tool["input_schema"]["properties"]) == {"name", "args", "query"}
-        skills = context.tool_context.skills()
+        skills = present(context.tool_context.skills)()
         loaded = (await skills.load("pdf", "some words")).content[0].text
         assert f"Use {tmp_path}/.claude/skills/pdf/x." in loaded
         assert loaded.endswith("ARGUMENTS: some words")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from agent.app import Options
 from agent.app.composition import Services, make_services
 from agent.app.config import Config
 from agent.app.context_building import overheads
 from agent.app.session_factory import SessionFactory, end_session
 from agent.app.setup import RunSetup
-from agent.cli.arguments import Options
 from agent.errors import ConfigError
 from agent.events import Event, Notice
 from agent.model_port import RequestSettings
@@ -32,7 +32,9 @@ SID = "20261121-093012-aaaa"
 
 def load_definitions() -> list[dict[str, Any]]:
     """The built-in tools as they were recorded before definitions had kinds."""
-    return json.loads((Path(__file__).parents[2] / "tools" / "definitions.json").read_text("utf-8"))
+    path = Path(__file__).parents[2] / "tools" / "definitions.json"
+    definitions: list[dict[str, Any]] = json.loads(path.read_text("utf-8"))
+    return definitions
 
 
 class Source:
@@ -115,7 +117,7 @@ def test_a_session_recorded_without_kinds_goes_on_without_a_notice(tmp_path: Pat
         await services.warm()
         session, context = SessionFactory(services).resume(SID)
         record_opening(session, context.settings, 200_000, str(tmp_path), services.emit)
-        opened = [fact for fact in session.folded.facts if isinstance(fact, Opened | Instructed)]
+        opened: list[Fact] = [fact for fact in session.folded.facts if isinstance(fact, Opened | Instructed)]
         assert session.folded.opened is not None
         assert ("kind" in session.folded.opened.tools[0]) is changed
         await end_session(session, context)

@@ -88,7 +88,12 @@ def test_files_that_only_the_second_scan_reaches_are_never_taken_for_new(root: P
     for number in range(10):
         (root / f"f{number}").write_text("x")
     checkpoints = Checkpoints(root, "s1", seq, SnapshotLimits(max_files=4))
-    run(checkpoints, lambda: [(root / f"f{number}").unlink() for number in range(3)])
+
+    def remove() -> None:
+        for number in range(3):
+            (root / f"f{number}").unlink()
+
+    run(checkpoints, remove)
     plan = plan_restore(checkpoints, 1)
     assert [(step.path, step.action, step.changed_since) for step in plan] == [
         ("f0", "create", False),
@@ -143,7 +148,12 @@ def test_contents_that_there_was_no_time_to_store_are_stored_by_later_scans(root
     checkpoints = Checkpoints(root, "s1", seq, limits, clock=lambda: float(next(seconds)))
     checkpoints.scanner.wall = lambda: time.time() + 10  # the files are old enough to be known by their times
     assert checkpoints.recording.coverage() == "changes"
-    run(checkpoints, lambda: [(root / name).unlink() for name in ("f0", "f3")])
+
+    def remove() -> None:
+        for name in ("f0", "f3"):
+            (root / name).unlink()
+
+    run(checkpoints, remove)
     assert [(change.path, change.before.restorable) for change in checkpoints.log.changes] == [
         ("f0", False),
         ("f3", True),

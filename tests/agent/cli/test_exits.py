@@ -83,7 +83,12 @@ def test_nothing_listening_is_worth_another_try_later(here: Run) -> None:
 
 def interrupting(**more: Any) -> Fault:
     """A fault that sends this process SIGTERM when its request arrives."""
-    return Fault(when=lambda body: os.kill(os.getpid(), signal.SIGTERM) or True, **more)
+
+    def interrupt(body: Any) -> bool:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return True
+
+    return Fault(when=interrupt, **more)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.arguments import Options, parse
+from agent.app import Options
+from agent.cli.arguments import parse
 from tests.agent.ui.headless_run import run_here
 from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom, makeroom
 from tests.strict_api.demo_bridge import demo_reply

@@ -10,10 +10,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from agent import commands
+from agent.app import Options
 from agent.app.config import Config
 from agent.app.controller import Controller
 from agent.app.setup import RunSetup
-from agent.cli.arguments import Options
 from agent.cli.verify_command import verify_record
 from agent.events import CommandOutput, Event, Notice
 from agent.menus import Menu, MenuRow

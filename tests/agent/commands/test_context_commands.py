@@ -13,6 +13,7 @@ from agent.loop.model_call import prompt_tokens
 from agent.session.environment import environment_told
 from compact.identifiers import joined_text
 from compact.report import MIN_TOLD_TOKENS, compaction_notice
+from tests.narrowing import block_text, narrow, present
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
@@ -221,7 +222,7 @@ def test_context_draws_what_there_is(tmp_path: Path) -> None:
         (chart,) = run.emitted(ContextChart)
         rows = dict(chart.rows)
         assert rows["tool results"] > rows["user text"] > 0
-        assert abs(sum(rows.values()) - run.controller.status().tokens) <= 10
+        assert abs(sum(rows.values()) - present(run.controller.status().tokens)) <= 10
         assert "Largest blocks" in run.text()
 
     run_controller(tmp_path, work)
@@ -364,7 +365,7 @@ def test_live_state_stands_in_the_record_from_its_values_now(tmp_path: Path) -> 
             block.text for block in session.folded.entries[1].fact.blocks if isinstance(block, TextBlock)
         )
         await run.do("run `sleep 60` in the background", READ_ALL, "/pin answer in French", "/compact")
-        record = next(part.block.text for part in session.folded.view[0].parts)
+        record = block_text(session.folded.view[0].parts[0].block)
         state = record.partition("## State as of this record\n")[2].partition("\n\n## ")[0]
         assert "- permission mode: acceptEdits\n" in state
         assert "- background command b1 is running: sleep 60\n" in state
@@ -489,7 +490,8 @@ def test_one_block_has_one_size_on_all_screens(tmp_path: Path) -> None:
         total = prompt_tokens(*run.controller.in_use)
         assert sum(tokens for _, tokens in chart.rows) == pytest.approx(total, abs=5)
         ident, size = "r10", figure(said, r"([\d,]+)  r10  ")
-        raw = sum(next(fact.tokens for fact in run.controller.in_use[0].folded.facts if fact.seq == 10))
+        fact = next(fact for fact in run.controller.in_use[0].folded.facts if fact.seq == 10)
+        raw = sum(narrow(fact, Result).tokens)
         assert size != raw, "the server counts otherwise"
         planned = await run.do("/compact --dry-run")
         record = figure(planned, r"become a record of about ([\d,]+) tokens")
@@ -540,10 +542,12 @@ def test_what_a_block_that_is_dropped_costs_is_told_before_anything_is_sent(tmp_
         folded = run.controller.in_use[0].folded
         first = next(fact.seq for fact in folded.facts if isinstance(fact, Result))
         told = await run.do(f"/drop r{first}")
-        tokens, dollars = re.search(r"request writes ([\d,]+) tokens anew, ~\$([\d.]+)$", told).groups()
+        billed = present(re.search(r"request writes ([\d,]+) tokens anew, ~\$([\d.]+)$", told))
+        tokens, dollars = billed.groups()
         assert "anew" not in await run.do("/uncompact"), "what was sent last is in the cache as it was"
         await run.do(f"/drop r{first}", "what can you do?")
-        usage, prices = folded.last_reply.usage, run.controller.in_use[1].compaction.prices
+        usage = present(folded.last_reply).usage
+        prices = run.controller.in_use[1].compaction.prices
         assert usage.cache_written == pytest.approx(int(tokens.replace(",", "")), rel=0.05)
         assert prices.dollars(prices.write * usage.cache_written) == pytest.approx(float(dollars), abs=0.006)
 

@@ -268,9 +268,9 @@ def test_an_editor_after_a_bang_is_told_what_the_user_can_do(tmp_path: Path) -> 
     (tmp_path / "vi").chmod(0o755)
 
     async def work(run: ControllerRun) -> None:
-        tools = run.controller.in_use[1].tools
+        context = run.controller.in_use[1]
         soon = partial(run_bash, limits=CommandLimits(editor_s=0.2))
-        tools["bash"] = replace(tools["bash"], run=soon)
+        context.tools = {**context.tools, "bash": replace(context.tools["bash"], run=soon)}
         said = await run.do("!vi notes")
         assert "waits for keys" in said and "in a terminal of its own" in said
         assert "edit or write" not in said

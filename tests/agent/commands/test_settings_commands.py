@@ -11,21 +11,22 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from agent.app import Options
 from agent.app.config import Config, load_config
 from agent.app.settings_schema import SETTINGS as KNOWN_SETTINGS
 from agent.app.setup import RunSetup, next_mode
-from agent.cli.arguments import Options
 from agent.commands.settings import SECRET_SETTINGS
 from agent.errors import UsageError
 from agent.events import Notice, Retrying, ScreenSetting
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.selection import ModelSelection
-from agent.permissions import Rule
+from agent.permissions import Mode, Rule
 from agent.permissions.permission_store import store_rule
 from agent.ports import HookAnswer, HookEvent
 from agent.session.environment import PLAN_TEXT
 from agent.settings_files import permissions_path
 from compact.prices import PRICES_BY_MODEL
+from tests.narrowing import present
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.faults import Fault, parse_fault
 from tests.strict_api.reply import Reply as Answer
@@ -54,7 +55,7 @@ def test_permissions_can_be_seen_and_changed(tmp_path: Path) -> None:
 
 
 def test_bypassing_is_a_step_of_shift_tab_only_where_the_program_was_started_for_it(tmp_path: Path) -> None:
-    around = ("manual", "acceptEdits", "plan", "bypassPermissions")
+    around: tuple[Mode, ...] = ("manual", "acceptEdits", "plan", "bypassPermissions")
     plain, bypassing = (RunSetup(Options(may_bypass=may), Config(), tmp_path, {}) for may in (False, True))
     assert [next_mode(mode, bypassing) for mode in around] == [*around[1:], "manual"]
     assert [next_mode(mode, plain) for mode in around] == ["acceptEdits", "plan", "manual", "manual"]
@@ -517,7 +518,8 @@ def test_another_model_is_billed_before_anything_is_sent(tmp_path: Path) -> None
         said = "The parser stays small, and its names are those of the standard. " * 1_500
         await run.do(f"remember:\n{said}", READ_ALL)
         told = await run.do("/model claude-sonnet-5-5")
-        tokens, dollars = re.search(r"writes ([\d,]+) tokens anew, ~\$([\d.]+)", told).groups()
+        billed = present(re.search(r"writes ([\d,]+) tokens anew, ~\$([\d.]+)", told))
+        tokens, dollars = billed.groups()
         await run.do("how many files are there?")
         facts = run.controller.in_use[0].folded.facts
         changed = next(fact.seq for fact in reversed(facts) if isinstance(fact, Opened))
@@ -546,7 +548,8 @@ def test_another_model_says_nothing_of_thinking_where_there_is_none(tmp_path: Pa
     async def work(run: ControllerRun) -> None:
         await run.do("hello")
         told = await run.do("/model claude-opus-5-5") + await run.do("and now?")
-        assert "thinking" not in told and run.controller.in_use[0].folded.opened.model == "claude-opus-5-5"
+        assert "thinking" not in told
+        assert present(run.controller.in_use[0].folded.opened).model == "claude-opus-5-5"
 
     run_controller(tmp_path, work, respond=lambda body: Answer([says("well")]))
 

@@ -117,7 +117,7 @@ def follow(w: World, answer: StructuredOutput | None = None) -> TurnFinished:
         try:
             return await run_with_follow_ups(w.session, w.context, w.events.append, answer)
         finally:
-            await w.context.model.close()  # type: ignore[attr-defined]
+            await w.context.model.close()
 
     return asyncio.run(whole())
 

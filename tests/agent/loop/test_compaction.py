@@ -15,6 +15,7 @@ from agent.events import ContextCompacted, Notice, ReplyFinished
 from agent.ports import Allow, Deny, HookAnswer
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
+from tests.narrowing import block_text, present
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
@@ -287,13 +288,12 @@ def test_a_return_after_the_cache_has_expired_is_billed_once_before_it_is_sent(
             assert not w.told(Notice), "the cache is warm"
             w.clock.time += 400
             await w.turn("and now?")
-            await w.context.model.close()  # type: ignore[attr-defined]
+            await w.context.model.close()
 
         asyncio.run(whole())
         (told,) = (notice.text for notice in w.told(Notice))
-        tokens, dollars = re.search(
-            r"^the cache has expired: .* writes ([\d,]+) tokens anew, ~\$([\d.]+)", told
-        ).groups()
+        billed = re.search(r"^the cache has expired: .* writes ([\d,]+) tokens anew, ~\$([\d.]+)", told)
+        tokens, dollars = present(billed).groups()
         assert ("an interrupt and /compact" in told) == attended
         usage = w.session.folded.last_reply.usage
         assert abs(int(tokens.replace(",", "")) - usage.prompt) < 0.05 * usage.prompt
@@ -317,7 +317,7 @@ def test_a_model_whose_cache_holds_the_history_still_is_not_billed(tmp_path: Pat
             first = w.context.settings.model
             assert "have a cache of their own: this request writes " in await turn_with("claude-opus-4-5")
             assert await turn_with(first) == ""
-            await w.context.model.close()  # type: ignore[attr-defined]
+            await w.context.model.close()
 
         asyncio.run(whole())
 
@@ -339,7 +339,8 @@ def test_what_the_user_says_to_calls_stands_among_their_messages_after_a_summary
         w.tools |= {"ask_user": ask_user.TOOL, "exit_plan": exit_plan.TOOL}
         w.context.tool_context.plan_mode = SimpleNamespace(planning=True)
         assert w.run("Ship it.").reason == "done"
-        (record,) = [part.block.text for part in w.session.folded.view[0].parts]
+        (part,) = w.session.folded.view[0].parts
+        record = block_text(part.block)
         prompt, *answered = record.partition("## All user messages")[2].splitlines()[1:5]
         assert prompt.endswith("Ship it.")
         assert re.fullmatch(r"\(r\d+, refusing r\d+\.\d act \S.*\) No: never deploy by hand", answered[0])

@@ -23,6 +23,7 @@ from agent.ui.terminal_text import RenderContext, Theme
 from compact.settings import CompactSettings
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says
+from tests.strict_api.scripted_model import Step
 from tools import exit_plan, todo
 from tools.base import ToolResult, text_result
 from tools.processes.inbox import Inbox
@@ -50,7 +51,7 @@ def run_turns(w: World, *turns: Any) -> None:
                 each()
             else:
                 await w.turn(each)
-        await w.context.model.close()  # type: ignore[attr-defined]
+        await w.context.model.close()
 
     asyncio.run(whole())
     w.check()
@@ -64,7 +65,7 @@ def shown(w: World) -> list[str]:
 def test_the_list_is_that_of_the_newest_call_that_was_taken_also_after_a_rewind_and_a_resume(
     tmp_path: Path,
 ) -> None:
-    steps = [
+    steps: list[Step] = [
         Answer([calls("todo", todos=TODOS)]),
         Answer([calls("TodoWrite", todos=[{"content": "x", "status": "started"}])]),
         "first",
@@ -108,7 +109,7 @@ def test_mode_and_list_stand_word_for_word_in_the_record_of_a_compaction(tmp_pat
 def test_a_plan_is_put_to_the_user_and_its_end_is_told_once_with_the_result(tmp_path: Path) -> None:
     accept = Allow(updates=(PermissionUpdate(mode="acceptEdits"),))
     plan = "# Plan\n\n1. Do it"
-    steps = [
+    steps: list[Step] = [
         Answer([calls("exit_plan", plan="# Hasty")]),
         Answer([calls("ExitPlanMode", plan=plan)]),
         "on it",
@@ -133,7 +134,7 @@ def test_a_plan_is_put_to_the_user_and_its_end_is_told_once_with_the_result(tmp_
 
 
 def test_a_refused_plan_is_none_and_words_are_one_only_where_none_was_ever_shown(tmp_path: Path) -> None:
-    steps = [
+    steps: list[Step] = [
         "1. Look. 2. Mend.",
         Answer([calls("exit_plan", plan="1. Break it")]),
         "I see.",

@@ -8,7 +8,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,6 +41,7 @@ from agent.shell import ProjectEnvironment, own_programs_of
 from agent.ui.approval import question_body
 from agent.ui.terminal_text import RenderContext, Theme
 from tests.strict_api.reply import Reply, calls
+from tests.strict_api.scripted_model import Step
 from tools.bash import TOOL
 from tools.processes.runner import CommandRunner, command_runner
 from tools.registry import definitions
@@ -91,7 +92,7 @@ class SandboxedWorld:
         steps = [step for line in lines for step in (Reply((calls("bash", command=line),)), "done")]
         return self.play(steps, len(lines), *answers)
 
-    def play(self, steps: list[Reply | str], turns: int, *answers: Allow | Deny) -> SandboxedWorld:
+    def play(self, steps: Iterable[Step], turns: int, *answers: Allow | Deny) -> SandboxedWorld:
         with world(steps, self.folder, *answers) as self.world:
             asyncio.run(self._run(turns))
             assert list(self.world.server.refused) == []
@@ -119,7 +120,7 @@ class SandboxedWorld:
                 await asyncio.gather(*(job.has_ended.wait() for job in self.runner.jobs.values()))
         finally:
             await end_session(session, context)
-            await context.model.close()  # type: ignore[attr-defined]
+            await context.model.close()
 
     @property
     def store(self) -> PermissionStore:
@@ -426,14 +427,15 @@ def test_a_repository_that_was_let_through_and_emptied_is_put_back(tmp_path: Pat
 def test_emptied_repositories_within_the_project_are_put_back(tmp_path: Path) -> None:
     """A submodule's, and that of a checkout beside it."""
     shell = SandboxedWorld(tmp_path.resolve() / "project")
-    add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", repository(tmp_path / "lib")]
+    library = str(repository(tmp_path / "lib"))
+    add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library]
     subprocess.run(["git", "-C", shell.folder, *add, "lib"], check=True, capture_output=True)
     repository(shell.folder / "api")
     shell.run(["rm -rf .git/modules/lib/* api; echo a >api/new"])
     for git in (".git/modules/lib", "api/.git"):
         assert f"emptied {git}: HEAD, " in shell.texts
     for checkout in ("lib", "api"):
-        look = ["git", "-C", shell.folder / checkout, "log", "--format=%s"]
+        look: list[str | Path] = ["git", "-C", shell.folder / checkout, "log", "--format=%s"]
         assert subprocess.run(look, capture_output=True, text=True).stdout == "one\n"
 
 
@@ -444,7 +446,7 @@ def test_an_emptied_repository_of_a_worktree_is_put_back(worktree: SandboxedWorl
     worktree.run(["git commit -qm two --allow-empty", f"{wipe}; ls {git}/objects"], Allow("through"))
     assert f"emptied {git}: objects, refs were put back" in worktree.texts
     assert f"emptied {git}/worktrees/project: HEAD, " in worktree.texts
-    look = ["git", "-C", worktree.folder, "log", "--format=%s"]
+    look: list[str | Path] = ["git", "-C", worktree.folder, "log", "--format=%s"]
     assert subprocess.run(look, capture_output=True, text=True).stdout == "two\none\n"
 
 
@@ -557,7 +559,7 @@ def test_switched_off_a_command_is_asked_about_and_runs_open(tmp_path: Path) -> 
 
 
 def test_what_was_refused_to_a_background_command_is_told_with_its_end(shell: SandboxedWorld) -> None:
-    steps = [Reply((calls("bash", command="git config a.b c", run_in_background=True),)), "done"]
+    steps: list[Step] = [Reply((calls("bash", command="git config a.b c", run_in_background=True),)), "done"]
     steps += [Reply((calls("bash", job="b1"),)), "done"]
     shell.play(steps, 2)
     assert shell.asked == []
@@ -601,7 +603,7 @@ def test_without_a_sandbox_it_is_said_and_where_one_is_required_nothing_begins(
             return f"no start: {error}"
         finally:
             await end_session(made.session, context)
-            await context.model.close()  # type: ignore[attr-defined]
+            await context.model.close()
 
     with world([], tmp_path) as made:
         said = asyncio.run(work(made))

@@ -22,7 +22,7 @@ from transcripts.folding import fold
 from .world import World, world
 
 # Dollars per million tokens: input, written for 5 minutes and for an hour, read, output. As published.
-SONNET = (2, 2.5, 4, 0.10, 10)
+SONNET = (2.0, 2.5, 4.0, 0.10, 10.0)
 HAIKU_UP_TO_100K = (0.10, 0.125, 0.20, 0.01, 0.50)
 HAIKU = (0.50, 0.625, 1.0, 0.05, 2.50)
 
@@ -74,7 +74,7 @@ def a_hundred_calls(w: World) -> None:
         try:
             await turns()
         finally:
-            await w.context.model.close()  # type: ignore[attr-defined]
+            await w.context.model.close()
 
     asyncio.run(whole())
 

@@ -49,7 +49,7 @@ def run(made: World, change: Callable[[], object] = bool) -> None:
         made.session.compacted("micro", "auto", (Clear(seq, 0, "content", "[cleared: it]"),), {})
         change()
         await made.turn("on")
-        await made.context.model.close()  # type: ignore[attr-defined]
+        await made.context.model.close()
 
     asyncio.run(whole())
 
@@ -114,7 +114,7 @@ def test_of_files_of_one_name_the_one_that_the_current_folder_means_comes_back(
             made.session.compacted("micro", "auto", clears, {})
             made.context.tool_context.cwd = tmp_path / "below"
             await made.turn("on")
-            await made.context.model.close()  # type: ignore[attr-defined]
+            await made.context.model.close()
 
         asyncio.run(whole())
         (said,) = put_back(made)
@@ -147,7 +147,7 @@ def test_a_page_read_again_shows_what_changed_and_is_whole_again_when_the_first_
             made.session.compacted("micro", "auto", (Clear(first.seq, 0, "content", "[cleared: it]"),), {})
             assert not shows(made.session.folded, second.seq), "what it refers to is not shown any more"
             await made.turn("and again")
-            await made.context.model.close()  # type: ignore[attr-defined]
+            await made.context.model.close()
 
         asyncio.run(whole())
         _, second, third = (fact for fact in made.record.facts if isinstance(fact, Result))
@@ -170,7 +170,7 @@ def test_a_prompt_that_names_a_file_has_its_cleared_text_before_it(tmp_path: Pat
             assert any(is_injected(block) and TEXT.rstrip() in joined_text([block]) for block in before)
             *before, _ = await prompt_blocks(made.session, made.context, [], (TextBlock("thanks"),))
             assert not any(PUT_BACK_START in joined_text([block]) for block in before)
-            await made.context.model.close()  # type: ignore[attr-defined]
+            await made.context.model.close()
 
         asyncio.run(whole())
 
@@ -204,7 +204,7 @@ def turns(made: World, *prompts: str, between: Callable[[], object] = bool) -> l
         for prompt in prompts:
             await made.turn(prompt)
             between()
-        await made.context.model.close()  # type: ignore[attr-defined]
+        await made.context.model.close()
 
     asyncio.run(whole())
     return [event.text for event in made.events if isinstance(event, Notice)]

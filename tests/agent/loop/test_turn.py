@@ -17,6 +17,7 @@ from agent.ports import Allow, Deny, HookAnswer, HookEvent
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says, thinks
+from tests.strict_api.scripted_model import Step
 from tools.base import ToolCall, ToolResult, text_result
 from tools.bash import BashArguments, run_bash
 from tools.processes.runner import command_runner
@@ -34,7 +35,7 @@ def test_an_answer_without_calls_ends_the_turn(tmp_path: Path) -> None:
 
 
 def test_calls_run_and_the_model_goes_on_with_their_results(tmp_path: Path) -> None:
-    steps = [Answer([thinks("hm"), calls("echo", words="a"), calls("echo", words="b")]), "done"]
+    steps: list[Step] = [Answer([thinks("hm"), calls("echo", words="a"), calls("echo", words="b")]), "done"]
     with world(steps, tmp_path) as w:
         assert w.run() == TurnFinished("done", 2)
         assert w.texts() == ["echo: a", "echo: b"]
@@ -157,7 +158,7 @@ def test_the_order_on_disk_is_words_reply_started_result(tmp_path: Path) -> None
 
 
 def test_permission_is_asked_once_for_a_session(tmp_path: Path) -> None:
-    steps = [Answer([calls("act", words="make x")]), Answer([calls("act", words="make x")]), "ok"]
+    steps: list[Step] = [Answer([calls("act", words="make x")]), Answer([calls("act", words="make x")]), "ok"]
     with world(steps, tmp_path, Allow("session")) as w:
         assert w.run().reason == "done"
         assert len(w.approver.questions) == 1
@@ -165,7 +166,11 @@ def test_permission_is_asked_once_for_a_session(tmp_path: Path) -> None:
 
 
 def test_what_is_granted_for_good_is_told_with_its_file_and_what_cannot_be_kept_too(tmp_path: Path) -> None:
-    steps = [Answer([calls("act", words="make x")]), Answer([calls("act", words="pytest x")]), "ok"]
+    steps: list[Step] = [
+        Answer([calls("act", words="make x")]),
+        Answer([calls("act", words="pytest x")]),
+        "ok",
+    ]
     with world(steps, tmp_path, Allow("always"), Allow("always")) as w:
         path = w.context.permissions.path = tmp_path / "kept" / "it.toml"
         ran = w.context.tools["act"].run
@@ -185,7 +190,11 @@ def test_what_is_granted_for_good_is_told_with_its_file_and_what_cannot_be_kept_
 
 
 def test_for_this_session_grants_what_was_shown_and_no_more(tmp_path: Path) -> None:
-    steps = [Answer([calls("act", words="make x")]), Answer([calls("act", words="touch y && make x")]), "ok"]
+    steps: list[Step] = [
+        Answer([calls("act", words="make x")]),
+        Answer([calls("act", words="touch y && make x")]),
+        "ok",
+    ]
     with world(steps, tmp_path, Allow("session"), Deny()) as w:
         assert w.run().reason == "done"
         offered = [question.prefix for question in w.approver.questions]
@@ -204,7 +213,10 @@ def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
 
 
 def test_a_refusal_that_stops_answers_every_call_and_ends_the_turn(tmp_path: Path) -> None:
-    steps = [Answer([calls("act", words="a"), calls("act", words="b"), calls("echo", words="c")]), "again"]
+    steps: list[Step] = [
+        Answer([calls("act", words="a"), calls("act", words="b"), calls("echo", words="c")]),
+        "again",
+    ]
     with world(steps, tmp_path, Deny(stop=True)) as w:
         assert w.run().reason == "denied"
         assert len([fact for fact in w.record.facts if isinstance(fact, Result)]) == 3
@@ -350,7 +362,7 @@ def test_two_hundred_calls_in_one_reply_have_two_hundred_results(tmp_path: Path)
 
 
 def test_an_interrupted_tool_is_answered_and_the_session_goes_on(tmp_path: Path) -> None:
-    steps = [Answer([calls("act", words="hang"), calls("echo", words="never")]), "later"]
+    steps: list[Step] = [Answer([calls("act", words="hang"), calls("echo", words="never")]), "later"]
     with world(steps, tmp_path, Allow()) as w:
 
         async def whole() -> None:

@@ -23,8 +23,7 @@ from agent.session.session import Session
 from compact.prices import Prices
 from compact.settings import CompactSettings, ContextWindow
 from compact.tokens import load_counter
-from tests.strict_api.reply import Reply as Answer
-from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server, ServerOptions
 from tools.base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from tools.parameters import Arguments
@@ -155,7 +154,7 @@ class World:
             try:
                 return await self.turn(text)
             finally:
-                await self.context.model.close()  # type: ignore[attr-defined]
+                await self.context.model.close()
 
         return asyncio.run(whole())
 
@@ -164,7 +163,7 @@ class World:
 
     def texts(self) -> list[str]:
         """Every result's text, in the order of the view."""
-        found = []
+        found: list[str] = []
         for message in self.session.folded.view:
             for part in message.parts:
                 content = getattr(part.block, "content", ())
@@ -177,11 +176,8 @@ class World:
         assert fold(self.record.facts).view.tokens == self.session.folded.view.tokens
 
 
-Steps = Iterable[Answer | str | Callable[[dict[str, Any]], Answer]]
-
-
 @contextmanager
-def world(steps: Steps, folder: Path, *answers: Allow | Deny, **options: Any) -> Any:
+def world(steps: Iterable[Step], folder: Path, *answers: Allow | Deny, **options: Any) -> Any:
     """A world whose model plays `steps`; `options` are ServerOptions."""
     with Server(ScriptedModel(steps), ServerOptions(**options)) as server:
         record, clock, approver = Memory(), TestClock(), Answers(*answers)

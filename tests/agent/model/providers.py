@@ -11,10 +11,11 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from agent.demo.demo_model import DemoModel
+from agent.errors import Feature
 from agent.events import Event
 from agent.model.anthropic.client import AnthropicModel
 from agent.model.chat_completions.chat_client import ChatCompletionsModel
-from agent.model_port import Feature, IncomingReply, Model, ModelRequest, RequestSettings
+from agent.model_port import IncomingReply, Model, ModelRequest, RequestSettings
 from tests.strict_api.event_stream import event
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import RAW_JSON, Reply, calls, says, thinks

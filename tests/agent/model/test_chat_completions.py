@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from agent.app import Options
 from agent.app.config import load_config
 from agent.app.context_building import require_price
 from agent.app.setup import RunSetup
-from agent.cli.arguments import Options
 from agent.errors import (
     AuthenticationError,
     BlockRejected,
@@ -26,10 +27,11 @@ from agent.errors import (
 )
 from agent.events import ContextCompacted, Notice, Retrying, TextDelta, ThinkingDelta
 from agent.model.anthropic.client import AnthropicModel
-from agent.model.chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel, facts_from_list
+from agent.model.chat_completions.chat_client import OPENAI_URL, ChatCompletionsModel
 from agent.model.chat_completions.chat_request import CHAT_NAMES, encode_chat_request
 from agent.model.chat_completions.chat_stream import ChunkReader
 from agent.model.error_mapping import map_error
+from agent.model.server_windows import facts_from_list
 from agent.model_port import IncomingReply, ModelFacts, ModelRequest, RequestSettings
 from tests.agent.commands.controller_run import started
 from tests.agent.loop.world import World, world
@@ -56,7 +58,8 @@ CALL = ChatReply("I look.", "I should look.", (("echo", '{"words": "x"}'),))
 def read(*chunks: dict[str, Any]) -> tuple[IncomingReply, list[Any]]:
     """The reply that some deltas make, and what was told of it. The last one ends it."""
     reply = IncomingReply()
-    reader, events = ChunkReader(reply), []
+    reader = ChunkReader(reply)
+    events: list[Any] = []
     for chunk in chunks:
         events += reader.feed(chunk)
     reader.end()
@@ -224,7 +227,7 @@ def turns(w: World, *prompts: str) -> list[str]:
         try:
             return [(await w.turn(prompt)).reason for prompt in prompts]
         finally:
-            await w.context.model.close()  # type: ignore[attr-defined]
+            await w.context.model.close()
 
     return asyncio.run(whole())
 
@@ -439,7 +442,7 @@ async def only_stream(w: World) -> None:
     except ModelError:
         raise
     finally:
-        await w.context.model.close()  # type: ignore[attr-defined]
+        await w.context.model.close()
 
 
 def test_the_program_works_with_a_server_of_chat_completions(tmp_path: Path) -> None:
@@ -479,7 +482,11 @@ def test_a_server_of_messages_gets_its_unsigned_thinking_back_or_not_as_it_likes
     sent: list[bytes] = []
 
     def keep(reply: bytes) -> Any:
-        return lambda connection, request: (sent.append(request), connection.sendall(reply))
+        def respond(connection: socket.socket, request: bytes) -> None:
+            sent.append(request)
+            connection.sendall(reply)
+
+        return respond
 
     refusal = (
         b"HTTP/1.1 400 Bad\r\nconnection: close\r\n\r\n"

@@ -168,7 +168,7 @@ def test_bedrock_answers_a_prompt_in_frames_of_its_own(tmp_path: Path) -> None:
 
     def answer(connection: socket.socket, body: bytes) -> None:
         sent.append(body)
-        connection.sendall(head + b"".join(map(frame, events)))
+        connection.sendall(head + b"".join(frame(event) for event in events))
 
     with raw(answer) as url:
         token = {"AWS_BEARER_TOKEN_BEDROCK": "bedrock-token-12345", "ANTHROPIC_BEDROCK_BASE_URL": url}

@@ -22,7 +22,7 @@ from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls, says, thinks
 from transcripts.facts import Reply
 from transcripts.folding import fold
-from transcripts.messages import ImageBlock, TextBlock, ToolUseBlock, UnknownBlock
+from transcripts.messages import Block, ImageBlock, TextBlock, ToolUseBlock, UnknownBlock
 
 from .raw_server import HEAD, raw
 
@@ -43,7 +43,7 @@ def both(w: World) -> tuple[TurnFinished, TurnFinished]:
             w.server.faults.clear()
             return first, await w.turn("and now?")
         finally:
-            await w.context.model.close()  # type: ignore[attr-defined]
+            await w.context.model.close()
 
     return asyncio.run(whole())
 
@@ -201,7 +201,7 @@ def interrupted_at(w: World, moment: int) -> bool:
             await asyncio.gather(task, return_exceptions=True)
             assert (await w.turn("and now?")).reason == "done"
         finally:
-            await w.context.model.close()  # type: ignore[attr-defined]
+            await w.context.model.close()
         return task.cancelled()
 
     return asyncio.run(whole())
@@ -336,7 +336,7 @@ def test_images_that_the_server_refuses_become_placeholders_one_by_one(tmp_path:
 
 def test_what_another_server_put_into_a_reply_is_left_out_when_this_one_rejects_it(tmp_path: Path) -> None:
     foreign = {"provider_specific_fields": None}
-    blocks = [
+    blocks: list[Block] = [
         TextBlock("I look", foreign),
         UnknownBlock({"type": "odd", "x": 1}),
         ToolUseBlock("t", "echo", {"words": "a"}, foreign),

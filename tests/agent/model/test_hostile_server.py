@@ -100,7 +100,7 @@ def answered(w: World, hostile: AnthropicModel | ChatCompletionsModel) -> Outcom
         await hostile.close()
         w.context.model = strict
         second = await w.turn("and now?")
-        await strict.close()  # type: ignore[attr-defined]
+        await strict.close()
         return Outcome(first, second, max(gaps), growth)
 
     return asyncio.run(turns())

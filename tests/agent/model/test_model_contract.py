@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from agent.errors import (
     AuthenticationError,
+    Feature,
     FieldRejected,
     ModelError,
     ModelNotFound,
@@ -22,7 +23,7 @@ from agent.errors import (
     TransientError,
 )
 from agent.events import Event, TextDelta, ThinkingDelta, ToolCallDelta
-from agent.model_port import Feature, IncomingReply, Model, ModelRequest
+from agent.model_port import IncomingReply, Model, ModelRequest
 from agent.session.session import text_of_reply
 from tests.agent.loop.world import Words, World, echo_tool, world
 from transcripts.facts import Fact, Opened, Reply, RequestSent, Result, Started, User

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -328,7 +329,7 @@ def turns(w: World, *prompts: str) -> list[str]:
         try:
             return [(await w.turn(prompt)).reason for prompt in prompts]
         finally:
-            await w.context.model.close()  # type: ignore[attr-defined]
+            await w.context.model.close()
 
     return asyncio.run(whole())
 
@@ -472,7 +473,12 @@ def test_tools_of_the_server_come_back_verbatim_also_without_their_result(tmp_pa
     def say(stop: str, *content: Any) -> Any:
         message = {"type": "message", "model": "m", "stop_reason": stop, "usage": None, "content": content}
         reply = answer(json.dumps(message))
-        return lambda connection, body: (sent.append(json.loads(body)), connection.sendall(reply))
+
+        def respond(connection: socket.socket, body: bytes) -> None:
+            sent.append(json.loads(body))
+            connection.sendall(reply)
+
+        return respond
 
     steps = (
         say("tool_use", SEARCH, CALL),  # the search runs on the next request

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from agent.app import Options
 from agent.app.config import load_config
 from agent.app.setup import RunSetup
-from agent.cli.arguments import Options
 from agent.errors import ConfigError
 from agent.events import ContextCompacted, Notice
 from agent.model.anthropic.client import AnthropicModel

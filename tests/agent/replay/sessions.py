@@ -1,6 +1,6 @@
 """Small sessions for the tests of replay, made in code."""
 
-from transcripts.facts import Reply, Result, User
+from transcripts.facts import Fact, Reply, Result, User
 from transcripts.messages import TextBlock, ThinkingBlock, ToolUseBlock
 
 
@@ -22,7 +22,7 @@ class Counted:
 
 def session(turns, result_chars=4_000, gap=0.0, thinks=False):
     """A prompt, then `turns` exchanges that each read a file and name what the one before had shown."""
-    facts = [User(1, 0.0, (TextBlock("keep the promise; never push"),), (8,))]
+    facts: list[Fact] = [User(1, 0.0, (TextBlock("keep the promise; never push"),), (8,))]
     for turn in range(turns):
         seq, now = len(facts) + 1, (turn + 1) * gap
         call = ToolUseBlock(

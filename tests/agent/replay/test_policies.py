@@ -1,7 +1,8 @@
 """The summary that stands in for the model's has a model's shape and size, and carries nothing of results."""
 
 from agent.replay.policies import CANNED_SUMMARY_TOKENS, SUMMARY_SECTIONS, canned_summary
-from agent.replay.references import names
+from compact import names
+from tests.narrowing import block_text
 from transcripts.facts import Result
 from transcripts.folding import fold
 
@@ -24,7 +25,7 @@ def test_names_that_only_results_had_are_not_in_it():
     facts = session(6)
     text = canned_summary(fold(facts), count_text)
     newest = next(fact for fact in reversed(facts) if isinstance(fact, Result))
-    assert names(newest.content[0].text) == {"name_5_x"}
+    assert names(block_text(newest.content[0])) == {"name_5_x"}
     assert "name_5_x" not in text
     assert "src/part_5.py" in text and "never push" in text
 

@@ -67,7 +67,7 @@ def test_no_command_reaches_the_records_and_all_else_does(tmp_path: Path) -> Non
             assert (record.read_bytes(), (project / stored.path).read_bytes()) == before
         shown = text_of(await use(run, "read", file_path=stored.path, offset=39_990))
         assert MARKER in shown and "40000" in shown
-        place = {"path": str(Path(stored.path).parent), "output_mode": "content"}
+        place: dict[str, Any] = {"path": str(Path(stored.path).parent), "output_mode": "content"}
         assert f":{MARKER}" in text_of(await use(run, "grep", pattern="mark-", **place))
         (project / "seen.txt").write_text(MARKER)
         assert "seen.txt" in text_of(await use(run, "grep", pattern=MARKER))

@@ -167,7 +167,12 @@ def test_a_file_cannot_close_the_frame_around_it(context: ToolContext) -> None:
 
 def test_each_file_is_judged_by_where_it_really_is(context: ToolContext) -> None:
     judged: list[Access] = []
-    limits = replace(LIMITS, refusal=lambda access: judged.append(access) or "no")
+
+    def refuse(access: Access) -> str:
+        judged.append(access)
+        return "no"
+
+    limits = replace(LIMITS, refusal=refuse)
     (context.folder / "link").symlink_to("/etc/hostname")
     attached("@link", context, limits)
     assert [(access.target, access.outside) for access in judged] == [("/etc/hostname", True)]

@@ -15,12 +15,14 @@ from agent.cli.launch import run as launch
 from agent.events import Notice
 from tests.agent.commands.controller_run import ControllerRun, run_controller
 from tests.agent.ui.headless_run import credentials, run_headless
+from tests.narrowing import present
 from tests.strict_api.reply import Reply as Answer
 from tests.strict_api.reply import calls
 from tests.strict_api.scripted_model import ScriptedModel
 from tests.strict_api.server import Server
 from tests.transcripts.sample_turn import SID, append_all, turn
 from tools.base import ToolCall, parse_arguments
+from tools.processes.runner import command_runner
 from transcripts.load import read_transcript
 from transcripts.records_guard import RecordsGuard
 from transcripts.store import create_store
@@ -72,7 +74,8 @@ def test_a_command_that_searches_the_records_is_told_so_and_one_that_changes_the
             assert len([one for one in run.emitted(Notice) if "put back" in one.text]) == number
             assert {path: path.read_bytes() for path in kept} == kept
         await bash(run, "sleep 0.1; rm -rf .transcripts .task_outputs", run_in_background=True)
-        await run.controller.in_use[1].tool_context.jobs.jobs["b1"].watching
+        job = command_runner(run.controller.in_use[1].tool_context).jobs["b1"]
+        await present(job.watching)
         assert {path: path.read_bytes() for path in kept} == kept
         assert "put back" in await bash(run, "true")
         await run.do("hello")

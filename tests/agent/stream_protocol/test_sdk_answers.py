@@ -11,7 +11,7 @@ import pytest
 
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says, thinks
-from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
 
 from .sdk_client import NEEDS_SDK, Sdk, init_of
@@ -52,7 +52,7 @@ def test_an_answer_in_a_form_comes_with_the_events_of_the_service_and_ends_the_t
         assert all(message + 1 == stop for message, stop in zip(assistants, stops, strict=True))
         assert found[assistants[0]].message_id == told[0][1].event["message"]["id"]
 
-    steps = [
+    steps: list[Step] = [
         Reply([thinks("hm"), says("let me see"), calls("bash", command="true")]),
         "the answer is five",  # without the form: it is reminded
         Reply([calls("StructuredOutput", n="five")]),
@@ -66,8 +66,13 @@ def test_an_answer_in_a_form_comes_with_the_events_of_the_service_and_ends_the_t
 
 def test_a_session_is_gone_on_with_copied_and_rewound(sdk: Sdk) -> None:
     async def conduct(server: Server) -> None:
-        prompt = {"uuid": "8b1f2c1e-0d0f-4a2b-9a53-1c1f6c1c7a01", "type": "user", "session_id": "x"}
-        prompt |= {"message": {"role": "user", "content": "write"}, "parent_tool_use_id": None}
+        prompt = {
+            "uuid": "8b1f2c1e-0d0f-4a2b-9a53-1c1f6c1c7a01",
+            "type": "user",
+            "session_id": "x",
+            "message": {"role": "user", "content": "write"},
+            "parent_tool_use_id": None,
+        }
 
         async def prompts() -> Any:
             yield prompt
@@ -84,7 +89,12 @@ def test_a_session_is_gone_on_with_copied_and_rewound(sdk: Sdk) -> None:
         with pytest.raises(sdk.sdk.ResultError, match="no session"):
             await sdk.query(server, resume="0c7d4ad5-5f6d-4b3f-9a53-1c1f6c1c7a01")
 
-    steps = [Reply([calls("write", file_path="made.txt", content="x")]), "done", "again", "forked"]
+    steps: list[Step] = [
+        Reply([calls("write", file_path="made.txt", content="x")]),
+        "done",
+        "again",
+        "forked",
+    ]
     with Server(ScriptedModel(steps)) as server:
         asyncio.run(conduct(server))
         assert [len(body["messages"]) for body in server.requests] == [1, 3, 5, 7]
@@ -103,7 +113,7 @@ def test_a_long_output_a_command_and_an_overloaded_model(sdk: Sdk) -> None:
             fallen = await sdk.turn(client, "again")
             assert fallen[-1].result == "fine" and "claude-haiku-5-5" in fallen[-1].model_usage
 
-    steps = [Reply([calls("bash", command="seq 300000")]), "much indeed", "fine"]
+    steps: list[Step] = [Reply([calls("bash", command="seq 300000")]), "much indeed", "fine"]
     with Server(ScriptedModel(steps)) as server:
         asyncio.run(conduct(server))
         assert server.requests[-1]["model"] == "claude-haiku-5-5"

@@ -129,7 +129,7 @@ def test_hooks_of_every_event(sdk: Sdk) -> None:
 
 
 def test_a_tool_of_a_server_within_the_client_checks_its_input(sdk: Sdk) -> None:
-    @sdk.sdk.tool("add", "Add", {"a": float, "b": float})
+    @sdk.sdk.tool("add", "Add", {"a": float, "b": float})  # type: ignore[untyped-decorator]
     async def add(given: dict[str, Any]) -> dict[str, Any]:
         if given["a"] == 0:
             raise ValueError("zero")

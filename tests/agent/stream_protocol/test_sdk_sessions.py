@@ -13,7 +13,7 @@ import pytest
 
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls
-from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
 
 from .sdk_client import NEEDS_SDK, Sdk, init_of
@@ -39,7 +39,7 @@ async def saying(*content: Any) -> Any:
 
 
 QUESTION = {"question": "Which?", "header": "Which", "options": [{"label": "a"}, {"label": "b"}]}
-STEPS = [
+STEPS: list[Step] = [
     "one",
     Reply([calls("write", file_path="allowed.txt", content="x")]),
     Reply([calls("write", file_path="denied.txt", content="x")]),
@@ -75,7 +75,7 @@ def test_a_client_with_callbacks_tools_and_changes_between_turns(sdk: Sdk) -> No
         decision = {"permissionDecision": "deny", "permissionDecisionReason": "hands off"}
         return {"hookSpecificOutput": {"hookEventName": given["hook_event_name"], **decision}}
 
-    @sdk.sdk.tool("add", "Add two numbers", {"a": float, "b": float})
+    @sdk.sdk.tool("add", "Add two numbers", {"a": float, "b": float})  # type: ignore[untyped-decorator]
     async def add(given: dict[str, Any]) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": f"sum {given['a'] + given['b']}"}]}
 

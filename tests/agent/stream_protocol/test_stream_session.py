@@ -22,7 +22,7 @@ from agent.stream_protocol.client_channel import read_lines
 from tests.agent.model.chat_server import MODEL, ChatServer
 from tests.agent.ui.headless_run import RUN_DEADLINE_S, environment, start_makeroom
 from tests.strict_api.reply import Reply, calls
-from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
 
 FLAGS = ("--output-format", "stream-json", "--verbose", "--input-format", "stream-json")
@@ -102,7 +102,12 @@ def large_image() -> str:
 def test_nothing_that_a_client_sends_ends_a_session_but_a_signal_does(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "started")
     sleeping = calls("bash", command="echo > started; sleep 1000")
-    steps = ["seen", Reply([calls("bash", command="seq 400000; seq 400000")]), "much", Reply([sleeping])]
+    steps: list[Step] = [
+        "seen",
+        Reply([calls("bash", command="seq 400000; seq 400000")]),
+        "much",
+        Reply([sleeping]),
+    ]
     with Server(ScriptedModel(steps)) as server, ExitStack() as stack:
         flags = ("--permission-mode", "bypassPermissions", "--replay-user-messages")
         process = Process(tmp_path, server, *flags, CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS="1")
@@ -181,7 +186,7 @@ def test_an_interruption_stops_the_prompt_before_it_however_soon_that_comes_afte
 
 
 def test_the_end_of_the_input_is_no_interruption(tmp_path: Path) -> None:
-    steps = [Reply([calls("bash", command="echo done > made")]), "one", "two"]
+    steps: list[Step] = [Reply([calls("bash", command="echo done > made")]), "one", "two"]
     bypassing = ("--permission-mode", "bypassPermissions")
     with Server(ScriptedModel(steps)) as server, Process(tmp_path, server, *bypassing) as client:
         client.send(words("first"), {**words("wait"), "shouldQuery": False}, words("second"))

@@ -70,8 +70,9 @@ def run_headless(
     folder: Path, server: Server | None, *argv: str, **more: Any
 ) -> subprocess.CompletedProcess[str]:
     """Run the program in a process of its own."""
-    given = {"stdin": subprocess.DEVNULL} if "input" not in more else {}
-    return subprocess.run(
+    if "input" not in more:
+        more["stdin"] = subprocess.DEVNULL
+    ended: subprocess.CompletedProcess[str] = subprocess.run(
         [sys.executable, "-m", "agent", "-p", *argv],
         cwd=folder,
         env=environment(folder, server, **more.pop("environ", {})),
@@ -79,9 +80,9 @@ def run_headless(
         text=True,
         timeout=RUN_DEADLINE_S,
         check=False,
-        **given,
         **more,
     )
+    return ended
 
 
 def start_makeroom(

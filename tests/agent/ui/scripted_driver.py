@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 ROOT = Path(__file__).resolve().parents[3]
 if __name__ == "__main__":
@@ -333,14 +333,16 @@ class ScriptedDriver:
 
 def main(argv: Sequence[str]) -> int:
     """Run the REPL on a scripted driver. Questions listen sooner than people need, and tests wait less."""
-    question_form.ANSWER_DELAY_S = 0.0
+    # The modules read the names that they imported.
+    question_form.ANSWER_DELAY_S = 0.0  # type: ignore[attr-defined]
     question_form.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0"))
-    approval.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0.15"))
+    approval.LISTEN_DELAY_S = float(os.environ.get("SCRIPTED_LISTEN_S", "0.15"))  # type: ignore[attr-defined]
     folder = Path(argv[1])
     options = Options(plain="--plain" in argv, resume="s41" if "-c" in argv else None)
+    editing: Literal["emacs", "vim"] = "vim" if os.environ.get("SCRIPTED_EDITING") == "vim" else "emacs"
     setup = RunSetup(
         options,
-        Config(state_dir=folder / "state", editing=os.environ.get("SCRIPTED_EDITING", "emacs")),
+        Config(state_dir=folder / "state", editing=editing),
         folder,
         os.environ,
     )

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from agent.ui.approval import (
 from agent.ui.headless import DenyAll
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
 from tests.strict_api.reply import Reply, calls
-from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server
 from tools.base import Access
 
@@ -235,8 +236,13 @@ def test_a_long_command_scrolls_and_can_be_printed_whole(terminal):
     terminal.sees("Allow bash?")
 
 
+def panel_of(asked: PermissionQuestion) -> ApprovalPanel:
+    """Return a panel that is only drawn: nobody waits for its answer."""
+    return ApprovalPanel(asked, approval_choices(asked), None)  # type: ignore[arg-type]
+
+
 def question(**fields):
-    given = {
+    given: dict[str, Any] = {
         "tool": "bash",
         "title": "x",
         "access": (),
@@ -283,7 +289,7 @@ def test_a_place_outside_the_project_is_named():
 )
 def test_a_place_that_is_asked_about_is_told_once_with_the_reason(title, access, why, shown):
     asked = question(tool="read", title=title, access=(access,), why=why, preview={})
-    panel = ApprovalPanel(asked, approval_choices(asked), None)
+    panel = panel_of(asked)
     rows = [row.strip() for row in draw_approval(panel, RenderContext(60, Theme(False, False)), 24)]
     filled = [row for row in rows if row]
     reasons = [why] if why != OUTSIDE else []
@@ -303,7 +309,7 @@ def test_nothing_hides_in_a_command_that_is_asked_for(payload):
 def test_a_narrow_question_wraps_its_rules_or_tells_where_they_stand_whole():
     rule = "bash(git log --oneline --decorate *)"
     asked = question(prefix=rule, preview={"text": "git log --oneline --decorate -3"})
-    panel = ApprovalPanel(asked, approval_choices(asked), None, 0.0)
+    panel = panel_of(asked)
     ctx = RenderContext(30, Theme(False))
     rows = draw_approval(panel, ctx, 30)
     joined = "".join(" ".join(rows).split())
@@ -320,14 +326,12 @@ def test_a_question_is_drawn_anew_for_another_width_and_begins_where_the_change_
     asked = question(
         tool="edit", title="a.py", why=WRITES_A_FILE, preview={"diff": f"@@ -1,11 +1,11 @@\n{LONG_EDIT}"}
     )
-    panel = ApprovalPanel(asked, approval_choices(asked), None, 0.0)
+    panel = panel_of(asked)
     wide = draw_approval(panel, RenderContext(120, Theme(False, False)), 30)
     assert any(row.rstrip().endswith("new words") for row in wide) and WRITES_A_FILE not in "\n".join(wide)
     narrow = draw_approval(panel, RenderContext(40, Theme(False, False)), 30)
     assert "".join(narrow).count("words") == 8
-    small = draw_approval(
-        ApprovalPanel(asked, approval_choices(asked), None), RenderContext(40, Theme(False, False)), 10
-    )
+    small = draw_approval(panel_of(asked), RenderContext(40, Theme(False, False)), 10)
     assert any("- old" in row for row in small) and any("lines 9-" in row for row in small)
 
 
@@ -337,7 +341,7 @@ LINES = [f" x{at} and some more words of line {at}\n" for at in range(1, 41)]
 def resized(diff, first, second):
     """The panel, and what is drawn of it at the second (columns, rows), drawn before at the first."""
     asked = question(tool="edit", title="a.py", preview={"diff": diff})
-    panel = ApprovalPanel(asked, approval_choices(asked), None)
+    panel = panel_of(asked)
     for columns, rows in (first, second):
         drawn = draw_approval(panel, RenderContext(columns, Theme(False, False)), rows)
     return panel, [row.strip() for row in drawn]
@@ -364,9 +368,7 @@ def test_all_of_a_change_is_worth_more_than_air_around_it():
     asked = question(tool="edit", title="a.py", preview={"diff": f"@@ -1,11 +1,11 @@\n{LONG_EDIT}"})
 
     def drawn(rows):
-        return draw_approval(
-            ApprovalPanel(asked, approval_choices(asked), None), RenderContext(120, Theme(False, False)), rows
-        )
+        return draw_approval(panel_of(asked), RenderContext(120, Theme(False, False)), rows)
 
     assert [row.strip() for row in drawn(30)].count("") == 4
     assert not any("PgUp" in row for row in drawn(20)) and "" not in drawn(20)
@@ -387,9 +389,7 @@ def test_leaving_the_sandbox_is_another_question_with_answers_of_its_own():
     narrow = approval_choices(question(prefix="open(git config a.b c)", refused=refused))
     assert [(choice.digit, choice.letter) for choice in narrow] == [("1", "y"), ("2", "n"), ("3", "p")]
     assert [choice.digit for choice in approval_choices(question(refused=refused))] == ["1", "2"]
-    rows = draw_approval(
-        ApprovalPanel(asked, approval_choices(asked), None, 0.0), RenderContext(70, Theme(False)), 20
-    )
+    rows = draw_approval(panel_of(asked), RenderContext(70, Theme(False)), 20)
     told = [row.strip() for row in rows if row]
     assert told[:3] == ["Let bash leave the wall?", REFUSED["refused"], "cargo install x"]
     assert any("2 Yes, from now on in this project: write ~/.cargo" in row for row in rows)
@@ -430,7 +430,7 @@ def test_what_no_rule_allows_is_denied_without_naming_one():
 
 def soon_listening() -> int:
     """makeroom itself, whose questions take keys sooner."""
-    approval.LISTEN_DELAY_S = 0.15
+    approval.LISTEN_DELAY_S = 0.15  # type: ignore[attr-defined]  # as that module imported it
     return main([])
 
 
@@ -441,7 +441,7 @@ def test_a_long_question_below_held_reads_can_be_printed_and_refused(
     (tmp_path / "core.py").write_text("".join(f"name{at} = {at}\n" for at in range(40)))
     new = "".join(f"import mod{at}\n" for at in range(29))
     edit = calls("edit", file_path="core.py", old_string="name0 = 0\n", new_string=new)
-    steps = [Reply([calls("read", file_path="core.py", limit=30)]), Reply([edit]), "the end"]
+    steps: list[Step] = [Reply([calls("read", file_path="core.py", limit=30)]), Reply([edit]), "the end"]
     with (
         Server(ScriptedModel(steps)) as server,
         PtyTerminal(tmp_path, size, soon_listening, **environment(tmp_path, server)) as terminal,

@@ -15,6 +15,7 @@ from agent.ui.completion import (
     rank,
     word_before_cursor,
 )
+from tests.narrowing import present
 
 COMMANDS = [
     ("help", "Show help"),
@@ -135,7 +136,7 @@ def test_the_list_is_kept_for_a_while_and_then_made_anew(tmp_path):
         second = await files.names()
         now[0] = 60.0
         await files.names()
-        await files._task
+        await present(files._task)
         return first, second, await files.names()
 
     first, second, third = run(see())

@@ -8,6 +8,7 @@ from wcwidth import strip_sequences
 from agent.ui.palettes import ANSI, ROLES, choose_palette
 from agent.ui.render import render_diff, render_markdown
 from agent.ui.terminal_text import RenderContext, Theme, painted_width
+from tests.narrowing import present
 from transcripts.export.unified_diff import changed_words, read_diff
 
 DIFF = """--- a/src/calc.py
@@ -127,4 +128,4 @@ def test_a_theme_is_as_rich_as_the_terminal() -> None:
     assert choose_palette("ansi", {"COLORTERM": "truecolor"}) is ANSI
     assert choose_palette("auto", {"TERM": "xterm-256color", "COLORFGBG": "0;15"}).name == "light"
     assert choose_palette("auto", {"TERM": "xterm-256color"}, is_light=True).name == "light"
-    assert choose_palette("dark", {"TERM": "xterm-256color"}).added.line == "color(22)"
+    assert present(choose_palette("dark", {"TERM": "xterm-256color"}).added).line == "color(22)"

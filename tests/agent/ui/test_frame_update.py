@@ -12,6 +12,7 @@ from agent.ui import terminal
 from agent.ui.frame_renderer import FrameOutput, FrameRenderer
 from agent.ui.frame_update import Frame, frame_update, row_change
 from agent.ui.terminal_text import painted_width
+from tests.narrowing import narrow
 
 WORDS = (
     "one", "zwei", "日本語", "\x1b[1mbold\x1b[m", "\x1b[31mred\x1b[m", "\x1b[36;1mhe\x1b[32mre\x1b[m",
@@ -69,7 +70,8 @@ def test_the_terminal_shows_each_frame_and_what_was_printed_above() -> None:
         screen = pyte.HistoryScreen(COLUMNS, height, history=5000, ratio=0.1)
         stream = pyte.Stream(screen)
         stream.feed("".join(f"{line}\r\n" for line in above) + "\x1b[?7l")
-        frame, printed = Frame(), []
+        frame = Frame()
+        printed: list[str] = []
         for _ in range(12):
             new = random_frame(rng, height - rng.randrange(2), frame.rows)
             more = [*frame.rows[: rng.randrange(4)], *map(random_row, [rng] * rng.choice((0, 0, 1, 3, 25)))]
@@ -157,11 +159,12 @@ def test_in_tmux_nothing_is_drawn_until_the_size_stays(tmp_path, monkeypatch) ->
         sizes = iter([Size(24, 80), Size(24, 80), Size(24, 20), *[Size(15, 40)] * 9])
         output = FrameOutput(file, lambda: next(sizes), term="xterm")
         screen = terminal.LiveScreen(Application(input=DummyInput(), output=output), output)
-        renderer = screen.app.renderer
+        renderer = narrow(screen.app.renderer, FrameRenderer)
         renderer.is_shown = True
-        renderer.forget_size, forgotten = lambda: forgotten.append(renderer.waits), []
+        forgotten: list[bool] = []
+        monkeypatch.setattr(renderer, "forget_size", lambda: forgotten.append(renderer.waits))
         screen.resize()
-        assert renderer.waits and not forgotten
+        assert (renderer.waits, forgotten) == (True, [])
         while renderer.waits:
             await asyncio.sleep(0)
         assert forgotten == [False]

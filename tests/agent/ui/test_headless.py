@@ -16,7 +16,7 @@ import pytest
 from tests.strict_api.demo_bridge import demo_reply
 from tests.strict_api.faults import Fault
 from tests.strict_api.reply import Reply, calls, says
-from tests.strict_api.scripted_model import ScriptedModel
+from tests.strict_api.scripted_model import ScriptedModel, Step
 from tests.strict_api.server import Server, ServerOptions
 
 from .headless_run import RUN_DEADLINE_S, environment, run_headless, run_here, start_makeroom
@@ -215,7 +215,7 @@ def test_settings_and_folders_can_be_given(here: Run, tmp_path: Path) -> None:
     (tmp_path / ".makeroom").mkdir()
     (tmp_path / ".makeroom" / "settings.toml").write_text("[compact\n", "utf-8")  # is not read
     given = json.dumps({"permissions": {"allow": ["Write", "LSP"]}, "env": {"MAKEROOM_EFFORT": "low"}})
-    steps = [Reply([calls("write", file_path=str(other / "made.txt"), content="x")]), "done"]
+    steps: list[Step] = [Reply([calls("write", file_path=str(other / "made.txt"), content="x")]), "done"]
     with Server(ScriptedModel(steps)) as server:
         flags = ("--settings", given, "--setting-sources=", "--add-dir", str(other))
         done = here(server, "x", *flags)
@@ -335,7 +335,7 @@ def test_no_session_leaves_nothing_behind(here: Run, tmp_path: Path) -> None:
 
 
 def test_our_own_key_is_in_no_file_and_not_in_the_environment_of_commands(tmp_path: Path) -> None:
-    steps = [Reply([calls("bash", command="env; cat /proc/$PPID/environ")]), "done"]
+    steps: list[Step] = [Reply([calls("bash", command="env; cat /proc/$PPID/environ")]), "done"]
     with Server(ScriptedModel(steps)) as server:
         run_headless(tmp_path, server, "my key is test-key-123456, keep it", "--allowedTools", "bash")
         assert "test-key-123456" not in str(server.requests[1]["messages"][1:])

@@ -3,6 +3,7 @@
 import os
 import re
 from collections import Counter
+from collections.abc import Callable
 from itertools import count, pairwise
 from pathlib import Path
 from random import Random
@@ -173,7 +174,7 @@ def numbered(random: Random, count: int) -> str:
 
 
 NUMBERS = count()
-NUMBERED_BLOCKS = (
+NUMBERED_BLOCKS: tuple[Callable[[Random], str], ...] = (
     lambda random: "#" * random.randint(1, 7) + " " + numbered(random, 4),
     lambda random: "\n".join(random.choice("-*+") + " " + numbered(random, 5) for _ in range(3)),
     lambda random: "\n".join(f"{at}) {numbered(random, 5)}" for at in range(98, 101)),

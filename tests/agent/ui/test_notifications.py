@@ -9,7 +9,7 @@ from .pty_terminal import PtyTerminal, forked_makeroom
 
 def sent(environ, *, focused, seconds=MIN_TURN_S):
     """What the end of a turn sends, without titles."""
-    codes = []
+    codes: list[str] = []
     told = Notifications(codes.append, environ, "proj")
     told.focused = focused
     told.turn_ended(seconds)
@@ -33,7 +33,7 @@ def test_the_end_of_a_long_turn_is_announced_as_the_terminal_knows_it(environ, c
 
 
 def test_a_name_cannot_send_codes_of_its_own():
-    codes = []
+    codes: list[str] = []
     told = Notifications(codes.append, {"TERM": "xterm-kitty"}, "p\x1b]52;c;x\x07;q")
     told.focused = False
     told.question_waits("Allow bash?")
@@ -82,7 +82,7 @@ def test_the_title_names_the_session_by_its_first_prompt_or_its_name(tmp_path):
 
 
 def test_the_title_shows_emoji_and_scripts_as_they_are_and_what_hides_text_by_number():
-    codes = []
+    codes: list[str] = []
     told = Notifications(codes.append, {"TERM": "xterm"}, "proj")
     told.start()
     told.tell_session("Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f a\u200db")

@@ -5,6 +5,7 @@ import json
 import os
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -31,7 +32,7 @@ class Run:
         self.out, self.err = out or io.StringIO(), io.StringIO()
         with redirect_stdout(self.out), redirect_stderr(self.err):
             self.output = RunOutput(form)
-            spent = iter(({}, {}))
+            spent: Any = iter(({}, {}))
             self.status = status
             self.output.begin(
                 lambda: replace(self.status, spending=next(spent, self.status.spending)), ("bash", "read")

@@ -11,6 +11,7 @@ from wcwidth import wcswidth
 from agent.menus import Menu, MenuRow, question_menu
 from agent.ui.picker import Picker, draw_picker, move_mark, search_menu
 from agent.ui.terminal_text import RenderContext, Theme
+from tests.narrowing import present
 
 from .pty_terminal import PtyTerminal
 from .text_samples import SAMPLES, WIDTHS, too_wide, without_sgr
@@ -65,9 +66,9 @@ def test_space_switches_in_a_list_to_switch_and_its_foot_says_so():
         picker.compose(RenderContext(80, Theme(False)), 20)
         foot = picker.drawn.lines[-1]
         picker.type(text)
-        words = picker.state.words
+        words = present(picker.state).words
         picker.enter()
-        return foot, words, (await choosing).value
+        return foot, words, present(await choosing).value
 
     foot, words, value = asyncio.run(switched(" "))
     assert "Enter or Space switches · Esc leaves" in foot and (words, value) == ("", "1")
@@ -167,15 +168,15 @@ def test_a_short_screen_shows_titles_alone_and_the_smallest_one_the_marked_row()
 def test_moving_stops_at_the_ends():
     state = search_menu(SESSIONS)
     assert move_mark(state, -1).at == 0
-    assert move_mark(state, 1 << 30).marked.value == "id39"
+    assert present(move_mark(state, 1 << 30).marked).value == "id39"
     assert move_mark(move_mark(state, 1 << 30), 1).at == 39
     assert move_mark(search_menu(SESSIONS, "nowhere"), 5).marked is None
 
 
 def test_the_search_takes_all_words_in_any_case_and_marks_the_first():
     state = search_menu(SESSIONS, "SESSION über id3 ")
-    assert state.marked.value == "id3" and len(state.found) == 11
-    assert search_menu(SESSIONS, "id17").marked.value == "id17"
+    assert present(state.marked).value == "id3" and len(state.found) == 11
+    assert present(search_menu(SESSIONS, "id17").marked).value == "id17"
     assert search_menu(SESSIONS, "").found == search_menu(SESSIONS).found
 
 
@@ -197,13 +198,13 @@ def test_a_question_shows_its_keys_and_all_of_its_words():
         "  fit",
     ]
     assert bare_lines(draw_picker(search_menu(menu), RenderContext(20, Theme()), 2))[1].startswith("❯ 1 Yes")
-    assert menu.row_for_key("2").value == "no" and menu.row_for_key("3") is None
+    assert present(menu.row_for_key("2")).value == "no" and menu.row_for_key("3") is None
 
 
 def test_a_menu_line_by_line_has_keys_that_are_understood():
     menu = Menu("Which?", (MenuRow("b", "second", ("now",), key="7"), MenuRow("a", "first")))
     assert menu.keyed_lines() == ["  7  now  second", "  2  first"]
-    assert menu.row_for_key("7").value == "b" and menu.row_for_key("1") is None
+    assert present(menu.row_for_key("7")).value == "b" and menu.row_for_key("1") is None
 
 
 def test_a_row_that_is_known_by_a_number_shows_it_and_is_found_by_it():
@@ -212,7 +213,7 @@ def test_a_row_that_is_known_by_a_number_shows_it_and_is_found_by_it():
         "❯ #12  second",
         "  #3  first",
     ]
-    assert search_menu(menu, "#3").marked.value == "a"
+    assert present(search_menu(menu, "#3").marked).value == "a"
 
 
 def test_the_cursor_stands_behind_the_words():

@@ -52,8 +52,9 @@ def test_line_mode_reads_a_pipe_to_its_end(tmp_path):
 )
 def test_line_mode_reads_a_pipe_in_its_encoding_and_tells_it_once(tmp_path, codec, told):
     lines = "say na\u00efve caf\u00e9\nplain\nsay d\u00e9j\u00e0 vu\n"
-    piped = {"input": lines.encode(codec), "capture_output": True, "timeout": 60, "check": True}
-    done = subprocess.run(scripted(tmp_path), **piped)
+    done = subprocess.run(
+        scripted(tmp_path), input=lines.encode(codec), capture_output=True, timeout=60, check=True
+    )
     said = done.stdout.decode()
     assert "na\u00efve caf\u00e9" in said
     assert "d\u00e9j\u00e0 vu" in said

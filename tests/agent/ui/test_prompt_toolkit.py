@@ -8,6 +8,7 @@ import asyncio
 import inspect
 import re
 import signal
+from typing import Any
 
 import pytest
 from prompt_toolkit.application import Application
@@ -40,8 +41,9 @@ def test_private_names_are_used_of_nothing_but_oneself():
     found = []
     for path in sorted((ROOT / "agent" / "ui").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            private = isinstance(node, ast.Attribute) and re.match(r"_[a-z]", node.attr)
-            if private and ast.unparse(node.value) not in ("self", "cls"):
+            if not isinstance(node, ast.Attribute) or not re.match(r"_[a-z]", node.attr):
+                continue
+            if ast.unparse(node.value) not in ("self", "cls"):
                 found.append(f"{path.name}:{node.lineno} {ast.unparse(node)}")
     assert found == []
 
@@ -80,7 +82,7 @@ def test_a_buffer_goes_through_its_history_by_setting_working_index():
 
 def test_work_begins_behind_the_first_frame_and_the_handler_of_resizes():
     """Terminal.run then replaces the handler, and draws frames in the context of the application."""
-    seen = []
+    seen: list[Any] = []
 
     async def work(app):
         seen.append((app.context, app.render_counter))
@@ -89,8 +91,14 @@ def test_work_begins_behind_the_first_frame_and_the_handler_of_resizes():
 
     async def run():
         with create_pipe_input() as keys:
-            app = Application(input=keys, output=DummyOutput(), terminal_size_polling_interval=None)
-            await app.run_async(pre_run=lambda: app.create_background_task(work(app)))
+            app: Application[None] = Application(
+                input=keys, output=DummyOutput(), terminal_size_polling_interval=None
+            )
+
+            def start_work() -> None:
+                app.create_background_task(work(app))
+
+            await app.run_async(pre_run=start_work)
 
     asyncio.run(run())
     (context, frames), had_handler = seen

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,11 +19,13 @@ ONE = {"question": "Which library?", "header": "Library", "options": OPTIONS}
 SEVERAL = {"question": "Which parts?", "header": "Parts", "options": OPTIONS, "multiSelect": True}
 
 
-def answered(*questions: dict, keys: Callable[[QuestionForm], None], waited: float = 1.0) -> dict | None:
+def answered(
+    *questions: dict[str, Any], keys: Callable[[QuestionForm], None], waited: float = 1.0
+) -> dict[str, Any] | None:
     """What comes of some keys, pressed so many seconds after each question came."""
     now = [0.0]
 
-    async def ask() -> dict | None:
+    async def ask() -> dict[str, Any] | None:
         form = QuestionForm(lambda: None, lambda: now[0])
         task = asyncio.ensure_future(form.ask(questions))
         await asyncio.sleep(0)
@@ -97,7 +100,7 @@ def test_keys_before_a_question_could_be_read_are_dropped_and_that_is_said() -> 
     said: list[str] = []
     now = [0.0]
 
-    async def ask() -> dict | None:
+    async def ask() -> dict[str, Any] | None:
         form = QuestionForm(lambda: None, lambda: now[0])
         form.say = said.append
         task = asyncio.ensure_future(form.ask([ONE, ONE]))
@@ -116,7 +119,7 @@ def test_keys_before_a_question_could_be_read_are_dropped_and_that_is_said() -> 
 def test_one_can_go_back_to_a_question_and_change_the_answer() -> None:
     now = [1.0]
 
-    async def ask() -> dict | None:
+    async def ask() -> dict[str, Any] | None:
         form = QuestionForm(lambda: None, lambda: now[0])
         task = asyncio.ensure_future(form.ask([ONE, SEVERAL]))
         await asyncio.sleep(0)

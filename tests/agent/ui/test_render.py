@@ -1,6 +1,7 @@
 """Nothing that is printed is wider than the terminal, whatever the text and however narrow."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -35,6 +36,11 @@ from transcripts.messages import PUT_BACK_START, TextBlock
 from .text_samples import DIFF, SAMPLES, WIDTHS, too_wide, without_sgr
 
 
+def plain_view(mask: Callable[[str], str] = str) -> PlainView:
+    """Return a view that only prints: it has no lines to read."""
+    return PlainView(None, mask)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("columns", WIDTHS)
 def test_nothing_is_wider_than_the_screen(columns):
     check_widths(columns, Theme())
@@ -65,7 +71,7 @@ def test_the_map_of_the_context_always_tells_how_full_it_is(columns, capsys):
     event = ContextChart("The context of claude-sonnet-5-5: NORMAL", rows, 200_000)
     lines = without_sgr(render_event(event, RenderContext(columns, Theme(False)))).splitlines()
     assert any(line.endswith("50k of 200k (25%)") for line in lines[:2]) and too_wide(lines[0], columns) == []
-    PlainView(None).emit(event)
+    plain_view().emit(event)
     assert "NORMAL: 50,000 of 200,000 tokens (25%)\n" in capsys.readouterr().out
 
 
@@ -75,7 +81,7 @@ def test_a_window_that_is_nearly_full_is_not_told_to_be_full(capsys):
     assert "99% of 200k, no room left" in shown
     chart = ContextChart("m: BLOCKING", (("tool results", 199_999),), 200_000)
     assert "(99%)" in without_sgr(render_event(chart, RenderContext(100, Theme(False))))
-    PlainView(None).emit(chart)
+    plain_view().emit(chart)
     assert "(99%)" in capsys.readouterr().out
 
 
@@ -85,7 +91,7 @@ def test_how_full_a_window_is_is_rounded_alike(capsys):
     chart = ContextChart("m", (("tool results", 29_800),), 1_000_000)
     drawn = without_sgr(render_event(chart, RenderContext(100, Theme(False))))
     assert "30k of 1.0M (3%)" in drawn and "97.0%" in drawn
-    PlainView(None).emit(chart)
+    plain_view().emit(chart)
     assert "(3%)" in capsys.readouterr().out
 
 
@@ -347,6 +353,6 @@ def test_any_text_is_drawn_as_markdown_without_an_exception_or_a_control_charact
 
 
 def test_no_line_of_a_plain_terminal_holds_a_masked_value(capsys: pytest.CaptureFixture[str]) -> None:
-    view = PlainView(None, lambda text: text.replace("key-12345", "****"))
+    view = plain_view(lambda text: text.replace("key-12345", "****"))
     view.emit(events.Notice("it is key-12345"))
     assert "it is ****" in capsys.readouterr().out

@@ -55,8 +55,7 @@ def test_a_fault_at_the_start_is_raised_with_the_terminal_restored(tmp_path):
 
 
 def test_what_keeps_a_session_from_beginning_ends_it_with_one_line_whatever_was_sent(tmp_path):
-    slow = {"SCRIPTED_SLOW": "1", "SCRIPTED_UNUSABLE": "1"}
-    with PtyTerminal(tmp_path, argv=scripted(tmp_path), **slow) as terminal:
+    with PtyTerminal(tmp_path, argv=scripted(tmp_path), SCRIPTED_SLOW="1", SCRIPTED_UNUSABLE="1") as terminal:
         terminal.ready().type("say too early\r").sees("❯ say too early", "Ctrl-C to interrupt")
         terminal.open_gate("ready")
         assert terminal.ends() == 1  # by the traceback of the script

@@ -27,7 +27,8 @@ class Typed:
 
 
 def test_what_the_terminal_says_of_its_background_is_no_typing() -> None:
-    typed, grounds = Typed(), []
+    typed = Typed()
+    grounds: list[bool] = []
     parser = GroundParser(typed, grounds.append, [].append)  # type: ignore[arg-type]
     answers = "a\x1b]11;rgb:ffff/ffff/f0f0\x07b", "\x1b]11;rg", "b:1e1e/1e/1e1e\x1b\\c"
     for piece in (*answers, "\x1b]", "\x1b[A"):
@@ -61,7 +62,8 @@ def test_what_looks_like_an_answer_within_a_paste_stays(tmp_path: Path) -> None:
 
 def test_an_answer_behind_a_paste_that_an_earlier_read_began_is_no_typing() -> None:
     answer, keys, grounds = "\x1b]11;rgb:ffff/ffff/ffff\x07", list[KeyPress](), list[bool]()
-    parser = GroundParser(PasteParser(Vt100Parser(keys.append), keys.append), grounds.append, [].append)
+    pastes = PasteParser(Vt100Parser(keys.append), keys.append)
+    parser = GroundParser(pastes, grounds.append, list[float]().append)
     text = f"a\x1b[200~b{answer}c\x1b[201~{answer}d\x1b[200~e\x1b[201~{answer}{answer}f"
     for cut in range(len(text)):
         for piece in (text[:cut], text[cut:]):

@@ -374,7 +374,7 @@ def test_a_lost_server_is_connected_again_twice_and_again_after_a_call_that_went
             await server.begin()
             assert len(losses) == opened and not server.failure
         losses[-1]("it fell over")
-        assert server.state == "failed" and server.failure == "it fell over"
+        assert (server.state, server.failure) == ("failed", "it fell over")
         await server.request("ping", {})
         losses[-1]("it fell over")
         assert server.state == "pending"

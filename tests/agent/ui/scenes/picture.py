@@ -20,7 +20,7 @@ GROUNDS = {
 _NAMES = ("black", "red", "green", "brown", "blue", "magenta", "cyan", "white")
 
 
-class DimScreen(pyte.HistoryScreen):  # type: ignore[misc]
+class DimScreen(pyte.HistoryScreen):
     """A screen that knows faint text, which pyte does not: it is kept as blinking text."""
 
     def select_graphic_rendition(self, *attrs: int, **rest: Any) -> None:
