@@ -2,7 +2,7 @@
 
 Keys typed for something else must not answer it. They are dropped, with a hint, until the question has been
 visible for a while without a key; from then on its keys answer at once. A key that is no answer begins that
-while anew. An answer that outlasts the call is only marked by its key, and taken by Enter.
+while again. An answer that outlasts the call is only marked by its key, and taken by Enter.
 """
 
 from __future__ import annotations

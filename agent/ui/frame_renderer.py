@@ -193,7 +193,5 @@ def _rows_of(line: str, columns: int) -> list[str]:
 
 
 def reflows_rows(term: str, xterm_version: str) -> bool:
-    """Return whether the terminal breaks long rows anew when it gets narrower: all but the console and xterm
-    do.
-    """
+    """Return whether a narrower terminal breaks long rows: all but the console and xterm do."""
     return not (term == "linux" or xterm_version)

@@ -156,9 +156,7 @@ def _alike_ends(old: list[str], new: list[str]) -> int:
 
 
 def _resemble(old: str, new: str) -> bool:
-    """Return whether a row is the same, or the same but for what stands at its start: the spinner and its
-    clock.
-    """
+    """Return whether a row is the same but for its start, where the spinner and its clock are."""
     return old == new or bool(old and old[-MIN_KEPT_END:] == new[-MIN_KEPT_END:] and len(old) > MIN_KEPT_END)
 
 

@@ -142,9 +142,11 @@ async def run_prompt(
     content: Sequence[Block] | None = None,
     runnable: Collection[str] = (),
 ) -> TurnFinished:
-    """Run a turn on a prompt, or the slash command that it is: then what that tells is the answer, and an
-    error that it tells fails the run. Raises UsageError for a command that there is not, or that needs a
-    screen and is not named in `runnable`, or that has more lines behind its name.
+    """Run a turn on a prompt, or the slash command that it is.
+
+    The output of a command is the answer, and an error among it fails the run. Raises UsageError for an
+    unknown command, for one that needs a screen and is not named in `runnable`, and for one with more lines
+    behind its name.
     """
     text = text.lstrip() if text.lstrip().startswith("/") else text
     use = controller.command_table.use_without_screen(text)

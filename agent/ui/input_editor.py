@@ -22,7 +22,7 @@ EXIT_WORDS = frozenset({"exit", "quit", ":q"})
 
 
 def move_by_grapheme(buffer: Buffer, by: Literal[-1, 1]) -> None:
-    """Move the cursor over what people see as one character, within the line."""
+    """Move the cursor over what users see as one character, within the line."""
     before, after = _graphemes_beside(buffer.document)
     buffer.cursor_position += (
         buffer.document.get_cursor_left_position(before)
@@ -32,7 +32,7 @@ def move_by_grapheme(buffer: Buffer, by: Literal[-1, 1]) -> None:
 
 
 def delete_grapheme(buffer: Buffer, at: Literal[-1, 1]) -> None:
-    """Delete what people see as one character before the cursor, or behind it, or what is selected."""
+    """Delete what users see as one character before the cursor, or behind it, or what is selected."""
     before, after = _graphemes_beside(buffer.document)
     if buffer.selection_state is not None:
         buffer.cut_selection()

@@ -114,8 +114,9 @@ def _entries(path: Path, troubles: list[str]) -> Iterator[tuple[str, Any]]:
 
 
 def base_bindings() -> KeyBindings:
-    """Return the bindings before all others: idle keys do nothing, a letter after Ctrl-Space is
-    still text.
+    """Return the bindings before all others.
+
+    Idle keys do nothing, and a letter after Ctrl-Space is still text.
     """
     bindings = KeyBindings()
     for key in Keys:

@@ -167,9 +167,7 @@ def _status_parts(status: Status, queued: int) -> list[_StatusPart]:
 
 
 def _chooses(state: ReplState) -> bool:
-    """Return whether a menu or a question of the model has the place of the input, if no permission question
-    has.
-    """
+    """Return whether a menu or a question of the model is to be answered."""
     return state.picker.state is not None or state.approval.form.state is not None
 
 

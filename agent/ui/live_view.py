@@ -56,6 +56,7 @@ class LiveView(Struct):
     thought: str = ""
     thinking_since: float | None = None
     retry_at: float | None = None
+    tries: str = ""  # of the retry
     question_since: float | None = None
     answered: bool = False  # whether any part of an answer came since the turn began
     interrupting: bool = False
@@ -109,7 +110,8 @@ class LiveView(Struct):
                 self.label = f"Writing {one_line(name)} ({format_count(size)})"
                 self.answered = True
             case events.Retrying(reason, seconds, attempt, tries, _):
-                self.label = f"{one_line(reason)}; try {attempt} of {tries}"
+                self.label = one_line(reason)
+                self.tries = f"try {attempt} of {tries}"
                 self.retry_at = now + seconds
             case events.ToolCallStarted(of, block, name, title):
                 self.calls[of, block] = RunningCall(name, title, started_at=now)
@@ -215,8 +217,8 @@ def _spinner(live_view: LiveView, ctx: RenderContext, now: float, *, timed: bool
     rest = "" if timed else f"… {_whole_seconds(now - live_view.started_at)}"
     if live_view.retry_at is not None:
         wait = round(live_view.retry_at - now)
-        label, _, tries = label.rpartition("; ")
-        rest = f"; {tries} {f'in {wait} s' if wait > 0 else 'now'}"
+        when = f"in {wait} s" if wait > 0 else "now"
+        rest = f"; {live_view.tries} {when}"
         role = "warning"
     room = ctx.columns - 2 - len(rest)  # when it goes on is seen at any width
     wanted = min(cell_width(label), ctx.columns // 2 - 1)

@@ -76,12 +76,12 @@ class MarkdownStream:
             self._pieces.append(line)
             self._end_line()
         self._pieces.append(last)
-        if self._after_blank and self._begins_anew():
+        if self._after_blank and self._begins_block():
             self._finish()
         if self._size > MAX_UNFINISHED_CHARS:
             self._cut()
 
-    def _begins_anew(self) -> bool:
+    def _begins_block(self) -> bool:
         """Return whether the line that has not ended is known to be unindented."""
         begun = "".join(self._pieces)
         return bool(begun.strip()) and not begun[0].isspace()

@@ -1,7 +1,7 @@
-"""Tell a person who looks elsewhere: the title of the window, a bell and a notification of the desktop.
+"""Notify a user who looks elsewhere: the title of the window, a bell and a notification of the desktop.
 
 The terminal says when it gains and loses the focus (DECSET 1004). As long as it never said that it lost it,
-nothing is announced: people who look at the screen need no bell.
+nothing is announced: users who look at the screen need no bell.
 """
 
 from __future__ import annotations
@@ -78,9 +78,7 @@ class Notifications:
 
 
 def wants_notifications(setting: bool, environ: Mapping[str, str]) -> bool:
-    """Return whether to set titles and announce anything: not in CI, nor on terminals that would show the
-    codes.
-    """
+    """Return whether to set titles and announce anything: not in CI, nor where codes would be shown."""
     return setting and not environ.get("CI") and environ.get("TERM", "") not in _QUIET_TERMINALS
 
 

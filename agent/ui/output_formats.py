@@ -100,7 +100,7 @@ class RunOutput:
     last is kept. `status` gives the status now, `started` is that at the beginning of the turn, `tools` are
     the names of the tools, `details` what else a format may say of the session, `partial` whether replies are
     told as they come, `tells_agents_whole` whether agents' words are told too. With `answers_command` what is
-    told to people is the answer, because a slash command was run; `told_error` is the last error among it.
+    shown to the user is the answer, because a slash command was run; `told_error` is the last error among it.
     """
 
     started: Status

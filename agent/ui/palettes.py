@@ -1,4 +1,4 @@
-"""Colours: what each role of a text looks like, and the themes that people choose from.
+"""Colours: what each role of a text looks like, and the themes that users choose from.
 
 Text has only the terminal's sixteen colours, so that its own palette decides how they look on a light or a
 dark background. A theme adds backgrounds, which need one of 256 colours, or any.

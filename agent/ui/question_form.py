@@ -32,7 +32,7 @@ from .terminal_text import (
     wrap,
 )
 
-LISTEN_DELAY_S = 0.6  # without a key, before keys are answers: slower than people type
+LISTEN_DELAY_S = 0.6  # without a key, before keys are answers: slower than users type
 SURE_S = 2.0  # within which a second Esc drops what was answered
 
 WAITS_HINT = "A question waits: press the key again"
@@ -124,9 +124,7 @@ class QuestionForm:
             self.on_change()
 
     def hears(self) -> bool:
-        """Return whether a key is meant for the question; one that came too early says so, and begins that
-        anew.
-        """
+        """Return whether a key is meant for the question. One that came too early starts the wait again."""
         now = self._monotonic()
         if self.state is None or now >= self._listens_at:
             return self.state is not None

@@ -172,7 +172,7 @@ def render_call(event: events.ToolCallFinished, ctx: RenderContext) -> str:
 
 
 def is_look(event: events.ToolCallFinished) -> bool:
-    """Return whether the call has shown or found something, of which people need no more than one line."""
+    """Return whether the call has shown or found something, of which one line is enough."""
     is_reading = tool_kind(event.name) in ("reads", "searches")
     return is_reading and not event.result.error and not event.denied
 

@@ -124,7 +124,7 @@ def _offer_draft(state: ReplState) -> None:
     left = state.unsent_input.take_orphan()
     if left:
         state.editor.remember(left)
-        state.editor.buffer.reset(state.editor.buffer.document)  # which has it look at the history anew
+        state.editor.buffer.reset(state.editor.buffer.document)  # which has it load the history again
         words = shorten(one_line(left), 50)
         state.view.notice(f"not sent last time: '{words}'; ↑ brings it back")
 

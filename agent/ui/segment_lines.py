@@ -68,9 +68,7 @@ def _change(held: str, wanted: str) -> str:
 
 
 def is_safe_link(address: str) -> bool:
-    """Return whether a terminal may be given the address to open: of the web, without a character that ends
-    it.
-    """
+    """Return whether a terminal may be given the address: of the web, without a character that ends it."""
     return bool(_WEB_ADDRESS.fullmatch(address))
 
 

@@ -1,5 +1,7 @@
-"""The standard streams as bytes: input is decoded as a file of its bytes is, output is written to pipes, and
-to terminals in UTF-8 or the charset of a locale that has another, with symbols that it has.
+"""The standard streams as bytes.
+
+Input is decoded as a file of its bytes is. Output to pipes is UTF-8; to terminals it has the charset of the
+locale, with symbols that exist in it.
 """
 
 from __future__ import annotations

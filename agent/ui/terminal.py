@@ -111,7 +111,7 @@ class LiveScreen:
             self.app.invalidate()
 
     def resize(self) -> None:
-        """Draw the live part anew after the terminal changed its size, when that is known to be its size."""
+        """Draw the live part again after the terminal changed its size, when that is known to be its size."""
         if self._resized is not None:
             self._resized.cancel()
             self._resized = None

@@ -53,9 +53,7 @@ def at_screen(plain: bool) -> bool:
 
 
 def wants_colour(choice: str, environ: Mapping[str, str]) -> bool:
-    """Return whether to colour a screen: --color, else NO_COLOR, which counts when not empty (no-
-    color.org).
-    """
+    """Return whether to colour a screen, by --color, else by NO_COLOR if not empty (no-color.org)."""
     return choice == "always" or (choice == "auto" and not environ.get("NO_COLOR"))
 
 
@@ -72,7 +70,7 @@ def write_fully(descriptor: int, data: bytes) -> None:
 def escape_strict(text: str) -> str:
     """Name every control, format and invisible character (`␛`, `<U+202E>`); newlines and tabs stay.
 
-    For whatever people judge by: commands, diffs, paths, the output of tools. Invisible characters that are
+    For whatever users judge by: commands, diffs, paths, the output of tools. Invisible characters that are
     harmless where they stand stay too.
     """
     return _UNSAFE_CHARS.sub(_name_of, text)

@@ -267,6 +267,22 @@ def test_a_denied_call_is_listed_with_its_input():
     assert run.output.finish() == 4
 
 
+@pytest.mark.parametrize(
+    ("human", "error", "denied", "told"),
+    [
+        ({}, False, False, "● bash  ls"),
+        ({"note": "exit 1"}, True, False, "● bash  ls  (failed)"),
+        ({"text": "You refused this call."}, True, True, "● bash  ls  (denied)"),
+        ({"denied": "it reaches \x1b a host"}, True, True, "● bash  ls  (denied: it reaches ␛ a host)"),
+        ({"note": "exit 0; no host", "blocked": "no host"}, False, False, "● bash  ls  (exit 0; no host)"),
+    ],
+)
+def test_a_call_that_did_not_end_well_says_why_beside_the_answer(human, error, denied, told):
+    result = Result(4, 0.0, 3, 1, (TextBlock("no"),), error=error, human=human)
+    run = Run("text").show(events.ToolCallFinished(3, 1, "bash", "ls", result, 0.0, denied=denied))
+    assert run.err.getvalue() == f"{told}\n"
+
+
 def test_a_compaction_is_told_in_the_stream_and_beside_the_answer():
     run = Run("stream-json").show(
         events.ContextCompacted("[auto compact] 90k -> 20k", "auto", ("c7",), {"before": 90})
