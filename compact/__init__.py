@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .prices import PriceList, Prices, Spending
     from .replacement import COMMANDS_HEADING, PINS_HEADING
     from .report import LAYERS_TOLD, compaction_notice, is_told, rewrite_told
-    from .restoring import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back
+    from .restoring import FileTouch, NeededText, PutBackRules
     from .settings import POLICY_NAMES, CompactSettings, ContextWindow, WindowState
     from .shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
     from .situation import (
@@ -49,7 +49,6 @@ __all__ = [
     "SUMMARY_LAYER",
     "Calibration",
     "CannotChange",
-    "ClearedText",
     "CompactSettings",
     "CompactionPlan",
     "ContextReport",
@@ -57,6 +56,7 @@ __all__ = [
     "Evicted",
     "FileTouch",
     "Flow",
+    "NeededText",
     "PriceList",
     "Prices",
     "Proposal",
@@ -72,7 +72,6 @@ __all__ = [
     "block_texts",
     "cache_breakpoints",
     "call_label",
-    "cleared_texts",
     "compaction_notice",
     "context_report",
     "dry_run",
@@ -92,7 +91,6 @@ __all__ = [
     "plan_drop",
     "plan_undo",
     "problems",
-    "put_back",
     "quiet_below",
     "rewrite_told",
     "strings",
@@ -116,7 +114,7 @@ __getattr__ = lazy_door(
         "prices": "PriceList Prices Spending",
         "replacement": "COMMANDS_HEADING PINS_HEADING",
         "report": "LAYERS_TOLD compaction_notice is_told rewrite_told",
-        "restoring": "ClearedText FileTouch PutBackRules cleared_texts put_back",
+        "restoring": "FileTouch NeededText PutBackRules",
         "settings": "POLICY_NAMES CompactSettings ContextWindow WindowState",
         "shown_blocks": "ShownBlock largest_blocks largest_blocks_sentence",
         "situation": (

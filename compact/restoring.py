@@ -6,6 +6,8 @@ put back: that an edit soon will miss it, times what a failed call and a read co
 lines and carrying them. What the view still shows, or what the file does not hold any more, stays away.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -85,9 +87,58 @@ class PutBackRules(Struct, frozen=True):
     count: Callable[[str], int]
     whole: Callable[[Fact | None], Fact | None] = lambda fact: fact
 
+    def needed_by(self, folded: Folded, touch: FileTouch) -> NeededText:
+        """Find the cleared text that a call or a prompt needs again; mostly there is none."""
+        return NeededText(touch, self, tuple(_cleared_texts(folded, touch, self)))
 
-def cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> list[ClearedText]:
-    """The cleared texts of the files that a call touches and that pay, newest first; mostly none."""
+
+class NeededText(Struct, frozen=True):
+    """The cleared texts of the files that a call or a prompt touches and that pay, newest first.
+
+    `present` has the texts of the files as they are now, with unified line ends, by path: what is not in them
+    is left out. None where there are no files, as in a replay.
+    """
+
+    touch: FileTouch
+    rules: PutBackRules
+    texts: tuple[ClearedText, ...] = ()
+    present: Mapping[str, str] | None = None
+
+    @property
+    def paths(self) -> set[str]:
+        """The files of the texts, as they were named."""
+        return {text.path for text in self.texts}
+
+    def blocks(self, folded: Folded) -> tuple[TextBlock, ...]:
+        """Return the spans to append to the result of the call, of those that `folded` does not show."""
+        if not self.texts:
+            return ()
+        folder = folded.opened.folder if folded.opened else ""
+        room = self.rules.settings.put_back_max_tokens
+        blocks = list[TextBlock]()
+        shown = _lines_in_view(folded, self.touch)
+        clues = _Clues.of(self.touch)
+        for text in self.texts:
+            span = _span(text, clues, room, self.rules.count)
+            if span is None or _is_shown(span.lines, shown):
+                continue
+            if self.present is not None:
+                span = _still_true(span, self.present.get(text.path, ""))
+                if span is None:
+                    continue
+            said = _as_told(span, folder)
+            tokens = self.rules.count(said)
+            if tokens > room:
+                continue
+            blocks.append(TextBlock(said))
+            shown.update(map(str.strip, span.lines))
+            room -= tokens
+            if len(blocks) == MAX_SPANS:
+                break
+        return tuple(blocks)
+
+
+def _cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> list[ClearedText]:
     edits = folded.edits
     if rules.settings.policy != "thrifty" or not rules.settings.put_back_max_tokens:
         return []
@@ -106,43 +157,6 @@ def cleared_texts(folded: Folded, touch: FileTouch, rules: PutBackRules) -> list
                 if text is not None and any(_is_meant(text.path, path) for path in paths):
                     found.append(text)
     return found
-
-
-def put_back(
-    folded: Folded,
-    texts: Sequence[ClearedText],
-    touch: FileTouch,
-    rules: PutBackRules,
-    present: Mapping[str, str] | None = None,
-) -> tuple[TextBlock, ...]:
-    """The spans of `texts` to append to the result of a call.
-
-    `present` has the texts of the files as they are now, with unified line ends, by path: what is not in them
-    is left out. None where there are no files, as in a replay.
-    """
-    if not texts:
-        return ()
-    folder = folded.opened.folder if folded.opened else ""
-    room = rules.settings.put_back_max_tokens
-    blocks = list[TextBlock]()
-    shown = _lines_in_view(folded, touch)
-    clues = _Clues.of(touch)
-    for text in texts:
-        span = _span(text, clues, min(room, rules.settings.put_back_max_tokens), rules.count)
-        if span is None or _is_shown(span.lines, shown):
-            continue
-        if present is not None and (span := _still_true(span, present.get(text.path, ""))) is None:
-            continue
-        said = _as_told(span, folder)
-        tokens = rules.count(said)
-        if tokens > room:
-            continue
-        blocks.append(TextBlock(said))
-        shown.update(map(str.strip, span.lines))
-        room -= tokens
-        if len(blocks) == MAX_SPANS:
-            break
-    return tuple(blocks)
 
 
 def _files_touched(touch: FileTouch, tracker: BlockTracker) -> dict[str, list[str]]:
@@ -261,7 +275,7 @@ class _Clues(Struct, frozen=True):
     numbers: frozenset[int]
 
     @classmethod
-    def of(cls, touch: FileTouch) -> "_Clues":
+    def of(cls, touch: FileTouch) -> _Clues:
         outcome = joined_text(touch.content)
         inputs = [outcome] if touch.use is None else list(strings(touch.use.input))
         lines = (_plain(line).strip() for text in (*inputs, outcome) for line in text.split("\n"))

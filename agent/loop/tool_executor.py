@@ -20,6 +20,7 @@ from agent.events import Emit, Notice, Reason, ToolCallFinished, ToolCallProgres
 from agent.formatting import shorten
 from agent.ports import HookEvent
 from agent.session import Session, calls_of, note_news
+from compact import NeededText
 from tools.base import Tool, ToolCall, ToolError, ToolInterrupted, ToolResult, text_result
 from tools.files import FileError
 from transcripts import (
@@ -38,7 +39,7 @@ from .changed_files import checkpointed, with_changed_files
 from .context import TurnContext
 from .leaving import Leaving
 from .loop_detection import STUCK, is_stuck, with_repeat_note
-from .touched_files import NeededText, content_of, needed_text, tell_memory_below
+from .touched_files import content_of, needed_text, tell_memory_below
 from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
@@ -361,7 +362,7 @@ def _finish(
     fact = batch.session.result(
         batch.reply,
         call.index,
-        content if needed is None else (*content, *needed.blocks(batch.session)),
+        content if needed is None else (*content, *needed.blocks(batch.session.folded)),
         error=result.error,
         human=replace_surrogates(result.human),
         about=replace_surrogates(result.about),

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent.events import Emit, Notice, TurnFinished
 from agent.session import Session, kept_chars, memory_below, memory_of, memory_path_of, memory_text
-from compact import ClearedText, FileTouch, PutBackRules, cleared_texts, put_back, trim_page
+from compact import FileTouch, NeededText, PutBackRules, trim_page
 from tools.base import ToolContext, ToolResult
 from tools.files import FileError, in_thread, load_file, resolve_path
 from tools.text import decode_text, unify_newlines
@@ -25,7 +26,6 @@ from transcripts import (
     Fact,
     LazyResults,
     StoreError,
-    TextBlock,
     ToolResultBlock,
     ToolUseBlock,
     injected,
@@ -38,21 +38,6 @@ from .context import CompactionState, TurnContext
 ATTACHED_TOPIC = "attached"
 MAX_FILE_BYTES = 1024 * 1024  # of a file that is looked at
 LOOK_TIMEOUT_S = 2.0  # for all of them
-
-
-class NeededText(Struct, frozen=True):
-    """The text that a call or a prompt needs again; `present` has the files' texts by path."""
-
-    texts: tuple[ClearedText, ...]
-    touch: FileTouch
-    rules: PutBackRules
-    present: Mapping[str, str]
-
-    def blocks(self, session: Session) -> tuple[TextBlock, ...]:
-        """Return the blocks to append to the result: the spans that neither the view nor the results so far
-        show.
-        """
-        return put_back(session.folded, self.texts, self.touch, self.rules, self.present)
 
 
 def content_of(
@@ -93,19 +78,19 @@ async def text_named(session: Session, state: CompactionState, content: Sequence
     """Return the cleared or summarized text of files that a prompt names, to precede the prompt."""
     prompt = state.overhead + session.folded.view.tokens
     needed = await _needed(session, state, FileTouch(None, tuple(content), False, prompt))
-    return [injected(block.text) for block in needed.blocks(session)] if needed else []
+    return [injected(block.text) for block in needed.blocks(session.folded)] if needed else []
 
 
 async def _needed(session: Session, state: CompactionState, touch: FileTouch) -> NeededText | None:
-    rules = PutBackRules(state.settings, state.prices, state.counter.text, partial(_whole, session.deferred))
-    texts = tuple(cleared_texts(session.folded, touch, rules)) if state.settings.automatic else ()
-    if not texts:
+    if not state.settings.automatic:
         return None
-    paths = {text.path for text in texts}
+    rules = PutBackRules(state.settings, state.prices, state.counter.text, partial(_whole, session.deferred))
+    needed = rules.needed_by(session.folded, touch)
+    if not needed.texts:
+        return None
     with suppress(FileError):
-        return NeededText(
-            texts, touch, rules, await in_thread(LOOK_TIMEOUT_S, lambda gone: _load(paths, gone))
-        )
+        present = await in_thread(LOOK_TIMEOUT_S, lambda gone: _load(needed.paths, gone))
+        return replace(needed, present=present)
     return None
 
 

@@ -30,12 +30,10 @@ from compact import (
     SummaryRequest,
     Trigger,
     cache_breakpoints,
-    cleared_texts,
     fact_at,
     finish_plan,
     joined_text,
     problems,
-    put_back,
     summary_messages,
     trim_page,
 )
@@ -391,7 +389,7 @@ def _with_needed_text(prompt: User, folded: Folded, setup: ReplaySetup) -> User:
 
 def _needed_text(folded: Folded, touch: FileTouch, setup: ReplaySetup) -> tuple[TextBlock, ...]:
     rules = PutBackRules(setup.settings, setup.prices, setup.counter.text)
-    return put_back(folded, cleared_texts(folded, touch, rules), touch, rules)
+    return rules.needed_by(folded, touch).blocks(folded)
 
 
 def _still_shown(texts: Sequence[tuple[int, str]], folded: Folded) -> str:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from compact.block_tracker import tracker_of
 from compact.hazards import Cell
-from compact.restoring import FileTouch, PutBackRules, cleared_texts, put_back
+from compact.restoring import FileTouch, PutBackRules
 from transcripts.facts import Clear, Compacted, Fold, Result
 from transcripts.messages import TextBlock, ToolUseBlock, injected, is_put_back
 
@@ -44,7 +44,8 @@ def touch(name="grep", outcome="src/a.py:7: small_6", error=False, prompt=FAR, *
 def back(world, call=None, present=None):
     call = call or touch()
     rules = PutBackRules(world.settings, world.prices, COUNT.text)
-    blocks = put_back(world.folded, cleared_texts(world.folded, call, rules), call, rules, present)
+    needed = replace(rules.needed_by(world.folded, call), present=present)
+    blocks = needed.blocks(world.folded)
     assert all(map(is_put_back, blocks))
     return [block.text for block in blocks]
 
