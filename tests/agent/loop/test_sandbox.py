@@ -267,8 +267,8 @@ def test_a_place_that_is_let_through_widens_the_sandbox_for_this_project(
     lines = [f"echo a >{outside}/a && git config a.b c", f"echo b >{outside}/b"]
     shell.run(lines, Allow("through"), Deny())
     question = shell.world.approver.questions[0]
-    assert question.through == f"write ~/{outside.name}"
-    assert shell.asked == [f"walled off: write ~/{outside.name}/a (bash)", QUESTION]
+    assert question.through == f"write {outside}"
+    assert shell.asked == [f"walled off: write {outside}/a (bash)", QUESTION]
     assert (outside / "a").read_text() == "a\n" and (outside / "b").read_text() == "b\n"
     assert stored_places(shell.granted) == {"write": (str(outside),)}
     assert any("/sandbox takes it back" in notice.text for notice in shell.world.told(Notice))
@@ -363,7 +363,7 @@ def test_secrets_of_another_folder_are_as_those_of_the_project(tmp_path: Path, o
     assert "own/.env is read" in shell.texts and "shown is read" in shell.texts
     if shell.world.context.sandbox is not None and shell.world.context.sandbox.level == "namespaces":
         assert ".env is read" not in shell.texts.replace("own/.env is read", "")
-        assert shell.asked == [f"walled off: read ~/{outside.name}/.env (cat)"]
+        assert shell.asked == [f"walled off: read {outside}/.env (cat)"]
 
 
 @pytest.fixture
@@ -500,7 +500,7 @@ def test_what_was_refused_to_a_line_that_ended_well_is_told_and_not_asked_about(
 ) -> None:
     shell.run([f"touch {outside}/a 2>&1 | tail -3"])
     assert shell.asked == []
-    told = f"[walled off: write ~/{outside.name}/a (touch), though the line ended with exit code 0."
+    told = f"[walled off: write {outside}/a (touch), though the line ended with exit code 0."
     assert told in shell.texts
     (finished,) = shell.world.told(ToolCallFinished)
     assert not finished.result.error and "walled off: write" in finished.result.human["note"]
