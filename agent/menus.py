@@ -81,9 +81,9 @@ def session_menu(summaries: list[SessionSummary], now: float, masks: SecretMasks
     rows = tuple(
         MenuRow(
             one.sid,
-            masks.all(one.name or one.first_prompt)[:MAX_SEARCHED_PROMPT_CHARS],
-            facts(one),
-            masks.all(one.first_prompt)[:MAX_SEARCHED_PROMPT_CHARS],
+            title=masks.all(one.name or one.first_prompt)[:MAX_SEARCHED_PROMPT_CHARS],
+            facts=facts(one),
+            more=masks.all(one.first_prompt)[:MAX_SEARCHED_PROMPT_CHARS],
         )
         for one in summaries
     )

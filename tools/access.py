@@ -34,7 +34,7 @@ def file_access(path: str, use: Literal["read", "write"], context: Workspace) ->
         context.check_folder()  # or it would be made anew, at a place that it was moved away from
     inside = any(is_inside(path, str(folder)) for folder in (context.folder, *context.added))
     missing = use == "read" and not inside and not protected and _is_missing(path, context)
-    return Access(use, path, not inside, protected, missing=missing)
+    return Access(use, target=path, outside=not inside, protected=protected, missing=missing)
 
 
 def _is_missing(path: str, context: Workspace) -> bool:

@@ -357,4 +357,4 @@ def _schema_problems(tool: Tool, schema: Mapping[str, Any], given: dict[str, Any
             extra = (name for name in value if name not in problem.schema.get("properties", ()))
             yield from (WrongValue((*path, name), "unknown") for name in extra)
         else:
-            yield WrongValue(path, "wrong", value, problem.message)
+            yield WrongValue(path, kind="wrong", value=value, reason=problem.message)

@@ -102,7 +102,9 @@ async def run_bash(
     moved = _return_from_missing_folder(context)
     limits = _limits_of_call(limits, arguments.timeout, context)
     cut = _note_of_cut_time(arguments, limits)
-    request = CommandRequest(line, call.sandboxed, context.cwd, context.inbox, call.reply_seq)
+    request = CommandRequest(
+        line, sandboxed=call.sandboxed, cwd=context.cwd, inbox=context.inbox, since=call.reply_seq
+    )
     if arguments.run_in_background:
         return _with_notes(await _start_job(runner, request, call, limits), moved, cut)
     attempt, told = await run_attempts(call, request, limits)

@@ -88,9 +88,11 @@ async def _attempt(call: ToolCall, request: CommandRequest, limits: CommandLimit
         refusal = runner.blocked_access(request, profile, spool, began, failed=bool(end.code))
     result = _with_guarded(command_result(end, request.line, spool, context, limits), guarded)
     if refusal is None or end.code:
-        return CommandAttempt(result, spool, end.folder, refusal)
+        return CommandAttempt(result, spool=spool, folder=end.folder, refusal=refusal)
     told = f"[{refusal}, though the line ended with exit code 0. {ADVICE_IF_NEEDED}]"
-    return CommandAttempt(_with_note(result, refusal), spool, end.folder, None, told)
+    return CommandAttempt(
+        _with_note(result, refusal), spool=spool, folder=end.folder, refusal=None, told=told
+    )
 
 
 def _with_guarded(result: ToolResult, reports: Sequence[str]) -> ToolResult:

@@ -68,7 +68,7 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
         if old:
             raise
         check_placeholder(new, "", "new_string")
-        return PlannedChange(None, arguments.new_string.encode(), "", new, count=1)
+        return PlannedChange(None, data=arguments.new_string.encode(), before="", after=new, count=1)
     decoded = decoded_as_seen(file, context)
     if decoded is None:
         raise ToolError(f"{one_line_path(path)} is a binary file and cannot be edited as text.\nUse bash.")
@@ -81,12 +81,23 @@ def _plan_edit(arguments: EditArguments, path: str, context: ToolContext) -> Pla
             raise ToolError(
                 "Cannot create new file - file already exists.\nGive the text to replace as old_string."
             )
-        return PlannedChange(file, file.data + form.encode(arguments.new_string), "", new, count=1)
+        return PlannedChange(
+            file, data=file.data + form.encode(arguments.new_string), before="", after=new, count=1
+        )
     stale = is_stale(context, file)
     places = _places(source, old, new, arguments, stale)
     data = _spliced(source, places, old, new, path)
     after = source.flat.replace(old, new)
-    return PlannedChange(file, data, source.flat, after, form, places[0], len(places), stale)
+    return PlannedChange(
+        file,
+        data=data,
+        before=source.flat,
+        after=after,
+        form=form,
+        start=places[0],
+        count=len(places),
+        stale=stale,
+    )
 
 
 def _places(source: SourceText, old: str, new: str, arguments: EditArguments, stale: bool) -> list[int]:

@@ -96,7 +96,16 @@ def changing_tool(
 
     title = arguments.title
     access = arguments.access
-    return Tool(name, description, arguments, "writes", title, access, run, preview=preview)
+    return Tool(
+        name,
+        description=description,
+        arguments=arguments,
+        kind="writes",
+        title=title,
+        access=access,
+        run=run,
+        preview=preview,
+    )
 
 
 def check_text(text: str, parameter: str) -> None:
@@ -205,7 +214,9 @@ async def _written(change: PlannedChange, call: ToolCall, path: str) -> str:
             if stage != "placed" and abandoned.is_set():
                 raise _AbandonedError
 
-        return atomic_write(WriteRequest(path, change.data, change.old, call.context.journals, check))
+        return atomic_write(
+            WriteRequest(path, data=change.data, old=change.old, journals=call.context.journals, check=check)
+        )
 
     with os_errors_explained(path, call.context.folder):
         return await in_thread(FILE_TIMEOUT_S, write)

@@ -68,7 +68,7 @@ class SearchArguments(Arguments):
         """The one place that is read; the path is kept. Raises ToolError for what is no usable path."""
         root = self._root = resolve_path(context, self.wanted_root)
         outside = not is_inside(root, str(context.folder))
-        return (Access("read", root, outside, is_protected(root, "read")),)
+        return (Access("read", target=root, outside=outside, protected=is_protected(root, "read")),)
 
     def root(self, context: ToolContext) -> str:
         """The real path that was judged, or is judged now."""
@@ -121,7 +121,9 @@ async def list_files(
                 del states[name]
             elif not os.path.exists(target):
                 dead.append(name)
-        return FileList(root, states, listing.complete, sorted(dead), len(listing.names))
+        return FileList(
+            root, states=states, complete=listing.complete, dead=sorted(dead), listed=len(listing.names)
+        )
 
     names = listing.names if fits is None else await asyncio.to_thread(list, filter(fits, listing.names))
     return await in_thread(FILE_TIMEOUT_S, lambda gone: look([name for name in names if readable(name)]))

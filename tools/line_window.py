@@ -72,7 +72,9 @@ def cut_text(
     small = len(flat) <= max_bytes and flat.isascii()
     if not small or max(map(len, shown), default=0) > MAX_WIDTH_CHARS:
         shown = _shown(shown, max_bytes)
-    return LineWindow(first, shown, total, first + len(shown) <= total, form, sha256)
+    return LineWindow(
+        first, lines=shown, total=total, more=first + len(shown) <= total, form=form, sha256=sha256
+    )
 
 
 def number_lines(window: LineWindow) -> str:
@@ -177,7 +179,15 @@ def _scan(
     total = line - 1 if ended else None
     more = not ended or first + len(shown) < line
     sha256 = source.hash.hexdigest() if ended else None
-    return LineWindow(first, shown, total, more, form, sha256, source.stopped and not full)
+    return LineWindow(
+        first,
+        lines=shown,
+        total=total,
+        more=more,
+        form=form,
+        sha256=sha256,
+        stopped=source.stopped and not full,
+    )
 
 
 def _last_lines(

@@ -53,7 +53,9 @@ class Arguments(Struct, forbid_unknown_fields=True, kw_only=True, dict=True):
                     wrong.append(_wrong_value(cls, name, given[name], str(error)))
             elif field.required:
                 wrong.append(WrongValue((name,), "missing"))
-        wrong += [WrongValue((name,), "unknown", given[name]) for name in given if name not in known]
+        wrong += [
+            WrongValue((name,), kind="unknown", value=given[name]) for name in given if name not in known
+        ]
         return (None, wrong) if wrong else (cls(**values), [])
 
     @classmethod
@@ -97,7 +99,7 @@ def _wrong_value(arguments: type[Arguments], name: str, value: Any, message: str
             value = value[step]
         except (LookupError, TypeError):  # it was decoded from text: the whole text is shown
             break
-    return WrongValue((name, *place), "wrong", value, reason)
+    return WrongValue((name, *place), kind="wrong", value=value, reason=reason)
 
 
 @cache

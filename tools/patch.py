@@ -90,7 +90,7 @@ def source_text(data: bytes, text: str, form: TextForm) -> SourceText:
     """The bytes, and the text and form that `decode_text` found in them, ready to be searched."""
     pairs = [found.start() for found in re.finditer("\r\n", text)] if "\r" in text else []
     places = tuple(place - index for index, place in enumerate(pairs))
-    return SourceText(data, text, unify_newlines(text), form, places)
+    return SourceText(data, text=text, flat=unify_newlines(text), form=form, pairs=places)
 
 
 def find_all(flat: str, piece: str) -> list[int]:
@@ -240,7 +240,7 @@ def unified_diff(old: str, new: str, name: str) -> UnifiedDiff:
     lines = [f"--- a/{name}", f"+++ b/{name}", *_hunks(one, two, low, (start - low, tail))]
     added = sum(line[0] == "+" for line in lines[2:])
     removed = sum(line[0] == "-" for line in lines[2:])
-    return UnifiedDiff("\n".join(lines) + "\n" if added + removed else "", added, removed)
+    return UnifiedDiff("\n".join(lines) + "\n" if added + removed else "", added=added, removed=removed)
 
 
 def _lines(text: str) -> list[str]:

@@ -46,7 +46,7 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
         file = load_file(path)
     except FileNotFoundError:
         check_placeholder(after, "", "content")
-        return PlannedChange(None, arguments.content.encode(), "", after)
+        return PlannedChange(None, data=arguments.content.encode(), before="", after=after)
     decoded = decoded_as_seen(file, context)
     if decoded is None:
         raise ToolError(
@@ -64,7 +64,7 @@ def _plan_write(arguments: WriteArguments, path: str, context: ToolContext) -> P
     check_omission(after, unify_newlines(before), "content")
     check_encoding(path, form, after, before)
     data = form.mark + _encoded(arguments.content, form, path)
-    return PlannedChange(file, data, unify_newlines(before), after, form)
+    return PlannedChange(file, data=data, before=unify_newlines(before), after=after, form=form)
 
 
 def _encoded(content: str, form: TextForm, path: str) -> bytes:

@@ -33,7 +33,7 @@ def give_agents(services: Services, session: Session, context: TurnContext) -> N
         result: SpawnResult = await runner().run_agent(services, session, context, agent, request)
         return result
 
-    pool = context.agents = AgentPool(session, context.max_cost, run)
+    pool = context.agents = AgentPool(session, max_cost=context.max_cost, run=run)
     pool.tell = lambda agent: services.emit(AgentProgress(agent.status))
     pool.notify = lambda text: services.emit(Notice(text))
     pool.inbox = tools.inbox

@@ -64,9 +64,9 @@ def anthropic_model(setup: RunSetup) -> Model:
     base_url = None if config.official else config.base_url
     return AnthropicModel(
         base_url,
-        key,
-        config.token,
-        config.timeout,
+        key=key,
+        token=config.token,
+        stall=config.timeout,
         headers=headers,
         catalog=catalog,
         passes_events=passes,
@@ -81,7 +81,7 @@ def openai_model(setup: RunSetup) -> Model:
     from agent.model import OPENAI_URL, ChatCompletionsModel  # 5 ms that others save
 
     url = config.openai_base_url or own or OPENAI_URL
-    return ChatCompletionsModel(url, config.openai_key, config.timeout)
+    return ChatCompletionsModel(url, key=config.openai_key, stall=config.timeout)
 
 
 def demo_model(setup: RunSetup) -> Model:
@@ -333,10 +333,18 @@ def make_services(
         counter=counter,
         now=setup.clock.now,
         masks=setup.masks,
-        guard=RecordsGuard(setup.folder, setup.spare_places, tell) if keep else None,
+        guard=RecordsGuard(setup.folder, places=setup.spare_places, tell=tell) if keep else None,
         first_sid=setup.options.session_id,
     )
-    services = Services(setup, emit, approver, selection, repository, counter, sources)
+    services = Services(
+        setup,
+        emit=emit,
+        approver=approver,
+        selection=selection,
+        repository=repository,
+        counter=counter,
+        sources=sources,
+    )
     servers = mcp_servers(services)
     if servers is not None:
         services.mcp = servers

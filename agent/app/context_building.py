@@ -74,7 +74,7 @@ def build_context(services: Services, session: Session) -> TurnContext:
     session.use_prices(PriceList(setup.config.prices))
     require_price(setup, facts)
     tools = tool_context_of(services, session)
-    sandbox = SessionSandbox(tools, permissions, home_of(setup.environ))
+    sandbox = SessionSandbox(tools, permissions=permissions, home=home_of(setup.environ))
     tools.may_read = lambda tool, path: permissions.rules.may_search(tool, path)
     tools.plan_mode = permissions
     permissions.on_planning = partial(post_planning, tools.inbox)
@@ -242,7 +242,12 @@ def _style(services: Services) -> str:
     """The output style that is set, "" for none; one that cannot be read is told, and none is used."""
     setup = services.setup
     name = setup.config.output_style or services.approved.output_style
-    places = StylePlaces(setup.folder, setup.config.user_dir, setup.environ, setup.options.setting_sources)
+    places = StylePlaces(
+        setup.folder,
+        user_dir=setup.config.user_dir,
+        environ=setup.environ,
+        sources=setup.options.setting_sources,
+    )
     try:
         return style_text(name, places)
     except ValueError as error:

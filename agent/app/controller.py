@@ -183,7 +183,7 @@ class Controller:
         await self.ready()
         session, context = self.in_use
         if session.folded.entries and is_blocked(session, context):
-            self.emit(blocked := TurnFinished("failed", 0, BLOCKED, 1))
+            self.emit(blocked := TurnFinished("failed", turns=0, error=BLOCKED, code=1))
             return blocked
         self.emit(TurnStarted(text))
         if self._start_hooks is not None:
@@ -407,7 +407,7 @@ def end_interrupted(session: Session, context: TurnContext, prompt: int, headles
         rewind_to(session, context, prompt, {"why": "interrupted before any answer"})
     if (task := asyncio.current_task()) is not None:
         task.uncancel()
-    return TurnFinished("interrupted", 0, "interrupted", 130)
+    return TurnFinished("interrupted", turns=0, error="interrupted", code=130)
 
 
 def _shows_answer(entry: Entry) -> bool:

@@ -63,7 +63,7 @@ def given_settings(text: str | None, sources: tuple[str, ...] | None, folder: Pa
         entries["permission_mode"] = mode_named(str(mode)) or mode
     added = tuple(map(str, permissions.get("additionalDirectories", ())))
     variables = {str(name): str(value) for name, value in environ.items()}
-    return GivenSettings(entries, sources, variables, added, tuple(remarks))
+    return GivenSettings(entries, sources=sources, environ=variables, add_dirs=added, remarks=tuple(remarks))
 
 
 def added_folders(texts: Iterable[str], folder: Path) -> tuple[Path, ...]:

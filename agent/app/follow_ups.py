@@ -30,7 +30,7 @@ async def run_with_follow_ups(
     turns = 0
     vetoes = 0
     reminders = 0
-    finished = TurnFinished("interrupted", 0, "interrupted", 130)
+    finished = TurnFinished("interrupted", turns=0, error="interrupted", code=130)
 
     def without_end(event: Event) -> None:
         if not isinstance(event, TurnFinished):
@@ -41,13 +41,13 @@ async def run_with_follow_ups(
             context.max_turns = None if limit is None else max(0, limit - turns)
             ended = await run_turn(session, context, without_end)
             turns += ended.turns
-            finished = TurnFinished(ended.reason, turns, ended.error, ended.code)
+            finished = TurnFinished(ended.reason, turns=turns, error=ended.error, code=ended.code)
             if ended.reason != "done":
                 return finished
             if answer is not None and answer.value is None:
                 reminders += 1
                 if reminders > MAX_REMINDERS:
-                    finished = TurnFinished("no_answer", turns, NO_ANSWER, 1)
+                    finished = TurnFinished("no_answer", turns=turns, error=NO_ANSWER, code=1)
                     return finished
                 words = ANSWER_REMINDER
             else:
@@ -59,7 +59,7 @@ async def run_with_follow_ups(
                 return finished
             session.user((TextBlock(words),), "harness")
     except asyncio.CancelledError:
-        finished = TurnFinished("interrupted", turns, "interrupted", 130)
+        finished = TurnFinished("interrupted", turns=turns, error="interrupted", code=130)
         raise
     finally:
         context.max_turns = limit
@@ -70,7 +70,7 @@ async def hook_refuses(hooks: Hooks, prompt: str, earlier: list[str]) -> TurnFin
     """Return the end of a turn whose prompt a hook refuses, else None; the hook's words go into `earlier`."""
     answer = await hooks.run(HookEvent.PROMPT, {"prompt": prompt})
     if (reason := answer.stop if answer.veto is None else answer.veto) is not None:
-        return TurnFinished("denied", 0, f"a hook refused the prompt: {reason}", 1)
+        return TurnFinished("denied", turns=0, error=f"a hook refused the prompt: {reason}", code=1)
     earlier += [hook_words(answer.words)] if answer.words else []
     return None
 

@@ -61,7 +61,7 @@ async def _with_servers(
     try:
         return replace(found, behind=(TextBlock(await called.text()),))
     except ToolError as error:
-        ended = TurnFinished("failed", 0, f"{words.split()[0]}: {error}", 1)
+        ended = TurnFinished("failed", turns=0, error=f"{words.split()[0]}: {error}", code=1)
         emit(ended)
         return replace(found, ended=ended)
 
@@ -74,7 +74,7 @@ async def mentioned_files(context: TurnContext, text: str, headless: bool, emit:
     state = context.compaction
     clipboard = context.tool_context.journals.parent / IMAGES_FOLDER
     refusal = partial(_refusal, context.permissions.rules, headless, str(clipboard))
-    limits = AttachLimits(refusal, state.counter.text, state.window.size // WINDOW_SHARE)
+    limits = AttachLimits(refusal, count=state.counter.text, tokens=state.window.size // WINDOW_SHARE)
     made = await attach(mentions, context.tool_context, limits)
     for one in made:
         emit(Notice(one.told, "warning" if one.trouble else "info"))

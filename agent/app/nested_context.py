@@ -91,7 +91,9 @@ async def nested_context(call: NestedCall, session: Session, changed: Callable[[
         tools=tools,
         tool_context=own,
         compaction=state,
-        approver=AgentApprover(context.approver, agent, context.agents, refused, changed),
+        approver=AgentApprover(
+            context.approver, agent=agent, pool=context.agents, refused=refused, changed=changed
+        ),
         hooks=None if context.hooks is None else AgentHooks(context.hooks, agent),
         permissions=NarrowedPermissions(context.permissions, definition.mode if definition else None),
         fall_back=None,

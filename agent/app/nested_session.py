@@ -76,7 +76,9 @@ async def run_agent(
     Raises ToolError where a tool is named that the parent does not have.
     """
     definition = find_agent(services.agents, request.agent)
-    call = NestedCall(services, parent, context, agent, request, definition)
+    call = NestedCall(
+        services, parent=parent, context=context, agent=agent, request=request, definition=definition
+    )
     call = replace(call, forked=works_as_fork(call))
     records = services.repository
     try:
@@ -85,7 +87,9 @@ async def run_agent(
         call = replace(call, forked=False)
         session = records.new()
     session.use_prices(parent.prices)
-    run = NestedRun(call, session, await nested_context(call, session, partial(tell_status, call)))
+    run = NestedRun(
+        call, session=session, context=await nested_context(call, session, partial(tell_status, call))
+    )
     run.begin(await preloaded_skills(call, run.context))
     try:
         return await run.work()
@@ -233,9 +237,9 @@ class NestedRun(Struct):
         )
         return SpawnResult(
             shown,
-            self.session.sid,
-            turns,
-            error,
+            session=self.session.sid,
+            turns=turns,
+            error=error,
             label=agent.label,
             recall=f"{self.session.sid}/r{seq}" if shown != whole else "",
             dollars=agent.dollars,

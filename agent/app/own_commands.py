@@ -34,7 +34,7 @@ def commands_within(
             await sandbox.settle()
         access = command_access(line, sandbox.tools.folder)
         sandboxed = sandbox.level != "none" and not sandbox.permissions.rules.runs_open(access)
-        command = OwnCommand(line, given, {"CLAUDE_PROJECT_DIR": str(sandbox.tools.folder)})
+        command = OwnCommand(line, given=given, variables={"CLAUDE_PROJECT_DIR": str(sandbox.tools.folder)})
         try:
             return await run_own_command(command_runner(sandbox.tools), command, sandboxed=sandboxed)
         except (SupervisorLost, FileError) as error:

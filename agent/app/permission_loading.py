@@ -40,7 +40,13 @@ def permission_store(setup: RunSetup) -> PermissionStore:
     folder = str(setup.folder)
     home = str(home_of(setup.environ))
     rules = PermissionRules(
-        setup.mode, allow, deny, folder, home, reading=reading, asks_sandboxed=options.asks_client
+        setup.mode,
+        allow=allow,
+        deny=deny,
+        folder=folder,
+        home=home,
+        reading=reading,
+        asks_sandboxed=options.asks_client,
     )
     for line in {rule.pattern for rule in allow if rule.tool == OPENING and rule.pattern is not None}:
         rules = rules.noting_programs(line)

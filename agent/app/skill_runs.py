@@ -69,10 +69,12 @@ class SessionSkills(Struct):
             return await self._additions(_Use(self, *found))
         except StoppedByUser:
             self.services.end_turn()
-            return PromptAdditions(ended=TurnFinished("interrupted", 0, "interrupted", 130))
+            return PromptAdditions(ended=TurnFinished("interrupted", turns=0, error="interrupted", code=130))
         except (FileError, ToolError, OSError, ValueError) as error:
             self.services.end_turn()
-            return PromptAdditions(ended=TurnFinished("failed", 0, f"/{found[0].name}: {error}", 1))
+            return PromptAdditions(
+                ended=TurnFinished("failed", turns=0, error=f"/{found[0].name}: {error}", code=1)
+            )
         except BaseException:
             self.services.end_turn()
             raise

@@ -60,7 +60,17 @@ def starting_status(services: Services) -> Status:
     """Return the status before there is a session."""
     setup = services.setup
     model = services.selection.facts.id
-    return Status(model, None, 0, "NORMAL", 0.0, setup.mode, "", str(setup.folder), note="starting")
+    return Status(
+        model,
+        tokens=None,
+        window=0,
+        state="NORMAL",
+        cost=0.0,
+        mode=setup.mode,
+        session="",
+        folder=str(setup.folder),
+        note="starting",
+    )
 
 
 def announce(setup: RunSetup, model: str, emit: Emit) -> None:

@@ -174,7 +174,9 @@ def read_changes(path: Path, start: int = 0) -> tuple[list[FileChange], set[str]
                 gaps.update(gap for gap in [found.get("gap")] if isinstance(gap, str))
                 continue
             seq, name, before, after = found
-            change = FileChange(int(seq), str(name), _state(before), _state(after) if after else None)
+            change = FileChange(
+                int(seq), path=str(name), before=_state(before), after=_state(after) if after else None
+            )
             if change.path.startswith("/") or ".." in change.path.split("/"):
                 continue  # not written by this program: the log may have come with the project
             changes.setdefault((change.seq, change.path), change).after = change.after
@@ -207,4 +209,4 @@ def _packed(state: PathState) -> tuple[str, int, str, str]:
 
 def _state(raw: Any) -> PathState:
     kind, mode, value, stamp = raw
-    return PathState(kind, int(mode), str(value), str(stamp))
+    return PathState(kind, mode=int(mode), value=str(value), stamp=str(stamp))

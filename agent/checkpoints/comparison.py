@@ -120,7 +120,9 @@ def _difference(path: str, how: str, pieces: Sequence[_Piece]) -> FileDifference
     texts = [each.text for each in made if each.text]
     text = "".join(texts[:1] + [each.split("\n", 2)[2] for each in texts[1:]])  # the file is named once
     added, removed = (sum(getattr(each, name) for each in made) for name in ("added", "removed"))
-    return FileDifference(path, how, added, removed, text, "" if text else "line ends only")
+    return FileDifference(
+        path, how=how, added=added, removed=removed, text=text, why="" if text else "line ends only"
+    )
 
 
 def _text(content: bytes) -> str:

@@ -131,7 +131,9 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
     new = get(target.value) if target.kind == "file" else b""
     folder = {target.kind, now.kind} <= {"dir", "none"}
     if not target.restorable or new is None:
-        return RestoreStep(last.path, "lost", 0, 0, changed_since, target)
+        return RestoreStep(
+            last.path, action="lost", added=0, removed=0, changed_since=changed_since, target=target
+        )
     old = (get(now.value) if now.kind == "file" else None) or b""
     action: Action = "restore"
     if "none" in (target.kind, now.kind):

@@ -142,10 +142,10 @@ class Checkpoints(Struct):
     def __post_init__(self) -> None:
         if self.shared is None:
             store = ContentStore(checkpoints_folder(self.root) / "objects", self.limits.max_store_bytes)
-            scanner = ProjectScanner(self.root, store, self.limits, self.clock)
+            scanner = ProjectScanner(self.root, store=store, limits=self.limits, clock=self.clock)
             log = ChangeLog(self.root, self.sid)
             before = log.load_snapshot()
-            self.shared = SharedRecording(log, scanner, before, crashed=before is not None)
+            self.shared = SharedRecording(log, scanner=scanner, before=before, crashed=before is not None)
 
     @property
     def recording(self) -> SharedRecording:
@@ -162,7 +162,9 @@ class Checkpoints(Struct):
 
     def for_agent(self) -> Checkpoints:
         """The recorder of a session that works beside this one for a call of it."""
-        return Checkpoints(self.root, self.sid, self.seq, self.limits, self.clock, self.shared)
+        return Checkpoints(
+            self.root, sid=self.sid, seq=self.seq, limits=self.limits, clock=self.clock, shared=self.shared
+        )
 
     def announce(self, path: Path) -> None:
         """Record a file that is about to be changed, and the folders that will be made on the way.
@@ -179,7 +181,7 @@ class Checkpoints(Struct):
             self.recording.announced.add(name)
             state = self.scanner.state(each)
             if each == name or state == NOTHING:
-                change = self._unfinished[each] = FileChange(self.seq(), each, state)
+                change = self._unfinished[each] = FileChange(self.seq(), path=each, before=state)
                 self.log.add(change)
 
     def end_crashed(self) -> None:
@@ -251,7 +253,7 @@ class Checkpoints(Struct):
                     left = UNSEEN
                 elif is_left(new, theirs.get(name)):
                     left = THEIRS
-                self.log.add(FileChange(seq, name, old, left))
+                self.log.add(FileChange(seq, path=name, before=old, after=left))
         return after
 
     def uncovered(self) -> list[str]:

@@ -169,7 +169,7 @@ class ProjectScanner(Struct):
     def _read(self, path: str, found: os.stat_result, max_bytes: int) -> PathState:
         mode = stat.S_IMODE(found.st_mode)
         if stat.S_ISLNK(found.st_mode):
-            return PathState("link", 0, os.readlink(path))  # noqa: PTH115 - paths of many files
+            return PathState("link", mode=0, value=os.readlink(path))  # noqa: PTH115 - paths of many files
         if stat.S_ISDIR(found.st_mode):
             return _folder_state(mode)
         if not stat.S_ISREG(found.st_mode):
@@ -184,7 +184,7 @@ class ProjectScanner(Struct):
         except OSError:
             return unstored
         digest = self.store.put(content) if len(content) <= max_bytes else ""
-        return PathState("file", mode, digest) if digest else unstored
+        return PathState("file", mode=mode, value=digest) if digest else unstored
 
     def _unchanged(
         self, name: str, found: os.stat_result, stored: set[str] | ContentStore

@@ -124,7 +124,7 @@ def find_subcommand(made: OneLineParser, argv: Sequence[str], names: Collection[
         made.exit(USAGE_CODE, f"makeroom: {what}\n")
     if name not in TAKE_COMMAND_LINES:
         folder = _take_folder(after) or folder
-    return Subcommand(name, after, folder)
+    return Subcommand(name, words=after, folder=folder)
 
 
 def _first_positional(made: OneLineParser, argv: Sequence[str]) -> int | None:

@@ -133,7 +133,7 @@ def run_setup(options: Options) -> RunSetup:
     config = replace(config, warnings=(*options.remarks, *config.warnings))
     options = with_prompt_files(options, folder)
     added = added_folders((*options.add_dirs, *given.add_dirs), folder)
-    setup = RunSetup(options, config, folder, environ, added=added)
+    setup = RunSetup(options, config=config, folder=folder, environ=environ, added=added)
     if told := recover_transcripts(folder, setup.spare_places).lines():
         config = replace(setup.config, warnings=(*setup.config.warnings, *told))
         setup = replace(setup, config=config)

@@ -110,7 +110,9 @@ def list_servers(setup: RunSetup, given: argparse.Namespace) -> int:
     found = files_of(setup).servers(setup.environ)
     if not found.entries and not found.warnings:
         return print_text("no MCP servers are configured; makeroom mcp add NAME -- COMMAND adds one")
-    source = McpServers(McpSetup(files_of(setup), setup.config.state_dir, approvals_of(setup).allows))
+    source = McpServers(
+        McpSetup(files_of(setup), state_dir=setup.config.state_dir, approved=approvals_of(setup).allows)
+    )
     lines: list[str] = []
     failed = bool(found.warnings)
 

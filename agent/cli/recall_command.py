@@ -96,7 +96,7 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
             environment_masks().all(record.original(words if "/" in words else f"{here}/{words}"))
         )
     in_one = given.scope == "session" or (given.session and given.scope is None)
-    scope = RecallScope(project, (here,) if in_one else sids, max(1, min(given.limit, MAX_HITS)))
+    scope = RecallScope(project, sids=(here,) if in_one else sids, limit=max(1, min(given.limit, MAX_HITS)))
     _bring_up_to_date(scope)
     if given.queries:
         return _answer_all(scope, given.queries)

@@ -150,8 +150,8 @@ def _with_question(view: Sequence[Message]) -> list[Message]:
     """The conversation with one more message of the user."""
     if view and view[-1].role == "user":
         return list(view)
-    part = Part(TextBlock("continue"), 0, 0, PartKind.USER, 1)
-    return [*view, Message("user", (part,), 0, 0)]
+    part = Part(TextBlock("continue"), seq=0, index=0, kind=PartKind.USER, tokens=1)
+    return [*view, Message("user", parts=(part,), first=0, last=0)]
 
 
 def _verify_request(folded: Folded, sent: RequestSent, verified: Verified) -> None:
@@ -178,12 +178,20 @@ def _request_of(folded: Folded, sent: RequestSent) -> ModelRequest:
     known = {name: value for name, value in about.items() if name in _SETTINGS}
     settings = RequestSettings(system=opened.system, tools=opened.tools, **known)
     if sent.instructions:
-        asked = SummaryRequest(sent.instructions, sent.leave_out, 0, sent.edits)
+        asked = SummaryRequest(sent.instructions, leave_out=sent.leave_out, max_tokens=0, edits=sent.edits)
         view = summary_messages(folded, asked)[0]
         compacts = bool(sent.settings.get("compacts"))
-        return ModelRequest(settings, view, tuple(sent.marks), sent.instructions, compacts)
+        return ModelRequest(
+            settings,
+            messages=view,
+            cache_marks=tuple(sent.marks),
+            instruction=sent.instructions,
+            compacts=compacts,
+        )
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
-    return ModelRequest(settings, folded.view if paused else folded.view.sendable(), tuple(sent.marks))
+    return ModelRequest(
+        settings, messages=folded.view if paused else folded.view.sendable(), cache_marks=tuple(sent.marks)
+    )
 
 
 def _verify_removed(home: Path, loaded: LoadedTranscript, verified: Verified) -> None:
@@ -191,7 +199,14 @@ def _verify_removed(home: Path, loaded: LoadedTranscript, verified: Verified) ->
     deferred = read_transcript(loaded.path, defer=True)
     records = ProjectRecords(home)
     outputs = OutputsFolder(records.outputs)
-    record = Originals(fold(deferred.facts), records.outputs, deferred.lazy_results, loaded.sid, home, home)
+    record = Originals(
+        fold(deferred.facts),
+        outputs=records.outputs,
+        lazy_results=deferred.lazy_results,
+        sid=loaded.sid,
+        home=home,
+        project=home,
+    )
     live = {fact.seq for fact in record.folded.facts}
     for id, fact, wanted in _removed(loaded.facts):
         if fact.seq not in live:  # rewound: no part of the conversation any more

@@ -66,7 +66,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     rows = [*_in_all(ours, report.overhead), *_in_all(parts, report.tokens - report.overhead)]
     title = f"The context of {context.settings.model}: {WINDOW_STATE_WORDS[report.state]}"
     shown = tuple(row for row in rows if row[1])
-    controller.emit(ContextChart(title, shown, compaction.window.size))
+    controller.emit(ContextChart(title, rows=shown, total=compaction.window.size))
     lines = [*_largest_blocks(report), "", *_compactions(report, compaction.settings.policy)]
     return CommandOutput("\n".join(lines))
 
@@ -227,7 +227,7 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
 
 def _blocks_menu(largest: Sequence[ShownBlock]) -> Menu:
     rows = (
-        MenuRow(block.recall_id, block.label, (pluralize(block.tokens, "token"), block.recall_id))
+        MenuRow(block.recall_id, title=block.label, facts=(pluralize(block.tokens, "token"), block.recall_id))
         for block in largest[:MAX_OFFERED_BLOCKS]
         if block.part.kind is not PartKind.PLACEHOLDER
     )

@@ -138,7 +138,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
     number = controller.own_commands = controller.own_commands + 1
 
     def show(text: str) -> None:
-        controller.emit(ToolCallProgress(NO_REPLY, number, text))
+        controller.emit(ToolCallProgress(NO_REPLY, block=number, text=text))
 
     def told(result: ToolResult) -> CommandOutput:
         text = text_of(result.content)
@@ -151,7 +151,7 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
         lines = [_line_for_user(part, controller.setup.key_names) for part in result.parts]
         return CommandOutput("\n".join(lines) or text)
 
-    controller.emit(ToolCallStarted(NO_REPLY, number, tool.name, command))
+    controller.emit(ToolCallStarted(NO_REPLY, block=number, name=tool.name, title=command))
     call = ToolCall(context.tool_context, f"own.{number}", progress=show)
     try:
         return told(await tool.run(parse_arguments(tool, {"command": command}), call))

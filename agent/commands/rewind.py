@@ -83,7 +83,9 @@ def rewind_points(folded: Folded) -> list[RewindPoint]:
     for entry in folded.entries:
         if isinstance(entry, Prompt) and (texts := prompt_texts(entry)):
             calls = [text for text in texts if text.startswith(SERVER_PROMPT)]  # what comes of it follows it
-            points.append(RewindPoint(len(points) + 1, entry.seq, entry.fact.ts, (calls or texts)[-1]))
+            points.append(
+                RewindPoint(len(points) + 1, seq=entry.seq, at=entry.fact.ts, text=(calls or texts)[-1])
+            )
     return points
 
 
@@ -202,7 +204,7 @@ def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
         count = counts[point.seq]
         files = f"{pluralize(count, 'file') if count else 'no files'} changed since{seen}"
         facts = (format_age(point.at, now), *([files] if checkpoints else []))
-        rows.append(MenuRow(str(point.number), point.title, facts, key=str(point.number)))
+        rows.append(MenuRow(str(point.number), title=point.title, facts=facts, key=str(point.number)))
     return Menu("Go back to before which prompt?", tuple(rows))
 
 

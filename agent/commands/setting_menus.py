@@ -52,20 +52,24 @@ def model_menu(catalog: ModelCatalog, now: ModelFacts) -> Menu:
     for id in sorted(ids, key=lambda each: each not in names):
         facts = now if id == now.id else known.get(id)
         known_by = (id,) if id in names else ()
-        rows.append(MenuRow(id, names.get(id, id), (*_mark(id == now.id), *known_by, *_sizes(facts))))
+        rows.append(
+            MenuRow(id, title=names.get(id, id), facts=(*_mark(id == now.id), *known_by, *_sizes(facts)))
+        )
     title = "Which model? (/model ID takes any other, --save keeps it for new sessions)"
     return Menu(title, tuple(rows), at=_place(rows, now.id))
 
 
 def effort_menu(now: str | None) -> Menu:
     """The efforts; the present one is marked."""
-    rows = [MenuRow(name, name, (*_mark(name == now), words)) for name, words in EFFORT_WORDS.items()]
+    rows = [
+        MenuRow(name, title=name, facts=(*_mark(name == now), words)) for name, words in EFFORT_WORDS.items()
+    ]
     return Menu("How hard is the model to think?", tuple(rows), at=_place(rows, now or "high"))
 
 
 def theme_menu(now: str) -> Menu:
     """The themes; `now` is the one in force."""
-    rows = [MenuRow(name, name, (*_mark(name == now), THEME_WORDS[name])) for name in THEMES]
+    rows = [MenuRow(name, title=name, facts=(*_mark(name == now), THEME_WORDS[name])) for name in THEMES]
     return Menu("Which colours?", tuple(rows), at=_place(rows, now))
 
 
@@ -77,11 +81,13 @@ def mode_words(mode: str, sandbox: bool) -> str:
 def permission_menu(mode: str, rules: Iterable[tuple[str, str, str]], sandbox: bool) -> Menu:
     """The modes, then the rules as (kind, rule, where it was set)."""
     modes = [
-        MenuRow(f"mode {name}", f"mode {name}", (*_mark(name == mode), mode_words(name, sandbox)))
+        MenuRow(f"mode {name}", title=f"mode {name}", facts=(*_mark(name == mode), mode_words(name, sandbox)))
         for name in get_args(Mode)
     ]
-    shown = [MenuRow(f"remove {rule}", f"{kind} {rule}", (origin,)) for kind, rule, origin in rules]
-    more = MenuRow("", "add a rule…", (CHANGE_HINT,))
+    shown = [
+        MenuRow(f"remove {rule}", title=f"{kind} {rule}", facts=(origin,)) for kind, rule, origin in rules
+    ]
+    more = MenuRow("", title="add a rule…", facts=(CHANGE_HINT,))
     title = "Permissions: choose a mode, or a rule to remove"
     return Menu(title, (*modes, *shown, more), at=_place(modes, f"mode {mode}"))
 

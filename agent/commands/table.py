@@ -83,13 +83,13 @@ COMMANDS: tuple[Command, ...] = (
     Command("help", "screen.show_help",
             "Show the keys and commands in short. `keys` and `commands` list all of them, the name of a "
             "section such as `room` its commands. With a command's name, show the help of that command.",
-            ("?",), "always", needs_session=False),
+            aliases=("?",), during_turn="always", needs_session=False),
     Command("init", "project.init_project",
             "Have the model write AGENTS.md, or improve it. It studies the project first. Words after it "
             "are passed on to the model."),
     Command("compact", "context.compact_now",
             "Compact the context now. Words after it say what to focus on, and go with the next prompt too; "
-            "--dry-run only shows what would go.", ("compress", "summarize"), options=("--dry-run",)),
+            "--dry-run only shows what would go.", aliases=("compress", "summarize"), options=("--dry-run",)),
     Command("uncompact", "context.undo_compaction",
             "Undo a compaction, the newest one or the one with the given id. The record keeps both."),
     Command("drop", "context.drop_block",
@@ -97,127 +97,131 @@ COMMANDS: tuple[Command, ...] = (
             "largest; without one, choose from a list. /uncompact brings it back."),
     Command("recall", "context.show_evicted",
             "Show what left the context. Takes an id such as r57, or words to search for; without them, "
-            "lists what left.", (), "always"),
+            "lists what left.", during_turn="always"),
     Command("search", "context.search_project",
             "Search this session and the earlier ones of this project. Takes words, or a question.",
-            (), "always"),
+            during_turn="always"),
     Command("pin", "context.pin",
             "Pin a sentence: the next prompt tells it to the model, and every compaction keeps it. "
-            "Without one, lists the pins; `remove N` removes one.", (), "bare"),
+            "Without one, lists the pins; `remove N` removes one.", during_turn="bare"),
     Command("context", "context.show_context",
             "Draw what the context holds. Lists the largest blocks too, and the newest compactions with "
-            "their figures; `/context all` lists every one.", ("tokens",), "always"),
+            "their figures; `/context all` lists every one.", aliases=("tokens",), during_turn="always"),
     Command("cost", "context.show_cost",
-            "Show what this session has used and cost.", ("usage", "stats"), "always"),
+            "Show what this session has used and cost.", aliases=("usage", "stats"), during_turn="always"),
     Command("status", "settings.show_status",
             "Show the model and its window, the server, the session, the folder and what holds commands.",
-            (), "always"),
+            during_turn="always"),
     Command("model", "settings.set_model",
             "Show or change the model for this session. Takes a model id, or opus, sonnet, haiku; without "
             "one, choose from a list. It holds from the next request on; --save keeps it for new sessions.",
-            (), "always", at_screen=True, options=("--save",)),
+            during_turn="always", at_screen=True, options=("--save",)),
     Command("effort", "settings.set_effort",
             "Show or change how hard the model thinks. Takes off, low, medium, high, xhigh or max; "
             "without one, choose from a list. It holds from the next request on.",
-            ("thinking",), "always", at_screen=True),
+            aliases=("thinking",), during_turn="always", at_screen=True),
     Command("memory", "project.show_memory",
             "Show the memory files, what they import, and the tokens of each. They are those that this "
             "session began with, and those told with files of folders below.",
-            (), "always"),
+            during_turn="always"),
     Command("diff", "project.show_diff",
             "Show what this session changed in the project. With a path, show all lines of what it "
             "changed there. What others changed in the same files is shown apart, as `theirs`, unless "
-            "they do it while a command runs.", (), "always"),
+            "they do it while a command runs.", during_turn="always"),
     Command("plan", "project.plan",
             "Go to plan mode. Words after it are the prompt; in plan mode, without words, show the newest "
             "plan; `off` goes back to the mode before it.", at_screen=True),
     Command("todo", "project.show_todos",
-            "Show what the model has on its to-do list.", ("todos",), "always"),
+            "Show what the model has on its to-do list.", aliases=("todos",), during_turn="always"),
     Command("background", "project.background",
             "Have the running command go on in the background. Its end is told, to you and to the model.",
-            ("bg",), "always", at_screen=True),
+            aliases=("bg",), during_turn="always", at_screen=True),
     Command("tasks", "project.show_tasks",
             "Show the background commands of this session. `kill ID` ends one and everything that it "
-            "started.", ("bashes", "ps"), "always", at_screen=True),
+            "started.", aliases=("bashes", "ps"), during_turn="always", at_screen=True),
     Command("agents", "extensions.show_agents",
             "Show the agents of this session, what they do and what they cost, and answer their "
             "questions. With a number, show what that one did so far; `stop N` ends one in the "
-            "background, `stop` all of them.", ("subagents",), "always"),
+            "background, `stop` all of them.", aliases=("subagents",), during_turn="always"),
     Command("permissions", "settings.set_permissions",
             "Show the permission mode and rules, and where each was set. Without arguments, choose a mode "
             "from a list, or a rule to remove. `mode NAME` changes the mode, `allow RULE` and `deny RULE` "
             "add a rule for this session, `remove RULE` removes one, `explain LINE` tells what becomes of "
-            "a command line, and why.", ("allowed-tools",), "bare", at_screen=True, looking=("explain",)),
+            "a command line, and why.",
+            aliases=("allowed-tools",), during_turn="bare", at_screen=True, looking=("explain",)),
     Command("sandbox", "system.show_sandbox",
             "Show or change the wall around commands. `auto`, `require` and `off` hold for this session, "
             "as do `project read-only` and `project writable`; `write PATH`, `read PATH` and `reach HOST` "
             "let something through in this project from now on, `forget` takes it back.",
-            (), "bare", at_screen=True),
+            during_turn="bare", at_screen=True),
     Command("add-dir", "system.add_folder",
             "Work in another folder as well, until the session ends. Takes its path; without one, lists "
-            "them. What is changed there, `/diff` and `/rewind` do not know.", (), "always", at_screen=True),
+            "them. What is changed there, `/diff` and `/rewind` do not know.",
+            during_turn="always", at_screen=True),
     Command("publish", "system.publish_port",
             "Reach what a command serves on a port within the wall. `PORT` has localhost:PORT of this "
             "machine lead there until the session ends, `PORT as OTHER` another port; `stop PORT` ends "
-            "it. Alone it lists the ports.", ("ports",), "always", at_screen=True),
+            "it. Alone it lists the ports.", aliases=("ports",), during_turn="always", at_screen=True),
     Command("skills", "extensions.show_skills",
             "List your commands and skills and the project's: what each is for, where it is, what is off. "
-            "They are looked for anew. With a name, show all about that one.", (), "always"),
+            "They are looked for anew. With a name, show all about that one.", during_turn="always"),
     Command("trust", "extensions.show_trust",
             "Show or change what this project may bring: commands that its files run, rights that they "
-            "take. `all` allows all of it, `none` nothing.", (), "bare"),
+            "take. `all` allows all of it, `none` nothing.", during_turn="bare"),
     Command("mcp", "mcp.show_mcp",
             "Show the MCP servers and their tools. `reconnect NAME` connects one anew, `off NAME` and `on "
-            "NAME` switch it for this session, `login NAME` logs in to one by the browser.", (), "bare"),
+            "NAME` switch it for this session, `login NAME` logs in to one by the browser.",
+            during_turn="bare"),
     Command("config", "settings.show_settings",
             "Show the settings in force and where each was set. That is a file, the environment, a flag, "
             "or a command. Choose one from the list to change it; `/config NAME` shows its value and what "
             "it takes, `/config NAME VALUE` sets it for this session, or tells that it holds from the "
-            "next start on.", ("settings",), "word"),
+            "next start on.", aliases=("settings",), during_turn="word"),
     Command("theme", "screen.set_theme",
             "Change the colours of this session. Takes auto, dark, light, ansi, colour-blind or "
             "colour-blind-light; without one, choose from a list. The setting `theme` keeps it.",
-            (), "always", at_screen=True, needs_session=False),
+            during_turn="always", at_screen=True, needs_session=False),
     Command("vim", "screen.set_editing",
             "Edit with the keys of vim, or again with those of Emacs. Takes on or off; the setting "
-            "`editing` keeps it.", (), "always", at_screen=True, needs_session=False),
+            "`editing` keeps it.", during_turn="always", at_screen=True, needs_session=False),
     Command("hooks", "extensions.show_hooks",
             "Show the hooks: which command runs on which event, for what, and where that is set.",
-            (), "always"),
+            during_turn="always"),
     Command("doctor", "doctor.examine",
             "Look for what is missing or wrong here, with its remedy. Connects to the server, but sends "
-            "nothing.", (), "always"),
+            "nothing.", during_turn="always"),
     Command("bug", "doctor.write_report",
             "Write down what a report of a fault needs: version, terminal, settings, newest failures. No "
             "secrets stand in that file, and nothing is sent. Words after it say what went wrong.",
-            ("feedback",), "always"),
+            aliases=("feedback",), during_turn="always"),
     Command("sessions", "sessions.list_sessions",
-            "List the sessions of this folder, newest first.", (), "always"),
+            "List the sessions of this folder, newest first.", during_turn="always"),
     Command("resume", "sessions.resume_session",
             "Continue an earlier session. Takes its id, the beginning of its id, its name, or words of its "
-            "first prompt; without one, choose from a list.", ("continue",), at_screen=True),
+            "first prompt; without one, choose from a list.", aliases=("continue",), at_screen=True),
     Command("rewind", "rewind.rewind",
             "Go back to before an earlier prompt. Without arguments, choose from a list; `/rewind N` "
             "restores the conversation, `/rewind N files` the files, `/rewind N both` both. N is the "
             "number in the list, the oldest prompt is 1. What would happen to files is shown first; `yes` "
             "at the end does it, `yes theirs` also to files that somebody else changed since.",
-            ("undo",), at_screen=True),
+            aliases=("undo",), at_screen=True),
     Command("fork", "sessions.fork_session",
-            "Continue in a copy. The session so far stays as it is.", ("branch",), at_screen=True),
+            "Continue in a copy. The session so far stays as it is.", aliases=("branch",), at_screen=True),
     Command("rename", "sessions.rename_session",
-            "Give this session a name. It can be resumed by it.", ("name", "title"), "bare"),
+            "Give this session a name. It can be resumed by it.",
+            aliases=("name", "title"), during_turn="bare"),
     Command("export", "sessions.export_session",
             "Write the session to a file. Its extension chooses the format: .md (the default), .html, "
             ".json, .jsonl."),
     Command("copy", "sessions.copy_answer",
             "Copy the newest answer to the clipboard. With a number N, the N-th newest.",
-            (), "always", at_screen=True),
+            during_turn="always", at_screen=True),
     Command("clear", "sessions.new_session",
             "Start a new conversation. The old one stays on disk, and its id is shown.",
-            ("new", "reset"), at_screen=True),
+            aliases=("new", "reset"), at_screen=True),
     Command("exit", "running.leave",
             "Leave. The session can be continued with --continue.",
-            ("quit", "q"), "always", at_screen=True, needs_session=False),
+            aliases=("quit", "q"), during_turn="always", at_screen=True, needs_session=False),
 )
 # fmt: on
 

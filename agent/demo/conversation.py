@@ -79,7 +79,9 @@ def read_view(messages: Sequence[Message]) -> Iterator[Step]:
             case ToolUseBlock():
                 result = results.get(block.id, ToolResultBlock(block.id, (), is_error=True))
                 texts = [part.text for part in result.content if isinstance(part, TextBlock)]
-                yield Step("call", "\n".join(texts), block.name, block.input, result.is_error)
+                yield Step(
+                    "call", text="\n".join(texts), tool=block.name, input=block.input, failed=result.is_error
+                )
 
 
 def _read_user_text(text: str) -> Iterator[Step]:
@@ -99,7 +101,7 @@ def _read_user_text(text: str) -> Iterator[Step]:
 
 
 def tool_call(name: str, **given: Any) -> ToolUseBlock:
-    return ToolUseBlock("", name, given)
+    return ToolUseBlock("", name=name, input=given)
 
 
 def is_continuation(text: str) -> bool:

@@ -56,7 +56,7 @@ class DemoModel(Struct):
         return encode_for_demo(request)
 
     def known_facts(self, model: str) -> ModelFacts:
-        facts = ModelFacts(model, self.window, MAX_OUTPUT_TOKENS, known=model == NAME)
+        facts = ModelFacts(model, window=self.window, max_output=MAX_OUTPUT_TOKENS, known=model == NAME)
         return replace(facts, thinking=True, effort=True, cache=True, eager=True)
 
     async def describe(self, model: str) -> ModelFacts:

@@ -96,7 +96,9 @@ def find_run(text: str) -> ReadingRun | None:
     where = where if where in (".", "..") else where.rstrip(".").rstrip("/") or "/"
     pattern = _KINDS.get(what) or (what if "*" in what else f"*.{what.lstrip('.')}")
     until = re.search(_UNTIL_COMPACTED, text) is not None
-    return ReadingRun("." if where.lower() in _WHOLE_PROJECT else where, pattern, until)
+    return ReadingRun(
+        "." if where.lower() in _WHOLE_PROJECT else where, pattern=pattern, until_compacted=until
+    )
 
 
 def find_progress(run: ReadingRun, past: Sequence[Step]) -> ReadingProgress:

@@ -73,18 +73,18 @@ class Agent(Struct, eq=False):
         """The state of the agent that a face shows."""
         return AgentStatus(
             self.label,
-            self.task,
-            self.call,
-            self.place,
-            ASKING if self.asks else self.doing,
-            self.requests,
-            self.tokens,
-            self.dollars,
-            self.background,
-            self.ended,
-            self.sid,
-            self.error,
-            self.stopped,
+            task=self.task,
+            call=self.call,
+            place=self.place,
+            doing=ASKING if self.asks else self.doing,
+            requests=self.requests,
+            tokens=self.tokens,
+            dollars=self.dollars,
+            background=self.background,
+            ended=self.ended,
+            session=self.sid,
+            error=self.error,
+            stopped=self.stopped,
         )
 
 
@@ -134,7 +134,7 @@ class AgentPool(Struct, eq=False):
         task = asyncio.ensure_future(self._run_beside(agent, request))
         self._tasks[task] = agent
         task.add_done_callback(self._ended)
-        return SpawnResult(STARTED.format(agent.label), "", 0, label=agent.label)
+        return SpawnResult(STARTED.format(agent.label), session="", turns=0, label=agent.label)
 
     def interrupt(self, agent: Agent | None = None) -> int:
         """End an agent in the background, or all of them; how many. They are gone a moment later."""
@@ -184,7 +184,14 @@ class AgentPool(Struct, eq=False):
         exchange = self.session.folded.conversation.exchange_of(place[0])
         use = exchange.uses.get(place[1]) if exchange is not None else None
         call = use.id if use is not None else ""
-        return Agent(number, request.agent or "agent", request.task, call, place, request.background)
+        return Agent(
+            number,
+            name=request.agent or "agent",
+            task=request.task,
+            call=call,
+            place=place,
+            background=request.background,
+        )
 
     def _started(self) -> int:
         """Return the number of agents that the session has started, including earlier runs of the program."""

@@ -19,7 +19,14 @@ async def ask_user(waiting: Leaving) -> UserAnswer:
     call = waiting.call
     shown = preview_of(context, call)
     question = PermissionQuestion(
-        call.tool.name, call.title, (), "", None, shown, call=call.use.id, input=call.use.input
+        call.tool.name,
+        title=call.title,
+        access=(),
+        why="",
+        prefix=None,
+        preview=shown,
+        call=call.use.id,
+        input=call.use.input,
     )
     began = context.clock.monotonic()
     answer = await context.approver.ask(question)

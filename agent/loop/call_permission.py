@@ -69,7 +69,9 @@ def parse_call(context: TurnContext, use: ToolUseBlock, tool: Tool) -> ParsedCal
         use = replace(use, input=with_own_names(tool, use.input))
     arguments = parse_arguments(tool, use.input)
     title = tool.title(arguments)
-    return ParsedCall(use, tool, title, arguments, tool.access(arguments, context.tool_context))
+    return ParsedCall(
+        use, tool=tool, title=title, arguments=arguments, access=tool.access(arguments, context.tool_context)
+    )
 
 
 async def ask_permission(context: TurnContext, emit: Emit, call: ParsedCall) -> Permission:
@@ -178,11 +180,11 @@ def _question(context: TurnContext, call: ParsedCall, verdict: Verdict) -> Permi
     prefix = str(verdict.prefix) if verdict.prefix is not None else None
     return PermissionQuestion(
         call.tool.name,
-        call.title,
-        call.access,
-        verdict.why,
-        prefix,
-        preview_of(context, call),
+        title=call.title,
+        access=call.access,
+        why=verdict.why,
+        prefix=prefix,
+        preview=preview_of(context, call),
         call=call.use.id,
         input=call.use.input,
     )

@@ -314,7 +314,7 @@ async def _apply(
     line = compaction_notice(applied)
     final = applied[-1].report
     if is_told(applied, context.compaction.settings.policy):
-        emit(ContextCompacted(line, trigger, tuple(ids), final))
+        emit(ContextCompacted(line, trigger=trigger, ids=tuple(ids), report=final))
     _tell_hidden_skills(session, context)
     before = applied[0].report["before"]
     after = final["after"]
@@ -322,7 +322,7 @@ async def _apply(
     told = {**final, "trigger": trigger, **figures, "summary": _summary(applied)}
     if context.hooks is not None and (trigger != "auto" or any(p.layer in LAYERS_TOLD for p in applied)):
         await _tell_hooks(context, context.hooks, told)
-    return CompactionOutcome(tuple(ids), line, final)
+    return CompactionOutcome(tuple(ids), line=line, report=final)
 
 
 def _summary(applied: Sequence[Proposal]) -> str:

@@ -32,13 +32,13 @@ async def embedded_output(context: TurnContext, emit: Emit, line: str, ident: st
         return f"[not run: {line}: there is no {RUNNING_TOOL} here]"
     given = {"command": line, "timeout": int(EMBEDDED_TIMEOUT_S * 1000)}
     try:
-        call = parse_call(context, ToolUseBlock(ident, RUNNING_TOOL, given), tool)
+        call = parse_call(context, ToolUseBlock(ident, name=RUNNING_TOOL, input=given), tool)
         permission = await ask_permission(context, emit, call)
         if permission.stop:
             raise StoppedByUser
         if permission.refusal or permission.call is None:
             return f"[not run: {line}: {permission.refusal or 'it was refused'}]"
-        leaving = Leaving(context, emit, permission.call)
+        leaving = Leaving(context, emit=emit, call=permission.call)
         ask = leaving.ask if permission.sandboxed else None
         running = ToolCall(context.tool_context, ident, sandboxed=permission.sandboxed, ask_to_leave=ask)
         result = await _run(context, emit, permission.call, running)

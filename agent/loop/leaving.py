@@ -102,11 +102,11 @@ class Leaving(Struct):
         remedy = f"--allowedTools {quote(f'{REACHING}({passage.target})')}" if passage and reaching else ""
         question = PermissionQuestion(
             call.tool.name,
-            call.title,
-            call.access,
-            WHY,
-            str(rule) if rule is not None else None,
-            {"text": call.access[0].target, "said": refusal.said},
+            title=call.title,
+            access=call.access,
+            why=WHY,
+            prefix=str(rule) if rule is not None else None,
+            preview={"text": call.access[0].target, "said": refusal.said},
             refused=str(refusal),
             through=passage.shown(folder) if passage is not None else "",
             remedy=remedy or ("" if rule is not None else "--sandbox off"),
@@ -165,7 +165,9 @@ def passage_for(refusal: BlockedAccess, profile: SandboxProfile, home: Path) -> 
     parts = worktree_places(str(profile.folder))
     if any(target.is_relative_to(part) for part in parts):
         shared = str(Path(parts[0]).parent)
-        return None if _is_too_much(Path(shared), home) else Passage("write", shared, tuple(parts))
+        return (
+            None if _is_too_much(Path(shared), home) else Passage("write", target=shared, parts=tuple(parts))
+        )
     there = next(place for place in (target, *target.parents) if place.exists())
     folder = there if there.is_dir() else there.parent
     place = there if _is_too_much(folder, home) else folder

@@ -157,7 +157,7 @@ def _record_request(
         marks=request.cache_marks,
     )
     session.sync()  # results are durable before the next request
-    emit(RequestStarted("turn", tokens, attempt))
+    emit(RequestStarted("turn", tokens=tokens, attempt=attempt))
     return sent
 
 
@@ -169,7 +169,7 @@ def _request(session: Session, context: TurnContext, repairs: Repairs) -> ModelR
         settings = replace(settings, max_tokens=min(settings.max_tokens, repairs.max_tokens))
     paused = folded.last_reply is not None and folded.last_reply.stop == "pause_turn"
     view = folded.view if paused else folded.view.sendable()
-    return ModelRequest(settings, view, cache_breakpoints(folded))
+    return ModelRequest(settings, messages=view, cache_marks=cache_breakpoints(folded))
 
 
 def _keep_partial(session: Session, reply: IncomingReply, sent: RequestSent) -> None:
@@ -193,7 +193,7 @@ async def _wait_for_retry(
         context.fall_back = None
         emit(Notice(f"{error}: {await fall_back()} goes on instead", "warning"))
         return 1
-    emit(Retrying(str(error), seconds, attempt + 1, tries, error.status))
+    emit(Retrying(str(error), seconds=seconds, attempt=attempt + 1, tries=tries, status=error.status))
     await context.clock.sleep(seconds)
     return attempt + 1
 
@@ -258,15 +258,15 @@ def _replace_block(session: Session, error: BlockRejected, repairs: Repairs) -> 
     text = f"[a block that the API rejected was here; recall r{part.seq} shows it]"
     match part.block:
         case ToolResultBlock():
-            return Clear(part.seq, part.index, "content", text, part.tokens)
+            return Clear(part.seq, block=part.index, field="content", text=text, saves=part.tokens)
         case ImageBlock():
-            return Clear(part.seq, part.index, "source", text, part.tokens)
+            return Clear(part.seq, block=part.index, field="source", text=text, saves=part.tokens)
         case UnknownBlock():
-            return Clear(part.seq, part.index, Clear.UNKNOWN_BLOCK, text, part.tokens)
+            return Clear(part.seq, block=part.index, field=Clear.UNKNOWN_BLOCK, text=text, saves=part.tokens)
         case TextBlock(said, extra) if extra:  # fields that another server put there
-            return Clear(part.seq, part.index, "text", said)
+            return Clear(part.seq, block=part.index, field="text", text=said)
         case ToolUseBlock(extra=extra) if extra:
-            return Clear(part.seq, part.index, Clear.UNKNOWN_FIELDS, "")
+            return Clear(part.seq, block=part.index, field=Clear.UNKNOWN_FIELDS, text="")
     return None
 
 
@@ -293,7 +293,7 @@ async def call_summarizer(
     repairs = Repairs()
     for attempt in range(1, MAX_SUMMARY_TRIES + 1):
         reply = IncomingReply()
-        emit(RequestStarted("summary", prompt_tokens(session, context), attempt))
+        emit(RequestStarted("summary", tokens=prompt_tokens(session, context), attempt=attempt))
         try:
             request = _summary_request(session, context, wanted, repairs)
             _record_summary_request(session, context, wanted, request, attempt)
@@ -302,7 +302,7 @@ async def call_summarizer(
                 return _summary_reply(reply)
             raise TransientError(STREAM_ENDED_EARLY, tries=UNREADABLE_TRIES)
         except PromptTooLong as error:
-            return SummaryReply(None, f"too long: {error}", reply.usage, too_long=True)
+            return SummaryReply(None, failure=f"too long: {error}", usage=reply.usage, too_long=True)
         except ModelError as error:
             if _asks_service(context, wanted, repairs):
                 repairs.summary_by_model = True
@@ -310,13 +310,21 @@ async def call_summarizer(
                 continue
             if not isinstance(error, TransientError):
                 if attempt == MAX_SUMMARY_TRIES or not _adapt(context, error, repairs, emit):
-                    return SummaryReply(None, str(error), reply.usage)
+                    return SummaryReply(None, failure=str(error), usage=reply.usage)
                 continue
             seconds = wait_before(error, attempt, context.jitter()) if attempt < MAX_SUMMARY_TRIES else None
             if seconds is None:
-                return SummaryReply(None, str(error), reply.usage)
+                return SummaryReply(None, failure=str(error), usage=reply.usage)
             session.charge(reply.usage, context.summary_model)
-            emit(Retrying(str(error), seconds, attempt + 1, MAX_SUMMARY_TRIES, error.status))
+            emit(
+                Retrying(
+                    str(error),
+                    seconds=seconds,
+                    attempt=attempt + 1,
+                    tries=MAX_SUMMARY_TRIES,
+                    status=error.status,
+                )
+            )
             await context.clock.sleep(seconds)
     raise AssertionError("unreachable: the last try returns")
 
@@ -331,7 +339,9 @@ def _summary_request(
     if context.summary_model:  # which need not know what this one may be asked for, nor finds its cache
         settings = replace(settings, model=context.summary_model, thinking=False, effort=None, cache=None)
     compacts = _asks_service(context, wanted, repairs)
-    return ModelRequest(settings, view, breakpoints, wanted.instructions, compacts)
+    return ModelRequest(
+        settings, messages=view, cache_marks=breakpoints, instruction=wanted.instructions, compacts=compacts
+    )
 
 
 def _record_summary_request(
@@ -364,9 +374,9 @@ def _asks_service(context: TurnContext, wanted: SummaryRequest, repairs: Repairs
 def _summary_reply(reply: IncomingReply) -> SummaryReply:
     failures = {"tool_use": "it called a tool", "refusal": "the model refused to write it"}
     if reply.stop in failures:
-        return SummaryReply(None, failures[reply.stop], reply.usage, reply.stop)
+        return SummaryReply(None, failure=failures[reply.stop], usage=reply.usage, stop=reply.stop)
     texts = [block.text for block in reply.blocks if isinstance(block, TextBlock)]
     for block in reply.blocks:
         if isinstance(block, UnknownBlock) and block.raw.get("type") == "compaction":
             texts.append(str(block.raw.get("content") or ""))
-    return SummaryReply("".join(texts), None, reply.usage, reply.stop)
+    return SummaryReply("".join(texts), failure=None, usage=reply.usage, stop=reply.stop)

@@ -98,7 +98,7 @@ async def run_tool_calls(session: Session, context: TurnContext, emit: Emit, rep
     Raises TurnStopped after the user refused with Esc, CancelledError when the turn is interrupted,
     ModelError where the model repeats itself without end.
     """
-    batch = CallBatch(session, context, emit, reply.seq)
+    batch = CallBatch(session, context=context, emit=emit, reply=reply.seq)
     waiting = calls_of(reply)
     unfinished = waiting[-1:] if reply.stop == "max_tokens" else []
     try:
@@ -156,11 +156,11 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
     parsed = permission.call or parsed
     call = PreparedCall(
         index,
-        use,
-        tool.name,
-        parsed.title,
-        tool,
-        parsed,
+        use=use,
+        name=tool.name,
+        title=parsed.title,
+        tool=tool,
+        parsed=parsed,
         notes=permission.notes,
         sandboxed=permission.sandboxed,
     )
@@ -171,7 +171,9 @@ def _refused(index: int, use: ToolUseBlock, tool: Tool | None, text: str, title:
     """A call that is answered with an error instead of being run."""
     name = tool.name if tool else use.name
     shown = title or _first_string(use)
-    return PreparedCall(index, use, name, shown, tool, result=text_result(text, error=True))
+    return PreparedCall(
+        index, use=use, name=name, title=shown, tool=tool, result=text_result(text, error=True)
+    )
 
 
 def _denied(batch: CallBatch, call: PreparedCall, permission: Permission) -> PreparedCall:
@@ -211,7 +213,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
         _end_where_stuck(batch)
         return
     began = batch.context.clock.monotonic()
-    batch.emit(ToolCallStarted(batch.reply, call.index, call.name, call.title))
+    batch.emit(ToolCallStarted(batch.reply, block=call.index, name=call.name, title=call.title))
     if call.parsed.tool.parallel and not call.parsed.tool.acts:
         batch.session.sync()  # the reply is durable before its tools run
     else:
@@ -220,7 +222,7 @@ async def _run(batch: CallBatch, call: PreparedCall) -> None:
     result = text_result(INTERRUPTED, error=True, human=human)
     stop = None
     needed = None
-    leaving = Leaving(batch.context, batch.emit, call.parsed)
+    leaving = Leaving(batch.context, emit=batch.emit, call=call.parsed)
     try:
         result = await _call_tool(batch, call, call.parsed, leaving)
         took = batch.context.clock.monotonic() - began - leaving.waited
@@ -257,7 +259,7 @@ async def _call_tool(
     batch: CallBatch, call: PreparedCall, parsed: ParsedCall, leaving: Leaving
 ) -> ToolResult:
     def progress(text: str) -> None:
-        batch.emit(ToolCallProgress(batch.reply, call.index, text))
+        batch.emit(ToolCallProgress(batch.reply, block=call.index, text=text))
 
     context = batch.context
     announce = context.checkpoints.announce if context.checkpoints else None
@@ -265,7 +267,15 @@ async def _call_tool(
     ask_to_leave = leaving.ask if call.sandboxed else None
     ident = f"{batch.reply}.{call.index}"
     asks = partial(ask_user, leaving)
-    running = ToolCall(context.tool_context, ident, progress, announce, call.sandboxed, ask_to_leave, asks)
+    running = ToolCall(
+        context.tool_context,
+        ident=ident,
+        progress=progress,
+        checkpoint=announce,
+        sandboxed=call.sandboxed,
+        ask_to_leave=ask_to_leave,
+        ask=asks,
+    )
     try:
         if context.checkpoints is None or (parsed.tool.parallel and not parsed.tool.acts):
             return await parsed.tool.run(parsed.arguments, running)
@@ -343,7 +353,7 @@ async def _answer_with_text(batch: CallBatch, call: PreparedCall) -> None:
 def _answer(batch: CallBatch, call: PreparedCall, needed: NeededText | None = None) -> None:
     """Record the result of a call that does not run."""
     assert call.result is not None
-    batch.emit(ToolCallStarted(batch.reply, call.index, call.name, call.title))
+    batch.emit(ToolCallStarted(batch.reply, block=call.index, name=call.name, title=call.title))
     _finish(batch, call, call.result, 0.0, needed)
 
 
@@ -372,7 +382,17 @@ def _finish(
         note_news(batch.session, tools.inbox)
     if call.tool is not None and call.tool.record is not None:
         call.tool.record(result, batch.context.tool_context, fact.seq)
-    batch.emit(ToolCallFinished(batch.reply, call.index, call.name, call.title, fact, seconds, call.denied))
+    batch.emit(
+        ToolCallFinished(
+            batch.reply,
+            block=call.index,
+            name=call.name,
+            title=call.title,
+            result=fact,
+            seconds=seconds,
+            denied=call.denied,
+        )
+    )
 
 
 def _first_string(use: ToolUseBlock) -> str:

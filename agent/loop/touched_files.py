@@ -63,7 +63,9 @@ async def needed_text(
     state = context.compaction
     real = partial(_real_path, context.tool_context)
     prompt = state.overhead + session.folded.view.tokens
-    return await _needed(session, state, FileTouch(use, result.content, result.error, prompt, real))
+    return await _needed(
+        session, state, FileTouch(use, content=result.content, error=result.error, prompt=prompt, real=real)
+    )
 
 
 def _real_path(context: ToolContext, name: str) -> str:
@@ -77,14 +79,18 @@ def _real_path(context: ToolContext, name: str) -> str:
 async def text_named(session: Session, state: CompactionState, content: Sequence[Block]) -> list[str]:
     """Return the cleared or summarized text of files that a prompt names, to precede the prompt."""
     prompt = state.overhead + session.folded.view.tokens
-    needed = await _needed(session, state, FileTouch(None, tuple(content), False, prompt))
+    needed = await _needed(
+        session, state, FileTouch(None, content=tuple(content), error=False, prompt=prompt)
+    )
     return [injected(block.text) for block in needed.blocks(session.folded)] if needed else []
 
 
 async def _needed(session: Session, state: CompactionState, touch: FileTouch) -> NeededText | None:
     if not state.settings.automatic:
         return None
-    rules = PutBackRules(state.settings, state.prices, state.counter.text, partial(_whole, session.deferred))
+    rules = PutBackRules(
+        state.settings, prices=state.prices, count=state.counter.text, whole=partial(_whole, session.deferred)
+    )
     needed = rules.needed_by(session.folded, touch)
     if not needed.texts:
         return None

@@ -41,17 +41,17 @@ class Progress(Struct):
 async def run_turn(session: Session, context: TurnContext, emit: Emit) -> TurnFinished:
     """Run the conversation on until the model is done. Emits TurnFinished last, whatever happens."""
     progress = Progress()
-    finished = TurnFinished("failed", 0, "the turn ended unexpectedly", 1)
+    finished = TurnFinished("failed", turns=0, error="the turn ended unexpectedly", code=1)
     try:
         finished = await _run(session, context, emit, progress)
     except ModelError as error:
-        finished = TurnFinished("failed", progress.replies, str(error), error.code)
+        finished = TurnFinished("failed", turns=progress.replies, error=str(error), code=error.code)
     except TurnStopped as stop:
-        finished = TurnFinished(stop.reason, progress.replies, stop.error)
+        finished = TurnFinished(stop.reason, turns=progress.replies, error=stop.error)
     except ImportError as error:
-        finished = TurnFinished("failed", progress.replies, program_changed(error), 1)
+        finished = TurnFinished("failed", turns=progress.replies, error=program_changed(error), code=1)
     except asyncio.CancelledError:
-        finished = TurnFinished("interrupted", progress.replies, "interrupted", 130)
+        finished = TurnFinished("interrupted", turns=progress.replies, error="interrupted", code=130)
         raise
     finally:
         session.sync()
@@ -78,7 +78,9 @@ async def _run(session: Session, context: TurnContext, emit: Emit, progress: Pro
             if words:
                 session.user((TextBlock(words),), "harness")
     turns = pluralize(progress.replies, "turn")
-    return TurnFinished("max_turns", progress.replies, f"stopped after {turns} (--max-turns)", 3)
+    return TurnFinished(
+        "max_turns", turns=progress.replies, error=f"stopped after {turns} (--max-turns)", code=3
+    )
 
 
 async def _reply(session: Session, context: TurnContext, emit: Emit) -> Reply:
@@ -112,12 +114,14 @@ async def _continuation(session: Session, context: TurnContext, emit: Emit, repl
 def _given_up(words: str, progress: Progress) -> TurnFinished:
     what = "empty" if words == REPLY_WAS_EMPTY else "cut"
     cause = f"the reply was {what} {progress.continuations} times"
-    return TurnFinished("failed", progress.replies, f"{cause}; say 'continue' to go on", code=1, cause=cause)
+    return TurnFinished(
+        "failed", turns=progress.replies, error=f"{cause}; say 'continue' to go on", code=1, cause=cause
+    )
 
 
 def _finished(reply: Reply, progress: Progress) -> TurnFinished:
     if reply.stop == "refusal":
         cause = "the model refused to answer this"
         error = f"{cause}; /rewind takes the prompt back"
-        return TurnFinished("refused", progress.replies, error, code=1, cause=cause)
+        return TurnFinished("refused", turns=progress.replies, error=error, code=1, cause=cause)
     return TurnFinished("done", progress.replies)

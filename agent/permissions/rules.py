@@ -205,7 +205,7 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     if effect := _irreversible_effect(access, rules):
         return Verdict("ask", f"it {effect}", sandboxed=sandboxed, binding=True)
     if rules.sandboxed and opening is not None and not bypasses and rules.is_replaced(access):
-        return Verdict("ask", REPLACED, Rule(OPENING, line.strip()), binding=True)
+        return Verdict("ask", why=REPLACED, prefix=Rule(OPENING, line.strip()), binding=True)
     if bypasses or (sandboxed and not rules.asks_sandboxed):
         return Verdict("allow", sandboxed=sandboxed)
     if rules.sandbox_required and not rules.sandboxed:
@@ -214,7 +214,7 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
     covered = coverage(line, access.cwd or rules.folder, allow, rules.reading)
     if is_open or not covered.doubt:
         return Verdict("allow", rule=opening or covered.rule, sandboxed=sandboxed)
-    return Verdict("ask", covered.doubt, lasting_rule(RUNNING, line, covered), sandboxed=sandboxed)
+    return Verdict("ask", why=covered.doubt, prefix=lasting_rule(RUNNING, line, covered), sandboxed=sandboxed)
 
 
 def _judge_in_plan_mode(access: Access, rules: PermissionRules) -> Verdict:
@@ -246,7 +246,7 @@ def _judge_path(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     if access.kind in ("network", "server"):
         return _judge_service(tool, access, mode)
     if inside:
-        return Verdict("ask", WRITES_A_FILE, Rule(EDITING))
+        return Verdict("ask", why=WRITES_A_FILE, prefix=Rule(EDITING))
     if access.protected:
         return Verdict("ask", _guarded_for(access), binding=True)
     return Verdict("ask", OUTSIDE)
@@ -256,8 +256,8 @@ def _judge_service(tool: str, access: Access, mode: Mode) -> Verdict:
     if mode == "plan":
         return Verdict("deny", f"{NOT_IN_PLAN_MODE}: of servers only what a rule allows is used")
     if access.kind == "server":
-        return Verdict("ask", "a server can do anything", Rule(tool))
-    return Verdict("ask", "it reaches the network", Rule(tool, access.target))
+        return Verdict("ask", why="a server can do anything", prefix=Rule(tool))
+    return Verdict("ask", why="it reaches the network", prefix=Rule(tool, access.target))
 
 
 def _is_allowed(tool: str, access: Access, rules: PermissionRules) -> bool:

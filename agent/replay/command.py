@@ -115,15 +115,15 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
     every = tuple(dict.fromkeys(path for file in files for path in _files_in(Path(file))))
     return ReplayOptions(
         every,
-        policies,
-        found.prices,
-        found.json,
-        found.html,
-        found.dump,
-        found.over,
-        ReplayTerms(found.window, found.max_output, found.overhead),
-        found.pauses,
-        found.half,
+        policies=policies,
+        prices=found.prices,
+        json=found.json,
+        html=found.html,
+        dump=found.dump,
+        over=found.over,
+        terms=ReplayTerms(found.window, max_output=found.max_output, overhead=found.overhead),
+        pauses=found.pauses,
+        half=found.half,
     )
 
 

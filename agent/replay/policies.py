@@ -93,7 +93,14 @@ def setup_of(
         "summary": replace(thrifty, policy="classic", trigger=thrifty.trigger_in(window)),
     }[policy]
     planner = partial(plan, layers=(SUMMARY_LAYER,)) if policy == "summary" else plan
-    return ReplaySetup(settings, window, PRICE_TIERS[tier], counter, terms.overhead, planner)
+    return ReplaySetup(
+        settings,
+        window=window,
+        prices=PRICE_TIERS[tier],
+        counter=counter,
+        overhead=terms.overhead,
+        planner=planner,
+    )
 
 
 def canned_summary(folded: Folded, count: Callable[[str], int]) -> str:

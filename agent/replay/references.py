@@ -84,7 +84,9 @@ def references(facts: Iterable[Fact]) -> dict[int, tuple[Reference, ...]]:
             case Reply():
                 used = _names_in(fact.blocks) - known
                 if hits := sorted(used & sources.keys()):
-                    found[fact.seq] = tuple(Reference(name, fact.seq, tuple(sources[name])) for name in hits)
+                    found[fact.seq] = tuple(
+                        Reference(name, user=fact.seq, sources=tuple(sources[name])) for name in hits
+                    )
                 known |= used
     return found
 
@@ -124,7 +126,7 @@ def replacements_in(messages: Sequence[Message]) -> Replacements:
             compactions.add(first)
         else:
             facts.append((first, max(first, last)))
-    return Replacements(text, tuple(facts), frozenset(compactions))
+    return Replacements(text, facts=tuple(facts), compactions=frozenset(compactions))
 
 
 def judge_reference(
@@ -202,9 +204,9 @@ def _edit(
     known = [set(by_line[line]) for line in lines if line in by_line]
     whole = set.intersection(*known) if known else set(range(len(shown)))
     if holding := tuple(shown[at][0] for at in sorted(whole) if old in shown[at][1]):
-        return FileEdit(seq, old, (holding,))
+        return FileEdit(seq, old=old, needs=(holding,))
     needs = {tuple(shown[at][0] for at in by_line[line]) for line in lines if line in by_line}
-    return FileEdit(seq, old, tuple(sorted(needs))) if needs else None
+    return FileEdit(seq, old=old, needs=tuple(sorted(needs))) if needs else None
 
 
 def _texts_of(fact: Fact) -> Iterator[tuple[Source, str]]:

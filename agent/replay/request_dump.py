@@ -39,7 +39,9 @@ def frame_of(
     tools = tuple({"name": name, **about} for name in names)
     system = _system(terms.overhead - counter.value(list(tools)), counter)
     cache: Literal["5m", "1h"] = "1h" if ttl > FIVE_MINUTES_S else "5m"
-    return RequestSettings(DUMPED_MODEL, terms.max_output, (system,), tools, thinking=True, cache=cache)
+    return RequestSettings(
+        DUMPED_MODEL, max_tokens=terms.max_output, system=(system,), tools=tools, thinking=True, cache=cache
+    )
 
 
 def dump_to(file: BinaryIO, frame: RequestSettings) -> Sink:
@@ -47,7 +49,9 @@ def dump_to(file: BinaryIO, frame: RequestSettings) -> Sink:
     summary_frame = replace(frame, max_tokens=MAX_SUMMARY_TOKENS)
 
     def write(view: Sequence[Message], breakpoints: Sequence[int], ask: str) -> None:
-        request = ModelRequest(summary_frame if ask else frame, view, tuple(breakpoints), ask)
+        request = ModelRequest(
+            summary_frame if ask else frame, messages=view, cache_marks=tuple(breakpoints), instruction=ask
+        )
         file.write(encode_request(request) + b"\n")
 
     return write

@@ -98,7 +98,7 @@ def recording(name: str, facts: Iterable[Fact], pauses: str = "recorded") -> Rec
     `pauses` is "recorded", "none", or "prompts": PAUSE_S before each prompt but the first.
     """
     kept = tuple(facts) if pauses == "recorded" else tuple(_with_pauses(facts, pauses == "prompts"))
-    return Recording(name, kept, references(kept), file_edits(kept))
+    return Recording(name, facts=kept, references=references(kept), edits=file_edits(kept))
 
 
 def _with_pauses(facts: Iterable[Fact], before_prompts: bool) -> Iterator[Fact]:
@@ -152,7 +152,7 @@ def replay(
     Without `costs` only the baseline of appending is known.
     """
     cache = SimulatedCache(setup.settings.cache_ttl_s)
-    state = _Replay(recorded, setup, sink, PromptLayout(setup.overhead), cache)
+    state = _Replay(recorded, setup=setup, sink=sink, layout=PromptLayout(setup.overhead), cache=cache)
     for fact in recorded.facts:
         if isinstance(fact, Reply):
             state.call(fact)
@@ -161,7 +161,13 @@ def replay(
     known = costs or Baselines(baseline(recorded, setup), 0.0)
     state.totals.baseline = known.appended
     state.totals.off = known.off
-    return Run(policy, recorded.name, tuple(state.requests), state.totals, tuple(state.problems))
+    return Run(
+        policy,
+        file=recorded.name,
+        requests=tuple(state.requests),
+        totals=state.totals,
+        problems=tuple(state.problems),
+    )
 
 
 class _Replay(Struct):
@@ -220,11 +226,19 @@ class _Replay(Struct):
         number = len(self.requests)
         freed = tuple(edits)
         self.requests.append(
-            ReplayedRequest(number, served.prompt, served.cache_read, served.cache_written, freed)
+            ReplayedRequest(
+                number,
+                view_tokens=served.prompt,
+                cache_read=served.cache_read,
+                cache_written=served.cache_written,
+                edits=freed,
+            )
         )
         seq = self.folded.last_seq + 1
         raw = self.setup.overhead + self.folded.view.tokens
-        self.folded.apply(RequestSent(seq, _now(self.folded), "turn", served.prompt, raw))
+        self.folded.apply(
+            RequestSent(seq, ts=_now(self.folded), trigger="turn", tokens=served.prompt, raw=raw)
+        )
         self.take(replace(reply, usage=replace(served, output=sum(reply.tokens)), asked=seq))
 
     def _is_refused(self, reply: Reply) -> bool:
@@ -287,12 +301,19 @@ class _Replay(Struct):
         )
         planned = finish_plan(setup.planner(situation, trigger, "", rung), self._summarize)
         for what, reason in planned.failures:
-            self.folded.apply(Failed(self.folded.last_seq + 1, now, what, reason))
+            self.folded.apply(Failed(self.folded.last_seq + 1, ts=now, what=what, reason=reason))
         for proposal in planned.proposals:
             _charge_unseen(self, proposal.edits)
             before = self.folded.view.tokens
             seq = self.folded.last_seq + 1
-            fact = Compacted(seq, now, proposal.layer, trigger, proposal.edits, report=proposal.report)
+            fact = Compacted(
+                seq,
+                ts=now,
+                layer=proposal.layer,
+                trigger=trigger,
+                edits=proposal.edits,
+                report=proposal.report,
+            )
             self.folded.apply(fact)
             freed.append((proposal.layer, before - self.folded.view.tokens))
         return freed
@@ -304,8 +325,8 @@ class _Replay(Struct):
         limit = self.setup.window.size
         block = TextBlock(request.instructions)
         seq = self.folded.last_seq + 1
-        asked = Part(block, seq, 0, PartKind.USER, count(block.text))
-        self.layout.update([*view, Message("user", (asked,), seq, seq)])
+        asked = Part(block, seq=seq, index=0, kind=PartKind.USER, tokens=count(block.text))
+        self.layout.update([*view, Message("user", parts=(asked,), first=seq, last=seq)])
         places = _with_last(inner, view)
         if self.sink is not None:
             self.sink(view, places[:-1], request.instructions)
@@ -318,7 +339,7 @@ class _Replay(Struct):
         output = count(text)
         self.totals.summaries += 1
         self.totals.cost += self.setup.prices.plain(served) + OUTPUT_PRICE * output
-        return SummaryReply(text, None, replace(served, output=output), "end_turn")
+        return SummaryReply(text, failure=None, usage=replace(served, output=output), stop="end_turn")
 
 
 def _charge_reread(state: _Replay, source: int) -> None:
@@ -374,7 +395,9 @@ def _with_put_back(result: Result, folded: Folded, setup: ReplaySetup) -> Result
     if (use := _call_of(result, folded)) is None:
         return result
     prompt = setup.overhead + folded.view.tokens
-    blocks = _needed_text(folded, FileTouch(use, result.content, result.error, prompt), setup)
+    blocks = _needed_text(
+        folded, FileTouch(use, content=result.content, error=result.error, prompt=prompt), setup
+    )
     counts = setup.counter.blocks(blocks)
     return replace(result, content=(*result.content, *blocks), tokens=(*result.tokens, *counts))
 
@@ -382,13 +405,13 @@ def _with_put_back(result: Result, folded: Folded, setup: ReplaySetup) -> Result
 def _with_needed_text(prompt: User, folded: Folded, setup: ReplaySetup) -> User:
     """The prompt with the cleared text before it that its names are about."""
     size = setup.overhead + folded.view.tokens
-    blocks = _needed_text(folded, FileTouch(None, prompt.blocks, False, size), setup)
+    blocks = _needed_text(folded, FileTouch(None, content=prompt.blocks, error=False, prompt=size), setup)
     counts = setup.counter.blocks(blocks)
     return replace(prompt, blocks=(*blocks, *prompt.blocks), tokens=(*counts, *prompt.tokens))
 
 
 def _needed_text(folded: Folded, touch: FileTouch, setup: ReplaySetup) -> tuple[TextBlock, ...]:
-    rules = PutBackRules(setup.settings, setup.prices, setup.counter.text)
+    rules = PutBackRules(setup.settings, prices=setup.prices, count=setup.counter.text)
     return rules.needed_by(folded, touch).blocks(folded)
 
 

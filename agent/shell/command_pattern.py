@@ -159,24 +159,24 @@ def _ways(word: str, following: str, pattern: str, with_values: frozenset[str] |
         yield from _ways_of_unknown(word, pattern)
         return
     if fnmatchcase(word, pattern):
-        yield _Way(1, 1, Certainty.YES)
+        yield _Way(words=1, found=1, certainty=Certainty.YES)
     if not word.startswith("-"):
         return
     if with_values is None or word not in with_values:
-        yield _Way(1, 0, Certainty.YES)
+        yield _Way(words=1, found=0, certainty=Certainty.YES)
     if with_values is None or word in with_values:
-        yield _Way(2, 0, Certainty.YES)
+        yield _Way(words=2, found=0, certainty=Certainty.YES)
         if SPLIT in following and UNSET not in following:
-            yield _Way(1, 0, Certainty.MAYBE)
+            yield _Way(words=1, found=0, certainty=Certainty.MAYBE)
 
 
 def _ways_of_unknown(word: str, pattern: str) -> Iterator[_Way]:
     may_be_many = any(mark in word for mark in (SPLIT, STAR, ONE, CLASS))
     if _has_wildcard(pattern) or may_be_many or re.fullmatch(_as_superset(word), pattern, re.DOTALL):
-        yield _Way(0 if may_be_many else 1, 1, Certainty.MAYBE)
+        yield _Way(words=0 if may_be_many else 1, found=1, certainty=Certainty.MAYBE)
     if may_be_many or word[0] == "-" or MARKS.match(word):
-        yield _Way(1, 0, Certainty.MAYBE)
-        yield _Way(2, 0, Certainty.MAYBE)
+        yield _Way(words=1, found=0, certainty=Certainty.MAYBE)
+        yield _Way(words=2, found=0, certainty=Certainty.MAYBE)
 
 
 def _has_wildcard(pattern: str) -> bool:

@@ -60,7 +60,7 @@ def read_shell_text(text: str, gathered: Gathered, *, substitutions_only: bool =
 
     Raises UnreadableError; what was found until then is gathered.
     """
-    source = ShellText(text, gathered, read_commands)
+    source = ShellText(text, gathered=gathered, read_commands=read_commands)
     if substitutions_only:
         interpret_body(source)
     else:
@@ -220,7 +220,7 @@ def _here_document(source: ShellText, operator: str) -> HereDocument:
         raise UnreadableError
     source.at = found.end()
     delimiter = next(text for text in (found[4], found[1], found[2]) if text is not None)
-    return HereDocument(delimiter, found[4] is None or bool(found[3]), operator == "<<-")
+    return HereDocument(delimiter, quoted=found[4] is None or bool(found[3]), strips_tabs=operator == "<<-")
 
 
 def _read_assignment(source: ShellText, command: RawCommand) -> bool:
@@ -235,7 +235,7 @@ def _read_assignment(source: ShellText, command: RawCommand) -> bool:
         return False
     is_list = source.peek() == "("
     value = _read_array(source) if is_list else read_word(source)
-    command.assignments.append(Assignment(found[1], value, is_list))
+    command.assignments.append(Assignment(found[1], value=value, listed=is_list))
     source.gathered.assigned += _assigned(found[1], value, plain=found[2] == "=", is_list=is_list)
     if declares:
         name = Part("text", source.text[start : found.end()], quoted=True)
@@ -293,7 +293,7 @@ def _read_reserved(source: ShellText, word: str, closing: str) -> bool:
         if source.bodies:
             source.bodies.pop()
     elif word == "time":
-        source.gathered.commands.append(RawCommand([RawWord((Part("text", word, False),), word)]))
+        source.gathered.commands.append(RawCommand([RawWord((Part("text", text=word, quoted=False),), word)]))
         while option := _TIME_OPTION.match(source.text, source.at):
             source.at = option.end()
     elif word == "coproc":
@@ -362,7 +362,7 @@ def _read_case(source: ShellText) -> None:
 
 def _read_test(source: ShellText) -> None:
     """Read `[[ … ]]` as a command of its words, whose arithmetic may evaluate what they say."""
-    command = RawCommand([RawWord((Part("text", "[[", False),), "[[")])
+    command = RawCommand([RawWord((Part("text", text="[[", quoted=False),), "[[")])
     while True:
         _skip_lines(source)
         source.gathered.spend()

@@ -32,7 +32,7 @@ def _launchers(table: str) -> dict[str, Launcher]:
         names, values, flags = row.split("|")
         *programs, operands = names.split()
         for program in programs:
-            found[program] = Launcher(_options(values), _options(flags), int(operands))
+            found[program] = Launcher(_options(values), flags=_options(flags), operands=int(operands))
     return found
 
 

@@ -425,7 +425,7 @@ def _expanded(command: RawCommand, choice: int, scope: _Scope, expanded: dict[in
             stdin = expanded_text(target, values, choice)
         else:
             path = " ".join(expand_word(target, values, choice))
-            redirects.append(Redirect(operator, path, stream))
+            redirects.append(Redirect(operator, target=path, stream=stream))
             if operator in ("<", "<>", "<&"):
                 is_empty = path in ("/dev/null", "/dev/zero", "/dev/full")
                 stdin = None if is_empty else ANY

@@ -160,7 +160,9 @@ class ShellText(Struct):
 
     def inner(self, text: str) -> ShellText:
         """The text of a backquoted substitution or of a here-document within this one."""
-        found = ShellText(text, self.gathered, self.read_commands, depth=self.depth, nested=True)
+        found = ShellText(
+            text, gathered=self.gathered, read_commands=self.read_commands, depth=self.depth, nested=True
+        )
         found.deeper()
         found.shells = self.subshell()
         return found

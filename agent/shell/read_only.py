@@ -76,7 +76,7 @@ def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[
     if joined is None:
         return None
     for alone in (True, False):
-        shell = _Shell(environment, {folder}, {folder}, alone)
+        shell = _Shell(environment, here={folder}, all={folder}, alone=alone)
         behind = [*(joint for joint, _ in joined[1:]), ""]
         triples = zip(joined, behind, strict=True)
         found = [shell.judge(joint, words, then) for (joint, words), then in triples]

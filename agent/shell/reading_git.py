@@ -21,8 +21,8 @@ from .simple_commands import Glob
 
 _DIFF = Options(
     "puszabwWRrtcm",
-    "SGI",
-    "UMCBlX",
+    valued="SGI",
+    attached="UMCBlX",
     words="patch no-patch unified= stat=? numstat shortstat summary name-only name-status color=?"
     " no-color word-diff=? no-renames abbrev=? find-renames=? find-copies=? diff-filter= text"
     " check ignore-space-change ignore-all-space ignore-blank-lines function-context"
@@ -86,8 +86,8 @@ _CONTENTS: Mapping[str, Options] = {
     ),
     "blame": Options(
         "bcltfnsewp",
-        "L",
-        "MC",
+        valued="L",
+        attached="MC",
         words="porcelain date= abbrev= since= reverse first-parent",
     ),
     "grep": Options(

@@ -39,7 +39,7 @@ _UNIQ = Options(
     "fsw",
     words="count ignore-case unique",
 )
-_DATE = Options("uR", "d", "I", words="date= rfc-3339=")
+_DATE = Options("uR", valued="d", attached="I", words="date= rfc-3339=")
 _FIND_TESTS = word_set(
     "-print -print0 -ls -prune -depth -d -mount -xdev -daystart -true -false -empty -executable -readable"
     " -writable -not -and -or -a -o ! ( ) , -nouser -nogroup -quit -noleaf -ignore_readdir_race"

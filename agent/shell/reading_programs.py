@@ -104,7 +104,7 @@ _OF_FILES: Mapping[str, Options] = {
     "paste": Options("sz", "d"),
     "join": Options("iz", "a12ejotv", words="ignore-case"),
     "column": Options("tx", "cso"),
-    "od": Options("abcdfhilosvx", "AjNtS", "w"),
+    "od": Options("abcdfhilosvx", valued="AjNtS", attached="w"),
     "hexdump": Options("bcCdovx", "ns"),
     "strings": Options("af", "nt"),
     "base64": Options("d", "w"),

@@ -49,14 +49,14 @@ _JEST = Risks(
 )
 _NODE_PACKAGES = Risks(
     "C",
-    "script-shell node-options prefix dir cwd userconfig globalconfig shell-emulator use-yarnrc config"
+    long="script-shell node-options prefix dir cwd userconfig globalconfig shell-emulator use-yarnrc config"
     " modules-folder scripts-prepend-node-path",
-    "exec x dlx explore create init",
+    words="exec x dlx explore create init",
 )
 _C_COMPILER = Risks(
     "oB",
-    "specs",
-    "-wrapper -specs -fplugin -save-temps -dumpdir",
+    long="specs",
+    words="-wrapper -specs -fplugin -save-temps -dumpdir",
     operands="@",
     harmless="-O0 -O1 -O2 -O3",
 )
@@ -102,8 +102,8 @@ RISKS: Mapping[str, Risks] = {
     ),
     "mvn": Risks(
         "fsD",
-        "file settings define global-settings toolchains global-toolchains log-file",
-        "-l -t",
+        long="file settings define global-settings toolchains global-toolchains log-file",
+        words="-l -t",
         operands=r".*:",
     ),
     "pytest": Risks(
@@ -151,8 +151,8 @@ RISKS: Mapping[str, Risks] = {
     "yarn": _NODE_PACKAGES,
     "bun": Risks(
         "Crcep",
-        f"{_NODE_PACKAGES.long} preload require import coverage-dir reporter-outfile eval print",
-        _NODE_PACKAGES.words,
+        long=f"{_NODE_PACKAGES.long} preload require import coverage-dir reporter-outfile eval print",
+        words=_NODE_PACKAGES.words,
     ),
     "cargo": Risks(
         "ZC", "config manifest-path target-dir config-file tool-config-file artifact-dir", operands=r"\+"

@@ -55,11 +55,11 @@ def read_word(source: ShellText, *, in_pattern: bool = False) -> RawWord:
         char = source.text[source.at]
         if char == "(" and in_pattern and source.text[source.at - 1] in "?*+@!" and source.at > start:
             _skip_pattern_group(source)
-            parts.append(Part("unknown", "", False))
+            parts.append(Part("unknown", text="", quoted=False))
         elif char in "<>" and source.text.startswith("(", source.at + 1):
             source.at += 2
             _read_nested(source, ")")
-            parts.append(Part("unknown", "", True))
+            parts.append(Part("unknown", text="", quoted=True))
         elif char in " \t\n;&|<>()":
             break
         elif char == "\\":
@@ -77,9 +77,9 @@ def read_word(source: ShellText, *, in_pattern: bool = False) -> RawWord:
 def _text_parts(source: ShellText, text: str, *, quoted: bool) -> list[Part]:
     """A literal piece; within a script, what stands for unknown text makes the script unsure."""
     if not _UNKNOWN.search(text):
-        return [Part("text", text, quoted)]
+        return [Part("text", text=text, quoted=quoted)]
     source.gathered.unsure = True
-    return [Part("unknown", "", False)]
+    return [Part("unknown", text="", quoted=False)]
 
 
 def _escaped_char(source: ShellText) -> list[Part]:
@@ -88,7 +88,7 @@ def _escaped_char(source: ShellText) -> list[Part]:
     source.at += 2
     if char == "\n":
         return []
-    return [Part("text", char or "\\", True)]
+    return [Part("text", text=char or "\\", quoted=True)]
 
 
 def _read_quoted(source: ShellText, char: str) -> list[Part]:
@@ -110,7 +110,7 @@ def _read_quoted(source: ShellText, char: str) -> list[Part]:
 
 def _read_double_quoted(source: ShellText) -> list[Part]:
     """The parts up to the closing quote; at least one, as an empty word is a word too."""
-    parts = [Part("text", "", True)]
+    parts = [Part("text", text="", quoted=True)]
     while (char := source.peek()) != '"':
         source.gathered.spend()
         if plain := _PLAIN_IN_DOUBLE.match(source.text, source.at):
@@ -134,7 +134,9 @@ def _read_interpreted(source: ShellText, char: str, escapable: str) -> list[Part
     source.at += 2
     if follower == "\n":
         return []
-    return [Part("text", follower if follower and follower in escapable else f"\\{follower}", True)]
+    return [
+        Part("text", text=follower if follower and follower in escapable else f"\\{follower}", quoted=True)
+    ]
 
 
 def _read_dollar(source: ShellText, *, quoted: bool) -> list[Part]:
@@ -147,7 +149,7 @@ def _read_dollar(source: ShellText, *, quoted: bool) -> list[Part]:
         return [_read_braced(source, quoted=quoted)]
     if follower == "[":
         read_sum(source, "]")
-        return [Part("unknown", "", quoted)]
+        return [Part("unknown", text="", quoted=quoted)]
     if follower == "'" and not quoted:
         return [_read_ansi_quoted(source)]
     if follower == '"' and not quoted:
@@ -157,8 +159,8 @@ def _read_dollar(source: ShellText, *, quoted: bool) -> list[Part]:
     source.at = start + 1
     if name := _VARIABLE_NAME.match(source.text, source.at):
         source.at = name.end()
-        return [Part("variable", name[0], quoted)]
-    return [Part("text", "$", True)]
+        return [Part("variable", text=name[0], quoted=quoted)]
+    return [Part("text", text="$", quoted=True)]
 
 
 def _read_substitution(source: ShellText, *, quoted: bool) -> Part:
@@ -167,10 +169,10 @@ def _read_substitution(source: ShellText, *, quoted: bool) -> Part:
     if source.peek() == "(":
         source.at += 1
         if try_sum(source):
-            return Part("unknown", "", quoted)
+            return Part("unknown", text="", quoted=quoted)
         source.at = start
     _read_nested(source, ")")
-    return Part("code", source.text[start : source.at - 1], quoted)
+    return Part("code", text=source.text[start : source.at - 1], quoted=quoted)
 
 
 def try_sum(source: ShellText) -> bool:
@@ -241,11 +243,11 @@ def _read_braced(source: ShellText, *, quoted: bool) -> Part:
     """`${name}`, or any other expansion in braces, of which only the substitutions within are read."""
     if simple := _BRACED_NAME.match(source.text, source.at):
         source.at = simple.end()
-        return Part("variable", simple[1], quoted)
+        return Part("variable", text=simple[1], quoted=quoted)
     if source.peek() in tuple(" \t\n|("):
         source.at += 1 if source.peek() == "|" else 0
         _read_nested(source, "}")
-        return Part("unknown", "", quoted)
+        return Part("unknown", text="", quoted=quoted)
     source.deeper()
     special = _SPECIAL_BRACED.match(source.text, source.at)
     if assigning := _ASSIGNING_BRACED.match(source.text, source.at):
@@ -267,8 +269,8 @@ def _read_braced(source: ShellText, *, quoted: bool) -> Part:
     source.at += 1
     source.depth -= 1
     if special is None:
-        return Part("unknown", "", quoted)
-    return Part("variable", special[1] or special[2], quoted)
+        return Part("unknown", text="", quoted=quoted)
+    return Part("variable", text=special[1] or special[2], quoted=quoted)
 
 
 def _read_backquoted(source: ShellText, *, quoted: bool) -> Part:
@@ -278,7 +280,7 @@ def _read_backquoted(source: ShellText, *, quoted: bool) -> Part:
     source.at = found.end()
     code = re.sub(r"\\([$`\\\"])" if quoted else r"\\([$`\\])", r"\1", found[1])
     source.read_commands(source.inner(code), "")
-    return Part("code", code, quoted)
+    return Part("code", text=code, quoted=quoted)
 
 
 def _read_ansi_quoted(source: ShellText) -> Part:
@@ -326,7 +328,7 @@ def read_here_documents(source: ShellText) -> None:
     for document in source.pending:
         body = _body_of(source, document)
         if document.quoted:
-            document.body = RawWord((Part("text", body, True),), body)
+            document.body = RawWord((Part("text", text=body, quoted=True),), body)
         else:
             document.body = RawWord(tuple(interpret_body(source.inner(body))), body)
     source.pending.clear()

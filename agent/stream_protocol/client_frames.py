@@ -108,9 +108,9 @@ def _user_message(raw: Mapping[str, Any], line: bytes | str) -> UserMessage:
         raise BadFrame(f"a user message without content: {_quoted(line)}")
     return UserMessage(
         blocks_from_json(content) or (TextBlock(""),),
-        str(raw.get("uuid") or ""),
-        raw.get("client_composed") is True,
-        raw.get("shouldQuery") is not False,
+        uuid=str(raw.get("uuid") or ""),
+        verbatim=raw.get("client_composed") is True,
+        query=raw.get("shouldQuery") is not False,
     )
 
 
@@ -119,7 +119,7 @@ def _control_request(raw: Mapping[str, Any]) -> ControlRequest:
     body = raw.get("request")
     if not isinstance(body, dict) or not isinstance(body.get("subtype"), str):
         raise BadFrame("a control request without a subtype", ident)
-    return ControlRequest(ident, body["subtype"], body)
+    return ControlRequest(ident, subtype=body["subtype"], body=body)
 
 
 def _control_response(response: Any) -> ControlResponse | None:

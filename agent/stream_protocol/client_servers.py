@@ -49,7 +49,7 @@ def servers_within(names: Iterable[str], channel: ClientChannel) -> tuple[McpSer
 
     def opener(name: str) -> Opener:
         async def connect(deliver: Callable[[Any], None], lost: Callable[[str], None]) -> ClientConnection:
-            return ClientConnection(name, channel, deliver)
+            return ClientConnection(name, channel=channel, deliver=deliver)
 
         return connect
 

@@ -128,7 +128,7 @@ def _begun_and_rest(raw: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
 
 def result_frame(use: ToolUseBlock | None, result: Result) -> dict[str, Any]:
     """The result of a call as the user's line that the model is sent."""
-    raw = block_to_json(ToolResultBlock(use.id if use else "", result.content, result.error))
+    raw = block_to_json(ToolResultBlock(use.id if use else "", content=result.content, is_error=result.error))
     message = {"role": "user", "content": [{**raw, "is_error": result.error}]}
     text = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
     about: Any = None

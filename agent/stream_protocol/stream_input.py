@@ -154,7 +154,7 @@ class StreamInput:
     def _know_servers(self, names: Any) -> None:
         """Know the MCP servers of the client; the others are started with the session."""
         folder = self.setup.folder
-        given = ServerFiles(folder, folder, self.setup.options.mcp_config).given_entries()
+        given = ServerFiles(folder, user_dir=folder, given=self.setup.options.mcp_config).given_entries()
         within = [name for name, server in given.items() if server.get("type") == "sdk"]
         self.servers = servers_within([*within, *map(str, names)], self.channel)
 

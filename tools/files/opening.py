@@ -110,7 +110,7 @@ def load_file(path: str, max_bytes: int = MAX_WHOLE_BYTES) -> FileContent:
         if state.st_size > max_bytes:
             raise _too_large(path, state.st_size, max_bytes)
         data = read_at_most(descriptor, max_bytes)
-    return FileContent(path, data, hashlib.sha256(data).hexdigest())
+    return FileContent(path, data=data, sha256=hashlib.sha256(data).hexdigest())
 
 
 def read_at_most(descriptor: int, max_bytes: int) -> bytes:

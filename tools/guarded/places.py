@@ -254,7 +254,7 @@ def _listing(folder: str, known: _Listing | None) -> _Listing:
             hidden = name.startswith(".") and name != ".config"
             if not hidden and entry.is_dir(follow_symlinks=False) and name not in _PASSED_OVER:
                 folders.append(entry.path)
-    return _Listing(stamp if settled else (), tuple(sorted(named)), tuple(sorted(folders)))
+    return _Listing(stamp if settled else (), named=tuple(sorted(named)), folders=tuple(sorted(folders)))
 
 
 def git_steering(git: str) -> list[str]:

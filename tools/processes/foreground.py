@@ -53,6 +53,26 @@ class CommandEnd(Struct, frozen=True):
     disk_used: int = 0  # bytes of disk that were free before and are not now
 
 
+class _Output:
+    """The output of a command in the foreground, which goes to its spool and to the screen.
+
+    `last` is the time of the newest, by the event loop's clock; `full` is done once the spool takes no more.
+    """
+
+    def __init__(self, spool: Spool, progress: ProgressThrottle) -> None:
+        loop = asyncio.get_running_loop()
+        self.full: asyncio.Future[None] = loop.create_future()
+        self.last = loop.time()
+        self._spool = spool
+        self._progress = progress
+
+    def take(self, data: bytes) -> None:
+        self.last = asyncio.get_running_loop().time()
+        if not self._spool.feed(data) and not self.full.done():
+            self.full.set_result(None)
+        self._progress.take(data)
+
+
 async def run_foreground(
     runner: CommandRunner,
     request: CommandRequest,
@@ -68,36 +88,26 @@ async def run_foreground(
     loop = asyncio.get_running_loop()
     began = loop.time()
     free = _free_bytes(runner.context.folder)
-    full: asyncio.Future[None] = loop.create_future()
     moved: asyncio.Future[None] = loop.create_future()  # the user wants it in the background
-    last_output = began
-
-    def take(data: bytes) -> None:
-        nonlocal last_output
-        last_output = loop.time()
-        if not spool.feed(data) and not full.done():
-            full.set_result(None)
-        progress.take(data)
-
+    output = _Output(spool, progress)
     line = request.line
-    sandboxed = request.sandboxed
-    command, report = await runner.start(line, request.cwd or runner.context.cwd, take, sandboxed=sandboxed)
+    cwd = request.cwd or runner.context.cwd
+    command, report = await runner.start(line, cwd, output.take, sandboxed=request.sandboxed)
     runner.foreground.add(moved)
     try:
         interactive = awaits_keys(line)
         may_go_on = runner.context.attended and not interactive
         limit = min(limits.timeout_s, limits.editor_s) if interactive else limits.timeout_s
-        await _first_of(limit, command.exited, full, moved)
+        await _first_of(limit, command.exited, output.full, moved)
         took = loop.time() - began
-        quiet = loop.time() - last_output
+        quiet = loop.time() - output.last
         asks = quiet >= min(limits.quiet_s, limit / 2) and ends_in_prompt(spool)
-        if (moved.done() or (may_go_on and not asks)) and not (command.exited.done() or full.done()):
-            going = runner.add(request, command, spool)
-            going.began = began
-            going.shown = spool.total
-            return CommandEnd(None, None, "moved" if moved.done() else "late", took, limit, job=going)
-        why = await _finish(runner, command, full, "editor" if limit < limits.timeout_s else "timeout")
-        job, left = await _keep_strays(runner, request, command, spool)
+        if (moved.done() or (may_go_on and not asks)) and not (command.exited.done() or output.full.done()):
+            why: Why = "moved" if moved.done() else "late"
+            job = _continue_in_background(runner, request, command, spool, began=began)
+            return CommandEnd(None, signal=None, why=why, took_s=took, limit_s=limit, job=job)
+        why = await _finish(runner, command, output.full, "editor" if limit < limits.timeout_s else "timeout")
+        left_job, left = await _keep_strays(runner, request, command, spool)
     except BaseException:
         command.drop()
         raise
@@ -108,7 +118,18 @@ async def run_foreground(
     used = free - _free_bytes(runner.context.folder, unknown=free)
     prompted = why == "timeout" and asks
     folder = last_folder(report)
-    return CommandEnd(code, signal, why, took, limit, folder, job, left, prompted, used)
+    return CommandEnd(
+        code,
+        signal=signal,
+        why=why,
+        took_s=took,
+        limit_s=limit,
+        folder=folder,
+        job=left_job,
+        left=left,
+        prompted=prompted,
+        disk_used=used,
+    )
 
 
 async def _first_of(timeout_s: float, *futures: asyncio.Future[Any]) -> None:
@@ -150,6 +171,16 @@ async def _keep_strays(
             return runner.add(request, command, spool, left_over=True), left
     command.close()
     return None, ()
+
+
+def _continue_in_background(
+    runner: CommandRunner, request: CommandRequest, command: CommandHandle, spool: Spool, *, began: float
+) -> BackgroundJob:
+    """Turn a command in the foreground, whose output was shown so far, into one in the background."""
+    job = runner.add(request, command, spool)
+    job.began = began
+    job.shown = spool.total
+    return job
 
 
 def ends_in_prompt(spool: Spool) -> bool:

@@ -79,7 +79,9 @@ async def run_own_command(runner: CommandRunner, command: OwnCommand, *, sandbox
     code = exit_code(running.exited.result())[0]
     out = kept.decode("utf-8", "replace")
     refusal = _refusal(runner, command.line, err, profile, since) if sandboxed and code else None
-    return OwnCommandEnd(1 if code is None else code, out, err, total > len(kept), refusal)
+    return OwnCommandEnd(
+        1 if code is None else code, out=out, err=err, cut=total > len(kept), refusal=refusal
+    )
 
 
 def _text_of(path: Path) -> str:
@@ -96,4 +98,8 @@ def _refusal(
     if profile is None:
         return None
     hosts = runner.refused_hosts(since)
-    return find_blocked_access(SandboxedRun(line, runner.context.folder, err, profile, runner.scratch, hosts))
+    return find_blocked_access(
+        SandboxedRun(
+            line, cwd=runner.context.folder, output=err, profile=profile, private=runner.scratch, hosts=hosts
+        )
+    )

@@ -133,7 +133,7 @@ class Spool:
         if not self.written:
             return None
         path = self.path.relative_to(folder) if self.path.is_relative_to(folder) else self.path
-        return StoredOutput(str(path), self._hash.hexdigest(), self.written)
+        return StoredOutput(str(path), sha256=self._hash.hexdigest(), size=self.written)
 
     def close(self) -> None:
         """Take what was held back and close the file; what comes later is kept in memory only."""

@@ -138,7 +138,9 @@ def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
                 if searching and (action == "write" or path.name not in run.line):
                     continue
                 folder = str(run.profile.folder)
-                return BlockedAccess("read" if action == "read" else "write", str(path), program, folder)
+                return BlockedAccess(
+                    "read" if action == "read" else "write", target=str(path), program=program, folder=folder
+                )
     return None
 
 
@@ -226,14 +228,16 @@ def _refused_host(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
     found = [at for at, line in enumerate(lines) if _UNREACHED.search(line)]
     message = lines[found[0]] if found else ""
     if run.hosts:
-        return BlockedAccess("reach", run.hosts[0], _program(message, run.line))
+        return BlockedAccess("reach", target=run.hosts[0], program=_program(message, run.line))
     if not found:
         return None
     above = lines[max(0, found[0] - _LINES_BEFORE) : found[0]]
     hosts = [host for text in (message, *reversed(above), run.line) for host in _named_hosts(text)]
     if hosts and _LOCAL_HOST.fullmatch(hosts[0]) and run.loopback:
         return None
-    return BlockedAccess("reach", hosts[0].lower() if hosts else NO_HOST, _program(message, run.line))
+    return BlockedAccess(
+        "reach", target=hosts[0].lower() if hosts else NO_HOST, program=_program(message, run.line)
+    )
 
 
 def _named_hosts(text: str) -> list[str]:

@@ -129,7 +129,7 @@ class CommandSocket:
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         self._count += 1
-        command = CommandHandle(self.socket.send, self._count, take, reader)
+        command = CommandHandle(self.socket.send, number=self._count, take=take, fd=reader)
         self.commands[command.number] = command
         self.loop.add_reader(reader, command.read)
         self.socket.send({"op": "run", "n": command.number, **start}, writer, *talk)

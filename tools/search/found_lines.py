@@ -152,7 +152,7 @@ class FoundReader:
         if about is not None and number is not None:
             name = _name(json.JSONDecoder().raw_decode(head, about.end())[0])
             text = f"[too long to be shown: more than {MAX_FOUND_LINE_BYTES:,} bytes]"
-            self._keep(name, [FoundLine(int(number[1]), text, 0 if about[1] == "match" else None)])
+            self._keep(name, [FoundLine(int(number[1]), text=text, start=0 if about[1] == "match" else None)])
 
 
 def _found_lines(about: Mapping[str, Any]) -> Iterator[FoundLine]:
@@ -162,7 +162,9 @@ def _found_lines(about: Mapping[str, Any]) -> Iterator[FoundLine]:
         start = len(text.encode("utf-8", "surrogateescape")[:start].decode("utf-8", "replace"))
     for at, line in enumerate(text.split("\n")):
         begin = 0 if start and at else start
-        yield FoundLine(about["line_number"] + at, cut_around(line.removesuffix("\r"), begin or 0), begin)
+        yield FoundLine(
+            about["line_number"] + at, text=cut_around(line.removesuffix("\r"), begin or 0), start=begin
+        )
 
 
 def _text(value: Mapping[str, str]) -> str:

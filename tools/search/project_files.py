@@ -226,7 +226,7 @@ def _ignore_file(path: Path, depth: int) -> IgnoreFile | None:
                     patterns.append(IgnorePattern(read.regex, bool(read.include)))
         alternatives = (each.regex.pattern.replace("(?P<ps_d>", "(?:") for each in patterns)
         together = re.compile("|".join(alternatives))
-    return IgnoreFile(depth, patterns, together) if patterns else None
+    return IgnoreFile(depth, patterns=patterns, together=together) if patterns else None
 
 
 def _folders_above(name: str) -> Iterator[str]:

@@ -115,13 +115,13 @@ def decode_text(data: bytes, told: str = "") -> tuple[str, TextForm] | None:
     """
     for mark, codec, errors in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
-            form = TextForm(codec, errors, mark)
+            form = TextForm(codec, errors=errors, mark=mark)
             try:
                 text = form.decode(form.body(data))
             except UnicodeDecodeError:
                 return None
             strays = len(_STRAY_BYTE.findall(text)) if codec == "utf-8" else 0
-            form = TextForm(codec, errors, mark, common_newline(text), strays)
+            form = TextForm(codec, errors=errors, mark=mark, newline=common_newline(text), strays=strays)
             return None if codec == "utf-8" and "\0" in text else (text, form)
     if b"\0" in data:
         return None

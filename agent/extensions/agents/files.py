@@ -116,7 +116,9 @@ def _project_files(folder: Path, environ: Mapping[str, str], problems: list[str]
         for place in within:
             for file in _read(place / name / AGENTS_FOLDER, problems):
                 if not is_foreign(file.path, place) and file.path.resolve().is_relative_to(above[-1]):
-                    item = ProjectItem("agent", file.path.stem, _shown(file.content), file.content)
+                    item = ProjectItem(
+                        "agent", name=file.path.stem, shows=_shown(file.content), content=file.content
+                    )
                     yield file._replace(item=item)
 
 

@@ -164,11 +164,18 @@ def _parts(found: ClaudeSettings, folder: Path, environ: Mapping[str, str]) -> I
     for entry in found.hooks:
         files = named_files(entry.run, folder, environ)
         about = [entry.moment, entry.matcher, entry.run, entry.timeout, entry.blocks, files]
-        item = ProjectItem("hook", f"{entry.moment} {entry.matcher}", entry.run, json.dumps(about).encode())
+        item = ProjectItem(
+            "hook",
+            name=f"{entry.moment} {entry.matcher}",
+            shows=entry.run,
+            content=json.dumps(about).encode(),
+        )
         yield ApprovedPart(item, hooks=(entry,), files=files)
     if line := found.status_line:
         files = named_files(line, folder, environ)
-        item = ProjectItem("status line", found.path.name, line, json.dumps([line, files]).encode())
+        item = ProjectItem(
+            "status line", name=found.path.name, shows=line, content=json.dumps([line, files]).encode()
+        )
         yield ApprovedPart(item, status_line=line, files=files)
 
 

@@ -60,7 +60,7 @@ def read_hooks(raw: object, origin: str = "") -> HookTable:
     reading = _Reading(origin)
     for name, groups in raw.items():
         reading.read_event(str(name), groups)
-    return HookTable(tuple(reading.entries), tuple(reading.problems), tuple(reading.remarks))
+    return HookTable(tuple(reading.entries), problems=tuple(reading.problems), remarks=tuple(reading.remarks))
 
 
 class _Matcher(NamedTuple):

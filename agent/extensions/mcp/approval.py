@@ -17,7 +17,7 @@ def server_item(name: str, raw: RawEntry) -> ProjectItem:
         shows = _shown(name, raw)
     except (TypeError, ValueError):
         shows = "(not readable)"
-    return ProjectItem("MCP server", name, shows, canonical_bytes(raw))
+    return ProjectItem("MCP server", name=name, shows=shows, content=canonical_bytes(raw))
 
 
 def _shown(name: str, raw: RawEntry) -> str:

@@ -79,7 +79,7 @@ def read_entry(name: str, raw: RawEntry, scope: Scope, environ: Mapping[str, str
         return _read(name, raw, scope, environ)
     except ValueError as error:
         kind = _kind(str(raw.get("type", ""))) or ("http" if "url" in raw else "stdio")
-        return ServerEntry(name, scope, kind, raw, problem=str(error))
+        return ServerEntry(name, scope=scope, kind=kind, raw=raw, problem=str(error))
 
 
 def _kind(written: str) -> ServerKind | None:

@@ -80,7 +80,7 @@ def find_prompt(servers: Sequence[McpServer], line: str) -> CalledPrompt | None:
     name, _, arguments = line.strip().removeprefix("/").partition(" ")
     for full, found in listed_prompts(servers):
         if full.lower() == name.lower():
-            return CalledPrompt(found.server, found.prompt, arguments.strip())
+            return CalledPrompt(found.server, prompt=found.prompt, arguments=arguments.strip())
     return None
 
 

@@ -46,7 +46,7 @@ def open_skill(skill: Skill) -> OpenedSkill:
     place = SkillPlace(folder=skill.folder, kind=skill.kind, scope=skill.scope, top=skill.top)
     now = replace(skill_of(markdown, skill.path, place), name=skill.name)
     item = _item(now, markdown.body, content) if now.from_project else None
-    return OpenedSkill(now, markdown.body, item)
+    return OpenedSkill(now, body=markdown.body, item=item)
 
 
 def skill_items(folder: Path, environ: Mapping[str, str]) -> list[ProjectItem]:
@@ -73,4 +73,4 @@ def _item(skill: Skill, body: str, content: bytes) -> ProjectItem | None:
         more = [f"{len(lines) - MAX_SHOWN_LINES} more"] if len(lines) > MAX_SHOWN_LINES else []
         shown.append(f"runs {'; '.join((*lines[:MAX_SHOWN_LINES], *more))}")
     name = f"/{skill.name}" if skill.for_user else skill.name
-    return ProjectItem(skill.kind, name, ", ".join(shown), content) if shown else None
+    return ProjectItem(skill.kind, name=name, shows=", ".join(shown), content=content) if shown else None

@@ -40,14 +40,20 @@ def skill_places(folder: Path, environ: Mapping[str, str], user_dir: Path | None
     within = [place for place in above if place != real_home]
     kinds: tuple[tuple[SkillKind, str], ...] = (("skill", "skills"), ("command", "commands"))
     for kind, name in kinds:
-        yield from (SkillPlace(place / ".makeroom" / name, kind, "makeroom", top) for place in within)
+        yield from (
+            SkillPlace(place / ".makeroom" / name, kind=kind, scope="makeroom", top=top) for place in within
+        )
         if user_dir is not None:
-            yield SkillPlace(user_dir / name, kind, "makeroom")
+            yield SkillPlace(user_dir / name, kind=kind, scope="makeroom")
     for kind, name in kinds:
-        yield from (SkillPlace(place / ".claude" / name, kind, "project", top) for place in within)
+        yield from (
+            SkillPlace(place / ".claude" / name, kind=kind, scope="project", top=top) for place in within
+        )
         if kind == "skill":
-            yield from (SkillPlace(place / ".agents" / name, kind, "project", top) for place in within)
+            yield from (
+                SkillPlace(place / ".agents" / name, kind=kind, scope="project", top=top) for place in within
+            )
     for kind, name in kinds:
-        yield SkillPlace(claude / name, kind, "user")
+        yield SkillPlace(claude / name, kind=kind, scope="user")
         if kind == "skill":
-            yield SkillPlace(home / ".agents" / name, kind, "user")
+            yield SkillPlace(home / ".agents" / name, kind=kind, scope="user")

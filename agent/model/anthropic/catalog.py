@@ -19,7 +19,16 @@ from .clouds import listed_name
 
 
 def _claude(id: str, window: int = 1_000_000, max_output: int = 128_000, binds: bool = True) -> ModelFacts:
-    return ModelFacts(id, window, max_output, thinking=True, binds=binds, effort=True, cache=True, eager=True)
+    return ModelFacts(
+        id,
+        window=window,
+        max_output=max_output,
+        thinking=True,
+        binds=binds,
+        effort=True,
+        cache=True,
+        eager=True,
+    )
 
 
 # Windows and limits as the service's model overview of November 2026 gives them.

@@ -220,7 +220,7 @@ class AnthropicModel(Struct):
                 emit(delta)
             if event["type"] == "content_block_stop":
                 block = reply.blocks[-1]
-                emit(BlockFinished(block, reply.ident, reply.model, reply.usage))
+                emit(BlockFinished(block, message=reply.ident, model=reply.model, usage=reply.usage))
                 if isinstance(block, UnknownBlock) and (notice := _server_tool_notice(block)) is not None:
                     emit(notice)
             if self.passes_events:

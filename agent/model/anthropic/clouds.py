@@ -73,7 +73,15 @@ def _bedrock(environ: Mapping[str, str]) -> Cloud:
     if environ.get("AWS_BEARER_TOKEN_BEDROCK"):
         del given["aws_profile"]  # the SDK takes the one or the other
     arguments = {name: value for name, value in given.items() if value}
-    return _installed(Cloud("bedrock", "AsyncAnthropicBedrock", "boto3", arguments, "us.anthropic."))
+    return _installed(
+        Cloud(
+            "bedrock",
+            client="AsyncAnthropicBedrock",
+            library="boto3",
+            arguments=arguments,
+            prefix="us.anthropic.",
+        )
+    )
 
 
 def _vertex(environ: Mapping[str, str]) -> Cloud:
@@ -82,7 +90,9 @@ def _vertex(environ: Mapping[str, str]) -> Cloud:
         if not environ.get(variable):
             raise AuthenticationError(f"Vertex needs a {what.removesuffix('_id')}: set {variable}")
     arguments = {name: environ[variable] for name, variable in needed.items()}
-    return _installed(Cloud("vertex", "AsyncAnthropicVertex", "google.auth", arguments))
+    return _installed(
+        Cloud("vertex", client="AsyncAnthropicVertex", library="google.auth", arguments=arguments)
+    )
 
 
 def _foundry(environ: Mapping[str, str]) -> Cloud:
@@ -94,7 +104,7 @@ def _foundry(environ: Mapping[str, str]) -> Cloud:
         both = "ANTHROPIC_FOUNDRY_RESOURCE and ANTHROPIC_FOUNDRY_BASE_URL"
         raise AuthenticationError(f"Foundry needs one of {both}, and not both")
     arguments = {"base_url": url} if url else {"resource": resource or ""}
-    return Cloud("foundry", "AsyncAnthropicFoundry", "", arguments)
+    return Cloud("foundry", client="AsyncAnthropicFoundry", library="", arguments=arguments)
 
 
 _CLOUDS = {"BEDROCK": _bedrock, "VERTEX": _vertex, "FOUNDRY": _foundry}

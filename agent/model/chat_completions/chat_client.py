@@ -149,7 +149,7 @@ class ChatCompletionsModel(Struct):
         name = model.rpartition("/")[2]
         for prefix, window, most in _OPENAI_MODELS:
             if name.startswith(prefix):
-                return ModelFacts(model, window, most, binds=False, effort=True)
+                return ModelFacts(model, window=window, max_output=most, binds=False, effort=True)
         return ModelFacts(model, binds=False, effort=True, known=False)
 
     async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:

@@ -79,7 +79,7 @@ def guarded_state(
     """
     guarded = guarded_elsewhere(folder) if elsewhere else guarded_in_project(folder)
     layer = sorted(path.removeprefix(f"{folder}/") for path in {*chain(*guarded)})
-    state = GuardedState({}, {}, folder)
+    state = GuardedState({}, ways={}, root=folder)
     known = before.entries if before is not None else {}
     with closing(os.open(folder, FOLDER_FLAGS)) as root:
         for _ in range(_MAX_GUARDED_DEPTH):
@@ -131,7 +131,7 @@ def changes_since(before: GuardedState, now: GuardedState) -> list[GuardedChange
         if old is None:
             within = os.path.dirname(path) in guarded
             guarded |= {path} if within else set()
-            found.append(GuardedChange(path, "new", within))
+            found.append(GuardedChange(path, what="new", within=within))
         elif new is None:
             found.append(GuardedChange(path, "removed"))
         elif not old.same(new):
@@ -190,7 +190,9 @@ def _entry(above: int, name: str, known: EntryState | None, room: int) -> EntryS
             if not stat.S_ISREG(state.st_mode) or len(data) != state.st_size:
                 raise OSError(errno.EAGAIN, "it changes while it is read")
     owner = (state.st_uid, state.st_gid)
-    return EntryState(kind, stat.S_IMODE(state.st_mode), owner, _stamp(state), data, settled)
+    return EntryState(
+        kind, mode=stat.S_IMODE(state.st_mode), owner=owner, stamp=_stamp(state), data=data, settled=settled
+    )
 
 
 def _kind_of(mode: int) -> Kind:

@@ -120,7 +120,7 @@ class ProjectGuard(Struct):
             copies = self.copies / f"{project_key(git)}-{os.getpid()}"
             shown = one_line_path(short_path(str(git), str(self.folder)))
             links = _MAX_LINKED if git == own else _MAX_LINKED // 10
-            self._backups[git] = known.get(git) or GitBackup(git, copies, shown, links)
+            self._backups[git] = known.get(git) or GitBackup(git, kept=copies, shown=shown, max_links=links)
             self._backups[git].keep()
 
     async def end(self) -> None:
@@ -197,7 +197,7 @@ class ProjectGuard(Struct):
 
 def project_guard(folder: Path, state: Path) -> ProjectGuard:
     """The guard of a project; what it keeps is in folders of `state`, our own."""
-    return ProjectGuard(folder, state / "put_aside", state / "git_copies")
+    return ProjectGuard(folder, kept=state / "put_aside", copies=state / "git_copies")
 
 
 def _repositories_in(state: GuardedState) -> Iterator[Path]:
@@ -259,7 +259,7 @@ def _put_back(place: _Place, before: GuardedState, told: set[str], kept: Path) -
     with closing(os.open(place.path, FOLDER_FLAGS)) as root:
         lines = list(_mend_ways(root, place, before))
         now = place.state(before)
-        undo = _Undo(root, place, before, now, kept)
+        undo = _Undo(root, place=place, before=before, now=now, kept=kept)
         whole: set[str] = set()  # folders that came or went: what is in them is not told apart
         for change in changes_since(before, now):
             path = change.path

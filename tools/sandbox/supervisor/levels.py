@@ -61,7 +61,7 @@ def start_sandbox(end: socket.socket, profile: dict[str, Any], how: str) -> int:
         pid = os.fork()
         if not pid:
             os.close(reader)
-            _become_spawner(enter, SandboxRequest(profile, end, hello, writer))
+            _become_spawner(enter, SandboxRequest(profile, end=end, hello=hello, writer=writer))
         os.close(writer)
         if not (why := _failure(reader, pid)):
             return pid

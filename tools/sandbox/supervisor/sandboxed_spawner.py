@@ -78,7 +78,9 @@ def serve_within(end: str, writer: str, given: str) -> None:
     values = json.loads(given)
     for fd in (end, writer):
         os.set_inheritable(int(fd), False)
-    request = SandboxRequest({}, socket.socket(fileno=int(end)), values["hello"], int(writer))
+    request = SandboxRequest(
+        {}, end=socket.socket(fileno=int(end)), hello=values["hello"], writer=int(writer)
+    )
     environ = values["environ"]
     relay = None
     if values["proxy"]:
