@@ -26,7 +26,6 @@ from tools.processes import (
 from tools.sandbox import BlockedAccess, SupervisorLost, UnblockDecision
 from transcripts import TextBlock
 
-MAX_LEAVE_QUESTIONS = 3  # about one call, each about something else
 NOBODY = UnblockDecision("no", "nobody can be asked")
 ADVICE = "Tell the person what you need, and do not work around the wall."
 ADVICE_IF_NEEDED = "If that matters, tell the person what you need; do not work around the wall."
@@ -53,7 +52,7 @@ async def run_attempts(
     refused: list[BlockedAccess] = []
     told = None
     while attempt.refusal is not None:
-        if attempt.refusal in refused or len(refused) == MAX_LEAVE_QUESTIONS:
+        if attempt.refusal in refused or len(refused) == 3:  # about one call, that is enough
             why = str(attempt.refusal)
             return _refused(attempt, attempt.refusal, why), f"[{why}. {ADVICE}]"
         refused.append(attempt.refusal)

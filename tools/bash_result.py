@@ -44,7 +44,6 @@ from tools.text import (
 from .base import Advice, ToolResult, text_result
 
 _MAX_SCREEN_CHARS = 10_000  # for the user, where a file has all
-_LONG_RUN_S = 5.0  # from which on the model is told the time
 _MIN_GUESSED_BYTES = 4  # beyond ASCII; fewer are spelled out
 _MAX_ESCAPED_BYTES = 500  # of binary output that are shown byte by byte
 _KEY_ADVICE: Mapping[str, str] = {
@@ -202,7 +201,7 @@ def _end_notes(end: CommandEnd, limits: CommandLimits, spool: Spool) -> Iterator
         case "":
             if end.code:
                 yield f"[exit code {end.code}{f': killed by {end.signal}' if end.signal else ''}]"
-            if end.took_s > _LONG_RUN_S:
+            if end.took_s > 5.0:
                 yield f"[took {end.took_s:.1f} s]"
 
 

@@ -32,7 +32,6 @@ STALE_FILE = (
     "Read it again before attempting to write it."
 )
 _UNREAD_FILE = "File has not been read yet. Read it first before writing to it."
-_MAX_REPLANS = 20  # times that a change is worked out anew after another program changed the file
 _UTF8 = TextForm()
 A = TypeVar("A", bound=FileArguments)
 
@@ -188,7 +187,7 @@ async def _apply(
     """
     lock: asyncio.Lock = call.context.locks.setdefault(path, asyncio.Lock())
     async with lock:
-        for _ in range(_MAX_REPLANS):
+        for _ in range(20):  # another program may change the file each time
             with os_errors_explained(path, call.context.folder):
                 change = await in_thread(FILE_TIMEOUT_S, lambda abandoned: plan())
             if not arguments.is_approved(change.old.sha256 if change.old else ""):

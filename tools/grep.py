@@ -38,7 +38,6 @@ from .glob import (
 )
 
 MAX_CONTEXT_LINES = 50
-_MAX_MESSAGE_CHARS = 500  # quoted of why a pattern cannot be used
 _FOREIGN_NAMES = {"include": "glob", "ignore_case": "-i", "case_insensitive": "-i", "-C": "context"}
 # Globs of the types of files that ripgrep knows, where these are not "*." and the type's name.
 _TYPE_GLOBS = {
@@ -134,7 +133,7 @@ def _is_walked(root: str, context: ToolContext) -> bool:
 
 def _unusable(message: str, context: ToolContext) -> str:
     text = (
-        f"The pattern cannot be used: {message[:_MAX_MESSAGE_CHARS]}\n"
+        f"The pattern cannot be used: {message[:500]}\n"
         "Put a backslash before brackets, braces, dots and stars that are meant as they are."
     )
     if find_program(context, "rg") is None:

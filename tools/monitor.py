@@ -15,8 +15,6 @@ from tools.processes import BackgroundJob, CommandRunner, LineNews, command_runn
 from .base import Access, Tool, ToolCall, ToolContext, ToolError, ToolResult, text_result
 from .bash import BashArguments, run_guarded
 
-MAX_MONITOR_S = 1_800.0
-
 
 class MonitorArguments(Arguments):
     """The command to watch."""
@@ -39,7 +37,7 @@ async def watch_command(arguments: MonitorArguments, call: ToolCall) -> ToolResu
     news = LineNews(job.inbox, job.id, job.since, call.context.masks.text)
     take = job.command.take
     news.take(job.spool.tail())
-    seconds = min(arguments.timeout / 1000, MAX_MONITOR_S)
+    seconds = min(arguments.timeout / 1000, 1_800.0)
     ending = asyncio.ensure_future(_end_in_time(runner, job, news, seconds))
 
     def take_too(data: bytes) -> None:

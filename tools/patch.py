@@ -20,7 +20,6 @@ from transcripts.patterns import lazy_pattern
 _CONTEXT_LINES = 3  # shown around a change in a diff, as in diff -u
 _MAX_COMPARED_LINES = 1_500  # of both sides; more of them are shown as one change
 _SNIPPET_LINES = 24
-_SNIPPET_WIDTH_CHARS = 2_000
 _BRACKETED = lazy_pattern(r"\[(?:cleared|snipped|folded|persisted)\b[^\[\]\n]*+\]")
 _SHOWN_RECALL_ID = lazy_pattern(r"\br\d{1,15}(?:\.\d{1,9})?\b")
 # Whole lines that a view has in the place of text, or above it; the note of what is cut ends its line.
@@ -224,7 +223,7 @@ def snippet(flat: str, start: int, end: int) -> str:
     numbers = list(range(low, high))
     if len(numbers) > _SNIPPET_LINES:
         numbers = [*numbers[: _SNIPPET_LINES // 2], -1, *numbers[-_SNIPPET_LINES // 2 :]]
-    return "\n".join("…" if n < 0 else f"{n + 1}\t{lines[n][:_SNIPPET_WIDTH_CHARS]}" for n in numbers)
+    return "\n".join("…" if n < 0 else f"{n + 1}\t{lines[n][:2_000]}" for n in numbers)
 
 
 def unified_diff(old: str, new: str, name: str) -> UnifiedDiff:

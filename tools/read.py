@@ -52,15 +52,11 @@ from tools.text import (
 from transcripts import ImageBlock, TextBlock
 
 _MAX_SMALL_BYTES = 4 * 1024 * 1024  # of a file that is read at once
-_MAX_LISTED_ENTRIES = 50
-_MAX_COUNTED_ENTRIES = 10_000
 _UNCHANGED = (
     "File unchanged since last read. The content from the earlier read result in this conversation is still "
     "current: refer to that instead of reading it again."
 )
 _CELLS = (0, 0)  # in place of the lines that were shown: a notebook's cells, but nothing of its JSON
-_SOURCE_SHARE = 4  # of a page a cell's source is this part at most
-_MAX_OUTPUT_CHARS = 2_000  # of what a cell of a notebook put out
 _PDF_MARK = b"%PDF-"
 _BINARY_KINDS = (
     (b"\x7fELF", "an ELF program"),
@@ -263,10 +259,10 @@ def _notebook_page(path: str, data: bytes, shown: SeenFile | None, max_bytes: in
 def _cell(at: int, cell: Mapping[str, Any], max_bytes: int) -> str:
     """One cell as it is shown. Raises TypeError, KeyError, AttributeError where it is none."""
     run = f", run {cell['execution_count']}" if cell.get("execution_count") else ""
-    most = max_bytes // _SOURCE_SHARE
+    most = max_bytes // 4  # the source of a cell takes at most a quarter of a page
     shown = f"[cells[{at}]: {cell['cell_type']}{run}]\n{_shortened(''.join(cell['source']), most)}"
     outputs = "\n".join(map(_output, cell.get("outputs", ()))).rstrip("\n")
-    return f"{shown}\n[output]\n{_shortened(outputs, min(most, _MAX_OUTPUT_CHARS))}" if outputs else shown
+    return f"{shown}\n[output]\n{_shortened(outputs, min(most, 2_000))}" if outputs else shown
 
 
 def _output(output: Mapping[str, Any]) -> str:
@@ -304,7 +300,7 @@ def folder_names(path: str, most: int) -> tuple[list[str], int]:
     with os.scandir(path) as entries:
         names = sorted(
             one_line_path(mark_stray_bytes(entry.name)) + "/" * _leads_to_folder(entry)
-            for entry in islice(entries, _MAX_COUNTED_ENTRIES)
+            for entry in islice(entries, 10_000)
         )
     return names[:most], len(names)
 
@@ -316,7 +312,7 @@ def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _listing(path: str) -> ToolResult:
-    names, count = folder_names(path, _MAX_LISTED_ENTRIES)
+    names, count = folder_names(path, 50)
     left = count - len(names)
     more = f"\n… and {left:,} more; list them with bash" if left > 0 else ""
     held = pluralize(count, "entry", "entries") + ":" if names else "nothing."

@@ -15,8 +15,6 @@ from transcripts import TextBlock, hook_words
 
 from .structured_output import ANSWER_REMINDER, MAX_REMINDERS, StructuredOutput
 
-MAX_STOP_VETOES = 3  # of the hook in one turn; more is a loop that nobody wants
-MAX_SHOWN_VETO_CHARS = 200  # of what a hook says
 NO_ANSWER = "the model gave no answer in the form of --json-schema"
 
 
@@ -54,7 +52,7 @@ async def run_with_follow_ups(
                 words = await stop_veto(session, context, vetoes)
                 vetoes += 1
                 if words:
-                    emit(Notice(f"a hook has the model go on: {shorten(words, MAX_SHOWN_VETO_CHARS)}"))
+                    emit(Notice(f"a hook has the model go on: {shorten(words, 200)}"))
             if not words:
                 return finished
             session.user((TextBlock(words),), "harness")
@@ -82,7 +80,7 @@ async def stop_veto(
 
     `vetoes` counts those of this turn. The event of an agent's session is SUBAGENT_STOP.
     """
-    if context.hooks is None or vetoes >= MAX_STOP_VETOES:
+    if context.hooks is None or vetoes >= 3:  # more would be a loop
         return ""
     last = session.folded.last_reply
     about = {"answer": text_of_reply(last) if last is not None else "", "again": vetoes > 0}

@@ -64,7 +64,6 @@ from .nested_context import NestedCall, nested_context, preloaded_skills
 MAX_REPORT_TOKENS = 2_000  # of an agent's report that the calling session is given
 MIN_REQUESTS_WITH_LAST_WORD = 3  # from which on the last one is kept for the report
 LAST_WORD = "You may send no more requests than one. Call no tool: write your report now, from what you have."
-MAX_LEFT_LINE_CHARS = 80  # shown of a command line that goes on
 _UNTOLD = (TextDelta, ThinkingDelta, ToolCallDelta, RawStreamEvent, TurnFinished)
 
 
@@ -232,9 +231,7 @@ class NestedRun(Struct):
         agent = self.call.agent
         seq, whole = _last_text(self.session.folded.facts, self.since)
         shown = shortened_report(whole, self.call.services.counter)
-        left = ", ".join(
-            f"{job.id} ({' '.join(job.line.split())[:MAX_LEFT_LINE_CHARS]})" for job in self.commands
-        )
+        left = ", ".join(f"{job.id} ({' '.join(job.line.split())[:80]})" for job in self.commands)
         return SpawnResult(
             shown,
             session=self.session.sid,

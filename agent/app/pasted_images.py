@@ -24,9 +24,7 @@ from tools.processes import filter_environment
 from transcripts.storage import make_private_folders, replace_file
 
 MAX_PASTED_PATHS = 10  # of images that are dropped at once
-IMAGE_TIMEOUT_S = 3.0  # for a program to give what the clipboard holds
 IMAGES_FOLDER = "images"  # in the state folder: those of the clipboard
-KEPT_DAYS = 30  # for which images of the clipboard can be named again
 _MAC_SCRIPT = "get the clipboard as «class PNGf»"  # answers «data PNGf89504E47...», in hexadecimal digits
 
 
@@ -115,7 +113,7 @@ def _output_of(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
         done = subprocess.run(
             command,
             env=harmless,
-            timeout=IMAGE_TIMEOUT_S,
+            timeout=3.0,
             capture_output=True,
             check=True,
             stdin=subprocess.DEVNULL,
@@ -137,7 +135,7 @@ def _kept(data: bytes, folder: Path) -> Path:
         make_private_folders(folder)
         replace_file(path, data)
         for old in folder.glob("clipboard-*.png"):
-            if old.stat().st_mtime < time.time() - KEPT_DAYS * 86_400:
+            if old.stat().st_mtime < time.time() - 30 * 86_400:
                 old.unlink()
     except OSError as error:
         raise NoImage(f"{folder} cannot be written to: {error.strerror}") from error

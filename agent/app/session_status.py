@@ -25,7 +25,6 @@ from .start_screen import starting_status
 
 STATUS_INTERVAL_S = 0.3  # at least, from one start of the command to the next
 STATUS_TIMEOUT_S = 1.0
-LARGE_PROMPT_TOKENS = 200_000  # above which Claude Code's field `exceeds_200k_tokens` is true
 
 
 class SessionStatus:
@@ -162,7 +161,7 @@ def status_input(status: Status, session: Session, context: TurnContext) -> dict
             "used_percentage": used,
             "remaining_percentage": 100 - used,
         },
-        "exceeds_200k_tokens": tokens > LARGE_PROMPT_TOKENS,
+        "exceeds_200k_tokens": tokens > 200_000,
     }
 
 

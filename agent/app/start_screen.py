@@ -17,7 +17,6 @@ from transcripts import ProjectRecords, format_age
 from .composition import Services
 from .setup import RunSetup
 
-MAX_LAST_TITLE_CHARS = 40  # of the last session
 HELP_HINT = "/help lists commands and keys"
 
 
@@ -87,7 +86,7 @@ def start_lines(setup: RunSetup, model: str) -> list[str]:
     lines = [f"makeroom {__version__} with {named} in {where}"]
     last = None if setup.options.no_session else ProjectRecords(setup.folder).last_written()
     if last is not None:
-        title = shorten(setup.masks.all(last.name or last.first_prompt), MAX_LAST_TITLE_CHARS)
+        title = shorten(setup.masks.all(last.name or last.first_prompt), 40)
         age = format_age(last.last_active, setup.clock.now())
         lines.append(f"Last session, {age}: '{title}'; makeroom -c goes on with it")
     lines.append(f"{_what_to_try(setup)}; {HELP_HINT}")

@@ -11,8 +11,6 @@ from agent.permissions import WEB_TOOLS, PermissionRules
 from .setup import RunSetup
 
 VERSIONS = {"web_search": "web_search_20260318", "web_fetch": "web_fetch_20260318"}
-MAX_USES_PER_REQUEST = 8
-MAX_FETCHED_TOKENS = 25_000  # of one page, as much as an attached file may have
 
 
 def serves_web_tools(setup: RunSetup) -> bool:
@@ -40,8 +38,9 @@ def web_tools(rules: PermissionRules) -> Iterator[dict[str, Any]]:
         yield {
             "type": VERSIONS[name],
             "name": name,
-            "max_uses": MAX_USES_PER_REQUEST,
+            "max_uses": 8,
             "allowed_callers": ["direct"],
-            **({"max_content_tokens": MAX_FETCHED_TOKENS} if name == "web_fetch" else {}),
+            # As many as an attached file may have.
+            **({"max_content_tokens": 25_000} if name == "web_fetch" else {}),
             **({"allowed_domains": hosts} if hosts else {"blocked_domains": blocked} if blocked else {}),
         }

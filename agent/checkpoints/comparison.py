@@ -21,7 +21,6 @@ from .snapshot import THEIRS, PathState
 MAX_COMPARED_FILE_BYTES = 4 << 20
 _NO_FILE = "pipe, socket or device"
 _Piece = tuple[bytes, bytes]
-_BINARY_PROBE_BYTES = 8_192  # a NUL among these tells that a file is not text
 
 
 class FileDifference(Struct, frozen=True):
@@ -72,7 +71,7 @@ def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[Fi
     if old is None or now is None:
         unknown = _NO_FILE if "other" in kinds else "too large to compare, or not kept"
         return [FileDifference(path, how, why=swapped or unknown)]
-    if any(b"\0" in content[:_BINARY_PROBE_BYTES] for content in (old, now)):
+    if any(b"\0" in content[:8_192] for content in (old, now)):
         why = swapped or f"binary, {len(old):,} -> {len(now):,} bytes"
         return [FileDifference(path, how, why=why)]
     if old == now:

@@ -37,8 +37,6 @@ from transcripts.secrets import SecretMasks, secret_values
 
 from .command_words import OneLineParser, asks_for_help
 
-USAGE_ERROR_CODE = 2
-MAX_HITS = 1_000
 HIT_INDENT = "    "  # of the excerpts of a hit
 QUIET_UPDATE_S = 1.0  # that the index is brought up to date for before the person is told
 
@@ -96,7 +94,7 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
             environment_masks().all(record.original(words if "/" in words else f"{here}/{words}"))
         )
     in_one = given.scope == "session" or (given.session and given.scope is None)
-    scope = RecallScope(project, sids=(here,) if in_one else sids, limit=max(1, min(given.limit, MAX_HITS)))
+    scope = RecallScope(project, sids=(here,) if in_one else sids, limit=max(1, min(given.limit, 1_000)))
     _bring_up_to_date(scope)
     if given.queries:
         return _answer_all(scope, given.queries)
@@ -178,4 +176,4 @@ def print_text(text: str, *, raw: bool = False) -> int:
 def complain(line: str) -> int:
     """Tell what is wrong on standard error."""
     sys.stderr.write(f"{escaped(line)}\n")
-    return USAGE_ERROR_CODE
+    return 2  # a usage error

@@ -19,8 +19,6 @@ from transcripts import SessionInUse, lock_holder
 
 from .sessions_command import run_sessions
 
-MAX_LISTED_ROWS = 20  # where there is no screen to move in
-
 
 def with_session(setup: RunSetup) -> RunSetup | None:
     """The setup with the session to resume settled; None when the user only wanted to look.
@@ -77,7 +75,7 @@ def _choose(menu: Menu, options: Options) -> MenuRow | None:
         from agent.ui import run_picker  # 110 ms of prompt_toolkit that --continue saves
 
         return asyncio.run(run_picker(menu, options.color))
-    lines = [one_line(menu.title), *(f"  {one_line(line)}" for line in menu.keyed_lines()[:MAX_LISTED_ROWS])]
+    lines = [one_line(menu.title), *(f"  {one_line(line)}" for line in menu.keyed_lines()[:20])]
     sys.stdout.write("\n".join(lines) + "\n")
     while True:
         sys.stdout.write("Which? (a number, or Enter to leave) ")

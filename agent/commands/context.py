@@ -34,9 +34,6 @@ from tools.text import pluralize
 from transcripts import Compacted, PartKind, Scope, is_recall_id
 
 DRY_RUN = "--dry-run"
-MAX_LARGEST_BLOCKS = 5
-MAX_OFFERED_BLOCKS = 40  # to drop
-MAX_NEWEST_COMPACTIONS = 8  # without `all`
 MAX_EVICTED_LINES = 20
 WINDOW_STATE_WORDS = {
     WindowState.NORMAL: "there is room",
@@ -59,7 +56,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     """/context."""
     session, context = controller.in_use
     compaction = context.compaction
-    newest = None if argument == "all" else MAX_NEWEST_COMPACTIONS
+    newest = None if argument == "all" else 8
     report = context_report(situation_of(session, context), session.prices, newest)
     ours = overheads(context.settings, compaction.counter)
     parts = {PART_LABELS[kind]: count for kind, count in report.kinds.items()}
@@ -78,7 +75,7 @@ def _in_all(counts: Mapping[str, int], tokens: float) -> list[tuple[str, int]]:
 
 
 def _largest_blocks(report: ContextReport) -> list[str]:
-    largest = report.blocks[:MAX_LARGEST_BLOCKS]
+    largest = report.blocks[:5]
     if not largest:
         return ["The conversation is empty."]
     width = max(len(block.id) for block in largest)
@@ -228,7 +225,7 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
 def _blocks_menu(largest: Sequence[ShownBlock]) -> Menu:
     rows = (
         MenuRow(block.recall_id, title=block.label, facts=(pluralize(block.tokens, "token"), block.recall_id))
-        for block in largest[:MAX_OFFERED_BLOCKS]
+        for block in largest[:40]
         if block.part.kind is not PartKind.PLACEHOLDER
     )
     return Menu("Leave which block out of the context?", tuple(rows))

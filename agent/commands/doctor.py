@@ -32,10 +32,7 @@ PROGRAMS = {
     "git": "branches, /diff and /rewind know more with it: install git",
     "rg": "searches are quicker with it: install ripgrep",
 }
-MIN_FREE_BYTES = 200 * 10**6  # below which a long session may fill the disk
-PROBE_TIMEOUT_S = 3.0
 ISSUES_URL = "https://github.com/makeroom-agent/makeroom/issues"
-MAX_REPORTED_FAILURES = 20  # of a session, the newest
 Finding = tuple[str, str, str]  # "" where all is well, else the remedy; what it is about; what was found
 
 
@@ -48,7 +45,7 @@ async def write_report(controller: Controller, argument: str) -> Event | None:
     """/bug."""
     setup = controller.setup
     session, context = controller.in_use
-    failures = [fact for fact in session.folded.facts if isinstance(fact, Failed)][-MAX_REPORTED_FAILURES:]
+    failures = [fact for fact in session.folded.facts if isinstance(fact, Failed)][-20:]
     parts = {
         "What went wrong": argument or "(what you did, what you expected, and what came instead)",
         "Here": await _examined(controller),
@@ -133,7 +130,7 @@ def probe_server(address: str, environ: Mapping[str, str]) -> Finding:
         return "", "server", f"{shown}; a proxy is set, {mask(proxy)}: not tried"
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
-        socket.create_connection((parts.hostname or "", port), PROBE_TIMEOUT_S).close()
+        socket.create_connection((parts.hostname or "", port), 3.0).close()
     except OSError as error:
         why = error.strerror or str(error)
         return (
@@ -152,7 +149,7 @@ def _disk(folder: Path) -> Finding:
     if not os.access(place, os.W_OK):
         return f"make {place} writable: nothing is kept there", about, "cannot be written"
     return (
-        "make room: a record needs some" if free < MIN_FREE_BYTES else "",
+        "make room: a record needs some" if free < 200 * 10**6 else "",  # what a long session may fill
         about,
         f"{free / 1e9:.1f} GB free",
     )

@@ -42,9 +42,6 @@ IMPROVE_PROMPT = (
     "\nThere is {name} already: keep what is still true, correct what is not, and add what is missing."
 )
 NO_REPLY = 0  # of which a command of the person is a call, for the screen
-MAX_COMMAND_CHARS = 60  # shown of a background command
-MAX_FILE_DIFF_LINES = 60
-MAX_DIFF_LINES = 600  # shown by /diff of one file among several, and in all
 
 
 async def init_project(controller: Controller, argument: str) -> None:
@@ -104,12 +101,12 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
     if not shown:
         where = f"at {path}" if path else "in the project"
         controller.emit(Notice(f"this session changed nothing {where}{SO_FAR_SEEN if gaps else ''}"))
-    left = MAX_DIFF_LINES
+    left = 600  # lines
     for one in shown:
         figures = one.why or f"+{one.added} -{one.removed}"
         controller.emit(CommandOutput(f"{one.how:<8} {one_line_path(one.path)}  {figures}"))
         lines = one.text.splitlines()
-        allowed = left if path else min(left, MAX_FILE_DIFF_LINES)
+        allowed = left if path else min(left, 60)  # one file among several does not take all
         if lines[:allowed]:
             controller.emit(CommandOutput("\n".join(lines[:allowed]) + "\n", "diff"))
         if hidden := lines[allowed:]:
@@ -234,7 +231,7 @@ async def show_tasks(controller: Controller, argument: str) -> Event | None:
 
 
 def _job_lines(job: BackgroundJob, ports: Sequence[int], folder: Path, now: float) -> str:
-    shown = shorten(" ".join(job.line.split()), MAX_COMMAND_CHARS)
+    shown = shorten(" ".join(job.line.split()), 60)
     took = format_duration((job.ended or now) - job.began)
     stored = job.spool.stored(folder)
     output = f"{pluralize(stored.size, 'byte')} in {stored.path}" if stored else "nothing so far"

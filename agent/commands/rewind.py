@@ -35,7 +35,6 @@ SERVER_PROMPT = "/mcp__"  # how a line begins that calls the prompt of a server
 SCOPES = ("conversation", "files", "both")
 MAX_LISTED_STEPS = 200
 MAX_PROMPT_TITLE_CHARS = 400  # of a prompt in a list
-MAX_TOLD_PROMPT_CHARS = 60  # of the one that was gone back to
 ACTION_LABELS: dict[Action, str] = {
     "restore": "would restore",
     "create": "would create",
@@ -163,7 +162,7 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
     load_deferred(session)
     newest = session.folded.last_seq
     rewind_to(session, context, point.seq, {"prompt": point.text[:200]})
-    title = shorten(point.title, MAX_TOLD_PROMPT_CHARS)
+    title = shorten(point.title, 60)
     controller.emit(Notice(f"the conversation is as it was before: '{title}'"))
     if controller.services.repository.keep:
         way_back = f"makeroom -r {short_sid(session.sid)} --at r{newest}"

@@ -24,9 +24,6 @@ from transcripts import Exchange, Opened, SessionInUse, SessionSummary
 from transcripts.export import export_text, write_private
 
 MAX_LISTED_SESSIONS = 20
-MAX_QUOTED_CHARS = 30  # of an answer that was copied
-CLIPBOARD_TIMEOUT_S = 2.0
-MAX_OSC52_BYTES = 74_000  # that terminals commonly take in one escape sequence
 OSC52_HINT = (
     "If pasting brings nothing, the terminal does not take that; tmux needs `set -g set-clipboard on`"
 )
@@ -172,10 +169,10 @@ async def copy_answer(controller: Controller, argument: str) -> Event | None:
     if not 1 <= number <= len(answers):
         return Notice(f"/copy N, with N from 1 (the newest answer) to {len(answers)}", "warning")
     text = answers[number - 1]
-    what = f"{len(text):,} characters ('{shorten(' '.join(text.split()), MAX_QUOTED_CHARS)}')"
+    what = f"{len(text):,} characters ('{shorten(' '.join(text.split()), 30)}')"
     if program := await _give_to_clipboard(text, controller.setup.environ):
         return Notice(f"copied {what} with {program}")
-    if len(text.encode()) <= MAX_OSC52_BYTES:
+    if len(text.encode()) <= 74_000:  # terminals commonly take no more in one escape sequence
         return ClipboardCopy(text, f"gave {what} to the terminal's clipboard (OSC 52). {OSC52_HINT}")
     too_long = f"{what} are too long for a terminal's clipboard; /export writes the session to a file"
     return Notice(too_long, "warning")
@@ -207,7 +204,7 @@ async def _give_to_clipboard(text: str, environ: Mapping[str, str]) -> str | Non
         return None
     quiet = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)  # xclip stays and would hold a pipe
     harmless = filter_environment(environ)
-    give = partial(subprocess.run, command, env=harmless, timeout=CLIPBOARD_TIMEOUT_S, check=True, **quiet)
+    give = partial(subprocess.run, command, env=harmless, timeout=2.0, check=True, **quiet)
     try:
         await asyncio.to_thread(give, input=text.encode())
     except (OSError, subprocess.SubprocessError):

@@ -60,8 +60,6 @@ CHANGED_ELSEWHERE = {
     "deny": "/permissions deny RULE adds one for this session; ",
 }
 SAVE = "--save"  # of /model: for new sessions too
-MAX_DENIED_CALLS = 5  # shown by /permissions, the newest
-MAX_ARGUMENT_CHARS = 80  # shown of a denied call
 SettingRow = tuple[str, Any, str]  # name, value, where it was set
 
 
@@ -226,7 +224,7 @@ def _origin(store: PermissionStore, rule: Rule) -> str:
 
 def _permission_lines(store: PermissionStore) -> list[str]:
     rules = store.rules
-    denied = store.denied[-MAX_DENIED_CALLS:]
+    denied = store.denied[-5:]
     return [
         f"mode   {rules.mode}: {mode_words(rules.mode, rules.sandboxed)}",
         *(f"{kind:<5}  {rule}  ({origin})" for kind, rule, origin in _rule_rows(store)),
@@ -245,7 +243,7 @@ def _first_argument(arguments: object) -> str:
     """The first text among a call's arguments, cut."""
     values = arguments.values() if isinstance(arguments, dict) else ()
     text = next((value for value in values if isinstance(value, str)), str(arguments))
-    return shorten(text, MAX_ARGUMENT_CHARS)
+    return shorten(text, 80)
 
 
 async def show_settings(controller: Controller, argument: str) -> Event | None:

@@ -18,7 +18,6 @@ from tools.processes import CommandRunner, command_runner, listeners
 from tools.sandbox import SandboxLevel, SandboxProfile, short_path
 
 MAX_SHOWN_PLACES = 6
-MAX_LINE_CHARS = 60  # shown of a command that listens on a port
 PUBLISH_USAGE = "/publish takes a port such as 8000, 8000 as 8080, or stop 8000"
 _NO_PORTS = (
     "the wall here leaves commands no network, so that none can listen on a port; `!command` runs open"
@@ -202,6 +201,6 @@ async def _port_lines(runner: CommandRunner) -> list[str]:
         where = f"http://localhost:{published[port]}" if port in published else "not published"
         job = served.get(port)
         line = " ".join(job.line.split()) if job is not None else ""
-        what = f"{job.id}  {shorten(line, MAX_LINE_CHARS)}" if job is not None else "nothing listens"
+        what = f"{job.id}  {shorten(line, 60)}" if job is not None else "nothing listens"
         lines.append(f"{port:>5}  {where}  {what}")
     return lines or ["no background command listens on a port within the wall"]

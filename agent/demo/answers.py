@@ -14,7 +14,6 @@ from .request_rules import RUN_TESTS
 SHOWN_LINES = 12  # of an output or of a list
 QUOTED_CHARS = 2_000
 PROMPT_CHARS = 600  # of a prompt in a summary
-LISTED_FILES = 40
 
 HELP = Path(__file__).with_name("help.md").read_text("utf-8").rstrip("\n")
 _GREETING = lazy_pattern(
@@ -111,7 +110,7 @@ def _files(past: Sequence[Step]) -> Iterator[str]:
             carried = re.findall(rf"(?m)^{title}: (.+)$", step.text) if step.kind == "record" else []
             paths += [path for line in carried for path in line.split(", ")]
             paths += [step.path] if step.tool == tool and not step.failed else []
-        if newest := list(dict.fromkeys(reversed(paths)))[:LISTED_FILES]:
+        if newest := list(dict.fromkeys(reversed(paths)))[:40]:
             yield f"{title}: {', '.join(reversed(newest))}"
     yield from [f"Ran: {call.command[:120]}" for call in calls_in(past) if call.tool == "bash"][-5:]
 

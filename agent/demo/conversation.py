@@ -14,7 +14,6 @@ from transcripts.patterns import lazy_pattern
 
 Calls = tuple[ToolUseBlock, ...]  # that go out in one reply; their ids are given when they are sent
 
-MAX_CONTINUATION_CHARS = 400  # of a prompt that only asks to go on
 _TAGGED_TEXT = lazy_pattern(r"\s*<([A-Za-z][\w-]*)\b[^>]*>.*?</\1>", re.S)
 _BRACKETED_LINE = lazy_pattern(r"^\s*\[[^\]\n]*\][^\n]*$", re.M)
 _CONTINUATION = lazy_pattern(
@@ -106,7 +105,7 @@ def tool_call(name: str, **given: Any) -> ToolUseBlock:
 
 def is_continuation(text: str) -> bool:
     """Return whether the user only asks to go on."""
-    return len(text) < MAX_CONTINUATION_CHARS and _CONTINUATION.fullmatch(text) is not None
+    return len(text) < 400 and _CONTINUATION.fullmatch(text) is not None
 
 
 def own_text(past: Sequence[Step]) -> str:

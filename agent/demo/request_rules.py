@@ -8,7 +8,6 @@ from transcripts.patterns import lazy_pattern
 
 from .conversation import Calls, tool_call
 
-MAX_REQUEST_CHARS = 5_000  # a longer text was pasted; the patterns are not made for more
 RUN_TESTS = "python -m pytest -q"
 _POLITE = lazy_pattern(
     r"(?i)^(please|(could|can|would|will) you|now|ok(ay)?|hey|hi|hello|and|also|first|next|finally|"
@@ -64,7 +63,7 @@ def plan_steps(text: str) -> tuple[list[Calls], list[str]]:
     """The steps that a request asks for, in order, and the parts of it that no rule fits."""
     steps: list[Calls] = []
     rest: list[str] = []
-    if len(text) > MAX_REQUEST_CHARS:
+    if len(text) > 5_000:  # a longer text was pasted; the patterns are not made for it
         return [], [text[:80]]
     for piece in map(plain_request, _THEN.split(text.strip())):
         if found := _steps(piece, steps):

@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from transcripts.storage import make_private_folders, opened_fd, read_regular, replace_file
 
-MAX_APPROVALS_BYTES = 8 * 1024 * 1024
 EVERYWHERE = "*"  # the file's key for decisions that hold in all projects
 
 
@@ -96,7 +95,7 @@ class Approvals:
 def _stored(path: Path) -> dict[str, dict[str, object]]:
     """Return the decisions in the file, by directory; none if it cannot be read: all are asked again."""
     try:
-        found = json.loads(read_regular(path, MAX_APPROVALS_BYTES))
+        found = json.loads(read_regular(path, 8 * 1024 * 1024))
     except (OSError, ValueError, RecursionError):
         return {}
     entries = found.items() if isinstance(found, dict) else ()

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 MAX_MARKDOWN_BYTES = 64 * 1024
 MAX_FRONTMATTER_CHARS = 16 * 1024
-MAX_BRACKETS = 400  # thousands would take the parser seconds
 
 
 class Markdown(Struct, frozen=True):
@@ -52,7 +51,7 @@ def parse_markdown(data: bytes) -> Markdown:
 def _fields(text: str) -> dict[str, object]:
     if len(text) > MAX_FRONTMATTER_CHARS:
         raise ValueError(f"its fields have more than {MAX_FRONTMATTER_CHARS:,} characters")
-    if text.count("[") + text.count("{") > MAX_BRACKETS:
+    if text.count("[") + text.count("{") > 400:  # thousands would take the parser seconds
         raise ValueError("its fields are nested too deeply")
     try:
         found = _load_yaml(text)

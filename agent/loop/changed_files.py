@@ -16,9 +16,7 @@ from tools.base import ToolResult
 from tools.text import pluralize
 from transcripts import TextBlock, about_changed
 
-MAX_SHOWN_FILES = 3  # of each kind, on the person's line
 _BY_OTHERS = "by another session too"
-MAX_RECORDED_FILES = 100  # of one call
 MAX_TOLD_FILES = 8  # of all kinds; the model can look at more itself
 
 
@@ -53,10 +51,10 @@ def with_changed_files(result: ToolResult, changes: Sequence[FileChange], told: 
     if not found:
         return result
     own = [(path, kind) for kind, paths in found.items() if kind != _BY_OTHERS for path in paths]
-    result = replace(result, about={**result.about, **about_changed(dict(own[:MAX_RECORDED_FILES]))})
+    result = replace(result, about={**result.about, **about_changed(dict(own[:100]))})
     if not told:
         return result
-    shown = ", ".join(f"{kind} {_names(names, MAX_SHOWN_FILES)}" for kind, names in found.items())
+    shown = ", ".join(f"{kind} {_names(names, 3)}" for kind, names in found.items())
     note = str(result.human.get("note", ""))
     human = {**result.human, "note": f"{note}; {shown}" if note else shown}
     if sum(map(len, found.values())) > MAX_TOLD_FILES:

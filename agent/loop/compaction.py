@@ -62,7 +62,6 @@ TOO_LARGE = "the server refused a prompt of that size"
 COUNTED = "the service counts more than fits its window"
 MIN_ASKED_SHARE = 0.7
 MIN_NEW_SHARE = 0.1  # of the window: a prompt, and what is new in it, to be counted
-MAX_LIVE_CHARS = 120  # of a command line in the record
 NOT_COMPACTED = "The conversation was not compacted as you asked: {}. Go on with the work as it is."
 
 
@@ -259,7 +258,7 @@ def live_state(session: Session, context: TurnContext) -> Iterator[str]:
     yield f"permission mode: {context.permissions.rules.mode}"
     jobs = context.tool_context.jobs
     for job in jobs.running if jobs is not None else ():
-        yield f"background command {job.id} is running: {' '.join(job.line.split())[:MAX_LIVE_CHARS]}"
+        yield f"background command {job.id} is running: {' '.join(job.line.split())[:120]}"
     for agent in context.agents.beside if context.agents is not None else ():
         yield f"agent {agent.label} works in the background: {agent.task}; its report comes by itself"
     if (plan_found := newest_plan(session.folded)) is not None:

@@ -43,9 +43,6 @@ from .touched_files import content_of, needed_text, tell_memory_below
 from .unknown_tools import answer_unknown, find_tool
 
 log = logging.getLogger(__name__)
-MAX_TITLE_OF_UNREAD_CALL_CHARS = 200
-MAX_OBJECTION_CHARS = 200  # of a hook, that the person is shown
-MAX_INVALID_INPUT_CHARS = 200  # that an error quotes of an input that is no JSON object
 INTERRUPTED = "[interrupted by the user; it may have run in part: check before you do it again]"
 NOT_BEGUN = "[not run: the user interrupted the turn before this call]"
 STOPPED = "the turn was stopped at a permission question"
@@ -140,7 +137,7 @@ async def _prepare(batch: CallBatch, index: int, use: ToolUseBlock, tool: Tool |
     if tool is None:
         return _refused(index, use, tool, answer_unknown(use.name, batch.context.tools))
     if INVALID_JSON in use.input:
-        given = str(use.input[INVALID_JSON])[:MAX_INVALID_INPUT_CHARS]
+        given = str(use.input[INVALID_JSON])[:200]
         return _refused(index, use, tool, f"The input was no valid JSON object: {given}")
     title = ""
     asked = (use, tool)
@@ -317,7 +314,7 @@ async def _with_words_of_hooks(
         hooked = await hooks.run(event, about)
         stop = hooked.stop
         if hooked.veto is not None:
-            objection = shorten(hooked.veto, MAX_OBJECTION_CHARS)
+            objection = shorten(hooked.veto, 200)
             batch.emit(Notice(f"a hook objects to this {call.name}: {objection}"))
         if hooked.updated_output is not None:
             result = _replaced(result, hooked.updated_output)
@@ -398,7 +395,7 @@ def _finish(
 def _first_string(use: ToolUseBlock) -> str:
     """A title for a call that was not read: the first string of its input."""
     strings = (value for value in use.input.values() if isinstance(value, str))
-    return next(strings, "")[:MAX_TITLE_OF_UNREAD_CALL_CHARS]
+    return next(strings, "")[:200]
 
 
 def text_of(content: Sequence[Block]) -> str:

@@ -30,14 +30,12 @@ MAX_ANSWER_BYTES = 64 * 1024  # of what is no stream: error pages, facts about a
 STALL_TIMEOUT_S = 90.0  # without a byte: the API sends pings, so the link is dead
 LOCAL_STALL_TIMEOUT_S = 600.0  # a model on this machine may think that long before its first byte
 SILENCE_TIMEOUT_S = 600.0  # pings without content: omitted thinking is silent for minutes, not longer
-DRAIN_TIMEOUT_S = 0.2  # that a connection may take to end after the whole reply
 ANSWER_TIMEOUT_S = 5.0  # for reading that, once it has begun
 # More than any model writes: 128,000 tokens are half a million characters. They bound what every later step
 # (record, token count, screen) has to do.
 MAX_BLOCKS = 2_000  # of a reply
 MAX_REPLY_CHARS = 4 * 1024 * 1024  # of all its blocks, inputs of tool calls as they came
 MAX_CALL_NAME_CHARS = 200  # of a tool's name or id; the API takes 128 and 64
-MAX_REPLY_LABEL_CHARS = 100  # kept of a model's name and a stop reason
 MAX_USAGE_TOKENS = 10**9  # of one figure of usage
 _SLICE_BYTES = 64 * 1024  # that are taken apart before other work, such as a signal, has its turn
 _BEGINNING_BYTES = 1_000  # kept to quote from an answer that is no stream of events
@@ -187,7 +185,7 @@ def _too_much(what: str, limit: int) -> str:
 async def drain(events: AsyncIterator[Any], faults: tuple[type[Exception], ...]) -> None:
     """Read to the end, so that the connection can serve the next request; the reply is whole anyway."""
     try:
-        async with asyncio.timeout(DRAIN_TIMEOUT_S):
+        async with asyncio.timeout(0.2):  # for the connection to end after the whole reply
             async for _ in events:
                 pass
     except faults:  # nothing is lost any more
@@ -223,7 +221,7 @@ def parsed_input(text: str, initial: Any = None) -> Mapping[str, Any]:
 
 def reply_label(value: Any) -> str:
     """Return the label of a reply (its model, why it stopped), cut to a sensible length."""
-    return replace_surrogates(str(value)[:MAX_REPLY_LABEL_CHARS])
+    return replace_surrogates(str(value)[:100])
 
 
 def no_cookies() -> Any:

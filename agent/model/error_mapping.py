@@ -36,7 +36,6 @@ from transcripts.secrets import mask
 from .size_errors import find_size_error, is_rate_limit
 
 MAX_ERROR_BODY_CHARS = 65_536  # of an error: no pattern sees more
-MAX_TAGGED_CHARS = 4_000  # of those, in which tags are taken out before the first words are shown
 MAX_ERROR_LINE_CHARS = 300
 MAX_ANSWER_QUOTE_CHARS = 160
 _BLOCK_PATH = lazy_pattern(r"messages\.(\d{1,9})\.content\.(\d{1,9})\b")
@@ -61,7 +60,6 @@ _HUNG_UP = lazy_pattern("disconnected|closed")  # what the HTTP client says of a
 _PROXY_HINT = "wants credentials: HTTPS_PROXY=http://name:password@host"
 CONNECT_TIMEOUT_S = 10.0
 LOCAL = ("localhost", "127.0.0.1", "::1")
-LOCAL_TRIES = 3  # a machine of one's own that refuses is not going to come up by itself
 
 
 class ServerNames(Struct, frozen=True):
@@ -193,7 +191,7 @@ def _redirected(status: int, location: str, names: ServerNames) -> str:
 
 def _line(status: int, kind: str, text: str, guess: bool) -> str:
     """The answer on one line. `guess`: it has no words of the server's own, so say what it may come from."""
-    words = re.sub(r"<[^<>]*>", " ", text[:MAX_TAGGED_CHARS])
+    words = re.sub(r"<[^<>]*>", " ", text[:4_000])
     first = _one_line(words, MAX_ERROR_LINE_CHARS) or "no text"
     name = _one_line(kind, MAX_ANSWER_QUOTE_CHARS) or (
         "captive portal or proxy?" if guess and status == 200 else ""
@@ -236,7 +234,8 @@ def map_connection_error(place: str, host: str, error: BaseException, proxy: str
         if "407" in why:
             return AuthenticationError(f"the proxy on the way to {place} {_PROXY_HINT}")
         return TransientError(f"no connection to {place} through the proxy {proxy}: {why}")
-    tries = LOCAL_TRIES if (urlsplit(proxy).hostname or host) in LOCAL else None
+    # A server on this machine that refuses will not come up by itself.
+    tries = 3 if (urlsplit(proxy).hostname or host) in LOCAL else None
     where = _first_stop(place, proxy)
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         return TransientError(f"no connection to {where}: nothing listens there", tries=tries)

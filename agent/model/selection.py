@@ -20,8 +20,6 @@ from transcripts.storage import make_private_folders, read_regular, replace_file
 from .error_mapping import LOCAL
 
 DESCRIBE_TIMEOUT_S = 5.0  # the catalog is good enough to go on without an answer
-MAX_CACHE_BYTES = 1024 * 1024
-FACTS_LIFETIME_S = 86_400.0  # how long a server's answer is taken for true
 
 
 class ModelFactsCache(Struct, frozen=True):
@@ -31,7 +29,7 @@ class ModelFactsCache(Struct, frozen=True):
 
     def get(self, server: str, model: str, now: float) -> ModelFacts | None:
         entry = self._read().get(_key(server, model))
-        if not isinstance(entry, dict) or not 0 <= now - entry.get("at", 0) < FACTS_LIFETIME_S:
+        if not isinstance(entry, dict) or not 0 <= now - entry.get("at", 0) < 86_400.0:  # a day
             return None
         try:
             facts = ModelFacts(**entry["facts"])
@@ -51,7 +49,7 @@ class ModelFactsCache(Struct, frozen=True):
 
     def _read(self) -> dict[str, Any]:
         try:
-            found = json.loads(read_regular(self.path, MAX_CACHE_BYTES))
+            found = json.loads(read_regular(self.path, 1024 * 1024))
         except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}

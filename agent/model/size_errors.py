@@ -12,8 +12,6 @@ from agent.errors import OutputTooLong, PromptTooLong
 from agent.model_port import MIN_OUTPUT_TOKENS, is_believable
 from transcripts.patterns import lazy_pattern
 
-# Left free when the rest of a window is asked for: servers count chat templates late.
-OUTPUT_MARGIN_TOKENS = 64
 _N = r"(\d{1,3}(?:,\d{3}){1,4}|\d{1,15})"  # more digits are no number
 _RATE = lazy_pattern(r"\brate[ _-]?limit|\bper[ -](?:min|day)|quota|throttl|please wait", re.I)
 _OVERFLOW = lazy_pattern(
@@ -111,7 +109,7 @@ def find_size_error(line: str, words: str, body: str) -> OutputTooLong | PromptT
     if found := _EXCEEDED_LIMIT.search(words) or _first(_OUTPUT_BESIDE_PROMPT, words):
         window = _tokens(found["window"])
         prompt = _tokens(found["prompt"])
-        left = window - prompt - OUTPUT_MARGIN_TOKENS
+        left = window - prompt - 64  # servers count chat templates late
         if left >= MIN_OUTPUT_TOKENS:
             return OutputTooLong(line, left, window)
         return PromptTooLong(line, prompt, _believed(window))

@@ -32,8 +32,6 @@ OWN_OVERHEAD_TOKENS = 3_200  # of ours, without a project's instructions
 MAX_REPLY_TOKENS = 32_000  # as the agent asks for by default
 
 CANNED_SUMMARY_TOKENS = 1_800  # a usual summary has 1,500 to 2,000
-CANNED_USER_CHARS = 200
-CANNED_INPUT_CHARS = 120
 SUMMARY_SECTIONS = (
     "Primary Request and Intent",
     "Key Technical Concepts",
@@ -134,11 +132,11 @@ def _section_lines(folded: Folded) -> Iterator[tuple[int, str]]:
         if isinstance(entry, Prompt):
             for block in entry.fact.blocks:
                 if isinstance(block, TextBlock):
-                    yield USER_SECTION, _one_line(block.text, CANNED_USER_CHARS)
+                    yield USER_SECTION, _one_line(block.text, 200)
     exchanges = (entry for entry in reversed(folded.entries) if isinstance(entry, Exchange))
     texts = (text for entry in exchanges for use in entry.uses.values() for text in strings(use.input))
     for number, text in enumerate(texts):
-        yield INPUT_SECTIONS[number % len(INPUT_SECTIONS)], _one_line(text, CANNED_INPUT_CHARS)
+        yield INPUT_SECTIONS[number % len(INPUT_SECTIONS)], _one_line(text, 120)
 
 
 def _one_line(text: str, limit: int) -> str:

@@ -21,7 +21,6 @@ from .policies import DEFAULT_TERMS, ReplayTerms
 from .simulation import Recording, Sink
 
 DUMPED_MODEL = "claude-sonnet-5-5"
-MAX_SUMMARY_TOKENS = 20_000
 SYSTEM_SUBSTITUTE = (
     "This stands for the system prompt of the recorded agent, which the recording does not hold. "
 )
@@ -46,7 +45,7 @@ def frame_of(
 
 def dump_to(file: BinaryIO, frame: RequestSettings) -> Sink:
     """A sink that writes each request to `file`."""
-    summary_frame = replace(frame, max_tokens=MAX_SUMMARY_TOKENS)
+    summary_frame = replace(frame, max_tokens=20_000)
 
     def write(view: Sequence[Message], breakpoints: Sequence[int], ask: str) -> None:
         request = ModelRequest(

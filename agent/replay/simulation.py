@@ -75,7 +75,6 @@ from .references import (
     says,
 )
 
-KEPT_PROBLEMS = 5
 PAUSE_S = 600.0  # before a prompt, where pauses are assumed: longer than most caches live
 
 Sink = Callable[[Sequence[Message], Sequence[int], str], None]
@@ -254,7 +253,7 @@ class _Replay(Struct):
         places = _with_last(cache_breakpoints(self.folded), view)
         if found := problems(view):
             self.totals.invalid += 1
-            self.problems = [*self.problems, *found][:KEPT_PROBLEMS]
+            self.problems = [*self.problems, *found][:5]
         if self.sink is not None:
             self.sink(view, places[:-1], "")
         served = self.cache.send(self.layout, places, _now(self.folded))

@@ -16,8 +16,6 @@ from .figures import FIGURE_ROWS, Run, figures_by_policy
 
 BARS = "▁▂▃▄▅▆▇█"
 ASCII_BARS = "_.,-=+*#"  # where the terminal cannot show the blocks
-MAX_CHART_CELLS = 60
-MAX_CHARTS = 3  # files with a chart of their own; of more, only the longest has one
 PIPE_COLUMNS = 100
 MIN_COLUMNS = 40
 MIN_NAME_CELLS = 16  # of a file in the table of the sessions; with less room they stand below each other
@@ -46,7 +44,7 @@ def draw_table(runs: Sequence[Run], tier: str, window: int, out: TextIO) -> str:
     console.print(_side_by_side(runs, tier, len(files)))
     blocks = (getattr(out, "encoding", None) or "utf-8").lower().startswith("utf")
     longest = max(runs, key=lambda run: len(run.requests)).file
-    for file in files if len(files) <= MAX_CHARTS else [longest]:
+    for file in files if len(files) <= 3 else [longest]:
         own = [run for run in runs if run.file == file]
         console.print(_chart(own, window, BARS if blocks else ASCII_BARS))
     return text.getvalue()
@@ -117,7 +115,7 @@ def _chart(runs: Sequence[Run], window: int, bars: str) -> Text:
 
 def _bars(run: Run, top: int, bars: str) -> str:
     sizes = [request.view_tokens for request in run.requests]
-    cells = min(MAX_CHART_CELLS, len(sizes))
+    cells = min(60, len(sizes))
     edges = [len(sizes) * cell // cells for cell in range(cells + 1)] if cells else [0]
     peaks = (max(sizes[first:last]) for first, last in itertools.pairwise(edges))
     return "".join(bars[min(len(bars) - 1, peak * len(bars) // top)] for peak in peaks)

@@ -16,8 +16,6 @@ from .git_settings import GitSettings
 from .option_syntax import NotProved
 from .reading_programs import Reading
 
-_MAX_LINKS_FOLLOWED = 40  # that lead from one to the next
-
 
 class ProjectPrograms:
     """Programs of commands that run in the project `folder`, a real path, with the environment `environ`.
@@ -93,7 +91,7 @@ class ProjectPrograms:
 
 def _linked_names(path: str) -> Iterator[str]:
     """The names of what a path leads to, link by link."""
-    for _ in range(_MAX_LINKS_FOLLOWED):
+    for _ in range(40):  # links that lead from one to the next
         if not os.path.islink(path):
             break
         path = os.path.join(os.path.dirname(path), os.readlink(path))

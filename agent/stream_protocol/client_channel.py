@@ -16,7 +16,6 @@ from .client_frames import CancelRequest, ControlResponse
 from .message_frames import fitting_line
 
 MAX_INPUT_LINE_BYTES = 256 * 1024 * 1024  # images come within a line
-_INPUT_READ_BYTES = 1 << 20
 
 
 class ClientRefused(Exception):
@@ -125,7 +124,7 @@ def read_lines(descriptor: int) -> Iterator[bytes]:
     size = 0
     while True:
         try:
-            data = os.read(descriptor, _INPUT_READ_BYTES)
+            data = os.read(descriptor, 1 << 20)
         except OSError:  # it is closed, or no descriptor
             data = b""
         *ended, rest = data.split(b"\n")

@@ -11,8 +11,6 @@ from msgspec import Struct, field
 
 from transcripts import Block, TextBlock, blocks_from_json
 
-MAX_QUOTED_FRAME_CHARS = 200  # of a line that makes no sense
-
 
 class BadFrame(Exception):
     """A line that is none of the protocol; the text says why. `ident` names a request to be refused."""
@@ -134,7 +132,7 @@ def _control_response(response: Any) -> ControlResponse | None:
 
 def _quoted(line: bytes | str) -> str:
     text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
-    return text[:MAX_QUOTED_FRAME_CHARS].strip()
+    return text[:200].strip()
 
 
 def success(ident: str, body: Mapping[str, Any]) -> dict[str, Any]:

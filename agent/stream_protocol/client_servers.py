@@ -11,8 +11,6 @@ from agent.extensions.mcp import ConnectionLost, McpServer, Opener, ServerFailed
 
 from .client_channel import ClientChannel, ClientRefused
 
-CLIENT_CALL_TIMEOUT_S = 1_800.0  # of a tool within the client
-
 
 class ClientConnection(Struct):
     """The way to one server; `deliver` takes what it answers."""
@@ -53,4 +51,4 @@ def servers_within(names: Iterable[str], channel: ClientChannel) -> tuple[McpSer
 
         return connect
 
-    return tuple(client_servers(names, opener, CLIENT_CALL_TIMEOUT_S))
+    return tuple(client_servers(names, opener, 1_800.0))

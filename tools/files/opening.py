@@ -22,7 +22,6 @@ from .paths import one_line_path
 
 FILE_TIMEOUT_S = 10.0  # a file system that takes longer to answer is given up
 MAX_WHOLE_BYTES = 64 * 1024 * 1024  # of a file that is read whole, hashed and edited
-_READ_BYTES = 1024 * 1024
 # To pass through a folder; with O_PATH it need not be readable.
 FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 T = TypeVar("T")
@@ -122,7 +121,7 @@ def read_at_most(descriptor: int, max_bytes: int) -> bytes:
     pieces = [data]
     total = len(data)
     while pieces[-1] and total <= max_bytes:
-        pieces.append(os.read(descriptor, _READ_BYTES))
+        pieces.append(os.read(descriptor, 1024 * 1024))
         total += len(pieces[-1])
     if total > max_bytes:
         raise _too_large("the file", total, max_bytes)

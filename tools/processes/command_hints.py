@@ -16,7 +16,6 @@ _SEPARATORS = frozenset("();|&\n")
 _PREFIXES = frozenset(("!", "command", "builtin", "exec", "time", "env", "nice", "{", "then", "do", "else"))
 _SUBSTITUTION = re.compile(r"[<>]\([^()]*\)")
 _ASSIGNMENT_WORD = re.compile(r"[A-Za-z_]\w*\+?=")
-_MAX_LEXED_CHARS = 20_000  # shlex takes a microsecond for each
 
 # Programs whose exit status 1 is an answer ("no match", "they differ", "no"), not a failure.
 _ANSWERING = word_set("grep egrep fgrep zgrep rg ag diff cmp colordiff test [ [[ pgrep which")
@@ -73,7 +72,7 @@ def lex_commands(line: str) -> list[list[str]]:
 
     Empty where the line cannot be read. Good enough for hints, not for permission.
     """
-    if len(line) > _MAX_LEXED_CHARS:
+    if len(line) > 20_000:  # shlex takes a microsecond for each
         return []
     lexer = shlex.shlex(_SUBSTITUTION.sub(" file ", line), posix=True, punctuation_chars="();|&\n")
     lexer.whitespace = " \t"

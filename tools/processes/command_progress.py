@@ -14,7 +14,6 @@ from .output_text import from_first_character
 _MAX_PROGRESS_BYTES = 8_192  # of new output that are shown at once while a command runs
 _PROGRESS_INTERVAL_S = 0.1
 MAX_LINE_NEWS_CHARS = 1_000  # of a command's new lines that one request carries, as Claude Code's monitor
-_MAX_TOLD_LINE_CHARS = 300  # of one of these lines
 _MAX_UNFINISHED_CHARS = 100_000  # of a line without an end
 
 
@@ -82,7 +81,7 @@ class LineNews:
             self._count = 0
             self._number = self._number + 1
         self._count += len(shown)
-        self._untold += (self._mask(line)[:_MAX_TOLD_LINE_CHARS] for line in shown[-MAX_LINE_NEWS_CHARS:])
+        self._untold += (self._mask(line)[:300] for line in shown[-MAX_LINE_NEWS_CHARS:])
         while sum(len(line) + 1 for line in self._untold) > MAX_LINE_NEWS_CHARS - len(self._head()):
             del self._untold[0]
         self._inbox.post("\n".join([self._head(), *self._untold]), self._key, self._since)

@@ -20,9 +20,6 @@ from .runner import DRAIN_LIMIT_S, CommandRunner
 from .session_shell import last_folder
 from .spool import MAX_OUTPUT_BYTES, Spool
 
-_SETTLE_LIMIT_S = 0.05  # for processes that end together with their shell (`>(tee log)`)
-_PROMPT_SAMPLE_BYTES = 2_000
-
 Why = Literal["", "timeout", "output", "editor", "lost", "moved", "late"]
 STILL_RUNNING = ("moved", "late")  # of Why: the command was not ended
 
@@ -165,7 +162,8 @@ async def _keep_strays(
 ) -> tuple[BackgroundJob | None, tuple[tuple[int, str], ...]]:
     """Turn the processes that the command left running into a background command, to be seen and ended."""
     if command.strays and not command.over.done():
-        await asyncio.wait({command.over}, timeout=_SETTLE_LIMIT_S)
+        # For processes that end together with their shell (`>(tee log)`).
+        await asyncio.wait({command.over}, timeout=0.05)
         left = tuple(await command.what_is_left())
         if left and not command.over.done():
             return runner.add(request, command, spool, left_over=True), left
@@ -185,7 +183,7 @@ def _continue_in_background(
 
 def ends_in_prompt(spool: Spool) -> bool:
     """Return whether the output ends in an unfinished line that asks for something."""
-    return looks_like_prompt(decoded_output(spool.tail(_PROMPT_SAMPLE_BYTES)))
+    return looks_like_prompt(decoded_output(spool.tail(2_000)))
 
 
 def _free_bytes(folder: Path, unknown: int = 0) -> int:

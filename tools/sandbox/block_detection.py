@@ -26,8 +26,6 @@ from .profile import SandboxProfile
 
 MAX_SCANNED_CHARS = 64_000  # of an output, from its end
 MAX_SCANNED_LINE_CHARS = 2_000
-MAX_TOLD_LINES = 4  # of the output, with a refusal
-MAX_MESSAGES = 50  # that are looked at in one output
 _LINES_BEFORE = 4
 _LINES_AFTER = 3  # of a message without a path, in which the path may stand
 NO_HOST = "the network"  # as a target: the message names no host
@@ -101,7 +99,7 @@ def find_blocked_access(run: SandboxedRun) -> BlockedAccess | None:
     """The first thing that the sandbox refused to a command; None where it failed for another reason."""
     text = run.output[-MAX_SCANNED_CHARS:]
     lines = [line[:MAX_SCANNED_LINE_CHARS] for line in text.splitlines()]
-    told = [line for line in lines if line.strip()][-MAX_TOLD_LINES:]
+    told = [line for line in lines if line.strip()][-4:]
     if not run.failed:
         words = set(_PLAIN_WORD.findall(run.line))
         lines = [line if _is_message_of(run.line, words, line.strip()) else "" for line in lines]
@@ -128,7 +126,7 @@ def _is_within(path: Path, places: Sequence[Path]) -> bool:
 
 def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | None:
     found = [at for at, line in enumerate(lines) if _REFUSED.search(line)]
-    for at in found[:MAX_MESSAGES]:
+    for at in found[:50]:
         for name in (*_objects_of_git(lines[at], run.cwd), *_named_paths(lines, at)):
             path = _real_path(name, run.cwd)
             action = _refused_action(run, path, lines[at]) if path is not None else None

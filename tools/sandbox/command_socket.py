@@ -18,8 +18,6 @@ from msgspec import Struct, field
 
 from .json_socket import JsonSocket
 
-_PIPE_BYTES = 64 * 1024  # read at once: the size of a pipe
-
 
 class SupervisorLost(Exception):
     """Commands cannot be started, or the process that watched them is gone; the text says why."""
@@ -52,7 +50,7 @@ class CommandHandle(Struct, eq=False):
     def read(self) -> None:
         """Take one piece of the output; called by the event loop when there is some."""
         try:
-            data = os.read(self.fd, _PIPE_BYTES)
+            data = os.read(self.fd, 64 * 1024)  # the size of a pipe
         except BlockingIOError:
             return
         except OSError:

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_MAX_RECEIVED_FDS = 16  # received at once
 _CLOSE_ON_EXEC: int = getattr(socket, "MSG_CMSG_CLOEXEC", 0)  # Darwin has no such flag
 
 
@@ -74,7 +73,7 @@ class JsonSocket:
 
     def _receive(self) -> None:
         try:
-            data, fds, _, _ = socket.recv_fds(self._socket, 1 << 16, _MAX_RECEIVED_FDS, _CLOSE_ON_EXEC)
+            data, fds, _, _ = socket.recv_fds(self._socket, 1 << 16, 16, _CLOSE_ON_EXEC)
             self.fds += fds
         except BlockingIOError:
             return

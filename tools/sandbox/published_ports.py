@@ -18,7 +18,6 @@ from .command_socket import SupervisorLost
 from .supervisor_client import Supervisor
 
 LOOPBACK = "127.0.0.1"
-_MAX_RELAYED = 256  # connections at once; more are closed
 
 
 class PublishedPorts:
@@ -57,7 +56,7 @@ class PublishedPorts:
             await self.withdraw(port)
 
     def _accept(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._relayed) >= _MAX_RELAYED:
+        if len(self._relayed) >= 256:
             writer.transport.abort()
             return
         task = asyncio.get_running_loop().create_task(self._relay(port, ClientEnd(reader, writer)))

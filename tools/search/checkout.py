@@ -11,8 +11,6 @@ from msgspec import Struct
 
 from transcripts.storage import opened_fd
 
-_MAX_TEXT_BYTES = 65_536  # read of one file
-
 
 class Checkout(Struct, frozen=True):
     """A directory that has a `.git`: a directory, or in a worktree or submodule a file that leads to one."""
@@ -51,5 +49,5 @@ def small_text(path: Path) -> str | None:
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     with suppress(OSError), opened_fd(path, flags) as descriptor:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return os.read(descriptor, _MAX_TEXT_BYTES).decode("utf-8", "surrogateescape")
+            return os.read(descriptor, 65_536).decode("utf-8", "surrogateescape")
     return None

@@ -20,7 +20,6 @@ from .checkout import Checkout
 from .git_listing import GitFailed, is_ignored_by_git, list_with_git, tracked_although_ignored
 from .project_files import MAX_LISTED_FILES, is_left_out, regular_files
 
-MAX_NESTED_TREES = 200  # repositories in a directory whose files are listed too
 _LIST_LIMIT_S = 10.0
 _WALK_LIMIT_S = 8.0  # a walk in Python gives what it has found by then; less than FILE_TIMEOUT_S
 
@@ -49,7 +48,7 @@ async def list_folder(context: CommandContext, folder: str, limit_s: float = _LI
     names = list[str]()
     waiting = deque([""])
     complete = True
-    for _ in range(MAX_NESTED_TREES):
+    for _ in range(200):  # repositories in the directory
         if not waiting or len(names) > MAX_LISTED_FILES or monotonic() > until:
             break
         prefix = waiting.popleft()

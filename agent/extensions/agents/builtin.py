@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from .definitions import AgentDefinition
 
-MAX_AGENT_DESCRIPTION_CHARS = 250  # shown to the model of each
-MAX_AGENTS_SECTION_CHARS = 4_000  # of the list in the system prompt: 2 % of a window of 50,000 tokens
 AGENTS_HEAD = "# Agents\nBesides explore, general and fork, the task tool has these:"
 
 REPORT_RULES = """\
@@ -55,9 +53,9 @@ def agents_section(agents: Mapping[str, AgentDefinition]) -> str:
     """Return the section of the system prompt that lists agents; "" if there are only the built-in ones."""
     others = [each for name, each in agents.items() if each is not BUILTIN_AGENTS.get(name)]
     lines: list[str] = []
-    left = MAX_AGENTS_SECTION_CHARS
+    left = 4_000  # characters: 2 % of a window of 50,000 tokens
     for each in others:
-        line = f"- {each.name}: {each.description[:MAX_AGENT_DESCRIPTION_CHARS]}"
+        line = f"- {each.name}: {each.description[:250]}"
         left -= len(line)
         if left < 0:
             lines.append(f"- and {len(others) - len(lines)} more, which the person can name")

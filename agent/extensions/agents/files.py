@@ -21,7 +21,6 @@ from .builtin import BUILTIN_AGENTS
 from .definitions import AgentDefinition, given_agents, read_agent
 
 AGENTS_FOLDER = "agents"
-MAX_AGENT_FILES = 200  # read of one directory
 
 
 class AgentFile(NamedTuple):
@@ -128,7 +127,7 @@ def _read(folder: Path, problems: list[str]) -> Iterator[AgentFile]:
         paths = sorted(path for path in folder.iterdir() if path.suffix == ".md")
     except OSError:
         return
-    for path in paths[:MAX_AGENT_FILES]:
+    for path in paths[:200]:
         try:
             yield AgentFile(path, read_regular(path, MAX_MARKDOWN_BYTES))
         except OSError as error:

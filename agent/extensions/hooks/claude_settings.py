@@ -23,7 +23,6 @@ from .entries import HookEntry
 from .file_digest import named_files
 from .table import read_hooks, status_command
 
-MAX_CLAUDE_SETTINGS_BYTES = 1024 * 1024
 HOOK_KINDS = ("hook", "hook file")  # of the items to approve
 Source = Literal["user", "project", "local"]
 
@@ -124,7 +123,7 @@ def _read_toml(path: Path, source: Source) -> ClaudeSettings:
 
 def _read_json(path: Path, source: Source) -> ClaudeSettings:
     try:
-        raw = json.loads(read_regular(path, MAX_CLAUDE_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf") or b"{}")
+        raw = json.loads(read_regular(path, 1024 * 1024).removeprefix(b"\xef\xbb\xbf") or b"{}")
     except (OSError, ValueError, RecursionError) as error:
         return ClaudeSettings(path, source, problems=(f"{path}: {error}: none of its hooks runs",))
     if not isinstance(raw, dict):

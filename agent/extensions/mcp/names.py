@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 
 from agent.permissions import FOREIGN_PREFIX
 
-MAX_SERVER_TOOL_NAME_CHARS = 128  # that the API takes
-
 
 def server_words(names: Iterable[str]) -> dict[str, str]:
     """Return for each server a word of its own that stands for it in the names of its tools.
@@ -35,7 +33,7 @@ def tool_names(word: str, names: Iterable[str], taken: Iterable[str] = ()) -> di
         full = f"{FOREIGN_PREFIX}{word}__{_plain(name)}"
         if full in used:
             full = f"{full}_{_digest(name)}"
-        if name and len(full) <= MAX_SERVER_TOOL_NAME_CHARS:
+        if name and len(full) <= 128:  # the API takes no longer ones
             found[name] = full
             used.add(full)
     return found

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 LOGIN_TIMEOUT_S = 300.0  # for the user in the browser
-MAX_TOKEN_FILE_BYTES = 256 * 1024
 CALLBACK_PATH = "/callback"
 # Shows the address for the browser; the function takes the address that the user came back to.
 ShowAddress = Callable[[str, Callable[[str], bool]], Awaitable[None]]
@@ -59,7 +58,7 @@ class TokenFile:
     def load(self) -> dict[str, Any]:
         """Return the stored values; none if the file cannot be read."""
         try:
-            found = json.loads(read_regular(self.path, MAX_TOKEN_FILE_BYTES))
+            found = json.loads(read_regular(self.path, 256 * 1024))
         except (OSError, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}

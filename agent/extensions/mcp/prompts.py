@@ -14,8 +14,6 @@ from .names import tool_names
 from .server import McpServer
 from .session import Message
 
-MAX_PROMPT_CHARS = 200_000
-
 
 class CalledPrompt(Struct, frozen=True):
     """A prompt of a server, and the arguments that were typed behind its name."""
@@ -42,7 +40,7 @@ class CalledPrompt(Struct, frozen=True):
         text = "\n\n".join(filter(None, map(_message_text, found)))
         if not text.strip():
             raise ToolError("the server gave no text")
-        return text[:MAX_PROMPT_CHARS]
+        return text[:200_000]
 
     def _parameters(self) -> list[Message]:
         found = self.prompt.get("arguments")

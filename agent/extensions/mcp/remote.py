@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams, WriteStream
     from mcp.shared.message import SessionMessage
 
-HTTP_CONNECT_TIMEOUT_S = 30.0
-HTTP_READ_TIMEOUT_S = 3_600.0  # between two pieces of an answer; the limit of a call is kept elsewhere
-
 
 class RemoteConnection:
     """A connection by HTTP. `auth` signs its requests, None if the headers do.
@@ -108,7 +105,8 @@ class RemoteConnection:
 
         return httpx2.AsyncClient(
             headers=dict(self._entry.headers),
-            timeout=httpx2.Timeout(HTTP_CONNECT_TIMEOUT_S, read=HTTP_READ_TIMEOUT_S),
+            # `read` is between two pieces of an answer; the limit of a call is kept elsewhere.
+            timeout=httpx2.Timeout(30.0, read=3_600.0),
             auth=auth,
             event_hooks={"response": [note]},
         )

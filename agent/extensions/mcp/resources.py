@@ -15,8 +15,6 @@ from .failures import ServerFailed
 from .results import ResultPlace, resource_result
 from .server import McpServer
 
-MAX_MENTIONED_RESOURCES = 20  # of one prompt
-
 
 class MentionedResource(NamedTuple):
     """A resource of a server that a text mentions."""
@@ -52,7 +50,7 @@ def mentioned_resources(servers: Sequence[McpServer], text: str) -> list[Mention
             known = {raw["uri"] for raw in server.offer.resources}
             plain = uri if uri in known else uri.rstrip(".,;!?)]}>'\"`")
             found[name, plain] = MentionedResource(server, plain)
-    return list(found.values())[:MAX_MENTIONED_RESOURCES]
+    return list(found.values())[:20]
 
 
 async def attached_resource(

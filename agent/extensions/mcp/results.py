@@ -21,11 +21,7 @@ from transcripts.secrets import SecretMasks
 
 from .entries import ServerEntry
 
-MAX_MCP_HEAD_CHARS = 16_000  # of a result that is cut: shown of its beginning
-MAX_MCP_TAIL_CHARS = 8_000
-MAX_MCP_RESULT_CHARS = 25_000
 MAX_MCP_IMAGES = 10
-MAX_MCP_BLOB_BYTES = 50 * 1024 * 1024
 
 
 class ResultPlace(Struct, frozen=True):
@@ -145,7 +141,7 @@ def _from_base64(data: str, kind: str, place: ResultPlace, number: int) -> str |
         return f"[{kind}: what the server sent is no base64]"
     if media_type(raw[:16]) is not None:
         return raw
-    if len(raw) > MAX_MCP_BLOB_BYTES:
+    if len(raw) > 50 * 1024 * 1024:
         return f"[{kind}, {len(raw):,} bytes: too large to be kept]"
     path = place.path(_extension(kind), number)
     try:
@@ -179,7 +175,7 @@ class _Limited(NamedTuple):
 
 def _limited(text: str, place: ResultPlace) -> _Limited:
     shown = printable(text)
-    if len(shown) <= MAX_MCP_RESULT_CHARS:
+    if len(shown) <= 25_000:
         return _Limited(place.masks.text(shown))
     spool = Spool(place.path(".txt"), masks=place.masks)
     spool.feed(text.encode("utf-8", "replace"))
@@ -187,7 +183,7 @@ def _limited(text: str, place: ResultPlace) -> _Limited:
     spool.close()
     stored = spool.stored(place.context.folder)
     where = f"all of it: {stored.path}" if stored else f"it could not be kept: {spool.error}"
-    head, tail = cut_at_lines(shown[:MAX_MCP_HEAD_CHARS], shown[-MAX_MCP_TAIL_CHARS:])
+    head, tail = cut_at_lines(shown[:16_000], shown[-8_000:])
     left = len(shown) - len(head) - len(tail)
     cut = f"{head}\n[{left:,} of {len(shown):,} characters left out here; {where}]\n{tail}"
     return _Limited(place.masks.text(cut), stored)

@@ -15,7 +15,6 @@ from agent.version import __version__
 from .failures import ConnectionLost, ServerFailed
 
 MAX_LIST_ITEMS = 5_000
-MAX_WAITING_ANSWERS = 100  # to requests of a server that does not read them
 ELICITATION = "elicitation/create"  # the server asks the user something
 Message = Mapping[str, Any]
 
@@ -150,7 +149,7 @@ class McpSession:
             answer["result"] = {"action": "decline"}
         else:
             answer["error"] = {"code": -32601, "message": f"{method} is not supported"}
-        if len(self._answers) < MAX_WAITING_ANSWERS:
+        if len(self._answers) < 100:  # more wait only for a server that does not read them
             self._later(answer)
         if declines:
             self._notified(method, params)

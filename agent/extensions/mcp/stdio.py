@@ -19,7 +19,6 @@ from .server_log import MAX_TOLD_LINE_CHARS, ServerLog
 from .session import Message
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # of one line of a server
-MAX_LOGGED_JUNK_LINES = 100  # of its output that are not messages
 MAX_JUNK_LINES = 100_000  # before its first message, after which it is ended
 
 
@@ -98,7 +97,7 @@ class StdioConnection:
             deliver(message)
         else:
             self._skipped += 1
-            if self._skipped <= MAX_LOGGED_JUNK_LINES:
+            if self._skipped <= 100:
                 self._log.take(b"[no message] " + line[:MAX_TOLD_LINE_CHARS] + b"\n")
 
     async def _how_it_ended(self) -> str:

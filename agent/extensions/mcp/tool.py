@@ -25,9 +25,7 @@ from .failures import ServerFailed
 from .names import meant_call
 from .server import SEARCH_WAIT_S, McpServer, wait_for
 
-MAX_FOUND_TOOLS = 40
 MAX_LISTED_RESOURCES = 100
-MAX_INSTRUCTIONS_CHARS = 2_000  # of a server, which a search of it alone shows
 
 
 class McpArguments(Arguments):
@@ -161,7 +159,7 @@ async def _run(servers: Sequence[McpServer], given: McpArguments, call: ToolCall
     lines = _found_lines(chosen, given.query)
     instructions = chosen[0].greeting.get("instructions") if given.server and not chosen[0].failure else None
     if isinstance(instructions, str) and instructions.strip():
-        lines.append(f"[the server says: {instructions[:MAX_INSTRUCTIONS_CHARS]}]")
+        lines.append(f"[the server says: {instructions[:2_000]}]")
     return text_result("\n".join((*lines, *_unconnected(chosen))) or "No tool fits; search without words.")
 
 
@@ -184,7 +182,7 @@ def _found_lines(servers: Sequence[McpServer], query: str) -> list[str]:
                 described = " ".join(description_of(raw).split())[:160]
                 found.append(_FoundTool(score, f"{server.entry.name} {name}: {described}"))
     found.sort(key=lambda each: -each.score)
-    lines = [each.line for each in found[:MAX_FOUND_TOOLS]]
+    lines = [each.line for each in found[:40]]
     more = len(found) - len(lines)
     return [*lines, f"and {more} more; search with words"] if more > 0 else lines
 

@@ -21,8 +21,6 @@ from transcripts.storage import trusted_owners
 from .places import Scope, SkillKind, SkillPlace
 
 MAX_NAME_CHARS_OF_SKILL = 64
-MAX_SAID_CHARS = 1_024
-MAX_FOLDER_DEPTH = 6  # of commands below their directory
 MAX_FILES = 2_000  # of one directory
 
 
@@ -102,7 +100,7 @@ def skill_of(markdown: Markdown, path: Path, place: SkillPlace) -> Skill:
         kind=place.kind,
         scope=place.scope,
         path=path,
-        description=(description or first)[:MAX_SAID_CHARS],
+        description=(description or first)[:1_024],
         described=bool(description),
         top=place.top,
         hint=_hint(fields.get("argument-hint")),
@@ -162,7 +160,7 @@ def _command_paths(place: SkillPlace, warnings: list[str]) -> Iterator[Path]:
         seen.add((found.st_dev, found.st_ino))
         for name in _listed(folder, warnings):
             path = folder / name
-            if path.is_dir() and depth < MAX_FOLDER_DEPTH:
+            if path.is_dir() and depth < 6:
                 waiting.append(_FolderBelow(path, depth + 1))
             elif name.endswith(".md"):
                 count += 1

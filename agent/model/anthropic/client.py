@@ -61,8 +61,6 @@ from .sdk_import import import_sdk
 
 log = logging.getLogger(__name__)
 OFFICIAL_URL = "https://api.anthropic.com"
-COUNT_TIMEOUT_S = 2.0  # a prompt waits for it
-MAX_SHOWN_QUERY_CHARS = 200  # of what the tools of the service search for or read
 _HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream"}
 
 
@@ -277,7 +275,7 @@ async def _count(model: AnthropicModel, name: str, blocks: Sequence[Block]) -> i
     body = {"model": name, "messages": [message]}
     try:
         with _errors_mapped(model):
-            async with asyncio.timeout(COUNT_TIMEOUT_S):
+            async with asyncio.timeout(2.0):  # a prompt waits for it
                 response = await model.client.post(path, body=body, cast_to=model.http.Response, stream=True)
                 answer = json.loads(await beginning(response, model.http.HTTPError))
     except ModelError:
@@ -312,7 +310,7 @@ def _server_tool_notice(block: UnknownBlock) -> Notice | None:
     if kind == "server_tool_use":
         given = block.raw.get("input")
         found = (given.get(name) for name in ("query", "url")) if isinstance(given, Mapping) else ()
-        shown = str(next(filter(None, found), given))[:MAX_SHOWN_QUERY_CHARS]
+        shown = str(next(filter(None, found), given))[:200]
         return Notice(f"{block.raw.get('name')}: {shown}")
     if kind.endswith("_tool_result") and isinstance(content, Mapping) and "error_code" in content:
         return Notice(f"{kind.removesuffix('_tool_result')} failed: {content['error_code']}", "warning")

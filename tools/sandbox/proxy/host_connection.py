@@ -19,10 +19,7 @@ from msgspec import Struct
 
 from tools.files import FileError, in_thread
 
-_RESOLVE_LIMIT_S = 10.0
 _CONNECT_LIMIT_S = 15.0  # for all addresses of a host, and for what a proxy answers
-_MAX_ADDRESSES = 8  # of a host that are tried
-_MAX_ANSWER_BYTES = 16_384  # of a proxy's answer
 # Answered by the host of this machine, though not private everywhere: Azure's WireServer, Oracle's metadata.
 _HOST_NETWORKS = tuple(map(ipaddress.ip_network, ("168.63.129.16/32", "192.0.0.0/24")))
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")  # RFC 6052: an IPv4 address in its last 32 bits
@@ -118,12 +115,12 @@ async def connect_to_host(
     """
     proxy = proxy_for(host, port, environ)
     try:
-        addresses = await in_thread(_RESOLVE_LIMIT_S, lambda _: lookup(host, port))
+        addresses = await in_thread(10.0, lambda _: lookup(host, port))
     except (OSError, FileError, UnicodeError) as error:
         if proxy is None:
             raise HostUnreachable(f"{host} cannot be resolved") from error
         addresses = ()
-    public = [address for address in addresses[:_MAX_ADDRESSES] if reachable(address)]
+    public = [address for address in addresses[:8] if reachable(address)]
     if addresses and not public:
         raise HostNotPublic(f"{host} leads to a private address ({addresses[0]})")
     try:
@@ -169,7 +166,7 @@ async def _open_tunnel(connection: HostConnection, target: str) -> None:
     headers = [(b"Host", target.encode())]
     if connection.authorization:
         headers.append((b"Proxy-Authorization", connection.authorization))
-    talk = h11.Connection(h11.CLIENT, _MAX_ANSWER_BYTES)
+    talk = h11.Connection(h11.CLIENT, 16_384)
     request = h11.Request(method="CONNECT", target=target, headers=headers)
     connection.writer.write(talk.send(request) or b"")
     try:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 
-_MAX_HOST_CHARS = 253  # RFC 1035, 2.3.4
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")  # as a last part: C libraries read the whole as an address
-_SHOWN_CHARS = 80
 
 
 def host_name(text: str) -> str:
@@ -25,11 +23,11 @@ def host_name(text: str) -> str:
         raise ValueError("a name that ends in a dot is refused")
     if not host.isascii() or any(label.startswith("xn--") for label in host.split(".")):
         raise ValueError("an internationalized name is refused")
-    if not host or len(host) > _MAX_HOST_CHARS or not all(map(_LABEL.fullmatch, host.split("."))):
+    if not host or len(host) > 253 or not all(map(_LABEL.fullmatch, host.split("."))):  # RFC 1035, 2.3.4
         raise ValueError("it is not a host name")
     return host
 
 
 def shown_host(text: str) -> str:
     """A host as a client wrote it, fit for a line that users read."""
-    return text[:_SHOWN_CHARS].encode("unicode_escape").decode("ascii")
+    return text[:80].encode("unicode_escape").decode("ascii")

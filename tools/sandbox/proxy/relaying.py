@@ -21,8 +21,6 @@ from .host_connection import HostConnection
 from .hosts import shown_host
 
 _RELAY_BYTES = 65_536
-_LINGER_S = 2.0  # for a client that was refused to close its end
-_FLUSH_LIMIT_S = 10.0  # for the last bytes to somebody who may have stopped reading
 # Of one connection only (RFC 9110, 7.6.1), and those that are written anew.
 _HOP_HEADERS = frozenset(b"connection keep-alive te trailer upgrade host".split())
 
@@ -171,7 +169,7 @@ async def send_last(client: ClientEnd, answer: bytes) -> None:
     """
     client.writer.write(answer)
     client.writer.write_eof()
-    async with asyncio.timeout(_LINGER_S):
+    async with asyncio.timeout(2.0):  # for a client that was refused to close its end
         while await client.read():
             pass
 
@@ -203,7 +201,7 @@ async def close_writer(writer: asyncio.StreamWriter) -> None:
     """Close a connection once what was written is sent, or nobody takes it."""
     writer.close()
     try:
-        async with asyncio.timeout(_FLUSH_LIMIT_S):
+        async with asyncio.timeout(10.0):  # for the last bytes to somebody who may have stopped reading
             await writer.wait_closed()
     except (OSError, TimeoutError):
         pass  # it is lost already

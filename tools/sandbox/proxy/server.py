@@ -33,7 +33,6 @@ from .relaying import (
     send_last,
 )
 
-_MAX_REFUSALS = 1_000  # remembered
 _HTTP_PORT = 80
 _TLS_PORT = 443
 
@@ -66,7 +65,7 @@ class NetworkProxy:
         self._hosts = {host_name(host) for host in hosts}
         self._connect = connect
         self._limits = limits
-        self._refused: deque[tuple[float, str]] = deque(maxlen=_MAX_REFUSALS)
+        self._refused: deque[tuple[float, str]] = deque(maxlen=1_000)
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 

@@ -38,7 +38,6 @@ from .system_calls import NEW_IPC, NEW_MOUNTS, NEW_NETWORK, NEW_PIDS, PDEATHSIG,
 
 SETUP_LIMIT_S = 5.0  # for a sandbox, which takes 0.01; a file system that hangs must not hang open commands
 _FILE_CAPABILITIES = 1 << 0 | 1 << 1 | 1 << 3  # CHOWN, DAC_OVERRIDE, FOWNER (linux/capability.h)
-_REASON_CHARS = 150
 _MAX_LOOKED_AT = 200  # files of a project whose owner is looked at
 _SET_INTERFACE_FLAGS = 0x8914
 _INTERFACE_UP = 1  # linux/sockios.h, linux/if.h
@@ -88,7 +87,7 @@ def _failure(reader: int, pid: int) -> str:
     if text.endswith(READY):
         return ""
     *_, last = ["its process ended", *text.decode("utf-8", "replace").strip().splitlines()]
-    return last[:_REASON_CHARS]
+    return last[:150]
 
 
 def _become_spawner(enter: Callable[[SandboxRequest], SandboxedStart], request: SandboxRequest) -> None:

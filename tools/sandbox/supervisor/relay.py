@@ -14,7 +14,6 @@ import socket
 import sys
 from contextlib import suppress
 
-_RELAYED_BYTES = 1 << 16  # read at once
 _MAX_CONNECTIONS = 256  # at the same time; more are closed at once
 _NEVER_PROXIED = "localhost,127.0.0.1,::1"
 
@@ -68,7 +67,7 @@ class _End:
     def read(self) -> None:
         if not self.over and not self.pending:
             with suppress(BlockingIOError):
-                self.pending = self.socket.recv(_RELAYED_BYTES)
+                self.pending = self.socket.recv(1 << 16)
                 self.over = not self.pending
 
     def pass_on(self) -> None:

@@ -24,7 +24,6 @@ POLL_S = 0.01  # between looks at processes that are to end
 KILL_GRACE_S = 0.3  # of KILL, after which the whole namespace is killed: a fork bomb outruns a walk
 CROWD_PROCESSES = 1000  # more are killed at once: to walk over them takes seconds, while they go on forking
 END_LIMIT_S = 2.0  # of KILL, after which the supervisor ends all the same
-_MAX_FDS = 16  # received at once
 _RESET_SIGNALS = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 
 
@@ -71,9 +70,7 @@ class Spawner:
 
     def receive(self) -> bool:
         """Take what came over the socket; False at its end."""
-        data, fds, _, _ = socket.recv_fds(
-            self.agent, 1 << 16, _MAX_FDS, getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-        )
+        data, fds, _, _ = socket.recv_fds(self.agent, 1 << 16, 16, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
         for fd in fds:
             os.set_inheritable(fd, False)
         self.fds += fds
