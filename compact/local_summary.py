@@ -26,7 +26,7 @@ from transcripts import (
     ToolUseBlock,
     User,
     attachment_of,
-    is_injected,
+    injected_text,
     own_words,
 )
 from transcripts.patterns import lazy_pattern
@@ -217,7 +217,7 @@ def _constraints(fact: User) -> Iterator[tuple[str, str]]:
     if fact.source != "user":
         return
     for index, block in enumerate(fact.blocks):
-        if isinstance(block, TextBlock) and not is_injected(block):
+        if isinstance(block, TextBlock) and injected_text(block) is None:
             for each in _lasting_sentences(own_words(block.text)):
                 yield each, f"r{fact.seq}.{index}"
 

@@ -7,14 +7,7 @@ that fits; the sentences that direct the work stay longest.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from transcripts import (
-    Entry,
-    Exchange,
-    ImageBlock,
-    TextBlock,
-    is_injected,
-    own_words,
-)
+from transcripts import Entry, Exchange, ImageBlock, TextBlock, injected_text, own_words
 
 from .clearing import call_label, on_short_line, with_sentences
 from .directives import FACT, LASTING, REQUEST, WISH, weighed_sentences
@@ -213,7 +206,7 @@ def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
     if entry.fact.source != "user":
         return
     for index, block in enumerate(entry.fact.blocks):
-        if is_injected(block) or not isinstance(block, TextBlock | ImageBlock):
+        if injected_text(block) is not None or not isinstance(block, TextBlock | ImageBlock):
             continue
         if (entry.seq, index) not in known:
             text = block.text if isinstance(block, TextBlock) else "[an image]"

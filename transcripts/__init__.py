@@ -60,15 +60,12 @@ if TYPE_CHECKING:
         injected,
         injected_skill,
         injected_text,
-        is_injected,
         is_put_back,
         is_thinking,
         map_strings,
         own_words,
         replace_surrogates,
         said_by_user,
-        typed_blocks,
-        without_added,
         without_injected,
     )
     from .originals import NOTHING_SAID, Originals, Scope, is_recall_id
@@ -184,7 +181,6 @@ __all__ = [
     "injected_skill",
     "injected_text",
     "is_harmless",
-    "is_injected",
     "is_put_back",
     "is_recall_id",
     "is_server_tool",
@@ -202,9 +198,7 @@ __all__ = [
     "speaker_of",
     "to_json_bytes",
     "tool_kind",
-    "typed_blocks",
     "visible_definition",
-    "without_added",
     "without_injected",
 ]
 __getattr__ = lazy_door(
@@ -225,8 +219,8 @@ __getattr__ = lazy_door(
             "Block INVALID_JSON ImageBlock PUT_BACK_START RedactedThinkingBlock SKILL_START TextBlock "
             "ThinkingBlock ToolResultBlock ToolUseBlock UNSIGNED UnknownBlock Usage attached attachment_of "
             "block_from_json block_to_json blocks_from_json check_shape hook_words injected injected_skill "
-            "injected_text is_injected is_put_back is_thinking map_strings own_words replace_surrogates "
-            "said_by_user typed_blocks without_added without_injected"
+            "injected_text is_put_back is_thinking map_strings own_words replace_surrogates said_by_user "
+            "without_injected"
         ),
         "originals": "NOTHING_SAID Originals Scope is_recall_id",
         "records_guard": "RecordsGuard",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from .facts import Reply, Result, User
-from .messages import ToolUseBlock
+from .messages import TextBlock, ToolUseBlock, without_added
 
 
 class Prompt(Struct):
@@ -20,6 +20,13 @@ class Prompt(Struct):
     @property
     def seq(self) -> int:
         return self.fact.seq
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts that the user wrote, without those that the program or a hook added."""
+        if self.fact.source != "user":
+            return []
+        return [block.text for block in without_added(self.fact.blocks) if isinstance(block, TextBlock)]
 
     @property
     def last(self) -> int:

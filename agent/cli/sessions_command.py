@@ -16,9 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent.menus import session_line
-from agent.session import conversation_text, load_conversation
 from transcripts import ProjectRecords, SessionSummary, StoreError
-from transcripts.export import export_text, write_private
+from transcripts.export import conversation_text, export_text, load_conversation, write_private
 
 from .command_words import asks_for_help
 from .recall_command import complain, environment_masks, print_text, run_recall

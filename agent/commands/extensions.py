@@ -14,8 +14,8 @@ from agent.extensions.skills import SkillKind, SkillLibrary
 from agent.formatting import format_count, shorten
 from agent.loop import AGENT_TOPIC, Agent
 from agent.ports import HookEvent
-from agent.session import conversation_text
 from tools.text import pluralize
+from transcripts.export import conversation_text
 
 from .screen import MAX_SUMMARY_CHARS, skill_help
 

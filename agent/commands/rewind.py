@@ -25,7 +25,7 @@ from agent.events import CommandOutput, Event, Notice, PromptRestored
 from agent.formatting import shorten
 from agent.menus import Menu, MenuRow, question_menu
 from agent.ports import Chooser
-from agent.session import load_deferred, prompt_texts
+from agent.session import load_deferred
 from tools.files import one_line_path
 from tools.text import pluralize
 from transcripts import Folded, Prompt, Result, format_age
@@ -80,7 +80,7 @@ def rewind_points(folded: Folded) -> list[RewindPoint]:
     """The prompts before which the session can be rewound, oldest first."""
     points: list[RewindPoint] = []
     for entry in folded.entries:
-        if isinstance(entry, Prompt) and (texts := prompt_texts(entry)):
+        if isinstance(entry, Prompt) and (texts := entry.texts):
             calls = [text for text in texts if text.startswith(SERVER_PROMPT)]  # what comes of it follows it
             points.append(
                 RewindPoint(len(points) + 1, seq=entry.seq, at=entry.fact.ts, text=(calls or texts)[-1])

@@ -18,10 +18,10 @@ from agent.formatting import shorten, unquoted
 from agent.loop import show_resumed, tokens_when_cold
 from agent.menus import in_use_menu, session_line, session_menu
 from agent.ports import Chooser
-from agent.session import conversation_text, text_of_reply
+from agent.session import text_of_reply
 from tools.processes import filter_environment
 from transcripts import Exchange, Opened, SessionInUse, SessionSummary
-from transcripts.export import export_text, write_private
+from transcripts.export import conversation_text, export_text, write_private
 
 MAX_LISTED_SESSIONS = 20
 OSC52_HINT = (

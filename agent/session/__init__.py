@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from .conversation import conversation_text, load_conversation, prompt_texts
     from .environment import (
         TYPED_LINE,
         BranchWatch,
@@ -52,7 +51,6 @@ __all__ = [
     "calls_of",
     "chars_left",
     "command_text",
-    "conversation_text",
     "environment_context",
     "environment_news",
     "find_memory",
@@ -61,7 +59,6 @@ __all__ = [
     "instructions_text",
     "kept_chars",
     "kept_instructions",
-    "load_conversation",
     "load_deferred",
     "memory_below",
     "memory_of",
@@ -73,7 +70,6 @@ __all__ = [
     "passed_over",
     "post_planning",
     "prompt_part",
-    "prompt_texts",
     "record_opening",
     "repository_folders",
     "restore_news",
@@ -88,7 +84,6 @@ __all__ = [
 __getattr__ = lazy_door(
     __name__,
     {
-        "conversation": "conversation_text load_conversation prompt_texts",
         "environment": (
             "BranchWatch TYPED_LINE environment_context environment_news note_news post_planning restore_news"
         ),

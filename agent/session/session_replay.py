@@ -26,7 +26,6 @@ from transcripts import FORK_TOPIC, Entry, Exchange, Metadata, Prompt, Result, T
 from transcripts.patterns import lazy_pattern
 from transcripts.search import short_sid
 
-from .conversation import prompt_texts
 from .session import Session, text_of_reply
 
 MAX_RECENT_PROMPTS = 3
@@ -101,12 +100,12 @@ def _is_prompt(entry: Entry) -> bool:
 def _is_message(entry: Entry) -> bool:
     """Return whether it is a prompt of the person or a final answer: what they would count."""
     if isinstance(entry, Prompt):
-        return bool(prompt_texts(entry))
+        return bool(entry.texts)
     return not entry.uses and bool(text_of_reply(entry.fact).strip())
 
 
 def _texts(entry: Entry) -> list[str]:
-    return prompt_texts(entry) if isinstance(entry, Prompt) else [text_of_reply(entry.fact)]
+    return entry.texts if isinstance(entry, Prompt) else [text_of_reply(entry.fact)]
 
 
 def _events(entries: Sequence[Entry], session: Session, tools: Mapping[str, Tool]) -> Iterator[Event]:
@@ -137,7 +136,7 @@ def _compactions_told(session: Session, since: int, policy: str) -> Iterator[tup
 
 
 def _prompt_events(prompt: Prompt) -> Iterator[Event]:
-    for text in prompt_texts(prompt):
+    for text in prompt.texts:
         if own := _OWN_COMMAND.fullmatch(text):
             yield PromptReplayed(f"!{own[1]}")
             yield CommandOutput(own[2])

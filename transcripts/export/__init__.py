@@ -1,4 +1,4 @@
-"""Write a session as Markdown, JSON, JSONL or one HTML page, with secrets masked; read diffs for readers."""
+"""Write a session as Markdown, JSON, JSONL, HTML or plain text, with secrets masked; read diffs."""
 
 from typing import TYPE_CHECKING
 
@@ -6,16 +6,18 @@ from transcripts.lazy_door import lazy_door
 
 if TYPE_CHECKING:
     from .code_languages import is_quickly_coloured
-    from .formats import EXPORTERS, export_text, fenced, mask_session, write_private
+    from .conversation import conversation_text, load_conversation
+    from .formats import EXPORTERS, export_text, fenced, write_private
     from .unified_diff import DiffRow, read_diff
 
 __all__ = [
     "EXPORTERS",
     "DiffRow",
+    "conversation_text",
     "export_text",
     "fenced",
     "is_quickly_coloured",
-    "mask_session",
+    "load_conversation",
     "read_diff",
     "write_private",
 ]
@@ -23,7 +25,8 @@ __getattr__ = lazy_door(
     __name__,
     {
         "code_languages": "is_quickly_coloured",
-        "formats": "EXPORTERS export_text fenced mask_session write_private",
+        "conversation": "conversation_text load_conversation",
+        "formats": "EXPORTERS export_text fenced write_private",
         "unified_diff": "DiffRow read_diff",
     },
 )

@@ -8,28 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from transcripts import (
-    Compacted,
-    Folded,
-    ProjectRecords,
-    Prompt,
-    Reply,
-    Result,
-    TextBlock,
-    ToolUseBlock,
-    User,
-    block_text,
-    content_text,
-    fold,
-    read_transcript,
-    speaker_of,
-    typed_blocks,
-    without_added,
-)
-from transcripts.export import mask_session
-from transcripts.importers import MAX_RECORDING_BYTES, detect_format, import_session
-from transcripts.secrets import SecretMasks
-from transcripts.storage import read_regular
+from ..facts import Compacted, Reply, Result, User
+from ..folding import Folded, fold
+from ..importers import MAX_RECORDING_BYTES, detect_format, import_session
+from ..listing import ProjectRecords
+from ..load import read_transcript
+from ..messages import TextBlock, ToolUseBlock, typed_blocks
+from ..render_text import block_text, content_text, speaker_of
+from ..secrets.masking import SecretMasks
+from ..storage.disk import read_regular
+from .formats import mask_session
 
 MAX_OUTPUT_CHARS = 2_000  # of one output or input of a tool
 
@@ -74,10 +62,3 @@ def _passages(folded: Folded, since: int) -> Iterator[str]:
                 yield f"[{speaker_of(fact)} r{fact.seq}]\n{text[:MAX_OUTPUT_CHARS]}{more}"
             case Compacted():
                 yield f"--- compaction {fact.id} ({fact.label}, {fact.trigger}) ---"
-
-
-def prompt_texts(entry: Prompt) -> list[str]:
-    """Return the texts that the user wrote in a prompt, without those that the program or a hook added."""
-    if entry.fact.source != "user":
-        return []
-    return [block.text for block in without_added(entry.fact.blocks) if isinstance(block, TextBlock)]
