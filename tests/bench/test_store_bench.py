@@ -128,7 +128,7 @@ def test_a_compacted_session_of_100_mb_is_there_in_3_seconds_and_300_mb(large: P
     """In a process of its own, imports and the first view included."""
     script = (
         "import sys, time, resource; began = time.perf_counter(); from pathlib import Path\n"
-        "from transcripts.store import resume_store; from transcripts.fold import fold\n"
+        "from transcripts.store import resume_store; from transcripts.folding import fold\n"
         "store, loaded = resume_store(Path(sys.argv[1]), print); folded = fold(loaded.facts)\n"
         "n = len(folded.view)\n"
         "print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, n)\n"
