@@ -247,6 +247,14 @@ class Status(Struct, frozen=True):
     spending: Mapping[str, Spending] = field(default_factory=dict)
 
 
+class CommandSummary(Struct, frozen=True):
+    """A slash command in a list: its name, one line about it, and the command that it is another name of."""
+
+    name: str
+    summary: str = ""
+    alias_of: str = ""
+
+
 class Driver(Protocol):
     """The agent as a face sees it: words and commands in, events out (through the `emit` it was given)."""
 
@@ -286,11 +294,11 @@ class Driver(Protocol):
     def may_run_during_turn(self, line: str) -> bool:
         """Return whether a command line only looks, and so may run while a turn runs."""
 
-    def commands(self) -> Sequence[tuple[str, str]]:
-        """(name, one-line summary) of each slash command, for completion.
+    def commands(self) -> Sequence[CommandSummary]:
+        """List the slash commands, for completion.
 
-        Other names of a command are listed too, with "same as /name" as their summary; and what a prompt
-        can mention besides files, beginning with @.
+        Other names of a command are listed too, and what a prompt can mention besides files, beginning
+        with @.
         """
 
     def cycle_mode(self) -> str:

@@ -29,7 +29,7 @@ from agent.model import (
     encode_request,
 )
 from agent.model_port import Model, ModelRequest
-from agent.ports import Approver, Chooser, ToolSource, WaitingPrompts
+from agent.ports import Approver, Chooser, CommandSummary, ToolSource, WaitingPrompts
 from agent.session import SessionRepository
 from compact import TokenCounter, load_counter
 from tools import BUILTIN, CONDITIONAL
@@ -221,14 +221,14 @@ class Services(Struct):
                 f"({facts.window_source}): what is larger may be refused, and then that counts"
             )
 
-    def summaries(self) -> list[tuple[str, str]]:
-        """(name, summary) of commands, skills and prompts that people bring; resources have their @."""
+    def summaries(self) -> list[CommandSummary]:
+        """List the commands, skills and prompts that users add; resources have their @."""
         return [*self.skills.summaries(), *(self.mcp.summaries() if self.mcp is not None else ())]
 
-    def summaries_behind(self, own: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-        """The same behind our own; one of ours hides others of its name."""
-        names = {name for name, _ in own}
-        return (*own, *(each for each in self.summaries() if each[0] not in names))
+    def summaries_behind(self, own: Sequence[CommandSummary]) -> Sequence[CommandSummary]:
+        """List the same behind our own; one of ours hides others of its name."""
+        names = {each.name for each in own}
+        return (*own, *(each for each in self.summaries() if each.name not in names))
 
     def told_tools(self, names: Iterable[str]) -> tuple[str, ...]:
         """The names of the tools as they are told: those that servers have stand beside `mcp`."""

@@ -30,7 +30,7 @@ from agent.loop import (
     tokens_when_cold,
 )
 from agent.permissions import Mode
-from agent.ports import Approver, Chooser, HookEvent, Status, WaitingPrompts
+from agent.ports import Approver, Chooser, CommandSummary, HookEvent, Status, WaitingPrompts
 from agent.session import TYPED_LINE, Session, environment_news, note_news, record_opening
 from compact import WindowState
 from tools.files import FileError
@@ -66,8 +66,8 @@ class CommandTable(Protocol):
     The module agent.commands is one; handed in, because commands work on the controller.
     """
 
-    def command_summaries(self) -> Sequence[tuple[str, str]]:
-        """(name, what it does in a few words) of each, in order."""
+    def command_summaries(self) -> Sequence[CommandSummary]:
+        """List the commands in order."""
 
     def needs_session(self, line: str) -> bool:
         """Return whether a line is a prompt, or a command that works on a session."""
@@ -224,7 +224,7 @@ class Controller:
         """See ports.Driver."""
         return self.command_table.may_run_during_turn(line)
 
-    def commands(self) -> Sequence[tuple[str, str]]:
+    def commands(self) -> Sequence[CommandSummary]:
         """See ports.Driver."""
         return self.services.summaries_behind(self.command_table.command_summaries())
 

@@ -76,7 +76,7 @@ async def show_skills(controller: Controller, argument: str) -> Event | None:
         )
     lines = [f"{len(library.skills)} commands and skills", *_skill_lines(library)]
     lines += [f"  hidden: {hidden.path} by {known.path}" for hidden, known in library.shadowed]
-    ours = {name for name, _ in controller.command_table.command_summaries()} & library.skills.keys()
+    ours = {one.name for one in controller.command_table.command_summaries()} & library.skills.keys()
     lines += [f"  hidden: {library.skills[name].path} by /{name} of makeroom" for name in sorted(ours)]
     controller.emit(CommandOutput("\n".join(lines)))
     for warning in warnings:

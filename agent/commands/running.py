@@ -97,7 +97,7 @@ async def unknown_command(controller: Controller, line: str) -> str:
 
 def unknown(controller: Controller, name: str) -> Notice:
     """Return the notice about an unknown command, with the commands whose names are similar."""
-    names = [known for known, _ in controller.commands()]
+    names = [known.name for known in controller.commands()]
     near = difflib.get_close_matches(name, names, 3, cutoff=0.65)
     near.sort(key=lambda each: sorted(each) != sorted(name))  # letters in another order first
     hint = f" - did you mean /{near[0]}?" if near else " - /help lists them"

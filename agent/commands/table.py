@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from agent.ports import CommandSummary
+
 if TYPE_CHECKING:
     from agent.app import Controller
     from agent.events import Event
@@ -231,10 +233,12 @@ def find_command(name: str) -> Command | None:
     return next((command for command in COMMANDS if name in (command.name, *command.aliases)), None)
 
 
-def command_summaries() -> list[tuple[str, str]]:
-    """(name, summary) of each command, and then of each alias."""
-    named = [(command.name, command.summary) for command in COMMANDS]
-    others = [(other, f"same as /{command.name}") for command in COMMANDS for other in command.aliases]
+def command_summaries() -> list[CommandSummary]:
+    """List each command, and then each alias."""
+    named = [CommandSummary(command.name, command.summary) for command in COMMANDS]
+    others = [
+        CommandSummary(other, alias_of=command.name) for command in COMMANDS for other in command.aliases
+    ]
     return [*named, *others]
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from agent.ports import CommandSummary
 from tools.files import FileError, in_thread
 from tools.search import list_project
 from tools.text import is_plain
@@ -23,7 +24,6 @@ from transcripts.patterns import lazy_pattern
 from .terminal_text import one_line
 
 log = logging.getLogger(__name__)
-ALIAS_START = "same as /"  # of the summary of another name of a command
 MAX_OFFERED_FILES = 50  # after an @
 MAX_OFFERED_PATHS = 200  # of one folder, on Tab
 MAX_INDEX_AGE_S = 10.0  # after which the files are listed again
@@ -136,15 +136,10 @@ class FileIndex:
         self._listed_at = self._monotonic()
 
 
-def alias_of(summary: str) -> str:
-    """Return the command that a summary is of another name of; "" for the summary of a command itself."""
-    return summary.removeprefix(ALIAS_START) if summary.startswith(ALIAS_START) else ""
-
-
 class CompletionSource(Completer):
-    """Completions of commands, mentioned files and paths; `commands` gives (name, summary) pairs."""
+    """Completions of commands, mentioned files and paths."""
 
-    def __init__(self, commands: Callable[[], Sequence[tuple[str, str]]], files: FileIndex) -> None:
+    def __init__(self, commands: Callable[[], Sequence[CommandSummary]], files: FileIndex) -> None:
         self._commands = commands
         self._files = files
 
@@ -153,14 +148,17 @@ class CompletionSource(Completer):
         before = document.text_before_cursor
         if not before.startswith("/") or any(char in before[1:] for char in " \n/"):
             return
-        rows = (row for row in self._commands() if not row[0].startswith("@"))
-        summaries = {name.removeprefix("/"): summary for name, summary in rows}
+        commands = {
+            each.name.removeprefix("/"): each for each in self._commands() if not each.name.startswith("@")
+        }
         if before == "/":  # all but the other names of a command
-            names = [name for name, summary in summaries.items() if not alias_of(summary)]
+            names = [name for name, command in commands.items() if not command.alias_of]
         else:
-            names = rank(before[1:], summaries)
+            names = rank(before[1:], commands)
         for name in names:
-            yield Completion(f"/{name}", start_position=-len(before), display_meta=summaries[name])
+            command = commands[name]
+            about = f"same as /{command.alias_of}" if command.alias_of else command.summary
+            yield Completion(f"/{name}", start_position=-len(before), display_meta=about)
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
@@ -181,7 +179,7 @@ class CompletionSource(Completer):
         else:
             names = await self._files.names()
             best = await asyncio.to_thread(rank, typed, names) if typed else names
-        others = [name[1:] for name, _ in self._commands() if name.startswith("@")]
+        others = [each.name[1:] for each in self._commands() if each.name.startswith("@")]
         best = [*rank(typed, others)[:MAX_OFFERED_FILES], *best] if others and typed else best
         quoted = [(name, f'"{name}"' if " " in name else name) for name in best[:MAX_OFFERED_FILES]]
         return [

@@ -13,8 +13,9 @@ from prompt_toolkit.document import Document
 from wcwidth import iter_graphemes, iter_graphemes_reverse
 
 from agent.formatting import is_command
+from agent.ports import CommandSummary
 
-from .completion import alias_of, rank
+from .completion import rank
 from .paste_chips import PasteChips
 from .prompt_history import PromptHistory
 
@@ -169,10 +170,10 @@ class InputEditor:
         self.buffer.cancel_completion()
         return True
 
-    def accept_menu(self, commands: Sequence[tuple[str, str]]) -> bool:
+    def accept_menu(self, commands: Sequence[CommandSummary]) -> bool:
         """Take a marked file, complete a command that was begun. True: nothing is sent yet.
 
-        Of the `commands`, (name, summary), one that was begun is sent at once where no other begins so.
+        Of the `commands` one that was begun is sent at once where no other begins so.
         """
         state = self.buffer.complete_state
         marked = state.current_completion if state else None
@@ -180,12 +181,12 @@ class InputEditor:
         self.buffer.complete_state = None
         if marked is not None and not marked.text.startswith("/"):
             return True
-        summaries = {name.removeprefix("/"): summary for name, summary in commands}
-        if is_command(text) and " " not in text and text[1:] not in summaries:
-            fitting = [name for name in rank(text[1:], summaries) if name.startswith(text[1:])]
+        meant = {each.name.removeprefix("/"): each.alias_of or each.name for each in commands}
+        if is_command(text) and " " not in text and text[1:] not in meant:
+            fitting = [name for name in rank(text[1:], meant) if name.startswith(text[1:])]
             if fitting:
                 self._replace(f"/{fitting[0]}")
-            return len({alias_of(summaries[name]) or name for name in fitting}) > 1
+            return len({meant[name] for name in fitting}) > 1
         return False
 
     def newline_after_backslash(self) -> bool:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from agent.app import RunSetup
 from agent.errors import program_changed
 from agent.formatting import is_command
-from agent.ports import Driver
+from agent.ports import CommandSummary, Driver
 
 from .approval import ApprovalDialog
 from .completion import CompletionSource, FileIndex
@@ -196,13 +196,13 @@ class ReplState:
         """Return whether anything was shown above the input yet."""
         return "view" in self.__dict__
 
-    def commands(self) -> Sequence[tuple[str, str]]:
-        """Return (name, summary) of each slash command; none until the driver is made."""
+    def commands(self) -> Sequence[CommandSummary]:
+        """List the slash commands; none until the driver is made."""
         return self.driver.commands() if self.driver is not None else ()
 
     def command_names(self) -> list[str]:
         """Return the names of the slash commands, without the slash."""
-        return [name.removeprefix("/") for name, _ in self.commands()]
+        return [each.name.removeprefix("/") for each in self.commands()]
 
     def refresh(self) -> None:
         """Show a change soon; while a turn runs, the next tick shows it."""

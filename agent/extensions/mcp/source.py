@@ -13,6 +13,7 @@ from weakref import WeakSet
 from msgspec import Struct
 
 from agent.extensions.approvals import ProjectItem
+from agent.ports import CommandSummary
 from tools.base import Tool, ToolContext
 from tools.processes import Inbox
 
@@ -232,10 +233,10 @@ class McpServers:
             found.append(await attached_resource(server, uri, context, f"prompt.{self._attached}"))
         return found
 
-    def summaries(self) -> list[tuple[str, str]]:
-        """Return (name, summary) of prompts and resources, for completion."""
-        prompts = [(name, prompt.summary) for name, prompt in listed_prompts(self.servers)]
-        return [*prompts, *resource_summaries(self.servers)]
+    def summaries(self) -> list[CommandSummary]:
+        """List prompts and resources, for completion."""
+        prompts = [CommandSummary(name, prompt.summary) for name, prompt in listed_prompts(self.servers)]
+        return [*prompts, *(CommandSummary(*each) for each in resource_summaries(self.servers))]
 
     def named(self, name: str) -> McpServer | None:
         return next((each for each in self.servers if name in (each.entry.name, each.word)), None)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from agent.ports import CommandSummary
+
 from .files import Skill, read_skills
 from .places import SkillPlace, skill_places
 
@@ -70,14 +72,15 @@ class SkillLibrary:
         """Return those that can be typed, by name."""
         return [self.skills[name] for name in sorted(self.skills) if self.skills[name].for_user]
 
-    def summaries(self) -> list[tuple[str, str]]:
-        """Return (name, summary) of each that can be typed."""
-        main = [(one.name, one.summary) for one in self.for_people()]
-        others = ((name, one) for name, one in sorted(self.others.items()) if one.for_user)
-        return main + [
-            (name, f"same as /{one.name}" if self.skills[one.name] is one else one.summary)
-            for name, one in others
-        ]
+    def summaries(self) -> list[CommandSummary]:
+        """List those that can be typed."""
+        found = [CommandSummary(one.name, one.summary) for one in self.for_people()]
+        for name, one in sorted(self.others.items()):
+            if one.for_user and self.skills[one.name] is one:
+                found.append(CommandSummary(name, alias_of=one.name))
+            elif one.for_user:
+                found.append(CommandSummary(name, one.summary))
+        return found
 
     def for_model(self) -> list[Skill]:
         """Return those that the model may load, in their order: a command needs a description."""

@@ -12,6 +12,7 @@ from agent.app.agent_start import give_skills
 from agent.events import TurnFinished
 from agent.extensions.skills import load_library, skill_items
 from agent.permissions import judge_call
+from agent.ports import CommandSummary
 from agent.session.skill_texts import skills_in_use
 from agent.stream_protocol.stream_input import greeting
 from tests.agent.commands.controller_run import READ_ALL, ControllerRun, files, run_controller
@@ -75,7 +76,8 @@ def test_a_typed_command_stands_in_the_prompt_and_in_lists(tmp_path: Path) -> No
         assert "Made here: a c\nLook at a.\n</skill-instructions>" in text
         assert (tmp_path / "made-a").is_file()
         assert run.server.requests[-1]["output_config"] == {"effort": "low"}
-        assert ("review", "[what] · Review the changes · (project)") in run.controller.commands()
+        review = CommandSummary("review", "[what] · Review the changes · (project)")
+        assert review in run.controller.commands()
         assert "/review  [what] · Review the changes" in await run.do("/help commands")
         assert "allows  Write, Bash(git push:*)" in await run.do("/help review")
         assert "/pdf     project  skill    About PDF" in await run.do("/skills")
@@ -83,7 +85,7 @@ def test_a_typed_command_stands_in_the_prompt_and_in_lists(tmp_path: Path) -> No
         assert "until /trust allows" not in await run.do("/skills"), "a hook is no skill"
         put(tmp_path / ".claude/commands/init.md", "Ours is another.")
         assert f"hidden: {tmp_path}/.claude/commands/init.md by /init of makeroom" in await run.do("/skills")
-        assert [name for name, _ in run.controller.commands()].count("init") == 1
+        assert [each.name for each in run.controller.commands()].count("init") == 1
         put(tmp_path / "home/.claude/commands/greet.md", "Something new: $ARGUMENTS")
         await run.do("/greet words")
         assert "Something new: words" in last_prompt(run)[-1]

@@ -24,7 +24,15 @@ from agent.app.setup import RunSetup  # noqa: E402
 from agent.errors import UsageError  # noqa: E402
 from agent.events import Emit, TurnFinished  # noqa: E402
 from agent.menus import Menu, MenuRow, question_menu  # noqa: E402
-from agent.ports import Approver, Chooser, Deny, PermissionQuestion, Status, WaitingPrompts  # noqa: E402
+from agent.ports import (  # noqa: E402
+    Approver,
+    Chooser,
+    CommandSummary,
+    Deny,
+    PermissionQuestion,
+    Status,
+    WaitingPrompts,
+)
 from agent.ui import approval, question_form  # noqa: E402
 from agent.ui.repl import run_repl  # noqa: E402
 from tools.base import Access  # noqa: E402
@@ -152,19 +160,19 @@ class ScriptedDriver:
     def may_run_during_turn(self, line: str) -> bool:
         return line.split()[0] in ("/help", "/context", "/cost", "/exit", "/background")
 
-    def commands(self) -> Sequence[tuple[str, str]]:
+    def commands(self) -> Sequence[CommandSummary]:
         return [
-            ("help", "Show the commands and keys"),
-            ("compact", "Make room in the context now"),
-            ("context", "Show what fills the context"),
-            ("cost", "Show what the session has cost"),
-            ("clear", "Start anew"),
-            ("init", "Write AGENTS.md"),
-            ("markdown", "Show some markdown"),
-            ("rewind", "Go back"),
-            ("exit", "Leave"),
-            ("tokens", "same as /context"),
-            ("uncompact", "same as /back"),
+            CommandSummary("help", "Show the commands and keys"),
+            CommandSummary("compact", "Make room in the context now"),
+            CommandSummary("context", "Show what fills the context"),
+            CommandSummary("cost", "Show what the session has cost"),
+            CommandSummary("clear", "Start anew"),
+            CommandSummary("init", "Write AGENTS.md"),
+            CommandSummary("markdown", "Show some markdown"),
+            CommandSummary("rewind", "Go back"),
+            CommandSummary("exit", "Leave"),
+            CommandSummary("tokens", alias_of="context"),
+            CommandSummary("uncompact", alias_of="back"),
         ]
 
     def watch_status(self, on_change: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from agent.formatting import is_command
+from agent.ports import CommandSummary
 from agent.ui.completion import (
     CompletionSource,
     FileIndex,
@@ -18,10 +19,10 @@ from agent.ui.completion import (
 from tests.narrowing import present
 
 COMMANDS = [
-    ("help", "Show help"),
-    ("compact", "Make room"),
-    ("context", "Show the map"),
-    ("tokens", "same as /context"),
+    CommandSummary("help", "Show help"),
+    CommandSummary("compact", "Make room"),
+    CommandSummary("context", "Show the map"),
+    CommandSummary("tokens", alias_of="context"),
 ]
 
 

@@ -10,6 +10,7 @@ from agent.extensions.frontmatter import parse_markdown
 from agent.extensions.skills.approval import skill_items
 from agent.extensions.skills.library import SkillLibrary, load_library
 from agent.extensions.skills.substitution import written_lines
+from agent.ports import CommandSummary
 from agent.session.skill_texts import skills_section
 
 from .published_samples import COMMANDS, SKILLS
@@ -60,7 +61,7 @@ def test_they_are_found_in_all_places(project: Path, home: Path) -> None:
     assert found.warnings == [] and found.shadowed == []
     assert found.find("git:deep:commit") is found.skills["commit"]
     assert found.others.keys() == {"git:deep:commit"}
-    assert ("git:deep:commit", "same as /commit") in found.summaries()
+    assert CommandSummary("git:deep:commit", alias_of="commit") in found.summaries()
     assert {one.name for one in found.skills.values() if not one.from_project} == {
         "agents", "first", "hello", "mine",
     }  # fmt: skip
