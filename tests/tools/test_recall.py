@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import transcripts.originals
 from tests.narrowing import block_text
 from tools import compact, recall
 from tools.base import Access, ToolCall, ToolContext, ToolError, ToolResult, parse_arguments
@@ -42,6 +43,9 @@ class Originals:
     def find(self, words: str, scope: str, limit: int) -> list[Hit]:
         found = [(id, whole) for id, whole in self.originals.items() if words in whole][:limit]
         return [Hit(id, "s", 0.0, f"{scope} hit", (whole[:40],), 1.0) for id, whole in found]
+
+    def prompt_in_view(self) -> str:
+        return transcripts.originals.Originals(self.folded, outputs=NOWHERE).prompt_in_view()
 
 
 async def asked(originals: Originals | None, page_bytes: int = MAX_PAGE_CHARS, **given: Any) -> ToolResult:
