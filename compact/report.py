@@ -4,7 +4,7 @@ user.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from transcripts import (
     Clear,
@@ -23,7 +23,7 @@ from .breakpoints import cached_messages
 from .invariants import changed_span, with_dropped_thinking
 from .prices import PriceList, RewriteBill
 from .shown_blocks import NAMED_BLOCKS, largest_blocks
-from .situation import File, Proposal, Situation, Trigger
+from .situation import CompactionReport, File, Proposal, ReportDetails, Situation, Trigger
 
 MIN_SHARE_TOLD = 0.05  # of the context: an automatic compaction that frees less is not announced
 LAYERS_TOLD = frozenset({"summary", "ledger", "reactive"})  # of which a person wants to know in any case
@@ -54,7 +54,7 @@ def propose(
     trigger: Trigger,
     edits: tuple[Edit, ...],
     files: tuple[File, ...] = (),
-    **more: Any,
+    **more: Unpack[ReportDetails],
 ) -> Proposal:
     """A proposal of these edits and of the thinking that they drop; `more` is added to its report."""
     edits = with_dropped_thinking(situation.folded, edits, situation.binds)
@@ -70,7 +70,7 @@ def propose(
     bill = _bill(situation, folded, edits, after)
     tallies = zip(PartKind, view.tally, then.tally, strict=True)
     kinds = {kind.name.lower(): situation.scaled(was - now) for kind, was, now in tallies if was != now}
-    report = {
+    report: CompactionReport = {
         "before": before,
         "after": after,
         "freed": freed,
@@ -81,11 +81,12 @@ def propose(
         "rewritten": bill.rewritten,
         "cold": situation.cache_is_cold,
         "calls": situation.folded.conversation.reply_count,
-        "kinds": kinds,  # freed by kind of part; what is shown instead counts against "placeholder"
+        "kinds": kinds,
         "edits": dict(Counter(map(_edit_label, edits))),
         "biggest": [block.line for block in largest_blocks(then, situation.slope)[:NAMED_BLOCKS]],
+        **more,
     }
-    return Proposal(layer, trigger, edits, {**report, **more}, files)
+    return Proposal(layer, trigger, edits, report, files)
 
 
 def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: int) -> RewriteBill:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Literal, TypedDict
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr, replace
@@ -209,13 +209,44 @@ class SummaryReply(Struct, frozen=True):
     too_long: bool = False
 
 
+class ReportDetails(TypedDict, total=False):
+    """The entries of a report that some layers add, and `because`: the error that a reaction came of."""
+
+    why: str
+    rung: int
+    messages: int  # left out by snip
+    dropped: str  # a block by its id and label
+    restored: Sequence[int]  # seqs of the results that are shown again
+    summary_tokens: int
+    coverage: Mapping[str, Sequence[int]]  # as local_summary_text.py counts it
+    because: str
+
+
+class CompactionReport(ReportDetails):
+    """The effect and cost of a proposal; sizes are the model's tokens, of the whole prompt."""
+
+    before: int
+    after: int
+    freed: int
+    predicted_cost_usd: float
+    cold_cost_usd: float
+    extra_cost_usd: float
+    pays_back_calls: int
+    rewritten: int
+    cold: bool
+    calls: int
+    kinds: Mapping[str, int]  # freed by kind of part; what is shown instead counts against "placeholder"
+    edits: Mapping[str, int]
+    biggest: Sequence[str]
+
+
 class Proposal(Struct, frozen=True):
     """One compaction to be recorded. Its `files` must be on the disk before the record names them."""
 
     layer: str
     trigger: Trigger
     edits: tuple[Edit, ...]
-    report: Mapping[str, Any]  # at least before, after and freed: the model's tokens of the whole prompt
+    report: CompactionReport
     files: tuple[File, ...] = ()
 
 

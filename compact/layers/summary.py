@@ -7,8 +7,6 @@ request that can be sent: where folding is not enough the tail gets shorter, the
 to previews and to placeholders, unseen ones included, and at last everything is folded.
 """
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from compact.clearing import head_and_tail
@@ -255,12 +253,16 @@ def _make_attempt(situation: Situation, limits: FoldLimits, summary: str) -> Pro
     if folding is None:
         return None
     local_summary = local_summary_before(situation, len(situation.folded.entries) - len(folding.tail))
-    about: dict[str, Any] = {
-        "restored": folding.restored,
-        "summary_tokens": situation.counter.text(summary),
-        "coverage": coverage(local_summary, summary, joined_text(folding.fold.blocks)),
-    }
-    return propose(situation, "summary", limits.trigger, (folding.fold,), why="summary", **about)
+    return propose(
+        situation,
+        "summary",
+        limits.trigger,
+        (folding.fold,),
+        why="summary",
+        restored=folding.restored,
+        summary_tokens=situation.counter.text(summary),
+        coverage=coverage(local_summary, summary, joined_text(folding.fold.blocks)),
+    )
 
 
 def fallback_summary(situation: Situation, trigger: Trigger, why: str) -> Proposal | None:

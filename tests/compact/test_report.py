@@ -13,7 +13,6 @@ from compact.report import (
 )
 from compact.settings import CompactSettings
 from compact.shown_blocks import ShownBlock, largest_blocks, largest_blocks_sentence
-from compact.situation import Proposal
 from transcripts.facts import Clear, Compacted, Fold, Opened
 from transcripts.messages import Usage
 
@@ -181,7 +180,7 @@ def test_what_was_never_sent_costs_nothing():
 
 def made(layer, before=167_600, after=999, cost=0.214, cold=False):
     report = {"before": before, "after": after, "cold": cold, "predicted_cost_usd": cost}
-    return Proposal(layer, "auto", (), report)
+    return Compacted(1, 0.0, layer, "auto", (), report=report)
 
 
 def test_the_notice_tells_the_sizes_what_was_done_and_whether_the_model_was_asked():

@@ -1,5 +1,7 @@
 """Replay prices, checks and judges what a pipeline does to a recorded session."""
 
+from typing import cast
+
 import pytest
 from msgspec.structs import replace
 
@@ -8,7 +10,7 @@ from agent.replay.figures import ReplayedRequest, figures_by_policy
 from agent.replay.policies import PRICE_TIERS, setup_of
 from agent.replay.simulation import PAUSE_S, baseline, baselines, recording, replay
 from compact.settings import CompactSettings, ContextWindow
-from compact.situation import CompactionPlan, Proposal, SummaryReply, SummaryRequest
+from compact.situation import CompactionPlan, CompactionReport, Proposal, SummaryReply, SummaryRequest
 from tests.narrowing import present
 from transcripts.facts import Clear, Fold, Reply, Result, Unthink, User
 from transcripts.folding import Folded
@@ -18,6 +20,7 @@ from transcripts.view import CALL_ID_TOKENS
 from .sessions import Counted, count_text, session
 
 OVERHEAD = 1_000
+NO_REPORT = cast("CompactionReport", {})  # the replay reads no figure of what a planner proposes
 
 
 def setup(planner, tier="standard", window=200_000):
@@ -42,7 +45,7 @@ def clearing(keep, name_ids=True):
             if part.tokens > 100 and trigger == "auto":
                 text = f"[cleared: recall r{part.seq} shows it]" if name_ids else "[cleared]"
                 edit = Clear(part.seq, part.index, "content", text, part.tokens - 10)
-                proposals.append(Proposal("micro", trigger, (edit,), {}))
+                proposals.append(Proposal("micro", trigger, (edit,), NO_REPORT))
         return CompactionPlan(tuple(proposals))
 
     return planner
@@ -132,7 +135,7 @@ def folding(situation, trigger, focus, rung):
     assert answer.failure is None
     last = folded.entries[-2].last
     fold = Fold(1, last, (TextBlock(answer.text),), count_text(answer.text))
-    return CompactionPlan((Proposal("summary", trigger, (fold,), {}),))
+    return CompactionPlan((Proposal("summary", trigger, (fold,), NO_REPORT),))
 
 
 def test_a_summary_is_canned_counted_and_paid_for_input_and_output():
@@ -201,7 +204,7 @@ def test_a_prompt_over_the_window_goes_down_the_reactive_ladder():
             return CompactionPlan()
         last = situation.folded.entries[-2].last
         return CompactionPlan(
-            (Proposal("reactive", trigger, (Fold(1, last, (TextBlock("floor"),), 2),), {}),)
+            (Proposal("reactive", trigger, (Fold(1, last, (TextBlock("floor"),), 2),), NO_REPORT),)
         )
 
     done = run(planner, turns=10, window=6_000)
@@ -215,7 +218,7 @@ def test_a_view_that_the_api_would_refuse_is_counted_with_its_faults():
         yield from ()  # it asks for no summary
         if situation.folded.last_reply_seq and not situation.folded.compactions:
             return CompactionPlan(
-                (Proposal("bad", trigger, (Fold(1, 1, (ToolUseBlock("x", "f", {}),), 0),), {}),)
+                (Proposal("bad", trigger, (Fold(1, 1, (ToolUseBlock("x", "f", {}),), 0),), NO_REPORT),)
             )
         return CompactionPlan()
 
@@ -240,7 +243,7 @@ def test_thinking_left_out_is_neither_sent_nor_paid_for():
     def planner(situation, trigger, focus, rung):
         yield from ()  # it asks for no summary
         seen = situation.folded.last_reply_seq
-        return CompactionPlan((Proposal("unthink", trigger, (Unthink(1, seen),), {}),) if seen else ())
+        return CompactionPlan((Proposal("unthink", trigger, (Unthink(1, seen),), NO_REPORT),) if seen else ())
 
     with_it, without = run(never, thinks=True), run(planner, thinks=True)
     assert without.requests[-1].view_tokens < with_it.requests[-1].view_tokens
@@ -360,7 +363,7 @@ def test_text_that_comes_back_with_a_call_on_its_file_is_in_view_of_the_next_edi
         yield from ()  # it asks for no summary
         results = [part for message in situation.folded.view for part in message.parts if part.use]
         edits = (Clear(results[0].seq, 0, "content", "[cleared]", 290),) if len(results) == 1 else ()
-        return CompactionPlan((Proposal("micro", trigger, edits, {}),) if edits else ())
+        return CompactionPlan((Proposal("micro", trigger, edits, NO_REPORT),) if edits else ())
 
     made = replace(setup(planner), overhead=60_000)
     assert replay(recording("f", facts), "thrifty", made).totals.edits_out == 0
@@ -391,7 +394,7 @@ def test_a_page_that_repeats_another_is_sent_in_part_and_an_edit_needs_them_both
             if clearing and len(situation.folded.facts) > 6
             else ()
         )
-        return CompactionPlan((Proposal("micro", trigger, clears, {}),) if clears else ())
+        return CompactionPlan((Proposal("micro", trigger, clears, NO_REPORT),) if clears else ())
 
     made = replace(setup(planner), settings=CompactSettings(put_back_max_tokens=0))
     sent = replay(recording("f", facts), "thrifty", made)
