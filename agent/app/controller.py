@@ -83,8 +83,8 @@ class CommandTable(Protocol):
     async def unknown_command(self, controller: Controller, line: str) -> str:
         """Return the error for a prompt that looks like a command but is not one; "" for any other."""
 
-    async def run_command(self, controller: Any, line: str) -> None:
-        """Run a command line, on a controller; where it needs no session, on an early driver as well.
+    async def run_command(self, controller: Controller, line: str) -> None:
+        """Run a command line on a controller.
 
         What goes wrong is emitted, never raised.
         """

@@ -11,7 +11,7 @@ import json
 import logging
 from codecs import BOM_UTF8
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
@@ -22,6 +22,9 @@ from transcripts import INVALID_JSON, check_shape, replace_surrogates
 from transcripts.secrets import mask
 
 from .error_mapping import unreadable
+
+if TYPE_CHECKING:
+    from http.cookiejar import CookieJar
 
 log = logging.getLogger(__name__)
 MAX_REPLY_BYTES = 64 * 1024 * 1024  # of a stream; each word of a long reply comes with 100 bytes around it
@@ -44,7 +47,7 @@ _BEGINNING_BYTES = 1_000  # kept to quote from an answer that is no stream of ev
 class AnswerRefused(Exception):
     """An answer with a status that is no success. `body` is the beginning of what came with it."""
 
-    def __init__(self, status: int, body: str, headers: Any) -> None:
+    def __init__(self, status: int, body: str, headers: Mapping[str, str]) -> None:
         super().__init__(f"status {status}")
         self.status = status
         self.body = body
@@ -224,7 +227,7 @@ def reply_label(value: Any) -> str:
     return replace_surrogates(str(value)[:100])
 
 
-def no_cookies() -> Any:
+def no_cookies() -> CookieJar:
     """A jar for the HTTP client that keeps nothing: each answer could make all later requests larger."""
     from http.cookiejar import CookieJar, DefaultCookiePolicy  # 100 ms, which that client takes anyway
 

@@ -131,7 +131,7 @@ def result_frame(use: ToolUseBlock | None, result: Result) -> dict[str, Any]:
     raw = block_to_json(ToolResultBlock(use.id if use else "", content=result.content, is_error=result.error))
     message = {"role": "user", "content": [{**raw, "is_error": result.error}]}
     text = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
-    about: Any = None
+    about: object = None
     if result.error:
         about = f"Error: {text}"
     elif use is not None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, ClassVar
 
 from msgspec import Struct, field
@@ -65,7 +66,7 @@ _HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream"}
 
 
 @cache
-def _tls_context(server: str) -> Any:
+def _tls_context(server: str) -> ssl.SSLContext:
     """Return the trusted certificates, read once for all clients of a server.
 
     Reading takes 20 ms, and a server without TLS needs none: redirects are not followed. A proxy that is
@@ -328,9 +329,16 @@ def _fed(accumulator: MessageAccumulator, event: Mapping[str, Any], data: str) -
         raise unreadable(error, data) from error
 
 
-def _lacks_credentials(error: Exception) -> bool:
-    """Return whether a library of a cloud found nothing to sign a request with."""
-    return type(error).__module__.startswith(("botocore", "google.auth")) or type(error) is RuntimeError
+def lacks_credentials(error: Exception) -> bool:
+    """Return whether a library of a cloud found nothing to sign a request with.
+
+    botocore and google.auth have errors of their own; the SDK's clients for clouds raise RuntimeError.
+    """
+    if type(error).__module__.startswith(("botocore", "google.auth")):
+        return True
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    raised_in = str(frames[-1].f_globals.get("__name__")) if frames else ""
+    return isinstance(error, RuntimeError) and raised_in.startswith("anthropic.lib.")
 
 
 def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:  # noqa: PLR0911  one case for each kind
@@ -356,7 +364,7 @@ def _map_exception(model: AnthropicModel, error: Exception) -> ModelError:  # no
             return map_connection_error(server, client.base_url.host, error, proxy_for(server))
         case sdk.CredentialsError():
             return AuthenticationError(f"no usable credentials: {summarize_error(error)}")
-        case _ if model.cloud is not None and _lacks_credentials(error):
+        case _ if model.cloud is not None and lacks_credentials(error):
             why = f"{model.cloud.name}: no usable credentials: {summarize_error(error)}"
             return AuthenticationError(why)
         case TypeError() if "authentication" in str(error):

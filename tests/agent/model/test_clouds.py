@@ -18,6 +18,7 @@ import pytest
 
 from agent.errors import AuthenticationError
 from agent.model.anthropic.catalog import facts_from_catalog
+from agent.model.anthropic.client import lacks_credentials
 from agent.model.anthropic.clouds import OLD_BEDROCK_VERSION, Cloud, cloud_body, cloud_of, listed_name
 from tests.strict_api.reply import Reply, says
 from tests.strict_api.scripted_model import ScriptedModel
@@ -62,6 +63,17 @@ def test_a_missing_extra_is_named(environ: dict[str, str], library: str) -> None
         return
     with pytest.raises(AuthenticationError, match=rf"needs {library}.*makeroom\[{name}\]"):
         cloud_of(environ)
+
+
+def test_a_runtime_error_is_about_credentials_when_the_sdk_raised_it() -> None:
+    from anthropic.lib.vertex._client import BaseVertexClient
+
+    with pytest.raises(RuntimeError) as of_the_sdk:
+        _ = BaseVertexClient.__new__(BaseVertexClient).region
+    with pytest.raises(RuntimeError) as of_ours:
+        raise RuntimeError
+    assert lacks_credentials(of_the_sdk.value)
+    assert not lacks_credentials(of_ours.value)
 
 
 def library_is_there(name: str) -> bool:
