@@ -15,9 +15,9 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -208,7 +208,7 @@ def _verify_removed(home: Path, loaded: LoadedTranscript, verified: Verified) ->
         project=home,
     )
     live = {fact.seq for fact in record.folded.facts}
-    for id, fact, wanted in _removed(loaded.facts):
+    for id, (fact, wanted) in _removed(loaded.facts).items():
         if fact.seq not in live:  # rewound: no part of the conversation any more
             continue
         if isinstance(fact, Result) and fact.stored is not None and outputs.read(fact.stored) is None:
@@ -223,23 +223,32 @@ def _verify_removed(home: Path, loaded: LoadedTranscript, verified: Verified) ->
         verified.removed += 1
 
 
-def _removed(facts: Sequence[Fact]) -> Iterator[tuple[str, Fact, str]]:
-    """(recall id, fact, text) of everything that any compaction left out, each once."""
+class _Removed(NamedTuple):
+    """A fact that a compaction left out or cleared, and its text."""
+
+    fact: Fact
+    text: str
+
+
+def _removed(facts: Sequence[Fact]) -> dict[str, _Removed]:
+    """Return everything that any compaction left out, by its recall id."""
     by_seq = {fact.seq: fact for fact in facts}
-    ids: dict[str, tuple[Fact, str]] = {}
+    ids: dict[str, _Removed] = {}
     for edit in (edit for fact in facts if isinstance(fact, Compacted) for edit in fact.edits):
         if isinstance(edit, Clear):
             fact = by_seq.get(edit.seq)
             if isinstance(fact, Result):
-                ids[f"r{edit.seq}"] = (fact, _whole_text(fact))
+                ids[f"r{edit.seq}"] = _Removed(fact, _whole_text(fact))
             elif isinstance(fact, User | Reply) and edit.block < len(fact.blocks):
-                ids[f"r{edit.seq}.{edit.block}"] = (fact, block_text(fact.blocks[edit.block]))
+                ids[f"r{edit.seq}.{edit.block}"] = _Removed(fact, block_text(fact.blocks[edit.block]))
             else:
                 raise Difference(f"r{edit.seq}: what was cleared is not in the record")
         elif isinstance(edit, Fold):
             inside = (by_seq[seq] for seq in range(edit.first, edit.last + 1) if seq in by_seq)
-            ids |= {f"r{f.seq}": (f, _whole_text(f)) for f in inside if isinstance(f, User | Reply | Result)}
-    yield from ((id, fact, text) for id, (fact, text) in ids.items())
+            for fact in inside:
+                if isinstance(fact, User | Reply | Result):
+                    ids[f"r{fact.seq}"] = _Removed(fact, _whole_text(fact))
+    return ids
 
 
 def _whole_text(fact: Fact) -> str:

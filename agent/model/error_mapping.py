@@ -10,7 +10,7 @@ import json
 import re
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -79,7 +79,7 @@ def map_error(
 ) -> ModelError:
     """The error for an answer that is no reply. A status of 200 means an error within the stream."""
     body = body[:MAX_ERROR_BODY_CHARS]
-    _, _, code = read_error(body)
+    code = read_error(body).code
     if status == 200 and re.fullmatch(r"[45]\d\d", code):
         status = int(code)  # gateways that found out too late put it into the stream
     error = _map_answer(status, body, headers, now, names)
@@ -144,21 +144,29 @@ def _invalid(text: str, message: str, names: ServerNames) -> ModelError:
     return RequestRejected(text)
 
 
-def read_error(body: str) -> tuple[str, str, str]:
-    """Type, message and code of an error answer, each "" where it has none that is known."""
+class ErrorWords(NamedTuple):
+    """The parts of an error answer; "" for one that it lacks or that is not known."""
+
+    kind: str = ""
+    message: str = ""
+    code: str = ""
+
+
+def read_error(body: str) -> ErrorWords:
+    """Read the body of an error answer."""
     try:
         return _words_of(json.loads(body))
     except (ValueError, RecursionError):
-        return "", "", ""
+        return ErrorWords()
 
 
-def _words_of(raw: Any) -> tuple[str, str, str]:
+def _words_of(raw: Any) -> ErrorWords:
     raw = raw[0] if isinstance(raw, list) and raw else raw  # Gemini answers with a list
     if not isinstance(raw, dict):
-        return "", "", ""
+        return ErrorWords()
     error = raw.get("error") or raw
     if not isinstance(error, dict):  # LM Studio, Ollama and xAI: a text
-        return "", str(error), _word(raw.get("code"))
+        return ErrorWords(message=str(error), code=_word(raw.get("code")))
     details = error.get("details")
     code = details.get("error_code") if isinstance(details, dict) else error.get("code")
     message = error.get("message") or _complaints(error.get("detail"))
@@ -166,7 +174,7 @@ def _words_of(raw: Any) -> tuple[str, str, str]:
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         message = f"{message}: {metadata['raw']}"  # OpenRouter: what the provider behind it said
     kind = error.get("type") if error is not raw else raw.get("type")
-    return _word(kind), _word(message), _word(code)
+    return ErrorWords(kind=_word(kind), message=_word(message), code=_word(code))
 
 
 def _complaints(detail: Any) -> str:

@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -89,9 +90,10 @@ def guarded_in_project(folder: str) -> tuple[list[str], list[str]]:
     fixed = git_steering(os.path.join(folder, ".git"))
     secret = []
     if not os.path.isdir(os.path.join(folder, ".git")) and (found := git_folders(folder)):
-        named = _named_in_configuration(found[:2], found[2])  # of a worktree, or of a folder above
+        # The configuration of a worktree, or of a folder above.
+        named = _named_in_configuration((found.own, found.shared), found.checkout)
         fixed += [each for path in named for each in links_on_way(path) if os.path.lexists(each)]
-        fixed += linked_in([os.path.join(found[1], "hooks")], folder)
+        fixed += linked_in([os.path.join(found.shared, "hooks")], folder)
     for place, found_name in _named_near_root(folder):
         name = plain_name(found_name)
         path = os.path.join(place, found_name)
@@ -136,11 +138,16 @@ def linked_in(guarded: list[str], folder: str) -> list[str]:
     return [path for path in dict.fromkeys(passed) if path.startswith(f"{folder}/")]
 
 
-def git_folders(folder: str) -> tuple[str, str, str] | None:
-    """Return the directories of the repository that `folder` is in, as real paths; None outside of any.
+class GitFolders(NamedTuple):
+    """The directories of a checkout: its git directory, the one that all its worktrees share, itself."""
 
-    They are: the git directory of this checkout, the one that all its worktrees share, the checkout.
-    """
+    own: str
+    shared: str
+    checkout: str
+
+
+def git_folders(folder: str) -> GitFolders | None:
+    """Return the directories of the checkout that `folder` is in, as real paths; None outside of any."""
     above = (folder, *map(str, Path(folder).parents))
     top = next((path for path in above if os.path.lexists(os.path.join(path, ".git"))), None)
     if top is None:
@@ -151,20 +158,20 @@ def git_folders(folder: str) -> tuple[str, str, str] | None:
     shared = os.path.realpath(os.path.join(own, _line_of(os.path.join(own, "commondir"))))
     own = os.path.realpath(own)
     whole = _is_git_folder(shared) and os.path.isfile(os.path.join(own, "HEAD"))
-    return (own, shared, os.path.realpath(top)) if whole else None
+    return GitFolders(own, shared=shared, checkout=os.path.realpath(top)) if whole else None
 
 
 def worktree_places(folder: str) -> list[str]:
     """Return the places outside a worktree that a commit in it writes: of the shared git directory only
     those that hold no programs.
     """
-    own, shared, _ = git_folders(folder) or ("", "", "")
-    if not own.startswith(f"{shared}/worktrees/"):
+    found = git_folders(folder)
+    if found is None or not found.own.startswith(f"{found.shared}/worktrees/"):
         return []
-    parts = [path for name in ("objects", "refs") if os.path.isdir(path := os.path.join(shared, name))]
-    if os.path.isdir(logs := os.path.join(shared, "logs")) or not os.path.lexists(logs):
+    parts = [path for name in ("objects", "refs") if os.path.isdir(path := os.path.join(found.shared, name))]
+    if os.path.isdir(logs := os.path.join(found.shared, "logs")) or not os.path.lexists(logs):
         parts.append(logs)
-    return [*(path for path in parts if os.path.realpath(path) == path), own]
+    return [*(path for path in parts if os.path.realpath(path) == path), found.own]
 
 
 def steers_git(path: str) -> bool:

@@ -145,7 +145,7 @@ def _refused_path(run: SandboxedRun, lines: Sequence[str]) -> BlockedAccess | No
 def _objects_of_git(message: str, cwd: Path) -> list[str]:
     """Return the place that git could not write, for a message of git that names no path."""
     found = git_folders(os.path.realpath(cwd)) if _PATHLESS_OF_GIT.search(message) else None
-    return [f"{found[1]}/objects"] if found is not None else []
+    return [f"{found.shared}/objects"] if found is not None else []
 
 
 def _named_paths(lines: Sequence[str], at: int) -> Iterator[str]:

@@ -83,7 +83,8 @@ def _git_below(folder: Path, layered: Iterable[Path], hidden: Sequence[Path]) ->
 
     What a file `.git` names does not show what is hidden.
     """
-    found = {Path(path) for path in (git_folders(str(folder)) or ())[:2]}
+    git = git_folders(str(folder))
+    found = {Path(git.own), Path(git.shared)} if git is not None else set()
     return tuple(
         path
         for path in sorted(found)
