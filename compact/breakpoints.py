@@ -43,8 +43,10 @@ def cache_breakpoints(folded: Folded) -> tuple[int, ...]:
 
     Of the ends of batches the older gives way to the end of the last request, where that is needed.
     """
-    batches = _batch_ends(folded)
     last = _far_end(folded)
+    if not folded.compactions:  # mostly
+        return () if last is None else (last,)
+    batches = _batch_ends(folded)
     if last is None or last in batches:
         return batches
     return tuple(sorted({last, *batches[-1:]}))

@@ -40,11 +40,11 @@ def trim_page(folded: Folded, use: ToolUseBlock, content: tuple[Block, ...], pat
 
     `path` names the file as its results tell it, "" where they do not.
     """
-    file = file_path_of(use)
-    if folded.kind_of(use.name) != "reads" or not file or not isinstance(content[0], TextBlock):
+    if not isinstance(content[0], TextBlock) or len(content[0].text) < MIN_TRIMMED_CHARS:
         return content
+    file = file_path_of(use)
     rows = content[0].text.split("\n")
-    if len(content[0].text) < MIN_TRIMMED_CHARS or len(rows) > MAX_PAGE_LINES:
+    if folded.kind_of(use.name) != "reads" or not file or len(rows) > MAX_PAGE_LINES:
         return content
     earlier = list(_pages_in_view(folded, use, path))
     if not earlier or not (page := _page("", rows)):
