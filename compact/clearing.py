@@ -70,7 +70,9 @@ def clear_candidates(folded: Folded, first: int, last: int) -> Iterator[ClearCan
                 continue
             if part.kind is PartKind.RESULT:
                 if part.seq <= seen and not is_replaced(part):
-                    yield ClearCandidate(index, part, "content", part.tokens - PLACEHOLDER_TOKENS)
+                    yield ClearCandidate(
+                        index, part=part, field="content", gain=part.tokens - PLACEHOLDER_TOKENS
+                    )
             elif part.kind is PartKind.INPUT:
                 yield from _field_candidates(index, part)
 
@@ -78,7 +80,7 @@ def clear_candidates(folded: Folded, first: int, last: int) -> Iterator[ClearCan
 def _field_candidates(index: int, part: Part) -> Iterator[ClearCandidate]:
     if isinstance(part.block, ToolUseBlock):
         for name, gain in clearable_fields(part.block, part.tokens):
-            yield ClearCandidate(index, part, name, gain)
+            yield ClearCandidate(index, part=part, field=name, gain=gain)
 
 
 def clearable_fields(use: ToolUseBlock, tokens: int) -> Iterator[tuple[str, int]]:
@@ -137,7 +139,7 @@ def placeholder_edit(folded: Folded, part: Part, field: str, counter: TokenCount
         and (call := server_call_of(part.block, fact.blocks))
     ):
         # the view leaves out the call with it
-        use = ToolUseBlock("", str(call.get("name")), dict(call.get("input") or {}))
+        use = ToolUseBlock("", name=str(call.get("name")), input=dict(call.get("input") or {}))
         return _shorter(part, field, placeholder(part, call_label(use), part.tokens), part.tokens, counter)
     return None
 
@@ -198,7 +200,7 @@ def user_block_edit(folded: Folded, part: Part, characters: int, counter: TokenC
 def _shorter(part: Part, field: str, text: str, original: int, counter: TokenCounter) -> Clear | None:
     """The edit that shows `text` in place of `original` tokens; None where it saves nothing."""
     saves = original - counter.text(text)
-    return Clear(part.seq, part.index, field, text, saves) if saves > 0 else None
+    return Clear(part.seq, block=part.index, field=field, text=text, saves=saves) if saves > 0 else None
 
 
 def is_placeholder(text: str) -> bool:

@@ -66,7 +66,7 @@ def commitments(text: str, acts: bool) -> Iterator[Commitment]:
         else:
             taken = True
         if (shown := kind or under) and weight != HEADING and (lists or not sentence.endswith(":")):
-            yield Commitment(shown, sentence, weight or REQUEST)
+            yield Commitment(shown, text=sentence, weight=weight or REQUEST)
 
 
 def _kind_and_weight(sentence: str, acts: bool) -> tuple[ShownKind | None, int]:

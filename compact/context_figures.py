@@ -52,7 +52,9 @@ def context_report(situation: Situation, prices: PriceList, newest: int | None =
     overhead = min(tokens, calibration.overhead_tokens(folded, situation.overhead)) if view.tokens else tokens
     earlier = max(0, len(folded.compactions) - newest) if newest else 0
     listed = (
-        ListedCompaction(made, made.id in folded.undone, predicted_and_real_cost(folded, made, prices))
+        ListedCompaction(
+            made, undone=made.id in folded.undone, cost=predicted_and_real_cost(folded, made, prices)
+        )
         for made in reversed(folded.compactions[earlier:])
     )
     return ContextReport(

@@ -97,7 +97,7 @@ class Sentence(Struct, frozen=True):
 def weighed_sentences(text: str) -> tuple[Sentence, ...]:
     """The sentences of a person's text, in order, each with its weight from REST to LASTING."""
     return tuple(
-        Sentence(start, end, max(_weight(each, code) for each in _readings(text, start, end)))
+        Sentence(start, end=end, weight=max(_weight(each, code) for each in _readings(text, start, end)))
         for start, end, code in sentences(text)
     )
 

@@ -109,7 +109,9 @@ def fold_before(situation: Situation, limits: FoldLimits, at: int) -> FoldPlan:
     if tail:
         last = min(last, tail[0].seq - 1)
     tokens = situation.counter.text(record) + restored.tokens
-    return FoldPlan(Fold(entries[0].seq, last, blocks, tokens), tail, list(restored.seqs))
+    return FoldPlan(
+        Fold(entries[0].seq, last=last, blocks=blocks, tokens=tokens), tail=tail, restored=list(restored.seqs)
+    )
 
 
 def _restored(situation: Situation, at: int) -> RestoredFiles:
@@ -120,7 +122,7 @@ def _restored(situation: Situation, at: int) -> RestoredFiles:
         entries = situation.folded.entries
         last = max(entry.last for entry in entries[:at])
         text, seqs = _restore_files(situation, last, tuple(entries[at:]))
-        made = RestoredFiles(text, tuple(seqs), situation.counter.text(text))
+        made = RestoredFiles(text, seqs=tuple(seqs), tokens=situation.counter.text(text))
         known[key] = (situation.folded, made)
     return known[key][1]
 
@@ -305,7 +307,7 @@ def shrink_blocks(
     parts = [p for message in situation.view for p in message.parts if p.seq >= first]
     parts.sort(key=lambda part: -part.tokens)
     long = [part for part in parts if part.tokens > MIN_SHRUNK_TOKENS]
-    state = _Shrinking(situation, room, sum(m.tokens for m in situation.view if m.last >= first))
+    state = _Shrinking(situation, room=room, total=sum(m.tokens for m in situation.view if m.last >= first))
     for characters in PREVIEW_CHARS:
         for part in long:
             if state.total <= room:

@@ -128,7 +128,7 @@ def hazard_curves(read: float, interval: int) -> HazardCurves:
         following.append(tuple(both[age + 1] for age in ages))
         references.append(tuple(_rate(cell, age + 1, 0.0) for age in ages))
         mean.append(tuple(sum(both[age + 1 : age + 1 + horizon]) / horizon for age in ages))
-    return HazardCurves(tuple(following), tuple(references), tuple(mean))
+    return HazardCurves(tuple(following), references=tuple(references), mean=tuple(mean))
 
 
 def cheapness(read: float) -> float:

@@ -127,7 +127,7 @@ def _reactive_ladder(situation: Situation, rung: int) -> Flow:
         if proposal is not None and is_acceptable(situation, proposal):
             return CompactionPlan((proposal,), failures)
     named = largest_blocks_sentence(situation.view, situation.slope)
-    return CompactionPlan((), failures, f"nothing more can be left out. {named}")
+    return CompactionPlan((), failures=failures, note=f"nothing more can be left out. {named}")
 
 
 def _clear_all(situation: Situation) -> Proposal | None:

@@ -89,7 +89,7 @@ def choose_batch(situation: Situation) -> Batch | None:
     if sum(block.tokens for block in chosen) < least:
         return None
     edits = tuple(filter(None, (_placeholder(situation, block) for block in chosen)))
-    return Batch(edits, why, _settled_before(outlook, blocks)) if edits else None
+    return Batch(edits, why=why, settled=_settled_before(outlook, blocks)) if edits else None
 
 
 def _settled_before(outlook: _Outlook, clearable: Sequence[TrackedBlock]) -> int:
@@ -124,7 +124,7 @@ def _outlook(situation: Situation, tracker: BlockTracker) -> _Outlook:
     curves = hazard_curves(prices.read, situation.settings.batch_interval_calls)
     tracker.settle(folded, prices, prompt, curves)
     mean = tracker.by_cell(curves.mean)
-    return _Outlook(situation, tracker, mean, prompt, exemptions(situation))
+    return _Outlook(situation, tracker=tracker, mean=mean, prompt=prompt, exempt=exemptions(situation))
 
 
 def _clearable(outlook: _Outlook) -> list[TrackedBlock]:

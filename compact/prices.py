@@ -71,11 +71,13 @@ class Spending(Struct, frozen=True):
 
     def __add__(self, other: "Spending") -> "Spending":
         unpriced = self.unpriced or other.unpriced
-        return Spending(self.usage + other.usage, self.dollars + other.dollars, unpriced)
+        return Spending(self.usage + other.usage, dollars=self.dollars + other.dollars, unpriced=unpriced)
 
     def since(self, earlier: "Spending") -> "Spending":
         """Return the spending after an earlier state."""
-        return Spending(self.usage - earlier.usage, self.dollars - earlier.dollars, self.unpriced)
+        return Spending(
+            self.usage - earlier.usage, dollars=self.dollars - earlier.dollars, unpriced=self.unpriced
+        )
 
 
 class PriceList(Struct, frozen=True):
@@ -101,7 +103,11 @@ class PriceList(Struct, frozen=True):
         Bands go by request: the usage of several must not be summed first.
         """
         prices = self.known(model, usage.prompt)
-        return Spending(usage, prices.cost(usage)) if prices else Spending(usage, 0.0, usage.total > 0)
+        return (
+            Spending(usage, prices.cost(usage))
+            if prices
+            else Spending(usage, dollars=0.0, unpriced=usage.total > 0)
+        )
 
 
 def _listed_name(model: str) -> str:

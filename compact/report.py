@@ -62,7 +62,7 @@ def propose(
     before = situation.tokens
     prices = situation.prices
     folded = situation.folded.with_edits(edits)
-    made = Compacted(folded.last_seq, situation.now, layer, trigger, edits)
+    made = Compacted(folded.last_seq, ts=situation.now, layer=layer, trigger=trigger, edits=edits)
     folded.compactions = [*folded.compactions, made]
     then = folded.view
     after = min(before, situation.calibration.prompt_tokens(folded, situation.overhead))
@@ -86,7 +86,7 @@ def propose(
         "biggest": [block.line for block in largest_blocks(then, situation.slope)[:NAMED_BLOCKS]],
         **more,
     }
-    return Proposal(layer, trigger, edits, report, files)
+    return Proposal(layer, trigger=trigger, edits=edits, report=report, files=files)
 
 
 def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: int) -> RewriteBill:
@@ -99,11 +99,11 @@ def _bill(situation: Situation, then: Folded, edits: tuple[Edit, ...], after: in
     changed = _first_changed(view, edits)
     freed = situation.tokens - after
     if changed is None or (asked is not None and view[changed].first > asked.seq):
-        return RewriteBill(after, 0, freed)  # nothing that changes was ever sent
+        return RewriteBill(after, rewritten=0, freed=freed)  # nothing that changes was ever sent
     since = situation.now - situation.settings.cache_ttl_s
     cached = cached_messages(situation.folded, then, view[changed].first, since)
     rewritten = min(after, situation.calibration.tokens_behind(then, cached))
-    return RewriteBill(after - rewritten, rewritten, freed)
+    return RewriteBill(after - rewritten, rewritten=rewritten, freed=freed)
 
 
 def rewrite_told(situation: Situation) -> str:

@@ -89,7 +89,7 @@ class PutBackRules(Struct, frozen=True):
 
     def needed_by(self, folded: Folded, touch: FileTouch) -> NeededText:
         """Find the cleared text that a call or a prompt needs again; mostly there is none."""
-        return NeededText(touch, self, tuple(_cleared_texts(folded, touch, self)))
+        return NeededText(touch, rules=self, texts=tuple(_cleared_texts(folded, touch, self)))
 
 
 class NeededText(Struct, frozen=True):
@@ -207,8 +207,10 @@ def _text_of(
         numbered = [hit for line in lines if (hit := _NUMBERED.match(line))]
         path = _path_told(fact, block)
         if len(numbered) > len(lines) // 2:
-            return ClearedText(f"r{block.seq}", path, tuple(hit[2] for hit in numbered), int(numbered[0][1]))
-        return ClearedText(f"r{block.seq}", path, tuple(lines))
+            return ClearedText(
+                f"r{block.seq}", path=path, lines=tuple(hit[2] for hit in numbered), first=int(numbered[0][1])
+            )
+        return ClearedText(f"r{block.seq}", path=path, lines=tuple(lines))
     use = fact.blocks[block.index] if isinstance(fact, Reply) else None
     value = use.input.get(block.field) if isinstance(use, ToolUseBlock) else None
     if not isinstance(use, ToolUseBlock) or not isinstance(value, str) or not file_path_of(use):
@@ -216,7 +218,9 @@ def _text_of(
     result = _result_of(folded, block)
     if result is None or result.error:
         return None
-    return ClearedText(f"r{block.seq}.{block.index}", _path_told(result, block), tuple(value.split("\n")))
+    return ClearedText(
+        f"r{block.seq}.{block.index}", path=_path_told(result, block), lines=tuple(value.split("\n"))
+    )
 
 
 def _path_told(result: Result, block: TrackedBlock) -> str:
@@ -308,7 +312,9 @@ def _span(text: ClearedText, clues: _Clues, room: int, count: Callable[[str], in
         start = max(starts, key=lambda at: (sum(weights[at : at + size]), -abs(at + size // 2 - best)))
         lines = text.lines[start : start + size]
         if count("\n".join(lines)) <= room - 40:
-            return ClearedText(text.ident, text.path, lines, text.first and text.first + start)
+            return ClearedText(
+                text.ident, path=text.path, lines=lines, first=text.first and text.first + start
+            )
         size //= 2
     return None
 
@@ -321,7 +327,9 @@ def _still_true(span: ClearedText, present: str) -> ClearedText | None:
         place = present.find(body)
     if place < 0:
         return None
-    return ClearedText(span.ident, span.path, tuple(body.split("\n")), present.count("\n", 0, place) + 1)
+    return ClearedText(
+        span.ident, path=span.path, lines=tuple(body.split("\n")), first=present.count("\n", 0, place) + 1
+    )
 
 
 def _as_told(span: ClearedText, folder: str) -> str:

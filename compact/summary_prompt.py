@@ -66,7 +66,9 @@ def request_summary(situation: Situation, focus: str) -> Generator[SummaryReques
     leave_out = _oldest_exchanges(situation, over)
     reason = ""
     for _ in range(max(1, settings.summary_max_requests)):
-        reply = yield SummaryRequest(instructions, leave_out, output, situation.lasting)
+        reply = yield SummaryRequest(
+            instructions, leave_out=leave_out, max_tokens=output, edits=situation.lasting
+        )
         reason = reply.failure or ""
         if not reply.too_long:
             return _summary_in(reply, situation)
@@ -108,7 +110,7 @@ def summary_messages(folded: Folded, request: SummaryRequest) -> tuple[Sequence[
 def _without_oldest(view: Sequence[Message], exchanges: int) -> Sequence[Message]:
     """The view without its oldest exchanges and all thinking, which was bound to them."""
     gap = Part(TextBlock(LEFT_OUT_TEXT), 0, 0, PartKind.PLACEHOLDER, LEFT_OUT_TOKENS)
-    shown = [Message("user", (gap,), 0, 0)]
+    shown = [Message("user", parts=(gap,), first=0, last=0)]
     replies = [index for index, message in enumerate(view) if message.role == "assistant"]
     if exchanges >= len(replies):
         answers_calls = not view or any(isinstance(part.block, ToolResultBlock) for part in view[-1].parts)

@@ -99,7 +99,7 @@ def _page(ident: str, rows: Sequence[str]) -> _Page | None:
     found = [hit for row in rows if (hit := _NUMBERED_LINE.fullmatch(row))]
     if len(found) < MIN_RUN_LINES or len(found) > MAX_PAGE_LINES:
         return None
-    return _Page(ident, tuple(int(hit[1]) for hit in found), tuple(hit[2] for hit in found))
+    return _Page(ident, numbers=tuple(int(hit[1]) for hit in found), lines=tuple(hit[2] for hit in found))
 
 
 def _found_in(page: _Page, earlier: Sequence[_Page]) -> dict[int, tuple[str, int]]:

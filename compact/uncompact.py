@@ -77,9 +77,9 @@ def plan_undo(situation: Situation, id: str) -> UndoPlan | CannotChange:
         )
     name = f"{target.id} ({target.label})"
     if wider is None:
-        return UndoPlan(target.id, edits, f"{name} is undone: {before:,} -> {after:,} tokens")
+        return UndoPlan(target.id, edits=edits, message=f"{name} is undone: {before:,} -> {after:,} tokens")
     later = f"its undoing takes effect when {wider.id} is undone too"
-    return UndoPlan(target.id, edits, f"{name} lies within the wider {wider.id}: {later}")
+    return UndoPlan(target.id, edits=edits, message=f"{name} lies within the wider {wider.id}: {later}")
 
 
 def _wider(folded: Folded, target: Compacted) -> Compacted | None:
@@ -156,11 +156,13 @@ def _left_out_by(folded: Folded, made: Compacted) -> Iterator[Evicted]:
         if isinstance(edit, Clear) and (cleared := fact_at(folded, edit.seq)) is not None:
             block = "" if isinstance(cleared, Result) else f".{edit.block}"
             tokens = _tokens_before(edit, cleared)
-            yield Evicted(f"r{edit.seq}{block}", _label(folded, cleared), tokens, made.id)
+            yield Evicted(f"r{edit.seq}{block}", what=_label(folded, cleared), tokens=tokens, by=made.id)
         elif isinstance(edit, Fold):
             for fact in folded.facts:
                 if edit.first <= fact.seq <= edit.last and isinstance(fact, User | Reply | Result):
-                    yield Evicted(f"r{fact.seq}", _label(folded, fact), sum(fact.tokens), made.id)
+                    yield Evicted(
+                        f"r{fact.seq}", what=_label(folded, fact), tokens=sum(fact.tokens), by=made.id
+                    )
 
 
 def _tokens_before(edit: Clear, fact: Fact) -> int:

@@ -41,10 +41,10 @@ WHOLE_FORM = Form(CAPPED, WISH)
 FORMS = (
     WHOLE_FORM,
     Form(CAPPED, REQUEST),
-    Form(HEAD_TOKENS, FACT, TYPED_TOKENS),
-    Form(HEAD_TOKENS, WISH, TYPED_TOKENS),
+    Form(HEAD_TOKENS, weight=FACT, whole=TYPED_TOKENS),
+    Form(HEAD_TOKENS, weight=WISH, whole=TYPED_TOKENS),
     Form(HEAD_TOKENS, WISH),
-    Form(HEAD_TOKENS, REQUEST, TYPED_TOKENS),
+    Form(HEAD_TOKENS, weight=REQUEST, whole=TYPED_TOKENS),
     Form(HEAD_TOKENS, REQUEST),
 )
 SHORTEST_FORM = Form(SHORT_HEAD_TOKENS, WISH)
@@ -211,7 +211,7 @@ def _user_blocks(situation: Situation, entry: Entry) -> Iterator[UserBlock]:
         if (entry.seq, index) not in known:
             text = block.text if isinstance(block, TextBlock) else "[an image]"
             tokens = situation.counter.text(text)
-            known[entry.seq, index] = UserBlock(f"r{entry.seq}.{index}", text, tokens)
+            known[entry.seq, index] = UserBlock(f"r{entry.seq}.{index}", text=text, tokens=tokens)
         yield known[entry.seq, index]
 
 
@@ -223,7 +223,9 @@ def _answers(situation: Situation, exchange: Exchange) -> Iterator[UserBlock]:
         for question, words in result.said:
             call = f"{REFUSING} r{exchange.seq}.{index} {call_label(exchange.uses[index])}"
             answers = f'answering "{on_short_line(question)}"' if question else call
-            yield UserBlock(f"r{result.seq}", words, situation.counter.text(words), answers)
+            yield UserBlock(
+                f"r{result.seq}", text=words, tokens=situation.counter.text(words), answers=answers
+            )
 
 
 def directives_within(situation: Situation, first: int, last: int, room: int) -> str:

@@ -163,7 +163,7 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedTranscript:
                 loaded.lazy_results.setdefault(lazy[0].seq, (offset, len(line)))
             fact, sid = lazy or decode_line(line)
         except BadLine as error:
-            damaged.append(DamagedLine(number, offset, str(error)))
+            damaged.append(DamagedLine(number, offset=offset, why=str(error)))
             if (found := _record_at_end(line)) is None:
                 continue
             fact, sid = found
@@ -222,7 +222,7 @@ def _put_in_order(loaded: LoadedTranscript, places: list[tuple[int, int]]) -> It
         for fact, (number, offset) in zip(facts, places, strict=True):
             if unique.setdefault(fact.seq, fact) != fact:
                 why = f"record {fact.seq} comes again with other words: the first one counts"
-                yield DamagedLine(number, offset, why)
+                yield DamagedLine(number, offset=offset, why=why)
         loaded.facts = [unique[seq] for seq in sorted(unique)]
 
 

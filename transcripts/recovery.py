@@ -90,7 +90,7 @@ def _read_index(path: Path) -> dict[str, dict[str, SpareFile]]:
                 folder.pop(name, None)
                 if about and name.startswith(RECORD_FOLDERS) and ".." not in name.split("/"):
                     stamp, size, checksum, linked = about
-                    folder[name] = SpareFile(tuple(stamp), size, checksum, linked)
+                    folder[name] = SpareFile(tuple(stamp), size=size, checksum=checksum, linked=linked)
     return index
 
 

@@ -84,7 +84,7 @@ class SpareFiles(Struct, frozen=True):
                 for piece in read_pieces(source, start, now.st_size):
                     checksum = zlib.crc32(piece, checksum)
                     start = append_whole(DISK, copy, piece, start)
-        return SpareFile(stamp_of(now), now.st_size, checksum, linked)
+        return SpareFile(stamp_of(now), size=now.st_size, checksum=checksum, linked=linked)
 
     def without_copy(self, name: str, linked: bool) -> SpareFile:
         """A file of which there is a hard link only. Raises OSError where there is not even that."""
@@ -93,7 +93,7 @@ class SpareFiles(Struct, frozen=True):
         with suppress(OSError):
             self.path_of(name).unlink()
         now = (self.home / name).lstat()
-        return SpareFile(stamp_of(now), now.st_size, None, linked)
+        return SpareFile(stamp_of(now), size=now.st_size, checksum=None, linked=linked)
 
     def stamp_if_whole(self, name: str, spare: SpareFile) -> Stamp | None:
         """The stamp of a file that holds what its copy does, and perhaps more behind it; None for another."""

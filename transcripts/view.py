@@ -147,7 +147,9 @@ class View(list[Message]):
         if is_joined:
             last = self[-1]
             self.cut(len(self) - 1)
-            message = Message(last.role, last.parts + message.parts, last.first, message.last)
+            message = Message(
+                last.role, parts=last.parts + message.parts, first=last.first, last=message.last
+            )
         counts = list(self.tally)
         ids = self._ids[-1] if self._ids else 0
         for part in message.parts:

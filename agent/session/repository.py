@@ -197,13 +197,20 @@ class SessionRepository(Struct):
 
     def originals(self, session: Session) -> Originals:
         """The record of a session in use as it is now, for the recall tool."""
-        return Originals(session.folded, self.outputs, session.deferred, session.sid, self.home, self.project)
+        return Originals(
+            session.folded,
+            outputs=self.outputs,
+            lazy_results=session.deferred,
+            sid=session.sid,
+            home=self.home,
+            project=self.project,
+        )
 
     def checkpoints(self, session: Session) -> Checkpoints | None:
         """The recorder of file checkpoints for a session; None without a record."""
         if not self.keep:
             return None
-        return Checkpoints(self.project, session.sid, lambda: session.folded.last_seq)
+        return Checkpoints(self.project, sid=session.sid, seq=lambda: session.folded.last_seq)
 
     def close(self) -> None:
         """Remove the temporary folder and the copy of the records, where there are such."""

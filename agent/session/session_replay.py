@@ -119,7 +119,9 @@ def _events(entries: Sequence[Entry], session: Session, tools: Mapping[str, Tool
                 use = entry.uses[index]
                 shown = _without_content(result) if result.seq in session.deferred else result
                 title = _title(use, tools)
-                yield ToolCallFinished(entry.seq, index, use.name, title, shown, 0.0)
+                yield ToolCallFinished(
+                    entry.seq, block=index, name=use.name, title=title, result=shown, seconds=0.0
+                )
 
 
 def _compactions_told(session: Session, since: int, policy: str) -> Iterator[tuple[int, Event]]:
@@ -132,7 +134,10 @@ def _compactions_told(session: Session, since: int, policy: str) -> Iterator[tup
             ids = tuple(each.id for each in together)
             line = compaction_notice(together)
             trigger = together[0].trigger
-            yield together[0].seq, ContextCompacted(line, trigger, ids, together[-1].report)
+            yield (
+                together[0].seq,
+                ContextCompacted(line, trigger=trigger, ids=ids, report=together[-1].report),
+            )
 
 
 def _prompt_events(prompt: Prompt) -> Iterator[Event]:

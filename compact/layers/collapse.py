@@ -95,7 +95,7 @@ def _digest(situation: Situation, segment: list[Entry]) -> Fold:
         pieces.append(f"## Said last\n{said}")
     pieces += filter(None, [live_within(situation, first, last)])
     text = "\n\n".join(pieces)
-    return Fold(first, last, (TextBlock(text),), situation.counter.text(text))
+    return Fold(first, last=last, blocks=(TextBlock(text),), tokens=situation.counter.text(text))
 
 
 COLLAPSE_LAYER = Layer(_plan, _min_tokens, lasting=True)

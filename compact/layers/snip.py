@@ -70,7 +70,7 @@ def _fold(situation: Situation, first: int, last: int, messages: int) -> Fold:
         blocks.append(TextBlock(f"{DIRECTIVES_HEADING}\n{said}"))
     if state := live_within(situation, first, last):
         blocks.append(TextBlock(state))
-    return Fold(first, last, tuple(blocks), sum(situation.counter.blocks(tuple(blocks))))
+    return Fold(first, last=last, blocks=tuple(blocks), tokens=sum(situation.counter.blocks(tuple(blocks))))
 
 
 def _spans(folded: Folded) -> Iterator[SnippedSpan]:
@@ -89,9 +89,9 @@ def _spans(folded: Folded) -> Iterator[SnippedSpan]:
         fold = folded.edits.covering(entry.seq)
         if fold is not None and (fold.first, fold.last) not in snips:
             done = fold.last + 1
-            yield SnippedSpan(fold.first, fold.last, 1)
+            yield SnippedSpan(fold.first, last=fold.last, messages=1)
         elif messages := message_count(entry):
-            yield SnippedSpan(entry.seq, entry.last, messages, fold is not None)
+            yield SnippedSpan(entry.seq, last=entry.last, messages=messages, snipped=fold is not None)
 
 
 SNIP_LAYER = Layer(_plan, _min_tokens)

@@ -200,7 +200,7 @@ def summarize(situation: Situation, trigger: Trigger, focus: str) -> Flow:
         reason = str(failed)
     failures = (("summary", reason),)
     if trigger != "reactive" and not _has_to_shrink(situation, trigger):
-        return CompactionPlan((), failures, f"the history is as it was: {reason}")
+        return CompactionPlan((), failures=failures, note=f"the history is as it was: {reason}")
     return replace(_without_model(situation, trigger, reason), failures=failures)
 
 
@@ -285,7 +285,7 @@ def fallback_summary(situation: Situation, trigger: Trigger, why: str) -> Propos
 def fold_everything(situation: Situation, trigger: Trigger, why: str) -> Proposal | None:
     """The fold over the whole conversation, unseen results included, where calls alone fill the window."""
     entries = situation.folded.entries
-    limits = FoldLimits(trigger, earlier_summary(situation), 0, False)
+    limits = FoldLimits(trigger, summary=earlier_summary(situation), tail=0, restoring=False)
     if not entries:
         return None
     fold = fold_before(situation, limits, len(entries)).fold

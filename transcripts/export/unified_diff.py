@@ -94,14 +94,14 @@ def _rows(lines: Sequence[str]) -> list[DiffRow]:
         if line.startswith("@@"):
             starts = _HUNK_STARTS.match(line)
             old, new = (max(int(start), 1) for start in starts.groups()) if starts else (1, 1)
-            rows += [DiffRow(None, "@", "")] if rows else []
+            rows += [DiffRow(None, sign="@", text="")] if rows else []
         elif not (old or new) or line.startswith("\\") or not line:
             continue
         elif line[0] == "-":
-            rows.append(DiffRow(old, "-", line[1:]))
+            rows.append(DiffRow(old, sign="-", text=line[1:]))
             old += 1
         else:
-            rows.append(DiffRow(new, "+" if line[0] == "+" else " ", line[1:]))
+            rows.append(DiffRow(new, sign="+" if line[0] == "+" else " ", text=line[1:]))
             old = old + (line[0] != "+")
             new = new + 1
     return rows

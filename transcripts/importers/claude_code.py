@@ -54,7 +54,12 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
         elif blocks:
             ident = str(message.get("id") or "")
             told = raw.get("toolUseResult")
-            _add(_Message(str(raw["type"]), blocks, ts, raw.get("parentUuid"), ident, told), messages)
+            _add(
+                _Message(
+                    str(raw["type"]), blocks=blocks, ts=ts, parent=raw.get("parentUuid"), id=ident, told=told
+                ),
+                messages,
+            )
     for each in messages:
         session.add_message(each.role, each.blocks, each.ts, each.told)
 

@@ -82,7 +82,7 @@ def _block(raw: Mapping[str, Any]) -> Block | None:
         case {"type": "thinking", "thinking": str(thinking)}:
             return ThinkingBlock(thinking, str(raw.get("thinkingSignature") or ""))
         case {"type": "toolCall", "id": str(ident), "name": str(name), "arguments": dict(arguments)}:
-            return ToolUseBlock(ident, name, arguments)
+            return ToolUseBlock(ident, name=name, input=arguments)
         case {"type": "image", "data": str(data), "mimeType": str(kind)}:
             return ImageBlock(kind, data)
     return None

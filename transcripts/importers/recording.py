@@ -49,7 +49,9 @@ def parse_file(raw: bytes) -> ParsedFile:
         raise UnreadableRecording("the file is empty. Give a recorded session")
     whole = _json_value(text)
     objects = [value for value in map(_json_value, lines) if isinstance(value, dict)]
-    return ParsedFile(text, whole, objects, len(lines) - len(objects) if whole is None else 0)
+    return ParsedFile(
+        text, whole=whole, objects=objects, damaged=len(lines) - len(objects) if whole is None else 0
+    )
 
 
 def _json_value(text: str) -> Any:
@@ -95,7 +97,9 @@ class ImportedSession(Struct):
         self._calls |= calls
         stop = "tool_use" if calls else "end_turn"
         tokens = self.count(blocks)
-        self.facts.append(Reply(seq, at, blocks, tokens, stop=stop, model=model or "recorded"))
+        self.facts.append(
+            Reply(seq, ts=at, blocks=blocks, tokens=tokens, stop=stop, model=model or "recorded")
+        )
 
     def add_result(
         self, call: str, content: tuple[Block, ...], ts: float | None, error: bool = False, told: Any = None

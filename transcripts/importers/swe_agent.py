@@ -74,7 +74,7 @@ def _reply(
         made = [_call(call) for call in calls if isinstance(call, Mapping)]
         return content, [use for use in made if isinstance(use, ToolUseBlock)]
     if isinstance(action, str) and action.strip():
-        return content, [ToolUseBlock(ident, "bash", {"command": action})]
+        return content, [ToolUseBlock(ident, name="bash", input={"command": action})]
     return content, []
 
 

@@ -79,7 +79,7 @@ class Matcher:
                 narrowest = at - begins
                 span = slice(first, number)
         start, _ = max(placed[span], key=lambda each: self._weights[each[1]], default=(0, ""))
-        return Placed(frozenset(stem for _, stem in placed), best / self._whole, start)
+        return Placed(frozenset(stem for _, stem in placed), closest=best / self._whole, start=start)
 
     def share(self, stems: Iterable[str]) -> float:
         """Return the share of the query that these stems are."""

@@ -92,7 +92,9 @@ def query_terms(query: str) -> tuple[QueryTerm, ...]:
             begins_pair = len(term) == 1 and is_unspaced(term)
             if not begins_pair or not any(other.endswith(term) for other in terms if other != term):
                 is_name = len(terms) > 1 and term == terms[0]
-                found.setdefault(term, QueryTerm(term, begins_pair or term == asked_prefix, is_name))
+                found.setdefault(
+                    term, QueryTerm(term, is_prefix=begins_pair or term == asked_prefix, is_name=is_name)
+                )
     telling = [term for term in found.values() if term.text not in STOP_WORDS] or list(found.values())
     return tuple(sorted(telling, key=lambda term: -len(term.text))[:MAX_QUERY_TERMS])
 

@@ -70,7 +70,7 @@ class SecretForm(Struct, frozen=True):
 
 
 def _form(kind: str, hints: str, pattern: str) -> SecretForm:
-    return SecretForm(kind, tuple(hints.split()), pattern)
+    return SecretForm(kind, hints=tuple(hints.split()), pattern=pattern)
 
 
 # The forms are those that their issuers document.
