@@ -115,7 +115,7 @@ def judge(
     """
     reader, writer = _fork.Pipe(duplex=False)
     session = _Session(tree, modules, jobs, writer)
-    process = _fork.Process(target=_run_pytest, args=(tree, tests, session))
+    process = _fork.Process(target=_run_session, args=(tree, tests, session, reader))
     process.start()
     writer.close()
     afresh: list[_Trial] = []
@@ -153,6 +153,11 @@ def _judge_afresh(tree: Path, each: _Trial) -> Outcome:
         return "survived" if process.exitcode == PASSED else "killed"
     finally:
         module.write_text(source, "utf-8")
+
+
+def _run_session(tree: Path, tests: list[str], session: _Session, reader: Connection) -> None:
+    reader.close()  # or this process would wait for ever where the one that reads is gone
+    _run_pytest(tree, tests, session)
 
 
 def _run_pytest(tree: Path, arguments: list[str], session: _Session | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ class Room:
 
     package: str
     modules: tuple[str, ...] = ()  # paths within the package; none stands for all of them
+    users: tuple[str, ...] = ()  # packages whose tests run whole sessions, and so this room
 
     def paths(self) -> list[str]:
         """Return the path of each module that is mutated."""
@@ -25,22 +27,25 @@ class Room:
         return [path for path in paths if not path.endswith("__init__.py")]
 
     def tests(self) -> list[str]:
-        """Return the test files of the room, and those of others that name it in their text."""
-        own = (ROOT / "tests" / self.package).rglob("test_*.py")
-        name = self.package.replace("/", ".")
+        """Return the test files of the room and of its users, and those that import it or its helpers."""
+        folders = (self.package, *self.users)
+        found = {path for folder in folders for path in (ROOT / "tests" / folder).rglob("test_*.py")}
+        if self.modules:  # which the tests of the package are about; everything imports it
+            return sorted(path.relative_to(ROOT).as_posix() for path in found)
+        imports = re.compile(rf"\b(?:from|import) (?:tests\.)?{self.package.replace('/', '.')}\b")
         others = (path for folder in _TESTS_OF_OTHER_ROOMS for path in (ROOT / folder).rglob("test_*.py"))
-        found = {*own, *(path for path in others if _names(path, name))}
+        found.update(path for path in others if imports.search(path.read_text("utf-8")))
         return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
 ROOMS = (
-    Room("agent/loop"),
+    Room("agent/loop", users=("agent/app", "agent/extensions/mcp")),
     Room("agent/model"),
-    Room("agent/permissions"),
-    Room("agent/shell"),
+    Room("agent/permissions", users=("agent/shell", "agent/loop")),
+    Room("agent/shell", users=("agent/permissions",)),
     Room("agent/checkpoints"),
-    Room("agent/session"),
-    Room("compact"),
+    Room("agent/session", users=("agent/app", "agent/commands")),
+    Room("compact", users=("agent/loop",)),
     Room(
         "transcripts",
         ("folding.py", "edits.py", "entries.py", "codec.py", "storage/disk.py", "journal.py", "store.py"),
@@ -66,8 +71,3 @@ def chosen(names: Iterable[str]) -> dict[Room, list[str]]:
         for room, paths in modules.items()
     }
     return {room: paths for room, paths in left.items() if paths}
-
-
-def _names(path: Path, package: str) -> bool:
-    text = path.read_text("utf-8")
-    return f"from {package}" in text or f"import {package}" in text
