@@ -92,7 +92,7 @@ def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: boo
     made = [step for step in todo if step.target.kind != "none"]
     folders = [step for step in reversed(made) if step.target.kind == "dir"]
     make = partial(_make, checkpoints.scanner.store.get)
-    with closing(os.open(checkpoints.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as root_fd:
+    with closing(os.open(checkpoints.root, os.O_DIRECTORY)) as root_fd:
         for phase, work in ((todo[::-1], _clear), (made, make), (folders, _set_mode)):
             for step in phase:
                 try:

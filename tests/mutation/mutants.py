@@ -142,7 +142,7 @@ def _inside(site: _Site, node: ast.AST) -> Iterator[tuple[_Site, ast.AST]]:
 
 def _is_left_alone(node: ast.AST) -> bool:
     match node:
-        case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.JoinedStr():
+        case ast.Import() | ast.ImportFrom() | ast.Assert() | ast.JoinedStr() | ast.keyword(arg="frozen"):
             return True
         case ast.FunctionDef(name="__repr__"):
             return True

@@ -61,6 +61,7 @@ def test_each_kind_of_fault_is_made(source: str, made: list[str]) -> None:
         "x = 'a text for people'",
         "x = f'{1}'",
         "@dataclass(frozen=True)\nclass A: ...",
+        "class A(Struct, frozen=True): ...",
         "def f():\n    return None",
         "assert a == b",
     ],

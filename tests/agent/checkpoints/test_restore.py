@@ -238,6 +238,7 @@ def test_line_counts_are_those_of_a_diff_also_for_large_files() -> None:
     assert line_counts(b"a\nb\nc\n", b"a\nX\nc\nd\n") == (2, 1)
     old = b"".join(b"%d\n" % number for number in range(50_000))
     assert line_counts(old, old + b"one more\n") == (1, 0)
+    assert line_counts(b"same\n" * 300, b"same\n" * 301) == (1, 0)
 
 
 NAMES = ("a", "b", "c.py", "ü n", "-x", "deep")

@@ -93,3 +93,14 @@ def test_each_may_spend_a_fifth_of_what_no_other_may(w: World) -> None:
             await pool.spawn(SpawnRequest("x"))
 
     asyncio.run(whole())
+
+
+def test_an_agent_that_cannot_work_keeps_the_first_line_of_the_reason(w: World) -> None:
+    async def fail(agent: Agent, request: SpawnRequest) -> SpawnResult:
+        raise ToolError("there is no such model\nchoose another one")
+
+    pool = AgentPool(w.session, None, fail)
+    with pytest.raises(ToolError, match="choose another one"):
+        asyncio.run(pool.spawn(SpawnRequest("x", agent="general")))
+    assert [agent.error for agent in pool.agents] == ["there is no such model"]
+    assert pool.running == []

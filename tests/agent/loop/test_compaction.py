@@ -184,6 +184,8 @@ def test_a_veto_does_not_count_where_the_server_takes_the_prompt_no_more(tmp_pat
             (event, about["trigger"]) for event, about in hooks.asked
         ]
         assert any("too long" in refused for refused in w.server.refused)
+        refusals = [fact for fact in w.record.facts if isinstance(fact, Failed) and fact.what == "request"]
+        assert refusals and all(fact.about["limit"] == 30_000 for fact in refusals)
         reactions = [fact for fact in w.record.facts if isinstance(fact, Compacted)]
         rungs = [fact.report["rung"] for fact in reactions if fact.trigger == "reactive"]
         assert rungs[0] == 1, "the mildest reaction comes first"

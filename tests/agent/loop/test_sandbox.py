@@ -79,6 +79,7 @@ class SandboxedWorld:
     environ: dict[str, str] = field(default_factory=dict)
     checkpoint_limits: SnapshotLimits = field(default_factory=SnapshotLimits)
     before_each: Callable[[], None] = lambda: None
+    mode: Mode = "manual"
     world: World = field(init=False)
 
     def __post_init__(self) -> None:
@@ -125,7 +126,7 @@ class SandboxedWorld:
     @property
     def store(self) -> PermissionStore:
         reading = ProjectEnvironment(str(self.folder), {"PATH": os.environ["PATH"]})
-        rules = PermissionRules(folder=str(self.folder), reading=reading)
+        rules = PermissionRules(folder=str(self.folder), reading=reading, mode=self.mode)
         return PermissionStore(rules, self.granted, sandbox=self.chosen)
 
     @property
@@ -200,6 +201,15 @@ def test_where_no_checkpoint_covers_the_project_the_question_comes_back(
     assert (shell.folder / "a").exists() and (shell.folder / "b").read_text() == "b"
     warned = [notice for notice in shell.world.told(Notice) if "project is" in notice.text]
     assert len(warned) <= 1 and (len(asked) == 3 or "are not in the checkpoint yet" in warned[0].text)
+
+
+def test_where_edits_are_accepted_no_question_stands_in_for_a_checkpoint(tmp_path: Path) -> None:
+    limits = SnapshotLimits(max_files=1)
+    shell = SandboxedWorld(tmp_path / "project", checkpoint_limits=limits, mode="acceptEdits")
+    (shell.folder / "a").write_text("a")
+    shell.run(["rm a"])
+    assert shell.world.approver.questions == []
+    assert not (shell.folder / "a").exists()
 
 
 def test_a_project_that_is_moved_away_is_not_made_anew_and_the_model_is_told(shell: SandboxedWorld) -> None:

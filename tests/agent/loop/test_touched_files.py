@@ -17,6 +17,7 @@ from agent.checkpoints.recorder import Checkpoints
 from agent.events import Notice
 from agent.loop.loop_detection import TIMES
 from compact.identifiers import joined_text
+from compact.settings import CompactSettings
 from tests.strict_api.reply import Reply, calls
 from tools.edit import TOOL as EDIT
 from tools.read import TOOL as READ
@@ -155,6 +156,22 @@ def test_a_page_read_again_shows_what_changed_and_is_whole_again_when_the_first_
         assert shown.count("are not repeated: as in r") == 2 and shown.count("def small_9(): return 10") == 1
         assert joined_text(third.content).count("def small_") == 60
         made.check()
+
+
+@pytest.mark.parametrize("settings", [CompactSettings(policy="classic"), CompactSettings(enabled=False)])
+def test_a_page_read_again_is_whole_where_nothing_is_saved(tmp_path: Path, settings: CompactSettings) -> None:
+    with cleared(tmp_path, READS, "done") as made:
+        made.context.compaction.settings = settings
+
+        async def whole() -> None:
+            await made.turn("read it")
+            await made.turn("again")
+            await made.context.model.close()
+
+        asyncio.run(whole())
+        first, second = (fact for fact in made.record.facts if isinstance(fact, Result))
+        assert joined_text(first.content) == joined_text(second.content)
+        assert joined_text(second.content).count("def small_") == 20
 
 
 def test_a_prompt_that_names_a_file_has_its_cleared_text_before_it(tmp_path: Path) -> None:

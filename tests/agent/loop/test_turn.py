@@ -209,6 +209,9 @@ def test_a_refusal_goes_to_the_model_with_its_reason(tmp_path: Path) -> None:
         assert w.ran["act"] == []
         (told,) = w.told(ToolCallFinished)
         assert told.denied and told.result.human == {"text": "You refused this call: I need x"}
+        (denied,) = w.context.permissions.denied
+        assert (denied["tool_name"], denied["tool_input"]) == ("act", {"words": "rm x"})
+        assert denied["tool_use_id"] == w.server.requests[-1]["messages"][-1]["content"][0]["tool_use_id"]
         w.check()
 
 
@@ -334,10 +337,13 @@ def test_a_call_cut_at_max_tokens_is_not_run(tmp_path: Path) -> None:
         assert not [fact for fact in w.record.facts if isinstance(fact, Started)]
 
 
-def test_a_refusal_of_the_model_ends_the_turn_and_runs_nothing(tmp_path: Path) -> None:
-    with world([Answer([says("no"), calls("echo", words="x")], "refusal")], tmp_path) as w:
+@pytest.mark.parametrize("blocks", [[says("no"), calls("echo", words="x")], []])
+def test_a_refusal_of_the_model_ends_the_turn_and_runs_nothing(
+    tmp_path: Path, blocks: list[dict[str, Any]]
+) -> None:
+    with world([Answer(blocks, "refusal")], tmp_path) as w:
         assert w.run().reason == "refused"
-        assert w.ran["echo"] == []
+        assert w.ran["echo"] == [] and len(w.server.requests) == 1
 
 
 def test_an_empty_reply_is_asked_again_and_never_sent_back(tmp_path: Path) -> None:

@@ -6,14 +6,19 @@ from agent.loop.unknown_tools import answer_unknown, find_tool
 from tools import BUILTIN
 
 FOREIGN = {
-    "read": "LS list_dir view NotebookRead read_file",
-    "edit": "MultiEdit NotebookEdit apply_patch str_replace_based_edit_tool str_replace",
-    "write": "create create_file write_file",
-    "bash": "BashOutput KillShell KillBash WebFetch run_shell_command exec_command local_shell",
-    "grep": "search_file_content codebase_search grep_search",
-    "glob": "find_by_name file_search",
-    "todo": "TodoRead update_plan write_todos",
-    "task": "dispatch_agent subagent",
+    "read": "LS list_dir list_directory list_files view view_file view_image NotebookRead read_file"
+    " read_many_files open_file",
+    "edit": "MultiEdit NotebookEdit apply_patch apply_diff str_replace_based_edit_tool str_replace edit_file"
+    " replace replace_in_file search_replace insert",
+    "write": "create create_file write_file write_to_file new_file save_file",
+    "bash": "BashOutput TaskOutput KillShell KillBash TaskStop WebFetch fetch_url run_shell_command"
+    " exec_command execute_command run_terminal_cmd run_in_terminal local_shell shell sh python"
+    " code_execution container.exec",
+    "grep": "search_file_content codebase_search grep_search search_files search_code LSP go_to_definition"
+    " find_references",
+    "glob": "find_by_name file_search find_files",
+    "todo": "TodoRead TaskCreate TaskUpdate update_plan write_todos manage_todo_list",
+    "task": "dispatch_agent subagent spawn_agent new_task runSubagent",
     "ask_user": "ask_followup_question",
 }
 
@@ -23,7 +28,8 @@ FOREIGN = {
 )
 def test_the_way_to_do_it_here_is_named_where_there_is_one(tool: str, name: str) -> None:
     told = answer_unknown(name, BUILTIN)
-    assert told.startswith(f"There is no tool named {name!r}. {tool}(") or f" {tool} with curl" in told
+    assert told.startswith(f"There is no tool named {name!r}. ")
+    assert f" {tool}(" in told or f" {tool} with curl" in told
     assert told.endswith(f"The tools are: {', '.join(BUILTIN)}.")
     without = [each for each in BUILTIN if each != tool]
     assert f"{tool}(" not in answer_unknown(name, without)
@@ -37,12 +43,26 @@ def test_the_way_to_do_it_here_is_named_where_there_is_one(tool: str, name: str)
         ("delete_file", "Use bash(command): rm"),
         ("write_stdin", "here-document"),
         ("computer", "Nothing here drives a screen"),
+        ("create_directory", "Use bash(command): rm"),
+        ("move_file", "Use bash(command): rm"),
+        ("git_status", "Use bash(command): rm"),
+        ("send_keys", "here-document"),
+        ("sleep", "sleep in bash(command)"),
+        ("browser_action", "Nothing here drives a screen"),
+        ("google_web_search", "Nothing here searches the web"),
+        ("final_answer", "Write the result as your reply"),
+        ("submit", "Write the result as your reply"),
+        ("think", "Think in your reply"),
+        ("sequentialthinking", "Think in your reply"),
+        ("save_memory", "AGENTS.md"),
+        ("update_memory", "AGENTS.md"),
+        ("ListMcpResourcesTool", "No MCP server is connected."),
         ("multi_tool_use.parallel", "several in one reply"),
         ("mcp__maps__route", "No MCP server is connected."),
     ],
 )
 def test_names_that_look_like_ours_do_not_lead_astray(name: str, way: str) -> None:
-    assert f" {way}" in answer_unknown(name, BUILTIN)
+    assert way in answer_unknown(name, BUILTIN)
     assert "Did you mean" not in answer_unknown("fetch_rules", BUILTIN)
 
 
