@@ -156,6 +156,29 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "compact": Setting("a table", partial(_table, _compact)),
 }
+SETTING_HELP: Mapping[str, str] = {  # the purpose of each setting, for its reference
+    "provider": "the API that the server provides: anthropic or openai",
+    "model": "a model id, or opus, sonnet, haiku",
+    "effort": "how hard the model thinks",
+    "max_tokens": "the largest reply, in tokens",
+    "context_window": "the size of the context window, in tokens",
+    "cache": "how long the provider keeps the prompt cache",
+    "base_url": "the server",
+    "timeout": "seconds without a byte of an answer after which a request is retried",
+    "permission_mode": "the mode in which sessions start",
+    "allow": "rules for what needs no approval",
+    "deny": "rules for what is never allowed",
+    "sandbox": "the sandbox for commands",
+    "notify": "notify when a long turn ends while the terminal is not focused",
+    "theme": "the colours",
+    "editing": "the keys of the input",
+    "pass_env": "variables that commands may see although they look like credentials",
+    "hooks": "commands to run at events",
+    "status_line": "a command whose first line of output replaces the status line",
+    "output_style": "the output style of new sessions",
+    "prices": "prices in dollars per million tokens, by model",
+    "compact": "how context is freed",
+}
 
 
 def check(entries: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

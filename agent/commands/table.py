@@ -73,7 +73,7 @@ OTHER_AGENTS_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("keys", "hotkeys", "shortcuts"), "/help keys lists the keys"),
     "btw": "/fork asks it in a copy, and /resume goes back; or ask here, and /rewind takes it out again",
     "checkpoint": "/rewind goes back to an earlier state of files and conversation",
-    "ide": "editors use makeroom through an adapter: docs/EDITORS.md",
+    "ide": "editors use makeroom through an adapter: docs/guides/editors.md",
     "insights": "/cost and /context tell what a session used",
     "keybindings": "keybindings.toml, beside your settings, gives actions other keys",
     "output-style": "the setting output_style chooses it when a session begins",

@@ -38,6 +38,24 @@ DEFAULT_KEYS: Mapping[str, tuple[str, ...]] = {
     "model": ("alt+p",),
     "effort": ("alt+t",),
 }
+ACTION_HELP: Mapping[str, str] = {  # the purpose of each action, for the reference of keys
+    "submit": "send the prompt",
+    "newline": "start a new line",
+    "complete": "complete a command, a file name or an attachment",
+    "editor": "open the prompt in your editor",
+    "image": "attach the image on the clipboard",
+    "stash": "put the draft away, or take it back",
+    "interrupt": "interrupt the turn; twice leaves",
+    "leave": "leave, on an empty line",
+    "mode": "cycle through the permission modes",
+    "background": "move the running command to the background",
+    "tasks": "list background commands",
+    "redraw": "redraw the screen",
+    "outputs": "toggle full output",
+    "suspend": "suspend makeroom",
+    "model": "choose the model",
+    "effort": "choose the effort",
+}
 _MODIFIERS = {"ctrl": "c-", "control": "c-", "shift": "s-"}
 _ALT = ("alt", "meta", "option")
 _KEY_NAMES = {
