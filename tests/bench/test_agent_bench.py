@@ -6,6 +6,7 @@ run, and ceilings of memory, which do not depend on how busy the machine is.
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -104,6 +105,49 @@ def test_milliseconds_from_one_request_to_the_next(tmp_path: Path) -> None:
     print(f"\none request to the next, 200 bash calls: median {median:.1f} ms, p95 {worst:.1f} ms")
     print(f"bare subprocess + 2 fdatasync, the same run: {bare:.1f} ms; ratio {median / bare:.2f}")
     assert median < 30
+
+
+PI_BETA = "interleaved-thinking-2025-05-14"
+MAX_OF_PI = 0.9  # of its time
+
+
+@pytest.mark.skipif(shutil.which("pi") is None, reason="pi is not installed")
+def test_two_hundred_bash_calls_take_less_time_than_pis(tmp_path: Path) -> None:
+    """Start to end, in turn, three times; the best of each counts."""
+    seconds: dict[str, list[float]] = {"makeroom": [], "pi": []}
+    for _ in range(3):
+        for name, run in (("makeroom", agent), ("pi", pi)):
+            with server(tmp_path / "times", 200, [*STRICT, "--beta", PI_BETA]) as url:
+                began = time.perf_counter()
+                run(url, tmp_path)
+                seconds[name].append(time.perf_counter() - began)
+    ours, theirs = min(seconds["makeroom"]), min(seconds["pi"])
+    print(f"\n200 bash calls: {ours:.2f} s, pi {theirs:.2f} s; ratio {ours / theirs:.2f}")
+    assert ours <= MAX_OF_PI * theirs
+
+
+def pi(url: str, folder: Path) -> None:
+    """Run pi headless with the server as its only provider."""
+    home = folder / "home"
+    settings = home / ".pi" / "agent" / "models.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    model = {
+        "id": "makeroom-offline",
+        "reasoning": False,
+        "input": ["text"],
+        "cost": dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0),
+        "contextWindow": 200_000,
+        "maxTokens": 8_000,
+    }
+    provider = {"baseUrl": url, "api": "anthropic-messages", "apiKey": "bench", "models": [model]}
+    settings.write_text(json.dumps({"providers": {"bench": provider}}))
+    command = ["pi", "-p", "go", "--provider", "bench", "--model", "makeroom-offline"]
+    environ = {**os.environ, "HOME": str(home), "PI_OFFLINE": "1"}
+    ended = subprocess.run(
+        command, cwd=folder, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == "done"
 
 
 def bare_calls(count: int) -> float:

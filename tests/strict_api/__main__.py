@@ -34,6 +34,9 @@ def main() -> int:
     parser.add_argument("--delay", type=float, default=0.0, help="seconds before each delta")
     parser.add_argument("--keep", action="store_true", help="keep the bodies of requests")
     parser.add_argument("--script", metavar="MODULE:NAME", help="a function that answers instead of the demo")
+    parser.add_argument(
+        "--beta", action="append", default=[], metavar="NAME", help="accept this beta as well"
+    )
     parser.add_argument("--fault", action="append", default=[], metavar="KIND[:N[:ARG]]")
     given = parser.parse_args()
     options = ServerOptions(
@@ -42,6 +45,7 @@ def main() -> int:
         delay=given.delay,
         keep_requests=given.keep,
         port=given.port,
+        betas=frozenset(given.beta),
     )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with Server(load_responder(given.script), options) as server, contextlib.suppress(KeyboardInterrupt):

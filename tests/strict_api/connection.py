@@ -258,7 +258,8 @@ class Connection(BaseHTTPRequestHandler):
         bearer = (self.headers.get("authorization") or "").removeprefix("Bearer").strip()
         if not bearer and not (self.headers.get("x-api-key") or "").strip():
             raise ApiError(401, "x-api-key header is required")
-        for fault in header_violations(self.headers.get("anthropic-version") or "", self._betas()):
+        betas = self._betas() - self.server.owner.options.betas
+        for fault in header_violations(self.headers.get("anthropic-version") or "", betas):
             raise ApiError(400, fault)
 
     def _betas(self) -> frozenset[str]:

@@ -67,7 +67,7 @@ def violations(
 
 
 def header_violations(version: str, betas: frozenset[str]) -> Iterator[str]:
-    """What is wrong with the headers that name the version and the betas."""
+    """Yield what is wrong with the headers that name the version and the betas."""
     if not version:
         yield "anthropic-version: header is required"
     elif version not in VERSIONS:

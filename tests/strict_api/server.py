@@ -22,7 +22,10 @@ MAX_REFUSED = 100  # messages kept
 
 
 class ServerOptions(Struct, frozen=True):
-    """None leaves the model's own limit. `delay`: seconds before each delta; `now`: clock of the cache."""
+    """None leaves the model's own limit. `delay`: seconds before each delta; `now`: clock of the cache.
+
+    `betas` are accepted besides those that makeroom uses: other agents ask for them.
+    """
 
     window: int | None = None
     max_output: int | None = None
@@ -31,6 +34,7 @@ class ServerOptions(Struct, frozen=True):
     keep_requests: bool = True
     now: Callable[[], float] = time.monotonic
     port: int = 0
+    betas: frozenset[str] = frozenset()
 
 
 class Server:
