@@ -43,6 +43,7 @@ class ConnectionOwner(Protocol):
     responder: Responder
     closing: Event
     delay: float
+    other_betas: frozenset[str]
 
     def record(self, body: Any, headers: dict[str, str]) -> None:
         """Record that a request for a message has arrived."""
@@ -258,7 +259,7 @@ class Connection(BaseHTTPRequestHandler):
         bearer = (self.headers.get("authorization") or "").removeprefix("Bearer").strip()
         if not bearer and not (self.headers.get("x-api-key") or "").strip():
             raise ApiError(401, "x-api-key header is required")
-        betas = self._betas() - self.server.owner.options.betas
+        betas = self._betas() - self.server.owner.other_betas
         for fault in header_violations(self.headers.get("anthropic-version") or "", betas):
             raise ApiError(400, fault)
 

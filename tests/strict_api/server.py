@@ -49,6 +49,7 @@ class Server:
         self.options = options or ServerOptions()
         self.responder = responder
         self.delay = self.options.delay
+        self.other_betas = self.options.betas
         self.faults = Faults()
         self.requests: list[Body] = []
         self.headers: list[dict[str, str]] = []
