@@ -50,7 +50,8 @@ def _commands() -> Iterator[str]:
     yield "|---|---|---|"
     for command in COMMANDS:
         also = ", ".join(f"`/{alias}`" for alias in command.aliases)
-        yield f"| `/{command.name}` | {_cell(command.help)} | {also} |"
+        usage = _cell(command.usage_line.removeprefix("usage: "))
+        yield f"| `{usage}` | {_cell(command.help)} | {also} |"
 
 
 def _keys() -> Iterator[str]:

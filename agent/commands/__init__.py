@@ -1,4 +1,4 @@
-"""Slash commands: a function and a line in the table for each."""
+"""Slash commands: each is a function and a line in the table."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         use_without_screen,
     )
 
-# `make_controller` hands this package to the controller as its CommandTable.
+# `make_controller` passes this package to the controller as its CommandTable.
 __all__ = [
     "COMMANDS",
     "command_summaries",

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from agent.app import Controller, overheads
 from agent.events import CommandOutput, ContextChart, Event, Notice
-from agent.formatting import whole_percent
+from agent.formatting import format_count, shorten, whole_percent
 from agent.loop import CompactionRequest, TurnContext, compact_context, situation_of
 from agent.menus import Menu, MenuRow
 from agent.session import NESTED_TOPIC, TYPED_LINE, Session, load_deferred, note_news, record_opening
 from compact import (
     Calibration,
     CannotChange,
+    CompactionPlan,
     ContextReport,
     Evicted,
     ShownBlock,
+    Situation,
     WindowState,
-    compaction_notice,
+    block_texts,
     context_report,
     dry_run,
     evicted,
+    fact_at,
     largest_blocks,
     pins_of,
     plan_drop,
@@ -31,16 +35,21 @@ from compact import (
     rewrite_told,
 )
 from tools.text import pluralize
-from transcripts import Compacted, PartKind, Scope, is_recall_id
+from transcripts import Compacted, Folded, Originals, PartKind, Result, Scope, Usage, is_recall_id
+from transcripts.patterns import lazy_pattern
+
+from .running import usage_notice
 
 DRY_RUN = "--dry-run"
 MAX_EVICTED_LINES = 20
+MAX_BEGINNING_CHARS = 60  # of the text of a block in a list
+_LINE_NUMBER = lazy_pattern(r"^ *\d+\t", re.MULTILINE)  # as `read` shows them
 WINDOW_STATE_WORDS = {
-    WindowState.NORMAL: "there is room",
-    WindowState.WARNING: "it fills up",
-    WindowState.CRITICAL: "nearly full",
-    WindowState.BLOCKING: "full; /compact makes room",
-    WindowState.EXHAUSTED: "full",
+    WindowState.NORMAL: "",
+    WindowState.WARNING: ", filling up",
+    WindowState.CRITICAL: ", nearly full",
+    WindowState.BLOCKING: ", full: run /compact to free context",
+    WindowState.EXHAUSTED: ", full",
 }
 PART_LABELS = {
     PartKind.USER: "user text",
@@ -48,12 +57,14 @@ PART_LABELS = {
     PartKind.THINKING: "thinking",
     PartKind.INPUT: "tool inputs",
     PartKind.RESULT: "tool results",
-    PartKind.PLACEHOLDER: "placeholders and records",
+    PartKind.PLACEHOLDER: "placeholders and summaries",
 }
 
 
 async def show_context(controller: Controller, argument: str) -> Event | None:
     """/context."""
+    if argument not in ("", "all"):
+        return usage_notice("context", f"unknown argument {argument!r}")
     session, context = controller.in_use
     compaction = context.compaction
     newest = None if argument == "all" else 8
@@ -61,7 +72,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
     ours = overheads(context.settings, compaction.counter)
     parts = {PART_LABELS[kind]: count for kind, count in report.kinds.items()}
     rows = [*_in_all(ours, report.overhead), *_in_all(parts, report.tokens - report.overhead)]
-    title = f"The context of {context.settings.model}: {WINDOW_STATE_WORDS[report.state]}"
+    title = f"Context ({context.settings.model}{WINDOW_STATE_WORDS[report.state]})"
     shown = tuple(row for row in rows if row[1])
     controller.emit(ContextChart(title, rows=shown, total=compaction.window.size))
     lines = [*_largest_blocks(report), "", *_compactions(report, compaction.settings.policy)]
@@ -69,7 +80,7 @@ async def show_context(controller: Controller, argument: str) -> Event | None:
 
 
 def _in_all(counts: Mapping[str, int], tokens: float) -> list[tuple[str, int]]:
-    """Rows of our counts as the model's tokens, of which there are so many in all of them."""
+    """Scale our counts to the model's tokens, whose sum is `tokens`; returns rows (label, tokens)."""
     rate = tokens / (sum(counts.values()) or 1)
     return [(label, round(count * rate)) for label, count in counts.items()]
 
@@ -84,10 +95,10 @@ def _largest_blocks(report: ContextReport) -> list[str]:
 
 
 def _compactions(report: ContextReport, name: str) -> list[str]:
-    """List the compactions of a report, behind the policy by its name."""
+    """List the compactions of a report under a line that names the policy."""
     policy = f"(policy {name})"
     if not report.compactions:
-        return [f"No compaction so far {policy}."]
+        return [f"No compactions yet {policy}."]
     lines = [f"Compactions {policy}"]
     for listed in report.compactions:
         lines.append(f"  {_figures(listed.made)}{'  undone' if listed.undone else ''}")
@@ -104,7 +115,7 @@ def _figures(made: Compacted) -> str:
     if "before" in report and "after" in report:
         text += f"  {int(report['before']):,} -> {int(report['after']):,} tokens"
     if (calls := report.get("pays_back_calls")) is not None:
-        text += f", pays back in {pluralize(int(calls), 'call')}"
+        text += f", pays off after {pluralize(int(calls), 'call')}"
     return text
 
 
@@ -115,9 +126,9 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
     cached = 100 * used.cache_read / used.prompt if used.prompt else 0
     lines = [
         f"input             {used.prompt:>12,} tokens",
-        f"  from the cache  {used.cache_read:>12,}  ({cached:.0f}%)",
-        f"  written to it   {used.cache_written:>12,}",
-        f"  neither         {used.input:>12,}",
+        f"  cache reads     {used.cache_read:>12,}  ({cached:.0f}%)",
+        f"  cache writes    {used.cache_written:>12,}",
+        f"  uncached        {used.input:>12,}",
         f"output            {used.output:>12,} tokens",
         *_cost_lines(session),
         *_agents_line(session),
@@ -126,11 +137,11 @@ async def show_cost(controller: Controller, argument: str) -> Event | None:
 
 
 def _agents_line(session: Session) -> list[str]:
-    """Return the line with the agents' share of the cost; [] if there were no agents."""
+    """Return a line with the agents' share of the cost, no line if there were no agents."""
     notes = [note.about for note in session.folded.metadata if note.topic == NESTED_TOPIC]
     dollars = sum(float(about.get("dollars") or 0) for about in notes)
     agents = len({about.get("session") for about in notes})
-    return [f"  of that ${dollars:.4f} by {pluralize(agents, 'agent')}: /agents"] if notes else []
+    return [f"  including ${dollars:.4f} of {pluralize(agents, 'agent')} (see /agents)"] if notes else []
 
 
 def _cost_lines(session: Session) -> list[str]:
@@ -138,7 +149,7 @@ def _cost_lines(session: Session) -> list[str]:
     priced = [model for model in session.spending if model not in unpriced]
     known = [f"cost              {f'${session.cost:.4f}':>12}"]
     known += [f"  at the list prices of {', '.join(priced)}"] if priced else []
-    unknown = f"price unknown: {', '.join(unpriced)} ([prices] in your settings can tell it)"
+    unknown = f"price unknown: {', '.join(unpriced)} (set it under [prices] in your settings)"
     return [*(known if priced or not unpriced else []), *([unknown] if unpriced else [])]
 
 
@@ -148,34 +159,54 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
     if not session.folded.entries:
         return Notice("there is nothing to compact yet")
     words = argument.split()
-    if DRY_RUN not in words:  # which has thinking left out that another model's server would refuse
+    if DRY_RUN not in words:  # leaves out thinking that the server of another model would reject
         window = context.compaction.window.size
         folder = str(controller.setup.folder)
         record_opening(session, context.settings, window, folder, controller.emit)
     situation = situation_of(session, context)
-    share = whole_percent(situation.tokens, situation.window.size)
-    used = f"{situation.tokens:,} tokens, {share}% of the window"
     planned = dry_run(situation, "manual", " ".join(word for word in words if word != DRY_RUN))
     if DRY_RUN not in words:
         if planned.goes:
-            lines = [f"{used}. What goes, with a summary of the usual size:", *planned.goes]
-            controller.emit(CommandOutput("\n".join(lines)))
+            preview = [f"Freeing {_freed(situation, planned)}:", *planned.goes]
+            controller.emit(CommandOutput("\n".join(preview)))
         done = await compact_context(
             session,
             context,
             controller.emit,
             CompactionRequest("manual", argument, preview=situation),
         )
-        if argument and done.ids:  # a rule among the words holds on: they are the person's as any others
+        if argument and done.ids:  # the words may state a rule: they count like any others of the user
             inbox = context.tool_context.inbox
             inbox.post(f"{TYPED_LINE}{argument}", since=session.folded.last_reply_seq)
             note_news(session, inbox)
         return None
     if not planned.proposals:
         return Notice(planned.note or "nothing would be compacted")
-    told = compaction_notice(planned.proposals, "manual")
-    stays = ["What stays, the largest first:", *planned.stays]
-    return CommandOutput("\n".join([f"{used}. This would happen:", told, *planned.goes, *stays]))
+    price = _summary_price(situation, planned, bool(context.settings.cache))
+    stays = ["Largest blocks that remain:", *planned.stays] if planned.stays else []
+    lines = [f"Would free {_freed(situation, planned)}:", *planned.goes, price, *stays]
+    return CommandOutput("\n".join(lines))
+
+
+def _freed(situation: Situation, planned: CompactionPlan) -> str:
+    """Describe the size of a compaction, as in "about 27k of 49,013 tokens (25% of the window)"."""
+    freed = situation.tokens - int(planned.proposals[-1].report["after"]) if planned.proposals else 0
+    share = whole_percent(situation.tokens, situation.window.size)
+    return f"about {format_count(max(0, freed))} of {situation.tokens:,} tokens ({share}% of the window)"
+
+
+def _summary_price(situation: Situation, planned: CompactionPlan, cached: bool) -> str:
+    """Estimate the cost of the request for a summary of the usual size; `cached`: prompts are cached."""
+    reports = [each.report for each in planned.proposals if each.layer == "summary"]
+    if not reports:
+        return "  no model call"
+    prices = situation.prices
+    rate = 1.0
+    if cached:
+        rate = prices.write if situation.cache_is_cold else prices.read
+    written = sum(situation.scaled(report["summary_tokens"]) for report in reports)
+    dollars = prices.dollars(rate * situation.tokens) + prices.cost(Usage(output=written))
+    return f"  the summary costs about ${dollars:.2f} ({situation.tokens:,} tokens in, {written:,} out)"
 
 
 async def undo_compaction(controller: Controller, argument: str) -> Event | None:
@@ -184,7 +215,7 @@ async def undo_compaction(controller: Controller, argument: str) -> Event | None
     load_deferred(session)
     active = [made.id for made in session.folded.compactions if made.id not in session.folded.undone]
     if not active:
-        return Notice("there is no compaction to undo")
+        return Notice("nothing to undo: no compaction is in effect")
     planned = plan_undo(situation_of(session, context), argument or active[-1])
     if isinstance(planned, CannotChange):
         return Notice(planned.reason, "warning")
@@ -201,7 +232,7 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
     session, context = controller.in_use
     if not argument:
         if controller.chooser is None:
-            return Notice("/drop takes the id of a block; /context lists the largest")
+            return usage_notice("drop", "name a block by its id; /context lists the largest")
         folded = session.folded
         largest = largest_blocks(folded.view, Calibration.of(folded).text_slope(folded))
         row = await controller.chooser.choose(_blocks_menu(largest))
@@ -214,21 +245,32 @@ async def drop_block(controller: Controller, argument: str) -> Event | None:
     made = session.compacted(proposal.layer, "manual", proposal.edits, proposal.report)
     freed = int(proposal.report["freed"])
     kinds = proposal.report["kinds"]
-    told = f"{proposal.report['dropped']} is left out as {made.id}: {freed:,} tokens less"
+    done = f"cleared {proposal.report['dropped']} as {made.id}: {freed:,} tokens freed"
     if "placeholder" in kinds:
-        told += f" (its placeholder takes {-kinds['placeholder']:,})"
+        done += f" (the placeholder takes {-kinds['placeholder']:,})"
     if "thinking" in kinds:
-        told += f", {kinds['thinking']:,} of them later thinking, which goes with it"
-    return Notice(f"{told}; /uncompact {made.id} brings it back{_rewrite_told(session, context)}")
+        done += f", including {kinds['thinking']:,} tokens of later thinking"
+    return Notice(f"{done}; undo with /uncompact {made.id}{_rewrite_told(session, context)}")
 
 
 def _blocks_menu(largest: Sequence[ShownBlock]) -> Menu:
     rows = (
-        MenuRow(block.recall_id, title=block.label, facts=(pluralize(block.tokens, "token"), block.recall_id))
+        MenuRow(
+            block.recall_id,
+            title=_with_beginning(block.label, "\n".join(block_texts([block.part.block]))),
+            facts=(pluralize(block.tokens, "token"), block.recall_id),
+        )
         for block in largest[:40]
         if block.part.kind is not PartKind.PLACEHOLDER
     )
-    return Menu("Leave which block out of the context?", tuple(rows))
+    return Menu("Clear which block from the context?", tuple(rows))
+
+
+def _with_beginning(label: str, text: str) -> str:
+    """Return a label with the first words of its text, as in `read src/a.py: import os from …`."""
+    plain = _LINE_NUMBER.sub("", text[:400])
+    words = shorten(" ".join(plain.split()), MAX_BEGINNING_CHARS)
+    return f"{label}: {words}" if words else label
 
 
 async def show_evicted(controller: Controller, argument: str) -> Event | None:
@@ -236,10 +278,10 @@ async def show_evicted(controller: Controller, argument: str) -> Event | None:
     session, context = controller.in_use
     lookup = context.tool_context.lookup
     if not argument:
-        slope = Calibration.of(session.folded).text_slope(session.folded)
-        return CommandOutput("\n".join(_evicted_lines(evicted(session.folded), slope)))
+        originals = None if lookup is None else lookup()
+        return CommandOutput("\n".join(await asyncio.to_thread(_evicted_lines, session.folded, originals)))
     if lookup is None:
-        return Notice("there is no record to recall from", "warning")
+        return Notice("cannot recall: this session has no transcript", "warning")
     if not is_recall_id(argument):
         return await _search(controller, argument, "session")
     try:
@@ -251,34 +293,50 @@ async def show_evicted(controller: Controller, argument: str) -> Event | None:
 async def search_project(controller: Controller, argument: str) -> Event | None:
     """/search."""
     if not argument:
-        return Notice("/search takes words or a question; /recall ID then shows what was found")
+        return usage_notice("search")
     return await _search(controller, argument, "project")
 
 
 async def _search(controller: Controller, words: str, scope: Scope) -> Event:
     _, context = controller.in_use
     if (lookup := context.tool_context.lookup) is None:
-        return Notice("there is no record to search", "warning")
+        return Notice("cannot search: this session has no transcript", "warning")
     hits = await asyncio.to_thread(lookup().find, words, scope)
     lines = [line for hit in hits for line in hit.lines(context.clock.now())]
     if lines:
-        return CommandOutput("\n".join([*lines, "/recall ID shows one whole"]))
-    more = "; /search looks in earlier sessions too" if scope == "session" else ""
-    return Notice(f"nothing fits {words!r}{more}")
+        return CommandOutput("\n".join([*lines, "Use /recall ID to show the whole text."]))
+    more = "; use /search to search earlier sessions too" if scope == "session" else ""
+    return Notice(f"no matches for {words!r}{more}")
 
 
-def _evicted_lines(found: list[Evicted], slope: float) -> list[str]:
-    """List the blocks that left the context, in at most MAX_EVICTED_LINES lines, and how to bring
-    them back.
+def _evicted_lines(folded: Folded, originals: Originals | None) -> list[str]:
+    """List the blocks that are no longer in the context, in at most MAX_EVICTED_LINES lines, and how to show
+    them.
     """
+    found = evicted(folded)
+    slope = Calibration.of(folded).text_slope(folded)
     if not found:
-        return ["nothing left the context so far; /recall WORDS searches the whole record"]
+        return ["Nothing was cleared or summarized yet. /recall WORDS searches the whole transcript."]
     shown = found if len(found) < MAX_EVICTED_LINES else found[: MAX_EVICTED_LINES - 2]
-    lines = [f"{one.id:>7}  {round(slope * one.tokens):>8,} tokens  {one.by:>5}  {one.what}" for one in shown]
+    lines = []
+    for one in shown:
+        label = _evicted_label(one, folded, originals)
+        lines.append(f"{one.id:>7}  {round(slope * one.tokens):>8,} tokens  {one.by:>5}  {label}")
     if hidden := len(found) - len(shown):
-        lines.append(f"... and {hidden:,} more: /recall WORDS finds them")
+        lines.append(f"... and {hidden:,} more; find them with /recall WORDS")
     first = found[0]
-    return [*lines, f"/recall {first.id} shows that one, /recall {first.by} all that {first.by} left out"]
+    return [*lines, f"/recall {first.id} shows this block, /recall {first.by} everything from {first.by}."]
+
+
+def _evicted_label(one: Evicted, folded: Folded, originals: Originals | None) -> str:
+    """Describe a block, a result with its first words; the labels of other blocks contain theirs already."""
+    seq = int(one.id.removeprefix("r").partition(".")[0])
+    if originals is None or not isinstance(fact_at(folded, seq), Result):
+        return one.what
+    try:
+        return _with_beginning(one.what, originals.original(one.id))
+    except KeyError:  # its stored output is gone
+        return one.what
 
 
 async def pin(controller: Controller, argument: str) -> Event | None:
@@ -288,9 +346,9 @@ async def pin(controller: Controller, argument: str) -> Event | None:
     verb, _, rest = argument.partition(" ")
     if verb == "remove":
         if not rest.isdigit() or int(rest) not in pins:
-            return Notice(f"there is no pin {rest}", "warning")
+            return usage_notice("pin", f"cannot remove pin {rest!r}: not found")
         session.add_metadata("unpin", {"id": int(rest)})
     elif argument:
         session.add_metadata("pin", {"id": max(pins, default=0) + 1, "text": argument})
     lines = [f"{number}  {text}" for number, text in pins_of(session.folded.metadata).items()]
-    return CommandOutput("\n".join(lines)) if lines else Notice("nothing is pinned")
+    return CommandOutput("\n".join(lines)) if lines else Notice("no pins")

@@ -1,4 +1,4 @@
-"""Commands about extensions in files, /skills, /trust, /hooks, and about agents at work: /agents."""
+"""Commands about extensions in files (/skills, /trust, /hooks) and about running agents (/agents)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from agent.ports import HookEvent
 from tools.text import pluralize
 from transcripts.export import conversation_text
 
+from .running import usage_notice
 from .screen import MAX_SUMMARY_CHARS, skill_help
 
 
@@ -26,32 +27,30 @@ async def show_trust(controller: Controller, argument: str) -> Event | None:
     emit = controller.emit
     items = await project_items(controller.setup)
     if not items:
-        return Notice("this project brings nothing that needs your approval")
+        return Notice("this project defines no extensions that need your approval")
     if argument in ("all", "none"):
         record_decision(approvals, items, argument == "all", emit)
     elif argument:
-        return Notice(
-            "/trust shows and changes what this project may bring; /trust all, /trust none", "warning"
-        )
+        return usage_notice("trust", f"unknown argument {argument!r}")
     elif controller.chooser is not None:
         before = [approvals.decided(item) for item in items]
         await choose_items(approvals, items, controller.chooser, emit)
         if before == [approvals.decided(item) for item in items]:
-            return Notice("nothing was changed")
+            return Notice("no changes")
     await _use_approved(controller)
     emit(CommandOutput("\n".join(item_lines(items, approvals))))
     return None
 
 
 async def _use_approved(controller: Controller) -> None:
-    """Use the approved agents, hooks and servers from now on, and no others."""
+    """Enable the approved agents, hooks and servers, and disable all others."""
     services = controller.services
     session, context = controller.in_use
     known = services.agents
     await services.read_approved()
     new = {name: each for name, each in services.agents.items() if each != known.get(name)}
     section = agents_section(new)
-    if section:  # the system prompt stays as it is until the next session
+    if section:  # the system prompt does not change until the next session
         context.tool_context.inbox.post(section, "agents")
     if context.sandbox is not None:
         context.hooks = session_hooks(services, session, context.sandbox)
@@ -67,23 +66,23 @@ async def show_skills(controller: Controller, argument: str) -> Event | None:
     if argument:
         skill = library.find(argument.lstrip("/"))
         if skill is None:
-            return Notice(f"there is no command or skill named {argument}; /skills lists them", "warning")
+            return usage_notice("skills", f"no command or skill is named {argument!r}")
         return CommandOutput(skill_help(skill))
     if not library.skills and not warnings:
         return Notice(
-            "no commands and skills: a command is a file .claude/commands/NAME.md, a skill a file"
-            " .claude/skills/NAME/SKILL.md, in the project or in your home"
+            "no commands or skills; create .claude/commands/NAME.md or .claude/skills/NAME/SKILL.md in the"
+            " project or in your home directory"
         )
     lines = [f"{len(library.skills)} commands and skills", *_skill_lines(library)]
-    lines += [f"  hidden: {hidden.path} by {known.path}" for hidden, known in library.shadowed]
-    ours = {one.name for one in controller.command_table.command_summaries()} & library.skills.keys()
-    lines += [f"  hidden: {library.skills[name].path} by /{name} of makeroom" for name in sorted(ours)]
+    lines += [f"  unused: {hidden.path} (replaced by {known.path})" for hidden, known in library.shadowed]
+    taken = {one.name for one in controller.command_table.command_summaries()} & library.skills.keys()
+    lines += [f"  unused: {library.skills[name].path} (/{name} is built in)" for name in sorted(taken)]
     controller.emit(CommandOutput("\n".join(lines)))
     for warning in warnings:
         controller.emit(Notice(warning, "warning"))
     waiting = services.approvals.undecided(await project_items(controller.setup))
     if open_items := [item for item in waiting if item.kind in get_args(SkillKind)]:
-        controller.emit(Notice("until /trust allows them, these run no line and are granted nothing:"))
+        controller.emit(Notice("not approved, so their commands and permissions are disabled (see /trust):"))
         controller.emit(CommandOutput("\n".join(item_lines(open_items))))
     return None
 
@@ -101,20 +100,21 @@ async def show_agents(controller: Controller, argument: str) -> Event | None:
     """/agents."""
     session, context = controller.in_use
     if context.agents is None:
-        return Notice("this session starts no agents")
+        return Notice("agents are disabled in this session")
     pool = context.agents
     verb, _, rest = argument.partition(" ")
     known = {agent.number: agent for agent in pool.agents}
     if verb == "stop":
         one = known.get(int(rest)) if rest.isdecimal() else None
-        ended = pool.interrupt(one) if one is not None or not rest else 0
-        return Notice(f"{pluralize(ended, 'agent')} in the background ended")
+        if rest and one is None:
+            return usage_notice("agents", f"no agent in this session has the number {rest!r}")
+        return Notice(f"stopped {pluralize(pool.interrupt(one), 'background agent')}")
     notes = [note.about for note in session.folded.metadata if note.topic == AGENT_TOPIC]
     by_number = {about.get("number"): about for about in notes}
     if number := argument.removeprefix("#"):
         noted = by_number.get(int(number)) if number.isdecimal() else None
         if noted is None:
-            return Notice("/agents N shows one; N is its number in the list of /agents", "warning")
+            return usage_notice("agents", f"no agent in this session has the number {number!r}")
         text = await asyncio.to_thread(
             conversation_text,
             str(noted.get("session")),
@@ -126,7 +126,7 @@ async def show_agents(controller: Controller, argument: str) -> Event | None:
     earlier = [_earlier_line(about) for about in notes if about.get("number") not in known]
     lines = [*earlier, *map(agent_line, known.values())]
     if not lines:
-        return Notice("no agent was started so far")
+        return Notice("no agents yet")
     controller.emit(CommandOutput("\n".join(lines)))
     await pool.let_ask()
     return None
@@ -145,7 +145,7 @@ def agent_line(agent: Agent) -> str:
 
 
 def _earlier_line(about: Mapping[str, Any]) -> str:
-    return f"#{about.get('number')}  {about.get('agent')}  {about.get('task')}  (before this run)"
+    return f"#{about.get('number')}  {about.get('agent')}  {about.get('task')}  (in an earlier run)"
 
 
 async def show_hooks(controller: Controller, argument: str) -> Event | None:
@@ -161,9 +161,9 @@ async def show_hooks(controller: Controller, argument: str) -> Event | None:
     hooks = [item for item in await project_items(controller.setup) if item.kind in HOOK_KINDS]
     waiting = [item for item in hooks if not controller.services.approvals.allows(item)]
     if waiting:
-        lines.append(f"off until you allow it (/trust): {pluralize(len(waiting), 'hook')}")
-    controller.emit(CommandOutput("\n".join(lines) or "There are no hooks."))
+        lines.append(f"disabled until approved (see /trust): {pluralize(len(waiting), 'hook')}")
+    controller.emit(CommandOutput("\n".join(lines) or "No hooks."))
     return Notice(
-        f"[hooks] in {config.user_dir / 'settings.toml'} sets them, and Claude Code's settings files do, as"
-        f" far as /trust allows. Events: {', '.join(HookEvent)}"
+        f"define hooks in [hooks] of {config.user_dir / 'settings.toml'}, or in settings files of Claude"
+        f" Code; the events are {', '.join(HookEvent)}"
     )

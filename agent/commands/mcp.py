@@ -1,4 +1,4 @@
-"""The command /mcp: the servers of this run, their state, and the tools they offer."""
+"""The command /mcp: the MCP servers of this run, their state and their tools."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from agent.extensions.mcp import McpServer, ServerFailed, log_in, open_browser
 from agent.formatting import shorten
 from tools.text import pluralize
 
+from .running import usage_notice
+
 
 async def show_mcp(controller: Controller, argument: str) -> Event | None:
     """/mcp."""
     source = controller.services.mcp
     if source is None:
         return Notice(
-            "no MCP servers are configured; `makeroom mcp add NAME -- COMMAND` adds one, then start anew"
+            "no MCP servers are configured; add one with `makeroom mcp add NAME -- COMMAND`, then restart"
         )
     await source.settle_approvals()
-    if not source.setup.attended:  # nothing has started them yet
+    if not source.setup.attended:  # they have not been started yet
         await source.settle()
     action, _, name = argument.partition(" ")
     if not action:
         return CommandOutput("\n".join(line for server in source.servers for line in server_lines(server)))
     server = source.named(name.strip())
     if action not in ("reconnect", "on", "off", "login") or not name.strip():
-        usage = "/mcp shows the servers; /mcp reconnect NAME, /mcp on NAME, /mcp off NAME, /mcp login NAME"
-        return Notice(usage, "warning")
+        return usage_notice("mcp")
     if server is None:
         names = ", ".join(each.entry.name for each in source.servers)
-        return Notice(f"there is no MCP server {name.strip()!r}; there are {names}", "warning")
+        return Notice(f"unknown MCP server {name.strip()!r}; configured: {names}", "warning")
     if not source.is_approved(server.entry):
         return Notice(f"{server.entry.name}: {server.failure}", "warning")
     if action == "login":
@@ -46,22 +47,22 @@ async def show_mcp(controller: Controller, argument: str) -> Event | None:
 
 
 async def _log_in(controller: Controller, server: McpServer, state_dir: Path) -> None:
-    """Log in by the browser. Raises UsageError."""
+    """Log in with the browser. Raises UsageError."""
     if server.entry.kind == "stdio":
-        raise UsageError(f"{server.entry.name} is a program, which has no login")
+        raise UsageError(f"cannot log in to {server.entry.name}: it is a local program")
 
     async def show(address: str, take: Callable[[str], bool]) -> None:
-        controller.emit(CommandOutput(f"Log in at this address:\n\n{address}"))
+        controller.emit(CommandOutput(f"Open this address to log in:\n\n{address}"))
         await asyncio.to_thread(open_browser, address)
 
     try:
         await log_in(state_dir, server.entry, show)
     except ServerFailed as error:
-        raise UsageError(f"{server.entry.name}: {error}") from error
+        raise UsageError(f"cannot log in to {server.entry.name}: {error}") from error
 
 
 def server_lines(server: McpServer) -> list[str]:
-    """Return the state of a server, and the names of its tools."""
+    """Return lines with the state of a server and the names of its tools."""
     entry = server.entry
     offer = server.offer
     state = "connecting" if server.state == "pending" else server.state

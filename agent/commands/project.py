@@ -1,4 +1,4 @@
-"""Commands about the project: /init, /memory, /diff, /tasks, and `!command` for the user's own commands."""
+"""Commands about the project: /init, /memory, /diff, /todo, /plan, /tasks, and `!command`."""
 
 from __future__ import annotations
 
@@ -29,19 +29,24 @@ from tools.guarded import MEMORY_NAMES
 from tools.processes import BackgroundJob, Inbox, command_runner, move_to_background
 from tools.text import pluralize
 
-from .rewind import SO_FAR_SEEN, checkpoints_of, gaps_of, why_no_files
+from .rewind import checkpoints_of, gaps_of, why_no_files
+from .running import usage_notice
 from .setting_menus import mode_words
 
 INIT_PROMPT = """\
-Study this project and write {name} at its root: what every agent that works here must know, and cannot \
-see at once. Read the README, the build and configuration files, the tests and the main modules first. \
-Then say, in at most 60 lines: what the project is; the commands to build, run, check and test it, also for \
-a single test; how the code is laid out and which way the parts depend on each other; the conventions that \
-it keeps to; and what is easily done wrong. Only what you have seen in the files, no general advice."""
-IMPROVE_PROMPT = (
-    "\nThere is {name} already: keep what is still true, correct what is not, and add what is missing."
-)
-NO_REPLY = 0  # of which a command of the person is a call, for the screen
+Study this project and write {name} at its root. The file is for agents that work here: it says what they \
+need to know and cannot see at a glance. First read the README, the build and configuration files, the \
+tests and the main modules. Then describe in at most 60 lines:
+
+- the purpose of the project
+- the commands to build, run, check and test it, including how to run a single test
+- the layout of the code, and which parts depend on which
+- the conventions of the project
+- common mistakes
+
+Write only what you have seen in the files. Give no general advice."""
+IMPROVE_PROMPT = "\n{name} exists already: keep what is true, correct the rest, and add what is missing."
+NO_REPLY = 0  # the number of the reply that a command of the user belongs to, for the screen
 
 
 async def init_project(controller: Controller, argument: str) -> None:
@@ -64,27 +69,27 @@ async def show_memory(controller: Controller, argument: str) -> Event | None:
     for path, text in used.items():
         note = ""
         if path not in now:
-            note = "  (gone since)"
+            note = "  (deleted since)"
         elif now[path] != text:
             note = "  (changed since)"
         chars = chars_left(text)
-        cut = f"  (cut: its first {chars:,} characters)" if chars is not None else ""
+        cut = f"  (only the first {chars:,} characters)" if chars is not None else ""
         lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {path}{cut}{note}")
     for name, (text, file) in memory_told_below(session).items():
         shown = os.path.relpath(file, folder) if file else "a prompt"
-        lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {name}  (read with {shown})")
-    lines += [f"     not read  {path}  (made since)" for path in now if path not in used]
+        lines.append(f"{context.compaction.counter.text(text):>8,} tokens  {name}  (loaded with {shown})")
+    lines += [f"     not read  {path}  (created since)" for path in now if path not in used]
     home = home_of(controller.setup.environ)
     for other in passed_over(folder, home, {**used, **now}):
         own = other.parent == home / ".claude"
-        instead = f"{user_dir / MEMORY_NAMES[0]} is" if own else "@ and its path imports it"
-        lines.append(f"     not read  {other}  (a file of Claude Code; {instead})")
+        instead = f"makeroom reads {user_dir / MEMORY_NAMES[0]}" if own else "import it with @ and its path"
+        lines.append(f"     not read  {other}  (of Claude Code; {instead})")
     if not lines:
         names = " or ".join(MEMORY_NAMES)
         places = f"{folder} or {user_dir}"
-        return Notice(f"no memory file: put {names} in {places}, or let /init write one")
+        return Notice(f"no memory files; create {names} in {places}, or run /init")
     controller.emit(CommandOutput("\n".join(lines)))
-    return Notice("memory files are read when a session begins: /clear begins one with what they say now")
+    return Notice("memory files are read when a session starts; run /clear to start a new one")
 
 
 async def show_diff(controller: Controller, argument: str) -> Event | None:
@@ -99,20 +104,20 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
     shown = [one for one in found if not path or f"{one.path}/".startswith(f"{path}/")]
     gaps = [Notice(f"not covered: {gap}", "warning") for gap in gaps_of(controller)]
     if not shown:
-        where = f"at {path}" if path else "in the project"
-        controller.emit(Notice(f"this session changed nothing {where}{SO_FAR_SEEN if gaps else ''}"))
+        where = f" to {path}" if path else ""
+        controller.emit(Notice(f"no changes{where} recorded in this session"))
     left = 600  # lines
     for one in shown:
         figures = one.why or f"+{one.added} -{one.removed}"
         controller.emit(CommandOutput(f"{one.how:<8} {one_line_path(one.path)}  {figures}"))
         lines = one.text.splitlines()
-        allowed = left if path else min(left, 60)  # one file among several does not take all
+        allowed = left if path else min(left, 60)  # one of several files may not use all lines
         if lines[:allowed]:
             controller.emit(CommandOutput("\n".join(lines[:allowed]) + "\n", "diff"))
         if hidden := lines[allowed:]:
             more = pluralize(len(hidden), "more line")
             name = one_line_path(one.path)
-            controller.emit(Notice(f"{more}; /diff {name} shows all"))
+            controller.emit(Notice(f"{more}; run /diff {name} to see them"))
         left -= len(lines[:allowed])
     own = [one for one in shown if one.how != "theirs"]
     added = sum(one.added for one in own)
@@ -125,25 +130,25 @@ async def show_diff(controller: Controller, argument: str) -> Event | None:
 
 
 async def run_own_command(controller: Controller, line: str) -> Event | None:
-    """Run a command line of the user's, without asking; after `!!` the model is not told of it."""
+    """Run a command line of the user without asking; one that begins with `!!` is not shown to the model."""
     private = line.startswith("!!")
     command = line.lstrip("!").strip()
     session, context = controller.in_use
     tool = context.tools["bash"]
     if not command:
-        return Notice("write the command after the !")
+        return Notice("usage: !COMMAND")
     number = controller.own_commands = controller.own_commands + 1
 
     def show(text: str) -> None:
         controller.emit(ToolCallProgress(NO_REPLY, block=number, text=text))
 
-    def told(result: ToolResult) -> CommandOutput:
+    def finish(result: ToolResult) -> CommandOutput:
         text = text_of(result.content)
         if not private:
             framed = f"<command-of-the-user>\n$ {command}\n{text}\n</command-of-the-user>"
             context.tool_context.inbox.post(framed, since=session.folded.last_reply_seq)
             note_news(session, context.tool_context.inbox)
-        if (id := result.about.get("job")) and private:  # its end is for the person only, too
+        if (id := result.about.get("job")) and private:  # the model is not notified of its end either
             command_runner(context.tool_context).jobs[id].inbox = Inbox()
         lines = [_line_for_user(part, controller.setup.key_names) for part in result.parts]
         return CommandOutput("\n".join(lines) or text)
@@ -151,21 +156,21 @@ async def run_own_command(controller: Controller, line: str) -> Event | None:
     controller.emit(ToolCallStarted(NO_REPLY, block=number, name=tool.name, title=command))
     call = ToolCall(context.tool_context, f"own.{number}", progress=show)
     try:
-        return told(await tool.run(parse_arguments(tool, {"command": command}), call))
+        return finish(await tool.run(parse_arguments(tool, {"command": command}), call))
     except (FileError, ToolError) as error:
         return Notice(str(error), "error")
     except ToolInterrupted as interrupted:
-        controller.emit(told(interrupted.result))
+        controller.emit(finish(interrupted.result))
         raise
 
 
 def _line_for_user(part: str | Advice, keys: Mapping[str, str]) -> str:
-    """Put a part of a result into words for the user who typed the command."""
+    """Format a part of a result for the user who typed the command."""
     match part:
         case Advice("job", fact=fact, subject=id):
-            return f"[{fact}/tasks shows it, /tasks kill {id} ends it]"
+            return f"[{fact}/tasks lists it, /tasks kill {id} ends it]"
         case Advice("editor", fact=fact):
-            advice = "run it in a terminal of its own; {editor} opens your editor for the prompt"
+            advice = "run it in another terminal; {editor} opens the prompt in your editor"
             return f"[{fact}{with_keys(advice, keys)}]"
         case _:
             return str(part)
@@ -176,7 +181,7 @@ async def show_todos(controller: Controller, argument: str) -> Event | None:
     session, _ = controller.in_use
     _, todos = newest_todos(session.folded) or (0, ())
     if not todos:
-        return Notice("nothing is on the to-do list: the model keeps one when it works in several steps")
+        return Notice("the to-do list is empty; the model uses one for work with several steps")
     return CommandOutput("\n".join(todo_lines(todos)))
 
 
@@ -185,26 +190,26 @@ async def plan(controller: Controller, argument: str) -> Event | None:
     session, context = controller.in_use
     if argument == "off":
         if not context.permissions.planning:
-            return Notice("this is not plan mode")
+            return Notice("plan mode is not on")
         mode = context.permissions.before_plan
         context.permissions.set_mode(mode)
         words = mode_words(mode, context.permissions.rules.sandboxed)
-        return Notice(f"plan mode is left for the mode {mode}: {words}")
+        return Notice(f"plan mode is off; mode {mode} {words}")
     if context.permissions.planning and not argument:
         _, newest = newest_plan(session.folded) or (0, "")
-        return CommandOutput(newest, "markdown") if newest else Notice("there is no plan yet")
+        return CommandOutput(newest, "markdown") if newest else Notice("no plan yet")
     context.permissions.set_mode("plan")
     if argument:
         await controller.prompt(argument)
         return None
-    told = "plan mode: nothing is changed until you approve a plan; {mode} leaves it"
-    return Notice(with_keys(told, controller.setup.key_names))
+    text = "plan mode is on: nothing is changed until you approve a plan; {mode} turns it off"
+    return Notice(with_keys(text, controller.setup.key_names))
 
 
 async def background(controller: Controller, argument: str) -> Event | None:
     """/background."""
     if not move_to_background(command_runner(controller.in_use[1].tool_context)):
-        return Notice("no command runs that could be moved into the background")
+        return Notice("no command is running")
     return None
 
 
@@ -216,14 +221,14 @@ async def show_tasks(controller: Controller, argument: str) -> Event | None:
     if verb == "kill":
         job = runner.jobs.get(id.strip())
         if job is None or job.ended is not None:
-            running = ", ".join(job.id for job in runner.running) or "nothing"
-            return Notice(f"/tasks kill ID ends one that runs; {running} runs", "warning")
+            running = ", ".join(job.id for job in runner.running) or "none"
+            return usage_notice("tasks", f"{id.strip()!r} is not a running command; running: {running}")
         await runner.stop(job)
-        return None  # its end is told as that of any other, to the user and to the model
+        return None  # the user and the model are notified of its end, as of any other
     if argument:
-        return Notice("/tasks shows the background commands, /tasks kill ID ends one", "warning")
+        return usage_notice("tasks", f"unknown argument {argument!r}")
     if not runner.jobs:
-        return Notice("no command has run in the background so far")
+        return Notice("no background commands yet")
     folder = context.tool_context.folder
     now = asyncio.get_running_loop().time()
     lines = [_job_lines(job, await job.ports(), folder, now) for job in runner.jobs.values()]
@@ -234,6 +239,6 @@ def _job_lines(job: BackgroundJob, ports: Sequence[int], folder: Path, now: floa
     shown = shorten(" ".join(job.line.split()), 60)
     took = format_duration((job.ended or now) - job.began)
     stored = job.spool.stored(folder)
-    output = f"{pluralize(stored.size, 'byte')} in {stored.path}" if stored else "nothing so far"
-    served = f"; serves port {' and '.join(map(str, ports))} within the wall: see /publish" if ports else ""
-    return f"{job.id}  {shown}\n    {job.state}, {took}; output: {output}{served}"
+    output = f"{pluralize(stored.size, 'byte')} in {stored.path}" if stored else "none yet"
+    listens = f"; listens on port {' and '.join(map(str, ports))} (see /publish)" if ports else ""
+    return f"{job.id}  {shown}\n    {job.state}, {took}; output: {output}{listens}"

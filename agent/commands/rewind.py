@@ -1,8 +1,8 @@
-"""/rewind: restores the conversation, the files, or both, as they were before an earlier prompt.
+"""/rewind: restore the conversation, the files, or both, as they were before an earlier prompt.
 
-What would happen to files is listed first, with line counts, and done only when confirmed, in a menu or by
-typing. Files that somebody else has changed since are restored only where that is asked for as well. The
-prompt is given back for editing.
+Changes to files are listed first, with line counts, and made only after the user confirms them in a menu or
+by typing. Files that others have changed since are only restored if the user confirms that as well. The
+prompt is returned to the input for editing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ from tools.text import pluralize
 from transcripts import Folded, Prompt, Result, format_age
 from transcripts.search import short_sid
 
-SERVER_PROMPT = "/mcp__"  # how a line begins that calls the prompt of a server
+from .running import usage_notice
+from .table import usage_of
+
+SERVER_PROMPT = "/mcp__"  # the start of a line that calls a prompt of an MCP server
 SCOPES = ("conversation", "files", "both")
 MAX_LISTED_STEPS = 200
 MAX_PROMPT_TITLE_CHARS = 400  # of a prompt in a list
@@ -42,8 +45,7 @@ ACTION_LABELS: dict[Action, str] = {
     "mode": "would set the mode of",
     "lost": "cannot restore",
 }
-SO_FAR_SEEN = " that was seen"
-NO_CHECKPOINTS = "there are no checkpoints of files without a record (--no-session)"
+NO_CHECKPOINTS = "cannot compare or restore files: sessions with --no-session have no checkpoints"
 
 
 class RewindPoint(Struct, frozen=True):
@@ -64,24 +66,25 @@ async def rewind(controller: Controller, argument: str) -> Event | None:
     """/rewind."""
     points = rewind_points(controller.in_use[0].folded)
     if not points:
-        return Notice("there is nothing to go back to")
+        return Notice("nothing to rewind: no earlier prompts")
     if checkpoints := checkpoints_of(controller):
         await asyncio.to_thread(checkpoints.end_crashed)
     if argument:
         return await _rewind(controller, points, argument)
     if controller.chooser is None:
         controller.emit(CommandOutput("\n".join(_points_menu(controller, points).keyed_lines())))
-        return Notice("/rewind N goes back to before that prompt (add `files` or `both`)")
+        return Notice(usage_of("rewind"))
     chosen = await _choose(controller, points, controller.chooser)
     return await _rewind(controller, points, chosen) if chosen else None
 
 
 def rewind_points(folded: Folded) -> list[RewindPoint]:
-    """The prompts before which the session can be rewound, oldest first."""
+    """Return the prompts before which the session can be rewound, oldest first."""
     points: list[RewindPoint] = []
     for entry in folded.entries:
         if isinstance(entry, Prompt) and (texts := entry.texts):
-            calls = [text for text in texts if text.startswith(SERVER_PROMPT)]  # what comes of it follows it
+            # A call of a server's prompt is followed by the text that it expands to.
+            calls = [text for text in texts if text.startswith(SERVER_PROMPT)]
             points.append(
                 RewindPoint(len(points) + 1, seq=entry.seq, at=entry.fact.ts, text=(calls or texts)[-1])
             )
@@ -89,7 +92,7 @@ def rewind_points(folded: Folded) -> list[RewindPoint]:
 
 
 def checkpoints_of(controller: Controller) -> Checkpoints | None:
-    """The checkpoints of the session in use; None without a record."""
+    """Return the checkpoints of the session in use, None if it has no transcript."""
     return controller.in_use[1].checkpoints
 
 
@@ -98,7 +101,7 @@ def why_no_files(controller: Controller) -> str:
     folder = controller.in_use[1].tool_context.folder
     if checkpoints_of(controller) is None:
         return NO_CHECKPOINTS
-    return "" if folder.is_dir() else f"the project's folder {folder} is gone: bring it back first"
+    return "" if folder.is_dir() else f"cannot compare or restore files: the project {folder} does not exist"
 
 
 def gaps_of(controller: Controller) -> list[str]:
@@ -109,15 +112,15 @@ def gaps_of(controller: Controller) -> list[str]:
         return []
     gaps = checkpoints.uncovered()
     for folder in context.tool_context.added:
-        gaps.append(f"the added folder {folder}: the checkpoints are of the project alone")
+        gaps.append(f"changes in the added directory {folder}")
     abouts = (fact.about for fact in session.folded.facts if isinstance(fact, Result))
     if jobs := dict.fromkeys(job for about in abouts if isinstance(job := about.get("job"), str)):
-        gaps.append(f"what commands changed while they were in the background ({', '.join(jobs)})")
+        gaps.append(f"changes by background commands ({', '.join(jobs)})")
     return gaps
 
 
 async def _choose(controller: Controller, points: list[RewindPoint], chooser: Chooser) -> str | None:
-    """Return the user's choices in menus, in the words that could have been typed; None when cancelled."""
+    """Let the user choose in menus; returns the choices as typed arguments, None if cancelled."""
     row = await chooser.choose(_points_menu(controller, points))
     if row is None:
         return None
@@ -138,12 +141,11 @@ async def _choose(controller: Controller, points: list[RewindPoint], chooser: Ch
 
 
 async def _rewind(controller: Controller, points: list[RewindPoint], argument: str) -> Event | None:
-    """Do what `N [conversation|files|both] [yes] [theirs]` says, or show what it would do."""
+    """Rewind by `N [conversation|files|both] [yes] [theirs]`; without `yes`, only show changes to files."""
     number, *words = argument.split()
     unknown = set(words) - {*SCOPES, "yes", "theirs"}
     if unknown or not number.isdecimal() or not 1 <= int(number) <= len(points):
-        usage = f"/rewind N, with N from 1 to {len(points)}; then files or both; then yes, and theirs"
-        return Notice(usage, "warning")
+        return usage_notice("rewind", f"cannot rewind to {argument!r}: N is from 1 to {len(points)}")
     point = points[int(number) - 1]
     scope = next((word for word in words if word in SCOPES), "conversation")
     if scope != "conversation":
@@ -152,9 +154,9 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
         plan = await _plan(controller, point)
         if plan and "yes" not in words:
             some_changed = any(step.changed_since for step in plan)
-            theirs = " (add theirs for the files that were changed since)" if some_changed else ""
+            theirs = " (add `theirs` to include files that others have changed)" if some_changed else ""
             controller.emit(_described_plan(controller, plan))
-            return Notice(f"/rewind {number} {scope} yes does this{theirs}")
+            return Notice(f"run /rewind {number} {scope} yes to make these changes{theirs}")
         controller.emit(await _restore_files(controller, plan, "theirs" in words))
     if scope == "files":
         return None
@@ -163,15 +165,15 @@ async def _rewind(controller: Controller, points: list[RewindPoint], argument: s
     newest = session.folded.last_seq
     rewind_to(session, context, point.seq, {"prompt": point.text[:200]})
     title = shorten(point.title, 60)
-    controller.emit(Notice(f"the conversation is as it was before: '{title}'"))
+    controller.emit(Notice(f"rewound the conversation to before '{title}'"))
     if controller.services.repository.keep:
         way_back = f"makeroom -r {short_sid(session.sid)} --at r{newest}"
-        controller.emit(Notice(f"what came after stays in the record: {way_back} goes on there in a copy"))
+        controller.emit(Notice(f"the removed part is kept; continue from it in a copy with {way_back}"))
     return PromptRestored(point.text)
 
 
 async def _plan(controller: Controller, point: RewindPoint) -> list[RestoreStep]:
-    """Return the steps that the files need; none where nothing can be restored."""
+    """Return the steps that restore the files; empty if no file can be restored."""
     checkpoints = None if why_no_files(controller) else checkpoints_of(controller)
     return await asyncio.to_thread(plan_restore, checkpoints, point.seq) if checkpoints else []
 
@@ -182,49 +184,48 @@ async def _restore_files(controller: Controller, plan: list[RestoreStep], with_c
         gaps = gaps_of(controller)
         for gap in gaps:
             controller.emit(Notice(f"not covered: {gap}", "warning"))
-        return Notice("no file had to change" + (SO_FAR_SEEN if gaps else ""))
+        return Notice("no recorded changes to restore" if gaps else "no files to restore")
     failures = await asyncio.to_thread(restore, checkpoints, plan, with_changed)
     for step, reason in failures.items():
         controller.emit(Notice(f"{one_line_path(step.path)}: {reason}", "warning"))
     done = [step for step in plan if step not in failures]
-    told = f"{count_steps(done)} {'is' if len(done) == 1 else 'are'} as before"
-    return Notice(told if done else "no file was changed")
+    return Notice(f"restored {count_steps(done)}" if done else "no files were restored")
 
 
 def _points_menu(controller: Controller, points: list[RewindPoint]) -> Menu:
-    """The points to choose from, the newest first; values are their numbers."""
+    """Return a menu of the points, newest first; its values are their numbers."""
     checkpoints = checkpoints_of(controller)
     now = controller.in_use[1].clock.now()
     changes = checkpoints.log.changes if checkpoints else []
     counts = changed_files_since(changes, (point.seq for point in points))
-    seen = SO_FAR_SEEN if checkpoints and checkpoints.uncovered() else ""
+    known = "known to have " if checkpoints and checkpoints.uncovered() else ""
     rows = []
     for point in reversed(points):
         count = counts[point.seq]
-        files = f"{pluralize(count, 'file') if count else 'no files'} changed since{seen}"
+        files = f"{pluralize(count, 'file') if count else 'no files'} {known}changed since"
         facts = (format_age(point.at, now), *([files] if checkpoints else []))
         rows.append(MenuRow(str(point.number), title=point.title, facts=facts, key=str(point.number)))
-    return Menu("Go back to before which prompt?", tuple(rows))
+    return Menu("Rewind to before which prompt?", tuple(rows))
 
 
 def _scope_menu(point: RewindPoint, plan: list[RestoreStep]) -> Menu:
-    """Return the menu of scopes to restore: only the conversation, if no file has to change."""
+    """Return a menu of what to restore: only the conversation if no file has to change."""
     unchanged = "" if plan else " (no file is known to have changed)"
-    answers = {"conversation": f"The conversation{unchanged}; the prompt comes back to be edited"}
+    answers = {"conversation": f"The conversation{unchanged}, and edit the prompt"}
     if plan:
         added = sum(step.added for step in plan)
         removed = sum(step.removed for step in plan)
         files = f"{count_steps(plan)}, +{added} -{removed}"
         answers |= {"files": f"The files: {files}", "both": f"Both: the conversation, and {files}"}
-    return question_menu(f"Back to before: {point.title}", **answers, cancel="Cancel")
+    return question_menu(f"Rewind to before: {point.title}", **answers, cancel="Cancel")
 
 
 def _changed_files_menu(count: int) -> Menu:
-    verb = "was" if count == 1 else "were"
+    verb = "has" if count == 1 else "have"
     return question_menu(
-        f"{pluralize(count, 'file')} {verb} changed by somebody else since",
-        keep="Leave those as they are now",
-        theirs="Restore those as well: what was changed in them since is lost",
+        f"{pluralize(count, 'file')} {verb} been changed outside this session since",
+        keep="Keep those changes",
+        theirs="Restore those files as well, and lose those changes",
         cancel="Cancel",
     )
 
@@ -238,5 +239,5 @@ def _described_plan(controller: Controller, plan: list[RestoreStep]) -> CommandO
 
 def _step_line(step: RestoreStep) -> str:
     counts = f"+{step.added} -{step.removed}" if step.added or step.removed else ""
-    mark = "  changed by somebody else since" if step.changed_since else ""
+    mark = "  (changed outside this session since)" if step.changed_since else ""
     return f"{ACTION_LABELS[step.action]:<14} {one_line_path(step.path)}  {counts}{mark}"

@@ -1,4 +1,4 @@
-"""Run command lines: find the command of a line, run it, and report its errors."""
+"""Run command lines: find the command, run it, and report its errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.formatting import is_command
 from agent.ports import Approver, Chooser
 from transcripts import StoreError
 
-from .table import OTHER_AGENTS_COMMANDS, Command, command_function, find_command
+from .table import OTHER_AGENTS_COMMANDS, Command, command_function, find_command, usage_of
 
 if TYPE_CHECKING:
     from agent.app import CommandTable, Controller
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 def make_controller(
     setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
 ) -> Controller:
-    """Return a controller that has these commands."""
+    """Return a controller with these commands."""
     from agent.app import Controller  # 60 ms, after the first paint
 
     return Controller(setup, emit, approver, cast("CommandTable", sys.modules[__package__]), chooser)
 
 
 async def leave(controller: Controller, argument: str) -> None:
-    """/exit. It is defined here so that it works even if the files of the other commands are gone."""
+    """/exit. Defined here so that it works even if the modules of the other commands are gone."""
     controller.ended = True
 
 
 async def run_command(controller: Controller, line: str) -> None:
-    """Run one command line, `/name argument` or `!command`. Errors are told, never raised."""
+    """Run one command line, `/name argument` or `!command`. Errors are emitted, never raised."""
     try:
         event = await _run(controller, line)
     except ImportError as error:
@@ -49,16 +49,16 @@ async def _run(controller: Controller, line: str) -> Event | None:
     name, _, argument = line.strip().removeprefix("/").partition(" ")
     command = find_command(name.lower())
     if command is None:
-        return None if await _run_brought(controller, line) else unknown(controller, name)
+        return None if await _run_extension(controller, line) else unknown(controller, name)
     if wrong := _unknown_option(command, argument):
         return Notice(f"/{command.name}: {wrong}", "error")
     try:
         return await command.run(controller, argument.strip())
     except OSError as error:
-        told = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
+        reason = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
     except (AgentError, StoreError) as error:
-        told = str(error)
-    return Notice(f"/{command.name}: {told}", "error")
+        reason = str(error)
+    return Notice(f"/{command.name}: {reason}", "error")
 
 
 def _unknown_option(command: Command, argument: str) -> str:
@@ -66,19 +66,25 @@ def _unknown_option(command: Command, argument: str) -> str:
     words = (word for word in argument.split() if word.startswith("--") and word not in command.options)
     word = next((word for word in words if word[2:]), "") if command.options else ""
     near = difflib.get_close_matches(word, command.options, 1)
-    hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(command.options)}"
-    return f"there is no option {word}: {hint}" if word else ""
+    hint = f"did you mean {near[0]}?" if near else command.usage_line
+    return f"unknown option {word} ({hint})" if word else ""
 
 
-async def _run_brought(controller: Controller, line: str) -> bool:
-    """Run a command, a skill or a prompt that people bring; whether there is such. The turn tells its end."""
-    if not await _is_brought(controller, line):
+def usage_notice(name: str, problem: str = "") -> Notice:
+    """Return the warning about wrong arguments of a command: the problem, and the usage line."""
+    usage = usage_of(name)
+    return Notice(f"{problem} ({usage})" if problem else usage, "warning")
+
+
+async def _run_extension(controller: Controller, line: str) -> bool:
+    """Run a command or skill from a file, or a prompt of an MCP server. Returns False if there is none."""
+    if not await _is_extension(controller, line):
         return False
     await controller.prompt(line)
     return True
 
 
-async def _is_brought(controller: Controller, line: str) -> bool:
+async def _is_extension(controller: Controller, line: str) -> bool:
     services = controller.services
     if services.mcp is not None and await services.mcp.called(line) is not None:
         return True
@@ -90,16 +96,15 @@ async def _is_brought(controller: Controller, line: str) -> bool:
 async def unknown_command(controller: Controller, line: str) -> str:
     """Return the error for a prompt that looks like a command but is not one; "" for any other."""
     name = line.strip().removeprefix("/").partition(" ")[0]
-    if not is_command(line.strip()) or find_command(name.lower()) or await _is_brought(controller, line):
+    if not is_command(line.strip()) or find_command(name.lower()) or await _is_extension(controller, line):
         return ""
     return unknown(controller, name).text
 
 
 def unknown(controller: Controller, name: str) -> Notice:
-    """Return the notice about an unknown command, with the commands whose names are similar."""
+    """Return the notice about an unknown command, with the most similar name."""
     names = [known.name for known in controller.commands()]
     near = difflib.get_close_matches(name, names, 3, cutoff=0.65)
     near.sort(key=lambda each: sorted(each) != sorted(name))  # letters in another order first
-    hint = f" - did you mean /{near[0]}?" if near else " - /help lists them"
-    hint = f" - {elsewhere}" if (elsewhere := OTHER_AGENTS_COMMANDS.get(name.lower())) else hint
-    return Notice(f"Unknown command /{name}{hint}", "warning")
+    hint = f"did you mean /{near[0]}?" if near else "use /help to list the commands"
+    return Notice(f"unknown command /{name}: {OTHER_AGENTS_COMMANDS.get(name.lower(), hint)}", "warning")

@@ -1,6 +1,6 @@
-"""The commands that need no session: /help, and /theme and /vim, which tell the face.
+"""The commands that need no session: /help, and /theme and /vim, which change the screen.
 
-What they import is loaded when the prompt is painted, or soon after.
+Their imports are loaded when the prompt is painted, or soon after.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agent.extensions.skills import Skill, SkillLibrary
 from agent.formatting import shorten, with_keys
 from agent.menus import question_menu
 
-from .running import unknown
+from .running import unknown, usage_notice
 from .setting_menus import theme_menu
 from .table import COMMANDS, Command, find_command
 
@@ -24,36 +24,36 @@ if TYPE_CHECKING:
     from agent.app import Controller
 
 SHORT_KEY_HELP = (
-    "  {submit} sends, \\ and {submit} begins a new line, Up brings earlier prompts back",
-    "  @ names a file, ! runs a command of yours, / lists commands as you type",
-    "  Esc or {interrupt} stops a turn; Esc Esc goes back to before an earlier prompt",
-    "  {mode} changes what you are asked about; {outputs} shows outputs whole",
-    "  {interrupt} twice leaves; makeroom -c goes on from there",
+    "  {submit} sends, \\ and {submit} inserts a new line, Up recalls earlier prompts",
+    "  @ mentions a file, ! runs a shell command, / lists commands as you type",
+    "  Esc or {interrupt} interrupts a turn; Esc Esc rewinds to an earlier prompt",
+    "  {mode} changes the permission mode; {outputs} toggles full output",
+    "  {interrupt} twice exits; makeroom -c resumes the session",
 )
-MORE_HELP = "More: /help commands, /help keys, /help room (one line of these), /help compact"
-MAX_OWN_NAMES_CHARS = 66  # of the commands that people bring, in short: with their line they fit 80 columns
-HELP_SECTIONS: Mapping[str, str] = {  # lines of the help in short, and the commands in each
+MORE_HELP = "More: /help commands, /help keys, /help window (a section), /help compact"
+MAX_OWN_NAMES_CHARS = 66  # of the names of your own commands, so that the line fits 80 columns
+HELP_SECTIONS: Mapping[str, str] = {  # section of the short help -> its commands
     "session": "clear resume sessions rewind fork rename export copy exit",
-    "room": "context compact uncompact recall search drop pin",
+    "window": "context compact uncompact recall search drop pin",
     "work": "init plan todo diff memory tasks background publish add-dir",
     "choices": "model effort permissions sandbox config theme vim",
     "extras": "skills agents mcp hooks trust",
     "state": "help status cost doctor bug",
 }
 KEY_HELP = (
-    "{submit} sends; {newline} or \\ {submit} starts a new line",
-    "{interrupt} or Esc interrupts a turn; {interrupt} twice leaves; {leave} on an empty line leaves",
-    "Esc Esc on an empty line goes back (/rewind); {mode} changes the permission mode",
-    "Up and Ctrl-R find earlier prompts; {complete} completes; @ names a file",
-    "{image} takes the image on the clipboard; the path of an image, dropped or pasted, takes that",
-    "{stash} puts a draft away or takes it back",
-    "{background} has the running command go on in the background; {tasks} shows those that do",
-    "!command runs a command of yours and shows it to the model; !!command only to you",
-    "{outputs} prints the turn's outputs whole, and those to come, and again in short",
-    "{editor} opens your editor; {redraw} redraws; {suspend} suspends",
-    "{model} chooses the model; {effort} chooses the effort",
+    "{submit} sends the prompt; {newline} or \\ {submit} inserts a new line",
+    "{interrupt} or Esc interrupts a turn; {interrupt} twice exits; {leave} on an empty line exits",
+    "Esc Esc on an empty line rewinds to an earlier prompt; {mode} changes the permission mode",
+    "Up and Ctrl-R find earlier prompts; {complete} completes; @ mentions a file",
+    "{image} pastes an image from the clipboard; a dropped or pasted path of an image attaches it",
+    "{stash} stashes a draft or restores it",
+    "{background} moves the running command to the background; {tasks} lists background commands",
+    "!command runs a shell command and shows its output to the model; !!command shows it only to you",
+    "{outputs} toggles full output",
+    "{editor} opens the prompt in your editor; {redraw} redraws the screen; {suspend} suspends makeroom",
+    "{model} selects the model; {effort} selects the effort",
 )
-MAX_SUMMARY_CHARS = 75  # shown of a command or skill in a list
+MAX_SUMMARY_CHARS = 75  # of a command or skill in a list
 
 
 async def show_help(controller: Controller, argument: str) -> Event | None:
@@ -61,7 +61,7 @@ async def show_help(controller: Controller, argument: str) -> Event | None:
     library = controller.services.skills
     name = argument.removeprefix("/").lower()
     if (command := find_command(name)) is not None:
-        return CommandOutput(f"/{command.name}: {command.help}")
+        return CommandOutput(f"/{command.name}: {command.help}\n{command.usage_line}")
     if name in HELP_SECTIONS:
         return CommandOutput("\n".join(_summary_lines(section_commands(name))))
     if name == "keys":
@@ -70,7 +70,7 @@ async def show_help(controller: Controller, argument: str) -> Event | None:
         return CommandOutput("\n".join([*filter(None, (with_keys(line, keys) for line in KEY_HELP)), *own]))
     if name == "commands":
         own = [f"  {line}" for line in typed_lines(library)]
-        theirs = ["", "Yours and the project's", *own] if own else []
+        theirs = ["", "Your commands and the project's", *own] if own else []
         return CommandOutput("\n".join([*_summary_lines(COMMANDS), *theirs]))
     if name:
         skill = library.find(name)
@@ -87,7 +87,7 @@ async def show_help(controller: Controller, argument: str) -> Event | None:
 
 
 def section_commands(name: str) -> list[Command]:
-    """The commands of a line of the help; the last has those that are in no other."""
+    """Return the commands of a section of the help; the last has those that are in no other section."""
     named = {word for words in HELP_SECTIONS.values() for word in words.split()}
     found = [command for word in HELP_SECTIONS[name].split() if (command := find_command(word)) is not None]
     others = [each for each in COMMANDS if each.name not in named] if name == list(HELP_SECTIONS)[-1] else []
@@ -100,29 +100,29 @@ def _summary_lines(commands: Sequence[Command]) -> list[str]:
 
 
 def typed_lines(library: SkillLibrary) -> list[str]:
-    """A line for each that can be typed."""
+    """Return a line for each command or skill of the library that the user can type."""
     skills = library.for_people()
     width = max((len(one.name) for one in skills), default=0)
     return [f"/{one.name:<{width}}  {shorten(one.summary, MAX_SUMMARY_CHARS)}" for one in skills]
 
 
 def skill_help(skill: Skill) -> str:
-    """All about one."""
+    """Return the details of a command or skill, one line each."""
     only = ""
     if not (skill.for_model and skill.for_user):
-        only = "you" if skill.for_user else "the model"
+        only = "you only" if skill.for_user else "the model only"
     facts = {
-        "for": skill.description,
+        "purpose": skill.description,
         "takes": skill.hint or " ".join(skill.arguments),
         "allows": ", ".join(skill.allowed_tools),
         "model": " ".join(filter(None, (skill.model, skill.effort))),
-        "runs": f"in a session of its own {skill.agent}".strip() if skill.forks else "",
-        "only": only,
+        "runs": f"in its own session {skill.agent}".strip() if skill.forks else "",
+        "for": only,
         "file": str(skill.path),
     }
     name = f"/{skill.name}" if skill.for_user else skill.name
     lines = (f"  {label:<7} {text}" for label, text in facts.items() if text)
-    return "\n".join((f"{name}: a {skill.kind} of the {skill.origin}", *lines))
+    return "\n".join((f"{name} ({skill.origin} {skill.kind})", *lines))
 
 
 async def set_theme(controller: Controller, argument: str) -> Event | None:
@@ -133,13 +133,13 @@ async def set_theme(controller: Controller, argument: str) -> Event | None:
             return None
         argument = row.value
     if argument not in THEMES:
-        return Notice(f"the themes are {', '.join(THEMES)}", "warning")
+        return usage_notice("theme", f"unknown theme {argument!r}" if argument else "")
     controller.emit(ScreenSetting("theme", argument))
-    config = controller.setup.config  # where the menu and /config look for what is in force
+    config = controller.setup.config  # from which the menu and /config read the current theme
     config = replace(config, theme=argument, origins={**config.origins, "theme": "/theme"})
     controller.setup = replace(controller.setup, config=config)
     path = controller.setup.config.user_dir / "settings.toml"
-    return Notice(f'theme = "{argument}" in {path} keeps it')
+    return Notice(f'to keep this theme, add `theme = "{argument}"` to {path}')
 
 
 async def set_editing(controller: Controller, argument: str) -> Event | None:
@@ -148,16 +148,16 @@ async def set_editing(controller: Controller, argument: str) -> Event | None:
     other = "emacs" if config.editing == "vim" else "vim"
     wanted = {"": other, "on": "vim", "off": "emacs"}.get(argument, argument)
     if wanted not in EDITING_MODES:
-        return Notice("/vim takes on or off", "warning")
+        return usage_notice("vim", f"unknown argument {argument!r}")
     config = replace(config, editing=wanted, origins={**config.origins, "editing": "/vim"})
     controller.setup = replace(controller.setup, config=config)
     return ScreenSetting("editing", wanted)
 
 
 async def choose_editing(controller: Controller, value: str) -> Event | None:
-    """Edit with the keys that are named; without a name, choose them."""
+    """Switch to the named keys; without a name, choose them from a menu."""
     if not value and controller.chooser is not None:
-        menu = question_menu("The keys of which editor?", emacs="those of Emacs", vim="those of vim")
+        menu = question_menu("Use the keys of which editor?", emacs="Emacs", vim="vim")
         if (row := await controller.chooser.choose(menu)) is None:
             return None
         value = row.value

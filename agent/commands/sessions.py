@@ -23,9 +23,12 @@ from tools.processes import filter_environment
 from transcripts import Exchange, Opened, SessionInUse, SessionSummary
 from transcripts.export import conversation_text, export_text, write_private
 
+from .running import usage_notice
+from .table import usage_of
+
 MAX_LISTED_SESSIONS = 20
 OSC52_HINT = (
-    "If pasting brings nothing, the terminal does not take that; tmux needs `set -g set-clipboard on`"
+    "If nothing was copied, your terminal does not support OSC 52; tmux needs `set -g set-clipboard on`"
 )
 
 
@@ -33,8 +36,8 @@ async def new_session(controller: Controller, argument: str) -> Event | None:
     """/clear."""
     old, _ = controller.in_use
     await controller.use(*controller.factory.new(), source="clear")
-    back = f"; /resume {old.sid} continues the old one" if old.folded.last_seq else ""
-    return Notice(f"a new conversation{back}")
+    back = f"; run /resume {old.sid} to return to the old one" if old.folded.last_seq else ""
+    return Notice(f"started a new conversation{back}")
 
 
 async def list_sessions(controller: Controller, argument: str) -> Event:
@@ -43,13 +46,13 @@ async def list_sessions(controller: Controller, argument: str) -> Event:
     listed = controller.services.repository.listed
     lines = [session_line(one, masks) for one in await asyncio.to_thread(listed)]
     older = len(lines) - MAX_LISTED_SESSIONS
-    more = [f"and {older} older ones: makeroom sessions"] if older > 0 else []
+    more = [f"... and {older} older sessions; list them with `makeroom sessions`"] if older > 0 else []
     shown = "\n".join([*lines[:MAX_LISTED_SESSIONS], *more])
     return CommandOutput(shown) if lines else Notice("no sessions yet")
 
 
 async def _other_sessions(controller: Controller, words: str = "") -> list[SessionSummary]:
-    """The sessions but for the one in use, newest first, with all of the words in name or first prompt."""
+    """Return the other sessions with all of the words in their name or first prompt, newest first."""
     listed = await asyncio.to_thread(controller.services.repository.listed)
     others = [one for one in listed if one.sid != controller.in_use[0].sid]
     texts = [f"{one.name} {one.first_prompt}".casefold() for one in others]
@@ -58,16 +61,17 @@ async def _other_sessions(controller: Controller, words: str = "") -> list[Sessi
 
 
 async def _choose_session(controller: Controller, chooser: Chooser, listed: list[SessionSummary]) -> str:
-    """The id of the session that is chosen from a list, "" where none is."""
+    """Let the user choose a session from a list; returns its id, "" if none was chosen."""
     menu = session_menu(listed, controller.in_use[1].clock.now(), controller.setup.masks)
     row = await chooser.choose(menu)
     return "" if row is None else row.value
 
 
 async def _named_session(controller: Controller, wanted: str) -> str:
-    """The id or the file that stands for a session, "" where none is chosen of those that words fit.
+    """Return the id or the file of the session that `wanted` names or whose first prompt has its words.
 
-    Raises UsageError where it names none, and its words fit none, or several of which nobody chooses one.
+    If several sessions match, the user chooses: "" if none was chosen. Raises UsageError if no session
+    matches, or if several match and no one can choose.
     """
     records = controller.services.repository
     chooser = controller.chooser
@@ -89,13 +93,13 @@ async def resume_session(controller: Controller, argument: str) -> Event | None:
         argument = await _named_session(controller, argument)
     elif chooser is None:
         controller.emit(await list_sessions(controller, ""))
-        return Notice("/resume ID continues one of these")
+        return Notice(usage_of("resume"))
     elif others := await _other_sessions(controller):
         argument = await _choose_session(controller, chooser, others)
     else:
-        return Notice("there is no other session in this folder")
+        return Notice("this directory has no other sessions")
     if argument in ("", controller.in_use[0].sid):
-        return Notice(f"{argument} is the session that you are in") if argument else None
+        return Notice(f"{argument} is the current session") if argument else None
     try:
         await controller.use(*controller.factory.resume(argument))
         await controller.factory.restore_choices(*controller.in_use)
@@ -119,7 +123,7 @@ async def fork_session(controller: Controller, argument: str) -> Event | None:
     """/fork."""
     old, _ = controller.in_use
     await controller.use(*controller.factory.fork(old), source="fork")
-    return Notice(f"this is now {controller.in_use[0].sid}, a copy of {old.sid}")
+    return Notice(f"continuing in {controller.in_use[0].sid}, a copy of {old.sid}")
 
 
 async def rename_session(controller: Controller, argument: str) -> Event | None:
@@ -128,15 +132,15 @@ async def rename_session(controller: Controller, argument: str) -> Event | None:
     argument = " ".join(argument.split())
     opened = next((fact for fact in session.folded.facts if isinstance(fact, Opened)), None)
     if opened is not None and opened.parent is not None:
-        told = f"this is an agent's session, which has no name: it is resumed by {session.sid}"
-        return Notice(told, "warning")
+        reason = f"the session of an agent is resumed by its id, {session.sid}"
+        return Notice(f"cannot name this session: {reason}", "warning")
     owner = controller.services.repository.holder_of(argument, session.sid) if argument else None
     if owner:
-        return Notice(f"the session {owner} has the name '{argument}' already; give another", "warning")
+        return Notice(f"cannot name this session '{argument}': {owner} has that name", "warning")
     if argument:
         session.add_metadata("name", {"name": argument})
     name = session.folded.name
-    return Notice(f"the name is '{name}'" if name else "this session has no name; /rename NAME gives it one")
+    return Notice(f"this session is named '{name}'" if name else "this session has no name; run /rename NAME")
 
 
 async def export_session(controller: Controller, argument: str) -> Event | None:
@@ -152,8 +156,8 @@ async def export_session(controller: Controller, argument: str) -> Event | None:
     except ValueError as error:
         return Notice(str(error), "warning")
     except FileExistsError:
-        return Notice(f"{path} exists already; give another name", "warning")
-    return Notice(f"written to {path}")
+        return Notice(f"cannot write {path}: the file exists; use another name", "warning")
+    return Notice(f"wrote {path}")
 
 
 async def copy_answer(controller: Controller, argument: str) -> Event | None:
@@ -162,26 +166,26 @@ async def copy_answer(controller: Controller, argument: str) -> Event | None:
     texts = [text_of_reply(one.fact).strip() for one in entries if isinstance(one, Exchange) and not one.uses]
     answers = [text for text in reversed(texts) if text]
     if not answers:
-        return Notice("there is no answer to copy yet")
+        return Notice("no answer to copy yet")
     number = 1
     if argument:
         number = int(argument) if argument.isdigit() else 0
     if not 1 <= number <= len(answers):
-        return Notice(f"/copy N, with N from 1 (the newest answer) to {len(answers)}", "warning")
+        return usage_notice("copy", f"cannot copy answer {argument!r}: N is from 1 to {len(answers)}")
     text = answers[number - 1]
     what = f"{len(text):,} characters ('{shorten(' '.join(text.split()), 30)}')"
-    if program := await _give_to_clipboard(text, controller.setup.environ):
+    if program := await _copy_with_program(text, controller.setup.environ):
         return Notice(f"copied {what} with {program}")
-    if len(text.encode()) <= 74_000:  # terminals commonly take no more in one escape sequence
-        return ClipboardCopy(text, f"gave {what} to the terminal's clipboard (OSC 52). {OSC52_HINT}")
-    too_long = f"{what} are too long for a terminal's clipboard; /export writes the session to a file"
-    return Notice(too_long, "warning")
+    if len(text.encode()) <= 74_000:  # the usual limit of terminals for one escape sequence
+        return ClipboardCopy(text, f"sent {what} to the clipboard of the terminal (OSC 52). {OSC52_HINT}")
+    reason = f"{what} exceed the limit of the terminal's clipboard"
+    return Notice(f"cannot copy: {reason}; use /export to write the session to a file", "warning")
 
 
 def clipboard_command(environ: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The command that puts its standard input on the desktop's clipboard; None where there is none.
+    """Return the command that copies its standard input to the desktop's clipboard, None if there is none.
 
-    Over SSH it would be the clipboard of the wrong machine: then only the terminal can be asked.
+    Over SSH that would be the clipboard of the wrong machine, so that only the terminal can do it.
     """
     if environ.get("SSH_TTY") or environ.get("SSH_CONNECTION"):
         return None
@@ -193,16 +197,16 @@ def clipboard_command(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     )
     for usable, name, *options in known:
         path = shutil.which(name, path=environ.get("PATH", "")) if usable else None
-        if path is not None and path.startswith("/"):  # not a program of the folder that we stand in
+        if path is not None and path.startswith("/"):  # not a program in the current directory
             return (path, *options)
     return None
 
 
-async def _give_to_clipboard(text: str, environ: Mapping[str, str]) -> str | None:
-    """The name of the clipboard program that took the text; None where none did."""
+async def _copy_with_program(text: str, environ: Mapping[str, str]) -> str | None:
+    """Copy the text with a clipboard program; returns its name, None if that failed."""
     if (command := clipboard_command(environ)) is None:
         return None
-    quiet = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)  # xclip stays and would hold a pipe
+    quiet = dict.fromkeys(("stdout", "stderr"), subprocess.DEVNULL)  # xclip keeps running
     harmless = filter_environment(environ)
     give = partial(subprocess.run, command, env=harmless, timeout=2.0, check=True, **quiet)
     try:

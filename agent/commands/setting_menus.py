@@ -1,4 +1,4 @@
-"""Menus for settings: which model, how much effort, which permission mode and rules, which setting. Pure."""
+"""Menus for the model, the effort, the theme, permission modes and rules, and settings. Pure."""
 
 from __future__ import annotations
 
@@ -12,39 +12,38 @@ from agent.model_port import ModelCatalog, ModelFacts
 from agent.permissions import Mode
 
 EFFORT_WORDS = {
-    "off": "answers without thinking first",
-    "low": "quick answers, the fewest tokens",
-    "medium": "less thinking than the default of most models",
-    "high": "thinks where it helps",
-    "xhigh": "thinks long; for hard work",
-    "max": "without a limit; the most tokens",
+    "off": "no thinking",
+    "low": "quick answers, fewest tokens",
+    "medium": "less thinking than most models do by default",
+    "high": "thinks when it helps",
+    "xhigh": "thinks long, for hard problems",
+    "max": "no limit, most tokens",
 }
 THEME_WORDS = {
-    "auto": "dark or light, as the terminal's background is",
+    "auto": "dark or light, depending on the terminal's background",
     "dark": "for a dark background",
     "light": "for a light background",
-    "ansi": "only the terminal's sixteen colours, no backgrounds",
+    "ansi": "only the terminal's sixteen colors, no backgrounds",
     "colour-blind": "blue and yellow instead of green and red, for a dark background",
     "colour-blind-light": "the same for a light background",
 }
 MODE_WORDS: dict[str, str] = {
-    "manual": "asks before edits, and before a command leaves the wall",
-    "acceptEdits": "edits files of the project without a question",
-    "plan": "looks and plans; changes nothing",
-    "dontAsk": "denies what no rule allows, without a question",
-    "bypassPermissions": "asks only about what cannot be made good; commands run outside the wall",
+    "manual": "asks before edits, and before running a command outside the sandbox",
+    "acceptEdits": "edits files of the project without asking",
+    "plan": "reads and plans, but changes nothing",
+    "dontAsk": "denies everything that no rule allows, without asking",
+    "bypassPermissions": "asks only before irreversible actions, and runs commands outside the sandbox",
 }
-# Of the modes in which it matters that there is no wall around commands.
-OPEN_MODE_WORDS: dict[str, str] = {
-    "manual": "asks before edits, and before a command that does more than read",
-    "acceptEdits": "edits files of the project unasked; asks before commands as manual does",
-    "bypassPermissions": "asks only about what cannot be made good",
+# For the modes that differ without a sandbox.
+UNSANDBOXED_MODE_WORDS: dict[str, str] = {
+    "manual": "asks before edits, and before commands that are not read-only",
+    "acceptEdits": "edits files of the project without asking, but asks before commands as manual does",
+    "bypassPermissions": "asks only before irreversible actions",
 }
-CHANGE_HINT = "/permissions allow, deny or remove RULE; mode NAME; explain LINE"
 
 
 def model_menu(catalog: ModelCatalog, now: ModelFacts) -> Menu:
-    """The models by their short names, with their windows, and the present one."""
+    """Return a menu of the models by their short names, with their windows; the current one is marked."""
     known = {facts.id: facts for facts in catalog.models}
     names = {id: alias for alias, id in catalog.aliases.items()}
     ids = dict.fromkeys((now.id, *names, *(known if len(known) <= len(names) else ())))
@@ -55,31 +54,31 @@ def model_menu(catalog: ModelCatalog, now: ModelFacts) -> Menu:
         rows.append(
             MenuRow(id, title=names.get(id, id), facts=(*_mark(id == now.id), *known_by, *_sizes(facts)))
         )
-    title = "Which model? (/model ID takes any other, --save keeps it for new sessions)"
+    title = "Which model? (/model ID selects any other, --save also sets it for new sessions)"
     return Menu(title, tuple(rows), at=_place(rows, now.id))
 
 
 def effort_menu(now: str | None) -> Menu:
-    """The efforts; the present one is marked."""
+    """Return a menu of the efforts; the current one is marked."""
     rows = [
         MenuRow(name, title=name, facts=(*_mark(name == now), words)) for name, words in EFFORT_WORDS.items()
     ]
-    return Menu("How hard is the model to think?", tuple(rows), at=_place(rows, now or "high"))
+    return Menu("How much should the model think?", tuple(rows), at=_place(rows, now or "high"))
 
 
 def theme_menu(now: str) -> Menu:
-    """The themes; `now` is the one in force."""
+    """Return a menu of the themes; `now` is the current one."""
     rows = [MenuRow(name, title=name, facts=(*_mark(name == now), THEME_WORDS[name])) for name in THEMES]
-    return Menu("Which colours?", tuple(rows), at=_place(rows, now))
+    return Menu("Which colors?", tuple(rows), at=_place(rows, now))
 
 
 def mode_words(mode: str, sandbox: bool) -> str:
-    """Describe a permission mode, where commands are sandboxed or not."""
-    return MODE_WORDS[mode] if sandbox else OPEN_MODE_WORDS.get(mode, MODE_WORDS[mode])
+    """Describe a permission mode with or without a sandbox, as the rest of a sentence."""
+    return MODE_WORDS[mode] if sandbox else UNSANDBOXED_MODE_WORDS.get(mode, MODE_WORDS[mode])
 
 
 def permission_menu(mode: str, rules: Iterable[tuple[str, str, str]], sandbox: bool) -> Menu:
-    """The modes, then the rules as (kind, rule, where it was set)."""
+    """Return a menu of the modes and of the rules, which are (kind, rule, where it was set)."""
     modes = [
         MenuRow(f"mode {name}", title=f"mode {name}", facts=(*_mark(name == mode), mode_words(name, sandbox)))
         for name in get_args(Mode)
@@ -87,13 +86,13 @@ def permission_menu(mode: str, rules: Iterable[tuple[str, str, str]], sandbox: b
     shown = [
         MenuRow(f"remove {rule}", title=f"{kind} {rule}", facts=(origin,)) for kind, rule, origin in rules
     ]
-    more = MenuRow("", title="add a rule…", facts=(CHANGE_HINT,))
+    more = MenuRow("", title="add a rule…", facts=("/permissions allow RULE", "/permissions deny RULE"))
     title = "Permissions: choose a mode, or a rule to remove"
     return Menu(title, (*modes, *shown, more), at=_place(modes, f"mode {mode}"))
 
 
 def settings_menu(rows: Sequence[tuple[str, str, str]]) -> Menu:
-    """The settings as (name, value, where it was set)."""
+    """Return a menu of the settings, which are (name, value, where it was set)."""
     width = max((len(name) for name, _, _ in rows), default=0)
     shown = []
     for name, value, origin in rows:
@@ -103,13 +102,13 @@ def settings_menu(rows: Sequence[tuple[str, str, str]]) -> Menu:
 
 
 def _mark(is_now: bool) -> tuple[str, ...]:
-    return ("in use",) if is_now else ()
+    return ("current",) if is_now else ()
 
 
 def _sizes(facts: ModelFacts | None) -> tuple[str, ...]:
     if facts is None:
         return ()
-    return f"window {format_count(facts.window)}", f"up to {format_count(facts.max_output)} out"
+    return f"window {format_count(facts.window)}", f"max output {format_count(facts.max_output)}"
 
 
 def _place(rows: Sequence[MenuRow], value: str) -> int:

@@ -1,4 +1,4 @@
-"""Commands that show and change what is set: /status, /model, /effort, /permissions, /config."""
+"""Commands that show and change settings: /status, /model, /effort, /permissions, /config."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from tools.base import ToolError
 from tools.text import pluralize
 from transcripts.secrets import mask
 
+from .running import usage_notice
 from .screen import choose_editing, set_theme
-from .setting_menus import CHANGE_HINT, effort_menu, mode_words, model_menu, permission_menu, settings_menu
+from .setting_menus import effort_menu, mode_words, model_menu, permission_menu, settings_menu
 from .system import show_sandbox
+from .table import usage_of
 
 FLAG_SETTINGS = (
     "model",
@@ -33,7 +35,7 @@ FLAG_SETTINGS = (
     "context_window",
     "permission_mode",
     "sandbox",
-)  # that a flag may set as well
+)  # which flags set as well
 PLAIN_SETTINGS = (
     "theme",
     "editing",
@@ -45,19 +47,19 @@ PLAIN_SETTINGS = (
     "deny",
     "pass_env",
 )
-# Shown as set or not; the variable that each is read from.
+# Settings whose values are never shown -> the environment variable that each is read from.
 SECRET_SETTINGS: Mapping[str, str] = {
     "key": "ANTHROPIC_API_KEY",
     "token": "ANTHROPIC_AUTH_TOKEN",
     "custom_headers": "ANTHROPIC_CUSTOM_HEADERS",
 }
 OTHER_SETTINGS = ("provider", "notify", "status_line", "output_style", "hooks", "prices")
-CHANGED_AT_ONCE = ("max_tokens", "context_window", "cache")  # and all of [compact]
-OPTIONS_OF_FLAGS = {"context_window": "context_window", "compact.policy": "policy"}  # that set some of these
-# What a command of its own changes in this session, told where the setting is looked at.
+CHANGED_AT_ONCE = ("max_tokens", "context_window", "cache")  # as well as all of [compact]
+OPTIONS_OF_FLAGS = {"context_window": "context_window", "compact.policy": "policy"}  # of these settings
+# Hints shown with settings that another command changes for this session.
 CHANGED_ELSEWHERE = {
-    "allow": "/permissions allow RULE adds one for this session; ",
-    "deny": "/permissions deny RULE adds one for this session; ",
+    "allow": "use /permissions allow RULE to add one for this session; ",
+    "deny": "use /permissions deny RULE to add one for this session; ",
 }
 SAVE = "--save"  # of /model: for new sessions too
 SettingRow = tuple[str, Any, str]  # name, value, where it was set
@@ -67,19 +69,19 @@ async def show_status(controller: Controller, argument: str) -> Event | None:
     """/status."""
     session, context = controller.in_use
     if context.sandbox is not None:
-        with suppress(ConfigError):  # its line says why there is none
+        with suppress(ConfigError):  # its line gives the reason
             await context.sandbox.warm()
     window = context.compaction.window
     source = context.compaction.window_source
-    source = f"from {source}" if source else "a guess: nobody told; --context-window sets it"
+    source = f"from {source}" if source else "assumed, set it with --context-window"
     lines = [
         f"model       {context.settings.model}",
         f"window      {window.size:,} tokens ({source})",
         f"server      {mask(controller.services.selection.model.server)}",
         f"session     {session.sid}",
-        f"folder      {controller.setup.folder}",
+        f"directory   {controller.setup.folder}",
         f"permission  {context.permissions.rules.mode}",
-        *([f"wall        {context.sandbox.line}"] if context.sandbox is not None else ()),
+        *([f"sandbox     {context.sandbox.line}"] if context.sandbox is not None else ()),
         f"policy      {context.compaction.settings.policy}",
         f"settings    {controller.setup.config.user_dir / 'settings.toml'}",
     ]
@@ -91,7 +93,7 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
     selection = controller.services.selection
     words = argument.split()
     if controller.setup.options.offline:
-        return Notice("--offline has only the demo; start without it to choose a model")
+        return Notice("cannot change the model with --offline; restart without it")
     facts = selection.facts
     catalog = selection.model.catalog
     keeps = SAVE in words
@@ -101,40 +103,40 @@ async def set_model(controller: Controller, argument: str) -> Event | None:
         if row is None:
             return None
         if row.value == facts.id and not keeps:
-            return Notice(f"the model is {facts.id} already")
+            return Notice(f"already using {facts.id}")
         argument = row.value if row.value != facts.id else ""
     if not argument and not keeps:
         lines = "\n".join(f"/model {alias:<8} {id}" for alias, id in catalog.aliases.items())
-        size = f"window {facts.window:,} tokens, output up to {facts.max_output:,}"
-        return CommandOutput(f"{facts.id}: {size}\n{lines}\n/model ID       any other")
+        size = f"window {facts.window:,} tokens, max output {facts.max_output:,} tokens"
+        return CommandOutput(f"{facts.id}: {size}\n{lines}\n/model ID       any other model")
     if argument:
         await _change_model(controller, argument)
     return _keep_model(controller, argument or facts.id) if keeps else None
 
 
 async def _change_model(controller: Controller, name: str) -> None:
-    """Change to a model, and tell of it. Raises UsageError."""
+    """Change the model and report it. Raises UsageError."""
     session, context = controller.in_use
     selection = controller.services.selection
     if context.asking.locked():
-        controller.emit(Notice(f"the model changes to {name} when the request that runs is answered"))
+        controller.emit(Notice(f"the model changes to {name} after the current request"))
     await controller.factory.change_model(session, context, name)
     tell_cold_cost(session, context, controller.emit, OTHER_MODEL, cold=tokens_when_cold)
     controller.emit(Notice(f"the model is now {context.settings.model}"))
     if not selection.facts.known:
         near = selection.model.catalog.suggest(name)
         hint = f"; did you mean {near}?" if near and near != name else ""
-        controller.emit(Notice(f"{selection.model.server} knows no model of that name{hint}", "warning"))
+        controller.emit(Notice(f"{selection.model.server} does not list this model{hint}", "warning"))
 
 
 def _keep_model(controller: Controller, name: str) -> Notice:
-    """Set the model of new sessions. Raises ConfigError and OSError."""
+    """Write the model for new sessions to the settings file. Raises ConfigError and OSError."""
     setup = controller.setup
     path = setup.config.user_dir / "settings.toml"
     write_setting(path, "model", name)
     before = setup.config.origins.get("model", "OPENAI_MODEL")
-    here = f"; {before} in the environment comes before it" if setup.names_model else ""
-    return Notice(f'model = "{name}" is written to {path}: new sessions begin with it{here}')
+    overridden = f", unless {before} in the environment overrides it" if setup.names_model else ""
+    return Notice(f'wrote model = "{name}" to {path}; new sessions use it{overridden}')
 
 
 async def set_effort(controller: Controller, argument: str) -> Event | None:
@@ -143,22 +145,21 @@ async def set_effort(controller: Controller, argument: str) -> Event | None:
     takes = (NO_EFFORT, *EFFORTS)
     facts = controller.services.selection.facts
     if argument and argument not in takes:
-        return Notice(f"the efforts are {', '.join(takes)}", "warning")
+        return usage_notice("effort", f"unknown effort {argument!r}")
     able, needs = (facts.thinking, "thinking") if argument == NO_EFFORT else (facts.effort, "effort")
     if not able or needs in context.settings.rejected:
-        return Notice(f"{context.settings.model} takes no effort here", "warning")
-    told = controller.services.setup.options.effort or controller.setup.config.effort
-    now = NO_EFFORT if told == NO_EFFORT else context.settings.effort
+        return Notice(f"cannot change the effort: {context.settings.model} does not support it", "warning")
+    chosen = controller.services.setup.options.effort or controller.setup.config.effort
+    now = NO_EFFORT if chosen == NO_EFFORT else context.settings.effort
     if not argument and controller.chooser is not None:
         row = await controller.chooser.choose(effort_menu(now))
         if row is None:
             return None
         argument = row.value
     if not argument:
-        now = now or "the default of the model"
-        return Notice(f"the effort is {now}; /effort {'|'.join(takes)} changes it")
+        return Notice(f"the effort is {now or 'the default of the model'} ({usage_of('effort')})")
     controller.factory.change_effort(context, argument)
-    cached = "; the next request writes the conversation to the cache anew" if session.folded.entries else ""
+    cached = "; the next request rewrites the cache" if session.folded.entries else ""
     return Notice(f"the effort is now {argument}{cached}")
 
 
@@ -169,9 +170,11 @@ async def set_permissions(controller: Controller, argument: str) -> Event | None
         menu = permission_menu(store.rules.mode, _rule_rows(store), store.rules.sandboxed)
         row = await controller.chooser.choose(menu)
         if row is None or not row.value:
-            return None if row is None else Notice(CHANGE_HINT)
+            return None if row is None else Notice(usage_of("permissions"))
         argument = row.value
     verb, _, rest = argument.partition(" ")
+    if verb not in ("", "mode", "allow", "deny", "remove", "explain"):
+        return usage_notice("permissions", f"unknown argument {verb!r}")
     try:
         if verb == "explain" and rest.strip():
             access = command_access(rest.strip(), controller.in_use[1].tool_context.cwd)
@@ -184,10 +187,10 @@ async def set_permissions(controller: Controller, argument: str) -> Event | None
 
 
 def _change_permissions(store: PermissionStore, verb: str, rest: str) -> list[str]:
-    """Carry out the change and return the lines about it. Raises ValueError with the possible changes."""
+    """Make the change and return lines about it. Raises ValueError for wrong arguments."""
     if verb == "mode":
         if rest not in MODES:
-            raise ValueError(f"the modes are {', '.join(MODES)}")
+            raise ValueError(f"unknown mode {rest!r}; the modes are {', '.join(MODES)}")
         store.set_mode(rest)
     elif verb in ("allow", "deny"):
         add = store.allow if verb == "allow" else store.deny
@@ -195,9 +198,8 @@ def _change_permissions(store: PermissionStore, verb: str, rest: str) -> list[st
             add(rule)
     elif verb == "remove":
         return _remove_rules(store, rest)
-    elif verb:
-        choices = "`mode NAME`, `allow RULE`, `deny RULE`, `remove RULE` and `explain LINE`"
-        raise ValueError(f"/permissions takes {choices}, not {verb!r}")
+    elif verb == "explain":
+        raise ValueError(usage_of("permissions"))
     return []
 
 
@@ -206,20 +208,19 @@ def _remove_rules(store: PermissionStore, text: str) -> list[str]:
     known = {str(rule) for _, rule in rules}
     wanted = {text} if text in known else {str(rule) for rule in parse_rules(text)}
     if missing := wanted - known:
-        raise ValueError(f"no rule here is {', '.join(sorted(missing))}; /permissions lists them")
-    told = []
+        raise ValueError(f"unknown rule {', '.join(sorted(missing))}; run /permissions to list the rules")
+    lines = []
     for kind, rule in rules:
         if str(rule) in wanted and (rule.origin == SESSION_ORIGIN or store.is_permanent(rule)):
             store.remove(rule)
-            told.append(f"removed: {kind} {rule} ({_origin(store, rule)})")
+            lines.append(f"removed {kind} {rule} ({_origin(store, rule)})")
         elif str(rule) in wanted:
-            where = f"is set in {rule.origin}; remove it there and start again"
-            told.append(f"not removed: {kind} {rule} {where}")
-    return told
+            lines.append(f"cannot remove {kind} {rule}: remove it from {rule.origin} and restart")
+    return lines
 
 
 def _origin(store: PermissionStore, rule: Rule) -> str:
-    return f"granted permanently in {rule.origin}" if store.is_permanent(rule) else rule.origin
+    return f"always allowed, in {rule.origin}" if store.is_permanent(rule) else rule.origin
 
 
 def _permission_lines(store: PermissionStore) -> list[str]:
@@ -229,18 +230,18 @@ def _permission_lines(store: PermissionStore) -> list[str]:
         f"mode   {rules.mode}: {mode_words(rules.mode, rules.sandboxed)}",
         *(f"{kind:<5}  {rule}  ({origin})" for kind, rule, origin in _rule_rows(store)),
         *(f"denied {call['tool_name']}: {_first_argument(call['tool_input'])}" for call in denied),
-        f"change {CHANGE_HINT}",
+        usage_of("permissions"),
     ]
 
 
 def _rule_rows(store: PermissionStore) -> list[tuple[str, str, str]]:
-    """The rules as (kind, rule, where it was set)."""
+    """Return the rules as (kind, rule, where it was set)."""
     kinds = (("allow", store.rules.allow), ("deny", store.rules.deny))
     return [(kind, str(rule), _origin(store, rule)) for kind, rules in kinds for rule in rules]
 
 
 def _first_argument(arguments: object) -> str:
-    """The first text among a call's arguments, cut."""
+    """Return the first text among the arguments of a call, shortened."""
     values = arguments.values() if isinstance(arguments, dict) else ()
     text = next((value for value in values if isinstance(value, str)), str(arguments))
     return shorten(text, 80)
@@ -258,62 +259,62 @@ async def show_settings(controller: Controller, argument: str) -> Event | None:
         return await _change_setting(controller, row.value) if row is not None else None
     path = controller.setup.config.user_dir / "settings.toml"
     controller.emit(CommandOutput("\n".join(setting_lines(controller))))
-    return Notice(f"to change them permanently: {path}; the README lists the names")
+    return Notice(f"change settings permanently in {path}")
 
 
 def setting_lines(controller: Controller) -> list[str]:
-    """The settings in force, a line each with where it was set; secrets are only said to be there."""
+    """List the settings in force and where each was set; of secrets only whether they are set."""
     rows = [*_settings(controller), *_compaction_settings(controller)]
     width = max(len(name) for name, _, _ in rows)
     return [f"{name:<{width}}  {_shown_value(name, value)}  ({origin})" for name, value, origin in rows]
 
 
 async def _change_named(controller: Controller, name: str, value: str, listed: set[str]) -> Event | None:
-    """Change the setting of that name; one of [compact] may be named without its table."""
+    """Change or show a setting by its name; one of [compact] may be named without its table."""
     tuning = (f"compact.{name}" for name in CompactSettings.__struct_fields__)
     known = {*listed, *tuning}
     name = name if name in known or f"compact.{name}" not in known else f"compact.{name}"
     if name not in known:
         short = {each.removeprefix("compact."): each for each in sorted(known)}
         near = difflib.get_close_matches(name.removeprefix("compact."), short, 1)
-        hint = f"did you mean {short[near[0]]}?" if near else "/config lists them"
-        return Notice(f"there is no setting {name}; {hint}", "warning")
+        hint = f"did you mean {short[near[0]]}?" if near else "run /config to list the settings"
+        return Notice(f"unknown setting {name!r}; {hint}", "warning")
     if value and controller.setup.options.headless:
-        return Notice("a script sets it by a flag, the environment or a settings file", "error")
+        ways = "use a flag, the environment or a settings file"
+        return Notice(f"cannot change a setting with --print; {ways}", "error")
     return await _change_setting(controller, name, value)
 
 
 async def _change_setting(controller: Controller, name: str, value: str = "") -> Event | None:
-    """Change a setting in this session where that can be; without a value show it, or choose one."""
+    """Change a setting for this session if possible; without a value, show it or choose a value."""
     if name in CHANGED_BY and (value or controller.chooser is not None or name not in SCREEN_SETTINGS):
         return await CHANGED_BY[name](controller, value)
     if name in SECRET_SETTINGS:
-        return Notice(f"{SECRET_SETTINGS[name]} in the environment sets it, from the next start on")
+        return Notice(f"set {SECRET_SETTINGS[name]} in the environment and restart")
     path = controller.setup.config.user_dir / "settings.toml"
     table = "in [compact] " if name.startswith("compact.") else ""
     written = value or "..."
     if value and isinstance(typed := typed_value(value), str):
         written = json.dumps(typed, ensure_ascii=False)
-    entry = f"`{name.removeprefix('compact.')} = {written}` {table}in {path}"
+    entry = f"`{name.removeprefix('compact.')} = {written}` {table}to {path}"
     at_once = bool(table) or name in CHANGED_AT_ONCE or name in CHANGED_BY
     elsewhere = CHANGED_ELSEWHERE.get(name, "")
     if not value:
-        controller.emit(CommandOutput(_told_setting(controller, name)))
-        here = f"/config {name} VALUE sets it for this session; " if at_once else elsewhere
-        return Notice(f"{here}{entry} sets it from the next start on")
+        controller.emit(CommandOutput(f"{_shown_setting(controller, name)}; it takes {form_of(name)}"))
+        here = f"use /config {name} VALUE to change it for this session; " if at_once else elsewhere
+        return Notice(f"{here}add {entry} to change it permanently")
     try:
         config = with_setting(controller.setup.config, name, value)
         if not at_once:
-            return Notice(f"{elsewhere}{entry} sets it from the next start on")
+            return Notice(f"{elsewhere}add {entry} and restart")
         _use_setting(controller, name, config)
     except ConfigError as error:
         return Notice(str(error), "warning")
-    told, _, _ = _told_setting(controller, name).partition("; it takes ")
-    return Notice(f"{told}; {entry} keeps it")
+    return Notice(f"{_shown_setting(controller, name)}; to keep it, add {entry}")
 
 
 def _use_setting(controller: Controller, name: str, config: Config) -> None:
-    """Work with a setting that was changed from now on. Raises ConfigError."""
+    """Use changed settings from now on. Raises ConfigError."""
     flagged: dict[str, Any] = {OPTIONS_OF_FLAGS[name]: None} if name in OPTIONS_OF_FLAGS else {}
     setups = [
         structs.replace(setup, config=config, options=setup.options._replace(**flagged))
@@ -323,19 +324,19 @@ def _use_setting(controller: Controller, name: str, config: Config) -> None:
     controller.setup = setups[1]
 
 
-def _told_setting(controller: Controller, name: str) -> str:
-    """The value in force of a setting, where it was set, and what it takes."""
+def _shown_setting(controller: Controller, name: str) -> str:
+    """Return the value of a setting and where it was set, as in `theme = dark (default)`."""
     rows = (*_settings(controller), *_compaction_settings(controller, whole=True))
     value, origin = next((value, origin) for each, value, origin in rows if each == name)
-    return f"{name} = {_shown_value(name, value)} ({origin}); it takes {form_of(name)}"
+    return f"{name} = {_shown_value(name, value)} ({origin})"
 
 
 async def _set_mode(controller: Controller, value: str) -> Event | None:
     return await set_permissions(controller, f"mode {value}" if value else "")
 
 
-SCREEN_SETTINGS = ("theme", "editing")  # whose commands do not show them
-# What changes a setting in this session; without a value, by a menu.
+SCREEN_SETTINGS = ("theme", "editing")  # whose commands do not show the value
+# Setting -> the function that changes it for this session; without a value, it shows a menu.
 CHANGED_BY: Mapping[str, Callable[[Controller, str], Awaitable[Event | None]]] = {
     "model": set_model,
     "effort": set_effort,
@@ -351,7 +352,7 @@ def _settings(controller: Controller) -> Iterator[SettingRow]:
     _, context = controller.in_use
     model = controller.services.selection.model.catalog.resolve(setup.model_name)
     modes = with_keys("{mode} or /permissions", setup.key_names, " or ")
-    changeable = {  # what a command may have changed: the value now, the one at the start, the command
+    changeable = {  # by a command: the current value, the value at the start, the command
         "model": (context.settings.model, model, "/model"),
         "effort": (controller.services.setup.options.effort, setup.options.effort, "/effort"),
         "permission_mode": (context.permissions.rules.mode, setup.mode, modes),
@@ -372,7 +373,7 @@ def _settings(controller: Controller) -> Iterator[SettingRow]:
 
 
 def _compaction_settings(controller: Controller, whole: bool = False) -> Iterator[SettingRow]:
-    """The entries of [compact]: those that differ from the defaults, and always the policy."""
+    """Yield the policy and the settings of [compact] that are not the default; all of them if `whole`."""
     setup = controller.setup
     origins = controller.setup.config.origins
     settings = controller.in_use[1].compaction.settings
@@ -390,6 +391,6 @@ def _shown_value(name: str, value: Any) -> str:
     if name in SECRET_SETTINGS:
         return "set"
     if name == "hooks":
-        return f"{pluralize(len(value), 'hook')}, see /hooks"
+        return f"{pluralize(len(value), 'hook')} (see /hooks)"
     text = ", ".join(map(str, value)) if isinstance(value, tuple | Mapping) else str(value)
     return text.lower() if isinstance(value, bool) else text

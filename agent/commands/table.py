@@ -1,10 +1,10 @@
 """The table of slash commands, COMMANDS. To add one, write a function and add a line.
 
 A command is a function of the controller and the rest of its line; its module is imported when it is first
-run. What it has to say goes out as events, never into the conversation: it returns the last one (or None),
-and emits any before. Of the controller it uses `in_use` (the session and its turn context), `setup`,
-`services` (the sessions on disk, the model), `factory` (makes other sessions) and `use` (takes one),
-`chooser` (menus; None where no one can choose), `prompt` and `emit`.
+run. Its output is emitted as events and never enters the conversation: it returns the last event (or None)
+and emits any earlier ones. Of the controller it uses `in_use` (the session and its turn context), `setup`,
+`services` (the sessions on disk, the model), `factory` (creates other sessions) and `use` (switches to one),
+`chooser` (menus; None if no one can choose), `prompt` and `emit`.
 """
 
 from __future__ import annotations
@@ -23,21 +23,26 @@ if TYPE_CHECKING:
 
 
 class Command(Struct, frozen=True):
-    """`name` is typed after the slash; `aliases` are names that other agents use for it.
+    """A slash command.
 
-    `function` is "module.function" within this package. It is called with the controller and what is behind
+    `name` is typed after the slash; `aliases` are names that other agents use for it.
+
+    `function` is "module.function" within this package. It is called with the controller and the text behind
     the name, and returns the last event, or None.
-    The first sentence of `help` is the summary.
-    `during_turn` tells whether it may run while a turn runs: always, or only without arguments ("bare") or
-    with one word at most, when it changes nothing then; `looking` are words that begin arguments with which
-    it only looks. `at_screen` tells that it is of use only to somebody at a screen,
-    `needs_session` that it has to wait until there is a session. `options` are those that it takes among its
-    words: any other word that looks like one is refused, and not taken for words.
+
+    `usage` is the syntax of the arguments, "" if there are none. The first sentence of `help` is the summary.
+
+    `during_turn` says when the command may run while a turn runs: always, only without arguments ("bare"),
+    or with at most one word, which then changes nothing. `looking` are first words with which the command
+    changes nothing either. `at_screen` marks a command that is only useful to a user at a screen,
+    `needs_session` one that has to wait until there is a session. `options` are the options that it accepts:
+    any other word that looks like an option is an error.
     """
 
     name: str
     function: str
     help: str
+    usage: str = ""
     aliases: tuple[str, ...] = ()
     during_turn: Literal["never", "bare", "word", "always"] = "never"
     at_screen: bool = False
@@ -48,6 +53,11 @@ class Command(Struct, frozen=True):
     @property
     def summary(self) -> str:
         return self.help.split(". ")[0].rstrip(".")
+
+    @property
+    def usage_line(self) -> str:
+        """Return the syntax of the command, as in `usage: /tasks [kill ID]`."""
+        return f"usage: /{self.name} {self.usage}".rstrip()
 
     async def run(self, controller: Controller, argument: str) -> Event | None:
         return await command_function(self.function)(controller, argument)
@@ -61,180 +71,214 @@ def command_function(name: str) -> Callable[[Controller, str], Awaitable[Event |
     return found
 
 
-_NO_LOGIN = "the key comes from ANTHROPIC_API_KEY; /doctor looks for what is missing"
-_IN_WORDS = "ask for it in words, or write a command into .claude/commands"
-_OWN_FILES = "servers, skills, agents and hooks have files of their own: /mcp, /skills, /agents, /hooks"
-# Commands that people know from other agents and that are not here: where to find what they did.
+_NO_LOGIN = "makeroom uses API keys; set ANTHROPIC_API_KEY, or run /doctor to see what is missing"
+_AS_PROMPT = "ask for it in a prompt, or define a command in .claude/commands"
+_EXTENSIONS = "servers, skills, agents and hooks are configured separately: see /mcp, /skills and /hooks"
+# Commands of other agents that do not exist here -> how to do the same.
 OTHER_AGENTS_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("login", "logout"), _NO_LOGIN),
-    **dict.fromkeys(("review", "security-review", "pr-comments"), _IN_WORDS),
-    **dict.fromkeys(("plugin", "plugins"), _OWN_FILES),
-    **dict.fromkeys(("color", "colors"), "/theme chooses the colours"),
-    **dict.fromkeys(("keys", "hotkeys", "shortcuts"), "/help keys lists the keys"),
-    "btw": "/fork asks it in a copy, and /resume goes back; or ask here, and /rewind takes it out again",
-    "checkpoint": "/rewind goes back to an earlier state of files and conversation",
-    "ide": "editors use makeroom through an adapter: docs/guides/editors.md",
-    "insights": "/cost and /context tell what a session used",
-    "keybindings": "keybindings.toml, beside your settings, gives actions other keys",
-    "output-style": "the setting output_style chooses it when a session begins",
-    "release-notes": "CHANGELOG.md tells what is new",
-    "statusline": "statusLine in Claude Code's settings files is read",
+    **dict.fromkeys(("review", "security-review", "pr-comments"), _AS_PROMPT),
+    **dict.fromkeys(("plugin", "plugins"), _EXTENSIONS),
+    **dict.fromkeys(("color", "colors"), "use /theme to change the colors"),
+    **dict.fromkeys(("keys", "hotkeys", "shortcuts"), "use /help keys to list the keys"),
+    "btw": "use /fork to ask it in a copy of the session, or ask here and remove it with /rewind",
+    "checkpoint": "use /rewind to restore an earlier state of the files and the conversation",
+    "ide": "editors connect to makeroom through an adapter, see docs/guides/editors.md",
+    "insights": "use /cost and /context to see what a session used",
+    "keybindings": "put key bindings into keybindings.toml, next to your settings file",
+    "output-style": "use the setting output_style, which takes effect in new sessions",
+    "release-notes": "see CHANGELOG.md",
+    "statusline": "set statusLine in a settings file of Claude Code, which makeroom reads",
 }
 # fmt: off
 COMMANDS: tuple[Command, ...] = (
     Command("help", "screen.show_help",
-            "Show the keys and commands in short. `keys` and `commands` list all of them, the name of a "
-            "section such as `room` its commands. With a command's name, show the help of that command.",
+            "Show the most important keys and commands. Use `keys` or `commands` to list all of them, the "
+            "name of a section such as `window` to list its commands, or the name of a command to show its "
+            "help.",
+            usage="[keys | commands | SECTION | COMMAND]",
             aliases=("?",), during_turn="always", needs_session=False),
     Command("init", "project.init_project",
-            "Have the model write AGENTS.md, or improve it. It studies the project first. Words after it "
-            "are passed on to the model."),
+            "Ask the model to write AGENTS.md, or to improve it. The model studies the project first. Text "
+            "after the command is added to the request.",
+            usage="[TEXT]"),
     Command("compact", "context.compact_now",
-            "Compact the context now. Words after it say what to focus on, and go with the next prompt too; "
-            "--dry-run only shows what would go.", aliases=("compress", "summarize"), options=("--dry-run",)),
+            "Compact the context now. Text after the command says what the summary should focus on, and is "
+            "also sent with the next prompt. With --dry-run, only show what would be removed and what it "
+            "would cost.",
+            usage="[--dry-run] [FOCUS]", aliases=("compress", "summarize"), options=("--dry-run",)),
     Command("uncompact", "context.undo_compaction",
-            "Undo a compaction, the newest one or the one with the given id. The record keeps both."),
+            "Undo the newest compaction, or the one with the given id. The transcript keeps both states.",
+            usage="[ID]"),
     Command("drop", "context.drop_block",
-            "Strike one block from the context. Takes its id, such as r57 or r57.2, as /context lists the "
-            "largest; without one, choose from a list. /uncompact brings it back."),
+            "Clear one block from the context. Takes the id of the block, such as r57 or r57.2; /context "
+            "lists the largest blocks. Without an id, choose from a list. Use /uncompact to restore the "
+            "block.",
+            usage="[ID]"),
     Command("recall", "context.show_evicted",
-            "Show what left the context. Takes an id such as r57, or words to search for; without them, "
-            "lists what left.", during_turn="always"),
+            "Show text that is no longer in the context. Takes an id such as r57, or words to search for. "
+            "Without arguments, list what was cleared or summarized.",
+            usage="[ID | WORDS]", during_turn="always"),
     Command("search", "context.search_project",
-            "Search this session and the earlier ones of this project. Takes words, or a question.",
-            during_turn="always"),
+            "Search this session and the earlier sessions of this project. Takes words or a question.",
+            usage="WORDS", during_turn="always"),
     Command("pin", "context.pin",
-            "Pin a sentence: the next prompt tells it to the model, and every compaction keeps it. "
-            "Without one, lists the pins; `remove N` removes one.", during_turn="bare"),
+            "Pin a sentence, which every compaction then keeps. The model sees it with the next prompt. "
+            "Without arguments, list the pins. `remove N` removes one.",
+            usage="[TEXT | remove N]", during_turn="bare"),
     Command("context", "context.show_context",
-            "Draw what the context holds. Lists the largest blocks too, and the newest compactions with "
-            "their figures; `/context all` lists every one.", aliases=("tokens",), during_turn="always"),
+            "Show what the context window contains. Also lists the largest blocks, and the newest "
+            "compactions with their sizes and costs. `all` lists every compaction.",
+            usage="[all]", aliases=("tokens",), during_turn="always"),
     Command("cost", "context.show_cost",
-            "Show what this session has used and cost.", aliases=("usage", "stats"), during_turn="always"),
+            "Show the tokens and the cost of this session.",
+            aliases=("usage", "stats"), during_turn="always"),
     Command("status", "settings.show_status",
-            "Show the model and its window, the server, the session, the folder and what holds commands.",
+            "Show the model, its context window, the server, the session, the directory and the sandbox.",
             during_turn="always"),
     Command("model", "settings.set_model",
-            "Show or change the model for this session. Takes a model id, or opus, sonnet, haiku; without "
-            "one, choose from a list. It holds from the next request on; --save keeps it for new sessions.",
-            during_turn="always", at_screen=True, options=("--save",)),
+            "Show or change the model of this session. Takes a model id, or opus, sonnet or haiku. Without "
+            "one, choose from a list. The change takes effect with the next request. With --save, new "
+            "sessions use the model as well.",
+            usage="[MODEL] [--save]", during_turn="always", at_screen=True, options=("--save",)),
     Command("effort", "settings.set_effort",
-            "Show or change how hard the model thinks. Takes off, low, medium, high, xhigh or max; "
-            "without one, choose from a list. It holds from the next request on.",
+            "Show or change how much the model thinks. Takes off, low, medium, high, xhigh or max. Without "
+            "one, choose from a list. The change takes effect with the next request.",
+            usage="[off | low | medium | high | xhigh | max]",
             aliases=("thinking",), during_turn="always", at_screen=True),
     Command("memory", "project.show_memory",
-            "Show the memory files, what they import, and the tokens of each. They are those that this "
-            "session began with, and those told with files of folders below.",
+            "Show the memory files in use, with their imports and tokens. These are the files that were read "
+            "when the session started, and those of subdirectories that were read later.",
             during_turn="always"),
     Command("diff", "project.show_diff",
-            "Show what this session changed in the project. With a path, show all lines of what it "
-            "changed there. What others changed in the same files is shown apart, as `theirs`, unless "
-            "they do it while a command runs.", during_turn="always"),
+            "Show the changes that this session made in the project. With a path, show all changed lines "
+            "there. Changes that others made to the same files are listed separately as `theirs`, except "
+            "those made while a command ran.",
+            usage="[PATH]", during_turn="always"),
     Command("plan", "project.plan",
-            "Go to plan mode. Words after it are the prompt; in plan mode, without words, show the newest "
-            "plan; `off` goes back to the mode before it.", at_screen=True),
+            "Switch to plan mode. Text after the command is sent as a prompt. In plan mode, show the newest "
+            "plan. `off` returns to the previous mode.",
+            usage="[PROMPT | off]", at_screen=True),
     Command("todo", "project.show_todos",
-            "Show what the model has on its to-do list.", aliases=("todos",), during_turn="always"),
+            "Show the to-do list of the model.", aliases=("todos",), during_turn="always"),
     Command("background", "project.background",
-            "Have the running command go on in the background. Its end is told, to you and to the model.",
+            "Move the running command to the background. You and the model are notified when it finishes.",
             aliases=("bg",), during_turn="always", at_screen=True),
     Command("tasks", "project.show_tasks",
-            "Show the background commands of this session. `kill ID` ends one and everything that it "
-            "started.", aliases=("bashes", "ps"), during_turn="always", at_screen=True),
+            "List the background commands of this session. `kill ID` ends one, with every process that it "
+            "started.",
+            usage="[kill ID]", aliases=("bashes", "ps"), during_turn="always", at_screen=True),
     Command("agents", "extensions.show_agents",
-            "Show the agents of this session, what they do and what they cost, and answer their "
-            "questions. With a number, show what that one did so far; `stop N` ends one in the "
-            "background, `stop` all of them.", aliases=("subagents",), during_turn="always"),
+            "List the agents of this session with their state and cost, and answer their questions. With a "
+            "number, show the conversation of that agent. `stop N` ends an agent in the background, and "
+            "`stop` ends all of them.",
+            usage="[N | stop [N]]", aliases=("subagents",), during_turn="always"),
     Command("permissions", "settings.set_permissions",
-            "Show the permission mode and rules, and where each was set. Without arguments, choose a mode "
-            "from a list, or a rule to remove. `mode NAME` changes the mode, `allow RULE` and `deny RULE` "
-            "add a rule for this session, `remove RULE` removes one, `explain LINE` tells what becomes of "
-            "a command line, and why.",
+            "Show or change the permission mode and the permission rules. Without arguments, choose a mode, "
+            "or a rule to remove. `mode NAME` changes the mode. `allow RULE` and `deny RULE` add a rule for "
+            "this session, and `remove RULE` removes one. `explain LINE` shows whether a command would be "
+            "allowed, and why.",
+            usage="[mode NAME | allow RULE | deny RULE | remove RULE | explain LINE]",
             aliases=("allowed-tools",), during_turn="bare", at_screen=True, looking=("explain",)),
     Command("sandbox", "system.show_sandbox",
-            "Show or change the wall around commands. `auto`, `require` and `off` hold for this session, "
-            "as do `project read-only` and `project writable`; `write PATH`, `read PATH` and `reach HOST` "
-            "let something through in this project from now on, `forget` takes it back.",
-            during_turn="bare", at_screen=True),
+            "Show or change the sandbox that commands run in. `auto`, `require`, `off` and `project` apply "
+            "to this session. `write PATH`, `read PATH` and `reach HOST` always allow the access in this "
+            "project, and `forget` revokes that.",
+            usage="[auto | require | off | project read-only | project writable | write PATH | read PATH | "
+            "reach HOST | forget PATH | forget HOST]", during_turn="bare", at_screen=True),
     Command("add-dir", "system.add_folder",
-            "Work in another folder as well, until the session ends. Takes its path; without one, lists "
-            "them. What is changed there, `/diff` and `/rewind` do not know.",
-            during_turn="always", at_screen=True),
+            "Work in another directory as well, until the session ends. Without a path, list the "
+            "directories. `/diff` and `/rewind` do not cover changes that are made there.",
+            usage="[PATH]", during_turn="always", at_screen=True),
     Command("publish", "system.publish_port",
-            "Reach what a command serves on a port within the wall. `PORT` has localhost:PORT of this "
-            "machine lead there until the session ends, `PORT as OTHER` another port; `stop PORT` ends "
-            "it. Alone it lists the ports.", aliases=("ports",), during_turn="always", at_screen=True),
+            "Publish a port of the sandbox on this machine. `PORT` makes it available at localhost:PORT "
+            "until the session ends, and `PORT as OTHER` at localhost:OTHER. `stop PORT` ends that. Without "
+            "arguments, list the ports.",
+            usage="[PORT | PORT as OTHER | stop PORT]",
+            aliases=("ports",), during_turn="always", at_screen=True),
     Command("skills", "extensions.show_skills",
-            "List your commands and skills and the project's: what each is for, where it is, what is off. "
-            "They are looked for anew. With a name, show all about that one.", during_turn="always"),
+            "List your commands and skills and those of the project. Rescans the directories. With a name, "
+            "show the details of one.",
+            usage="[NAME]", during_turn="always"),
     Command("trust", "extensions.show_trust",
-            "Show or change what this project may bring: commands that its files run, rights that they "
-            "take. `all` allows all of it, `none` nothing.", during_turn="bare"),
+            "Show or change which extensions of this project are enabled: hooks, servers, agents, and the "
+            "commands and permissions of skills. `all` enables all of them, and `none` disables them.",
+            usage="[all | none]", during_turn="bare"),
     Command("mcp", "mcp.show_mcp",
-            "Show the MCP servers and their tools. `reconnect NAME` connects one anew, `off NAME` and `on "
-            "NAME` switch it for this session, `login NAME` logs in to one by the browser.",
-            during_turn="bare"),
+            "Show the MCP servers and their tools. `reconnect NAME` reconnects a server. `off NAME` and `on "
+            "NAME` switch it for this session. `login NAME` logs in with your browser.",
+            usage="[reconnect NAME | off NAME | on NAME | login NAME]", during_turn="bare"),
     Command("config", "settings.show_settings",
-            "Show the settings in force and where each was set. That is a file, the environment, a flag, "
-            "or a command. Choose one from the list to change it; `/config NAME` shows its value and what "
-            "it takes, `/config NAME VALUE` sets it for this session, or tells that it holds from the "
-            "next start on.", aliases=("settings",), during_turn="word"),
+            "Show or change the settings. Without arguments, list them with the place where each was set, or "
+            "choose one to change. `NAME` shows the value of a setting and the values that it takes. `NAME "
+            "VALUE` changes it for this session, or shows how to change it for the next start.",
+            usage="[NAME [VALUE]]", aliases=("settings",), during_turn="word"),
     Command("theme", "screen.set_theme",
-            "Change the colours of this session. Takes auto, dark, light, ansi, colour-blind or "
-            "colour-blind-light; without one, choose from a list. The setting `theme` keeps it.",
+            "Change the colors for this session. Takes auto, dark, light, ansi, colour-blind or "
+            "colour-blind-light. Without one, choose from a list. Use the setting `theme` to keep it.",
+            usage="[auto | dark | light | ansi | colour-blind | colour-blind-light]",
             during_turn="always", at_screen=True, needs_session=False),
     Command("vim", "screen.set_editing",
-            "Edit with the keys of vim, or again with those of Emacs. Takes on or off; the setting "
-            "`editing` keeps it.", during_turn="always", at_screen=True, needs_session=False),
+            "Switch between the keys of vim and those of Emacs. Use the setting `editing` to keep them.",
+            usage="[on | off]", during_turn="always", at_screen=True, needs_session=False),
     Command("hooks", "extensions.show_hooks",
-            "Show the hooks: which command runs on which event, for what, and where that is set.",
+            "List the hooks, with their events, matchers and commands, and where each was set.",
             during_turn="always"),
     Command("doctor", "doctor.examine",
-            "Look for what is missing or wrong here, with its remedy. Connects to the server, but sends "
-            "nothing.", during_turn="always"),
+            "Check the installation, and show a remedy for each problem. Connects to the server, but sends "
+            "no request.", during_turn="always"),
     Command("bug", "doctor.write_report",
-            "Write down what a report of a fault needs: version, terminal, settings, newest failures. No "
-            "secrets stand in that file, and nothing is sent. Words after it say what went wrong.",
-            aliases=("feedback",), during_turn="always"),
+            "Write a bug report file with the version, terminal, settings and recent errors. It contains no "
+            "secrets, and nothing is sent. Text after the command describes the problem.",
+            usage="[TEXT]", aliases=("feedback",), during_turn="always"),
     Command("sessions", "sessions.list_sessions",
-            "List the sessions of this folder, newest first.", during_turn="always"),
+            "List the sessions of this directory, newest first.", during_turn="always"),
     Command("resume", "sessions.resume_session",
-            "Continue an earlier session. Takes its id, the beginning of its id, its name, or words of its "
-            "first prompt; without one, choose from a list.", aliases=("continue",), at_screen=True),
+            "Resume an earlier session. Takes its id, the start of its id, its name, or words of its first "
+            "prompt. Without one, choose from a list.",
+            usage="[SESSION]", aliases=("continue",), at_screen=True),
     Command("rewind", "rewind.rewind",
-            "Go back to before an earlier prompt. Without arguments, choose from a list; `/rewind N` "
-            "restores the conversation, `/rewind N files` the files, `/rewind N both` both. N is the "
-            "number in the list, the oldest prompt is 1. What would happen to files is shown first; `yes` "
-            "at the end does it, `yes theirs` also to files that somebody else changed since.",
-            aliases=("undo",), at_screen=True),
+            "Restore the conversation, the files, or both to their state before an earlier prompt. Without "
+            "arguments, choose from a list. N is the number in the list; the oldest prompt is 1. `/rewind N` "
+            "restores the conversation, `/rewind N files` the files, and `/rewind N both` both. Changes to "
+            "files are shown first. Add `yes` to make them, and `theirs` to include files that others have "
+            "changed since.",
+            usage="[N [files | both] [yes [theirs]]]", aliases=("undo",), at_screen=True),
     Command("fork", "sessions.fork_session",
-            "Continue in a copy. The session so far stays as it is.", aliases=("branch",), at_screen=True),
+            "Continue in a copy of this session. The original does not change.",
+            aliases=("branch",), at_screen=True),
     Command("rename", "sessions.rename_session",
-            "Give this session a name. It can be resumed by it.",
-            aliases=("name", "title"), during_turn="bare"),
+            "Name this session. You can resume it by its name.",
+            usage="[NAME]", aliases=("name", "title"), during_turn="bare"),
     Command("export", "sessions.export_session",
-            "Write the session to a file. Its extension chooses the format: .md (the default), .html, "
-            ".json, .jsonl."),
+            "Write the session to a file. The extension selects the format: .md (the default), .html, .json "
+            "or .jsonl.",
+            usage="[FILE]"),
     Command("copy", "sessions.copy_answer",
-            "Copy the newest answer to the clipboard. With a number N, the N-th newest.",
-            during_turn="always", at_screen=True),
+            "Copy the newest answer to the clipboard. With a number N, copy the Nth newest.",
+            usage="[N]", during_turn="always", at_screen=True),
     Command("clear", "sessions.new_session",
             "Start a new conversation. The old one stays on disk, and its id is shown.",
             aliases=("new", "reset"), at_screen=True),
     Command("exit", "running.leave",
-            "Leave. The session can be continued with --continue.",
+            "Exit makeroom. Use `makeroom --continue` to resume the session.",
             aliases=("quit", "q"), during_turn="always", at_screen=True, needs_session=False),
 )
 # fmt: on
 
 
 def find_command(name: str) -> Command | None:
-    """The command of that name or alias."""
+    """Return the command with that name or alias, None if there is none."""
     return next((command for command in COMMANDS if name in (command.name, *command.aliases)), None)
 
 
+def usage_of(name: str) -> str:
+    """Return the usage line of a command. Raises StopIteration for an unknown name."""
+    return next(command.usage_line for command in COMMANDS if command.name == name)
+
+
 def command_summaries() -> list[CommandSummary]:
-    """List each command, and then each alias."""
+    """List every command, then every alias."""
     named = [CommandSummary(command.name, command.summary) for command in COMMANDS]
     others = [
         CommandSummary(other, alias_of=command.name) for command in COMMANDS for other in command.aliases
@@ -243,7 +287,7 @@ def command_summaries() -> list[CommandSummary]:
 
 
 def needs_session(line: str) -> bool:
-    """Return whether a line is a prompt, or a command that works on a session."""
+    """Return whether a line is a prompt, or a command that needs a session."""
     name = line.strip().removeprefix("/").partition(" ")[0]
     command = find_command(name.lower()) if line.lstrip().startswith("/") else None
     return command is None or command.needs_session
@@ -262,8 +306,8 @@ def may_run_during_turn(line: str) -> bool:
 
 
 def use_without_screen(line: str) -> Literal["words", "run", "refuse"]:
-    """Return whether a prompt of a script is a command that runs there, one that does not, or for
-    the model.
+    """Classify a prompt without a screen: "run" a command, "refuse" one that needs a screen, or send "words"
+    to the model.
     """
     line = line.lstrip()
     name = line.removeprefix("/").partition(" ")[0].partition("\n")[0]

@@ -82,9 +82,9 @@ def test_a_typed_command_stands_in_the_prompt_and_in_lists(tmp_path: Path) -> No
         assert "allows  Write, Bash(git push:*)" in await run.do("/help review")
         assert "/pdf     project  skill    About PDF" in await run.do("/skills")
         put(tmp_path / ".claude/settings.json", '{"hooks": {"Stop": [{"hooks": [{"command": "x"}]}]}}')
-        assert "until /trust allows" not in await run.do("/skills"), "a hook is no skill"
+        assert "not approved" not in await run.do("/skills"), "a hook is no skill"
         put(tmp_path / ".claude/commands/init.md", "Ours is another.")
-        assert f"hidden: {tmp_path}/.claude/commands/init.md by /init of makeroom" in await run.do("/skills")
+        assert f"unused: {tmp_path}/.claude/commands/init.md (/init is built in)" in await run.do("/skills")
         assert [each.name for each in run.controller.commands()].count("init") == 1
         put(tmp_path / "home/.claude/commands/greet.md", "Something new: $ARGUMENTS")
         await run.do("/greet words")
@@ -284,7 +284,7 @@ def test_without_skills_no_tool_and_no_section_is_there(tmp_path: Path) -> None:
         await run.do("hello")
         assert "skill" not in str([tool["name"] for tool in run.server.requests[0]["tools"]])
         assert "# Skills" not in str(run.server.requests[0]["system"])
-        assert "no commands and skills" in await run.do("/skills")
+        assert "no commands or skills" in await run.do("/skills")
 
     run_controller(tmp_path, work, environ={"HOME": str(tmp_path / "home")})
 

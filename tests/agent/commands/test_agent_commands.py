@@ -19,17 +19,17 @@ def test_agents_are_listed_looked_into_charged_and_their_changes_taken_back(tmp_
     respond = parts(go=[Reply([task("work")]), "done"], work=[write, "It is written."], thanks=["well"])
 
     async def work(run: ControllerRun) -> None:
-        assert await run.do("/agents") == "no agent was started so far"
+        assert await run.do("/agents") == "no agents yet"
         await run.do("go")
         assert (await run.do("/agents")).startswith("#1  general  do work  (done; 2 requests, ")
         assert "made by an agent" in await run.do("/agents 1") and "It is written." in run.text()
         assert "> go" not in run.text()  # it began in a copy of the conversation, which is not shown again
-        assert "its number in the list" in await run.do("/agents 2")
+        assert "has the number '2' (usage: /agents [N | stop [N]])" in await run.do("/agents 2")
         cost, sid = await run.do("/cost"), run.controller.in_use[0].sid
-        assert " by 1 agent: /agents" in cost
+        assert " of 1 agent (see /agents)" in cost
         await run.do("thanks", "/clear", f"/resume {sid}")
-        assert await run.do("/agents") == "#1  general  do work  (before this run)"
-        assert " by 1 agent: /agents" in await run.do("/cost")
+        assert await run.do("/agents") == "#1  general  do work  (in an earlier run)"
+        assert " of 1 agent (see /agents)" in await run.do("/cost")
         await run.do("/rewind 1 both yes")
         assert not (tmp_path / "new.txt").exists()
 
@@ -163,7 +163,7 @@ def test_agents_in_the_background_end_when_they_are_stopped_a_turn_is_or_the_ses
 
     async def work(run: ControllerRun) -> None:
         await run.do("go")
-        assert await run.do("/agents stop 1") == "1 agent in the background ended"
+        assert await run.do("/agents stop 1") == "stopped 1 background agent"
         await until(run, lambda pool: len(pool.running) == 1)
         assert "#1  general  do work one  (interrupted; " in await run.do("/agents")
         turn = asyncio.ensure_future(run.controller.prompt("more"))

@@ -32,8 +32,8 @@ def test_help_fits_a_small_window_and_leads_to_all_of_it(tmp_path: Path) -> None
         everything = await run.do("/help commands")
         assert all(f"  /{each.name} " in everything and each.summary in everything for each in COMMANDS)
         assert "/own-39" in everything
-        (room, *_), keys = (await run.do("/help Room")).splitlines(), await run.do("/help keys")
-        assert room.split("  ")[1] == "/context" and "Ctrl-B has the running command" in keys
+        (window, *_), keys = (await run.do("/help Window")).splitlines(), await run.do("/help keys")
+        assert window.split("  ")[1] == "/context" and "Ctrl-B moves the running command" in keys
         assert "--dry-run" in await run.do("/help compact") == await run.do("/help /compact")
         assert "did you mean /compact?" in await run.do("/help compcat")
 
@@ -56,25 +56,27 @@ def test_every_command_names_a_function() -> None:
 def test_a_mistyped_option_of_a_command_is_refused_and_nothing_is_done(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("help")
-        nearest = "/compact: there is no option --dry: did you mean --dry-run?"
+        nearest = "/compact: unknown option --dry (did you mean --dry-run?)"
         assert await run.do("/compact --dry") == await run.do("/compact the tests --dry") == nearest
         assert [event.level for event in run.emitted(Notice)] == ["error"]
-        assert await run.do("/compact --force") == "/compact: there is no option --force: it takes --dry-run"
+        assert "--force (usage: /compact [--dry-run] [FOCUS])" in await run.do("/compact --force")
         assert not run.controller.in_use[0].folded.compactions
-        assert "is pinned" not in await run.do("/pin --force is not for git push")
+        assert await run.do("/pin --force is not for git push") == "1  --force is not for git push"
 
     run_controller(tmp_path, work)
 
 
 def test_an_unknown_command_is_told_with_the_nearest(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
-        assert await run.do("/compcat") == "Unknown command /compcat - did you mean /compact?"
+        assert await run.do("/compcat") == "unknown command /compcat: did you mean /compact?"
         assert "did you mean /status?" in await run.do("/stauts")  # not /stats
         assert "ANTHROPIC_API_KEY" in await run.do("/login"), "not /pin"
-        assert "/help keys lists the keys" in await run.do("/hotkeys")
-        assert "/fork asks it in a copy" in await run.do("/btw why?")
-        assert await run.do("/title first things") == "the name is 'first things'"
-        assert "/help lists them" in await run.do("/insight-x"), "nothing that is only a little like it"
+        assert "use /help keys" in await run.do("/hotkeys")
+        assert "use /fork" in await run.do("/btw why?")
+        assert await run.do("/title first things") == "this session is named 'first things'"
+        assert "use /help to list the commands" in await run.do("/insight-x"), (
+            "nothing that is only a little like it"
+        )
 
     run_controller(tmp_path, work)
 

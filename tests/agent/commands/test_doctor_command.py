@@ -12,10 +12,10 @@ from .controller_run import ControllerRun, run_controller
 def test_the_doctor_tells_what_is_wrong_with_its_remedy(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         told = await run.do("/doctor")
-        assert "ok  makeroom: " in told and "ok  key: set" in told
+        assert "ok  makeroom: " in told and "ok  API key: set" in told
         assert f"ok  server: {run.server.base_url}" in told
         assert "GB free" in told
-        assert "!!  rg: not on PATH\n      searches are quicker with it: install ripgrep" in told
+        assert "!!  rg: not on PATH\n      install ripgrep" in told
         assert "!!  terminal: dumb" in told and "set TERM to" in told
 
     run_controller(tmp_path, work, environ={"PATH": "/nowhere", "TERM": "dumb"})
@@ -29,7 +29,7 @@ def test_a_report_of_a_fault_is_written_without_secrets_and_sent_nowhere(tmp_pat
         asked = len(run.server.requests)
         told = await run.do("/bug it froze")
         (path,) = (tmp_path / "home" / "state" / "reports").iterdir()
-        assert f"written to {path}, and sent nowhere" in told and len(run.server.requests) == asked
+        assert f"wrote {path}; nothing was sent" in told and len(run.server.requests) == asked
         text = path.read_text("utf-8")
         assert path.stat().st_mode & 0o777 == 0o600 and "test-key" not in text
         parts = ("it froze", "makeroom: ", "\nkey ", "summary: the key ")
@@ -44,8 +44,8 @@ def test_a_server_that_cannot_be_reached_is_found() -> None:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         assert probe_server(address, {}) == ("", "server", address)
     remedy, _, found = probe_server(address, {})
-    assert "base_url in /config" in remedy and "cannot be reached" in found
-    assert "a proxy is set" in probe_server(address, {"HTTP_PROXY": "http://proxy:3128"})[2]
+    assert "base_url in /config" in remedy and f"cannot connect to {address}: " in found
+    assert "not checked because of the proxy" in probe_server(address, {"HTTP_PROXY": "http://proxy:3128"})[2]
 
 
 def test_another_folder_can_be_worked_in(tmp_path: Path) -> None:
@@ -54,12 +54,12 @@ def test_another_folder_can_be_worked_in(tmp_path: Path) -> None:
     other = tmp_path / "other"
 
     async def work(run: ControllerRun) -> None:
-        assert "no such folder" in await run.do("/add-dir ../nothing")
-        assert f"added folder {other}" not in await run.do("help", "/diff")
+        assert "no such directory" in await run.do("/add-dir ../nothing")
+        assert f"added directory {other}" not in await run.do("help", "/diff")
         said = await run.do("/add-dir ../other")
-        assert f"{other} is worked in too" in said and "/diff and /rewind know nothing" in said
+        assert f"added {other} until this session ends; /diff and /rewind do not cover" in said
         for line in ("/diff", "/rewind 1 files yes"):
-            assert f"not covered: the added folder {other}" in await run.do(line), line
+            assert f"not covered: changes in the added directory {other}" in await run.do(line), line
         assert "already" in await run.do("/add-dir ../other")
         (listed,) = run.emitted(CommandOutput) if await run.do("/add-dir") else []
         assert listed.text.split("\n") == [str(tmp_path / "project"), str(other)]

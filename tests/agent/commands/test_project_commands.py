@@ -22,10 +22,14 @@ def test_init_asks_the_model_in_a_turn_of_its_own(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("/init mention the tabs")
         sent = run.bodies()[0].decode()
-        assert "write AGENTS.md" in sent and "mention the tabs" in sent and "There is AGENTS.md" not in sent
+        assert (
+            "write AGENTS.md" in sent
+            and "mention the tabs" in sent
+            and "AGENTS.md exists already" not in sent
+        )
         (tmp_path / "AGENTS.md").write_text("use tabs", "utf-8")
         await run.do("/init")
-        assert any(b"There is AGENTS.md already" in body for body in run.bodies())
+        assert any(b"AGENTS.md exists already" in body for body in run.bodies())
 
     run_controller(tmp_path, work)
 
@@ -41,7 +45,7 @@ def test_memory_names_the_files_with_their_tokens_and_what_changed_since(tmp_pat
         text = await run.do("/clear", "/memory")
         assert "since)" not in text
         (tmp_path / "AGENTS.md").unlink()
-        assert "(gone since)" in await run.do("/memory")
+        assert "(deleted since)" in await run.do("/memory")
 
     run_controller(tmp_path, work)
 
@@ -56,7 +60,7 @@ def test_memory_names_imports_and_what_claude_code_would_read(tmp_path: Path) ->
         text = await run.do("/memory")
         assert f"tokens  {tmp_path / 'rules.md'}\n" in text
         for name in ("CLAUDE.md", "CLAUDE.local.md"):
-            assert f"not read  {tmp_path / name}  (a file of Claude Code" in text
+            assert f"not read  {tmp_path / name}  (of Claude Code" in text
         (tmp_path / "AGENTS.md").write_text("Use @rules.md and @CLAUDE.local.md", "utf-8")
         text = await run.do("/clear", "/memory")
         assert f"tokens  {tmp_path / 'CLAUDE.local.md'}\n" in text and text.count("not read") == 1
@@ -76,8 +80,8 @@ def test_memory_names_the_files_of_folders_below_with_what_was_read_there(tmp_pa
         assert "no memory file" in await run.do("/memory")
         text = await run.do(READ_ALL, "what is @lib/a.py", "/memory")
         for name, file in (("src/AGENTS.md", "src/part_0.py"), ("lib/AGENTS.md", "lib/a.py")):
-            assert f"tokens  {tmp_path / name}  (read with {file})" in text
-        assert f"tokens  {tmp_path / 'src/extra.md'}  (read with src/part_" in text
+            assert f"tokens  {tmp_path / name}  (loaded with {file})" in text
+        assert f"tokens  {tmp_path / 'src/extra.md'}  (loaded with src/part_" in text
         assert "no memory file" in await run.do("/clear", "/memory")
 
     run_controller(tmp_path, work)
@@ -100,16 +104,16 @@ def test_a_memory_file_that_is_cut_is_told_as_such(tmp_path: Path) -> None:
     assert told == f"{tmp_path / 'CLAUDE.md'} has more than 60,000 characters: the model is shown those alone"
 
     async def work(run: ControllerRun) -> None:
-        assert "CLAUDE.md  (cut: its first 60,000 characters)\n" in await run.do("/memory")
+        assert "CLAUDE.md  (only the first 60,000 characters)\n" in await run.do("/memory")
 
     run_controller(tmp_path, work)
 
 
 def test_without_a_memory_file_memory_tells_where_to_put_one(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
-        assert "put AGENTS.md or CLAUDE.md in" in await run.do("/memory")
+        assert "create AGENTS.md or CLAUDE.md in" in await run.do("/memory")
         (tmp_path / "CLAUDE.md").write_text("x", "utf-8")
-        assert f"not read  {tmp_path / 'CLAUDE.md'}  (made since)" in await run.do("/memory")
+        assert f"not read  {tmp_path / 'CLAUDE.md'}  (created since)" in await run.do("/memory")
 
     run_controller(tmp_path, work)
 
@@ -119,7 +123,7 @@ def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None
     (tmp_path / "b.txt").write_text("here\n", "utf-8")
 
     async def work(run: ControllerRun) -> None:
-        assert "changed nothing in the project" in await run.do("/diff")
+        assert "no changes recorded in this session" in await run.do("/diff")
         await run.do("read a.txt, then replace `two` with `three` in a.txt")
         text = await run.do("/diff")
         assert "changed  a.txt  +1 -1" in text and "-two\n+three" in text and "1 file, +1 -1" in text
@@ -127,7 +131,7 @@ def test_diff_shows_what_the_session_changed_and_no_more(tmp_path: Path) -> None
         assert "b.txt" not in await run.do("/diff")  # the person's own commands are not the session's doing
         await run.do("run `rm -f b.txt; mkdir d; seq 500 > d/long.txt`")
         text = await run.do("/diff")
-        assert "new      d/long.txt  +500 -0" in text and "/diff d/long.txt shows all" in text
+        assert "new      d/long.txt  +500 -0" in text and "run /diff d/long.txt to see" in text
         assert "+500" in await run.do("/diff ./d") and "+499\n" in run.text()
         assert "a.txt" not in run.text()
         with (tmp_path / "a.txt").open("a", encoding="utf-8") as file:
@@ -164,15 +168,15 @@ def test_what_could_not_be_looked_at_is_said_also_where_nothing_was_seen(tmp_pat
         gap = "not covered: only 1 files of the project"
         for line in ("/diff", "/rewind 1 files", "/rewind 1 files yes"):
             said = await run.do(line)
-            assert "that was seen" in said and gap in said, line
-        assert "no files changed since that was seen" in await run.do("/rewind")
+            assert ("no changes recorded" in said or "no recorded changes" in said) and gap in said, line
+        assert "no files known to have changed since" in await run.do("/rewind")
 
     run_controller(tmp_path, work)
 
 
 def test_diff_without_a_record_says_that_there_are_no_checkpoints(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
-        assert "no checkpoints" in await run.do("/diff")
+        assert "have no checkpoints" in await run.do("/diff")
 
     run_controller(tmp_path, work, no_session=True)
 
@@ -180,14 +184,14 @@ def test_diff_without_a_record_says_that_there_are_no_checkpoints(tmp_path: Path
 def test_plan_goes_to_plan_mode_and_shows_the_newest_plan_there(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         mode = run.controller.in_use[1].permissions
-        assert "plan mode: nothing is changed" in await run.do("/plan") and mode.planning
-        assert "there is no plan yet" in await run.do("/plan")
+        assert "plan mode is on: nothing is changed" in await run.do("/plan") and mode.planning
+        assert "no plan yet" in await run.do("/plan")
         asked = len(run.server.requests)
         mode.set_mode("acceptEdits")
         await run.do("/plan")
-        assert "plan mode is left for the mode acceptEdits: edits" in await run.do("/plan off")
+        assert "plan mode is off; mode acceptEdits edits" in await run.do("/plan off")
         assert mode.rules.mode == "acceptEdits"
-        assert await run.do("/plan off") == "this is not plan mode" and len(run.server.requests) == asked
+        assert await run.do("/plan off") == "plan mode is not on" and len(run.server.requests) == asked
         await run.do("/plan")
         mode.set_mode("manual")
         await run.do("/plan hello")
@@ -195,24 +199,24 @@ def test_plan_goes_to_plan_mode_and_shows_the_newest_plan_there(tmp_path: Path) 
         await run.do("/plan")
         (shown,) = run.emitted(CommandOutput)
         assert shown.form == "markdown" and shown.text
-        assert "nothing is on the to-do list" in await run.do("/todo")
+        assert "the to-do list is empty" in await run.do("/todo")
 
     run_controller(tmp_path, work)
 
 
 def test_tasks_shows_background_commands_and_ends_them(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
-        assert "no command has run in the background" in await run.do("/tasks")
+        assert "no background commands yet" in await run.do("/tasks")
         _, context = run.controller.in_use
         bash = context.tools["bash"]
         given = {"command": "echo up; sleep 777", "run_in_background": True}
         await bash.run(parse_arguments(bash, given), ToolCall(context.tool_context, "t.1"))
         text = await run.do("/ps")
         assert "b1  echo up; sleep 777" in text and "running" in text
-        assert "b1 runs" in await run.do("/tasks kill b9")
+        assert "running: b1 (usage: /tasks [kill ID])" in await run.do("/tasks kill b9")
         assert "Background command b1 (echo up; sleep 777) stopped" in await run.do("/tasks kill b1")
         text = await run.do("/tasks")
-        assert "stopped" in text and "nothing runs" in await run.do("/tasks kill b1")
+        assert "stopped" in text and "running: none" in await run.do("/tasks kill b1")
         await run.do("hello")
         assert any(b"Background command b1" in body for body in run.bodies())
 
@@ -244,7 +248,7 @@ def test_a_late_command_of_the_users_own_goes_on_and_a_private_one_stays_private
     async def work(run: ControllerRun) -> None:
         runner = command_runner(run.controller.in_use[1].tool_context)
         said = await run.do("!!echo for me; sleep 300")
-        assert "goes on in the background as job b1. /tasks shows it, /tasks kill b1 ends it]" in said
+        assert "goes on in the background as job b1. /tasks lists it, /tasks kill b1 ends it]" in said
         assert "goes on in the background as job b2" in await run.do("!echo for both; sleep 300")
         for job in runner.running:
             await runner.stop(job)
@@ -272,7 +276,7 @@ def test_an_editor_after_a_bang_is_told_what_the_user_can_do(tmp_path: Path) -> 
         soon = partial(run_bash, limits=CommandLimits(editor_s=0.2))
         context.tools = {**context.tools, "bash": replace(context.tools["bash"], run=soon)}
         said = await run.do("!vi notes")
-        assert "waits for keys" in said and "in a terminal of its own" in said
+        assert "waits for keys" in said and "in another terminal" in said
         assert "edit or write" not in said
 
     run_controller(tmp_path, work, environ={"PATH": f"{tmp_path}:/usr/bin:/bin"})

@@ -70,7 +70,7 @@ def test_where_the_project_is_gone_no_file_is_said_to_be_as_before(tmp_path: Pat
     async def work(run: ControllerRun) -> None:
         await run.do("run `echo one > a.txt`")
         folder.rename(tmp_path / "away")
-        gone = f"the project's folder {folder} is gone: bring it back first"
+        gone = f"cannot compare or restore files: the project {folder} does not exist"
         for command in ("/diff", "/rewind 1 files", "/rewind 1 both yes"):
             assert await run.do(command) == gone
         (tmp_path / "away").rename(folder)
@@ -87,7 +87,7 @@ def test_what_was_rewound_is_recalled_and_gone_on_with_in_a_copy(tmp_path: Path)
         before, (session, _) = run.bodies(), run.controller.in_use
         seq = session.folded.entries[2].seq
         told = await run.do("/rewind 2")
-        sid, at = re.findall(r"stays in the record: makeroom -r (\S+) --at r(\d+) ", told)[0]
+        sid, at = re.findall(r"in a copy with makeroom -r (\S+) --at r(\d+)", told)[0]
         shown = await run.do(f"/recall r{seq}")
         assert shown.startswith("[rewound: no part of the conversation now; makeroom -r ")
         assert f" {sid} --at r{seq} " in shown
@@ -129,7 +129,7 @@ def test_rewind_leaves_what_the_user_changed_since_unless_told(tmp_path: Path) -
     async def work(run: ControllerRun) -> None:
         await run.do("replace old by new in a.py")
         (tmp_path / "a.py").write_text("mine\n", "utf-8")
-        assert "changed by somebody else" in await run.do("/rewind 1 files")
+        assert "(changed outside this session since)" in await run.do("/rewind 1 files")
         await run.do("/rewind 1 files yes")
         assert (tmp_path / "a.py").read_text("utf-8") == "mine\n"
         await run.do("/rewind 1 files yes theirs")
@@ -155,7 +155,7 @@ def test_the_conversation_is_restored_and_its_prompt_comes_back_whole(tmp_path: 
         assert "would restore  a.py  +1 -2\nwould remove   made.txt  +0 -1" in run.text()
 
     menus = rewound(tmp_path, "2", "conversation", after=after).menus
-    assert menus[1].title == f"Back to before: {WORK[1]}"
+    assert menus[1].title == f"Rewind to before: {WORK[1]}"
     assert [row.title for row in menus[1].rows][1] == "The files: 2 files, +1 -3"
 
 
@@ -164,7 +164,7 @@ def test_a_prompt_that_is_cut_ends_so(tmp_path: Path) -> None:
         await run.do("what can you do? " * 40)
         assert (await run.do("/rewind")).partition("  ")[2].count("…") == 1
         cut = "what can you do? " * 3 + "what can"
-        assert f"as it was before: '{cut}…'" in await run.do("/rewind 1")
+        assert f"to before '{cut}…'" in await run.do("/rewind 1")
 
     run_controller(tmp_path, work)
 
@@ -186,7 +186,7 @@ def test_folders_and_files_are_counted_apart(tmp_path: Path) -> None:
         await run.do("run `mkdir -p d/e; touch d/e/a d/b; rm kept`", "run `touch kept c; rm c`")
         run.controller.chooser = chooser
         await run.do("/rewind")
-        assert run.text().endswith("\n2 files and 2 folders are as before")
+        assert run.text().endswith("\nrestored 2 files and 2 folders")
 
     run_controller(tmp_path, work)
     facts = [row.facts[1] for row in chooser.menus[0].rows]
@@ -200,7 +200,7 @@ def test_what_somebody_else_changed_stays_unless_it_is_asked_for(tmp_path: Path)
         assert (tmp_path / "a.py").read_text("utf-8") == "print('old')\n"
 
     menus = rewound(tmp_path, "2", "both", "keep", after=kept).menus
-    assert menus[2].title == "1 file was changed by somebody else since"
+    assert menus[2].title == "1 file has been changed outside this session since"
 
 
 def test_what_somebody_else_changed_is_restored_as_well_on_request(tmp_path: Path) -> None:
@@ -215,10 +215,10 @@ def test_that_no_file_had_to_change_or_could_is_told(tmp_path: Path) -> None:
 
     async def work(run: ControllerRun) -> None:
         await run.do("replace old by new in a.py", "run `true`")
-        assert await run.do("/rewind 2 files yes") == "no file had to change"
+        assert await run.do("/rewind 2 files yes") == "no files to restore"
         (tmp_path / "a.py").write_text("mine\n", "utf-8")
         said = await run.do("/rewind 1 files yes")
-        assert said == "a.py: somebody else changed it since: kept\nno file was changed"
+        assert said == "a.py: somebody else changed it since: kept\nno files were restored"
 
     run_controller(tmp_path, work)
 
@@ -226,7 +226,7 @@ def test_that_no_file_had_to_change_or_could_is_told(tmp_path: Path) -> None:
 def test_what_commands_change_in_the_background_is_told_as_not_covered(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("run `true` in the background", "hello")
-        gap = "not covered: what commands changed while they were in the background (b1)"
+        gap = "not covered: changes by background commands (b1)"
         for line in ("/diff", "/rewind 1 files"):
             assert gap in await run.do(line), line
 

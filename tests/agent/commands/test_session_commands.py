@@ -84,7 +84,7 @@ def test_a_fork_of_an_agents_session_is_the_users(tmp_path: Path) -> None:
         lines = [line for line in (await run.do("/sessions")).splitlines() if copy in line]
         assert [f"(fork of {agent.sid})" in line for line in lines] == [True]
         assert repository.newest().stem == copy
-        assert await run.do("/rename Mine") == "the name is 'Mine'"
+        assert await run.do("/rename Mine") == "this session is named 'Mine'"
 
     run_controller(tmp_path, work)
 
@@ -95,11 +95,12 @@ def test_a_name_that_another_session_has_is_refused_with_its_id(tmp_path: Path) 
         old = run.controller.in_use[0].sid
         assert "'Blue'" in await run.do("/rename Blue")
         await run.do("/clear", "help")
-        assert f"session {old} has the name 'blue' already" in await run.do("/rename blue")
-        assert await run.do("/rename") == "this session has no name; /rename NAME gives it one"
-        assert await run.do("/rename one\n  two") == "the name is 'one two'"
+        assert f"cannot name this session 'blue': {old} has that name" in await run.do("/rename blue")
+        assert await run.do("/rename") == "this session has no name; run /rename NAME"
+        assert await run.do("/rename one\n  two") == "this session is named 'one two'"
         assert "[one two] help" in await run.do("/sessions")
-        assert await run.do("/rename C:\\dir can't 👩\u200d🚀") == "the name is 'C:\\dir can't 👩\u200d🚀'"
+        odd = "C:\\dir can't 👩\u200d🚀"
+        assert await run.do(f"/rename {odd}") == f"this session is named '{odd}'"
 
     run_controller(tmp_path, work)
 
@@ -110,14 +111,14 @@ def test_export_writes_a_file_of_the_asked_form(tmp_path: Path) -> None:
         assert "echo one" in (tmp_path / "out.md").read_text("utf-8")
         assert "<html" in (tmp_path / "out.html").read_text("utf-8")
         assert {path.stat().st_mode & 0o777 for path in tmp_path.glob("out.*")} == {0o600}
-        assert "exists already" in await run.do("/export out.md")
+        assert "the file exists" in await run.do("/export out.md")
         assert "with space.json" in await run.do(f'/export "{tmp_path}/with space.json"')
         await run.do("/export 'a b'.md")
         assert json.loads((tmp_path / "with space.json").read_text())["messages"]
         assert (tmp_path / "'a b'.md").exists(), "which are no quotes around it"
         told = f"/export: {tmp_path}/nowhere/out.md: No such file or directory"
         assert await run.do("/export nowhere/out.md") == told
-        assert f"written to {tmp_path.parent / 'up.md'}\n" in await run.do("/export ../up.md") + "\n"
+        assert f"wrote {tmp_path.parent / 'up.md'}\n" in await run.do("/export ../up.md") + "\n"
 
     run_controller(tmp_path, work)
 
@@ -132,8 +133,8 @@ def test_copy_gives_the_newest_answers_to_the_terminal_or_the_clipboard_program(
         (first,) = run.emitted(ClipboardCopy)
         await run.do("what can you do?", "/copy 2")
         assert run.emitted(ClipboardCopy)[0].text == first.text != ""
-        assert "from 1 (the newest answer) to 2" in await run.do("/copy 3")
-        assert "from 1 (the newest answer) to 2" in await run.do("/copy x")
+        assert "N is from 1 to 2 (usage: /copy [N])" in await run.do("/copy 3")
+        assert "N is from 1 to 2 (usage: /copy [N])" in await run.do("/copy x")
         environ = {"WAYLAND_DISPLAY": "w", "PATH": f"{tmp_path}:/usr/bin:/bin"}
         run.controller.setup = replace(run.controller.setup, environ=environ)
         assert "with wl-copy" in await run.do("/copy 2") and not run.emitted(ClipboardCopy)
@@ -165,7 +166,7 @@ def test_another_session_is_chosen_from_a_list_without_the_one_in_use(tmp_path: 
         assert [[row.value for row in menu.rows] for menu in chooser.menus] == [[old]] * 2
         assert chooser.menus[0].rows[0].title == "the first"
         assert chooser.menus[0].rows[0].facts[:2] == ("just now", "1 prompt")
-        assert "is the session that you are in" in await run.do(f"/resume {old}")
+        assert "is the current session" in await run.do(f"/resume {old}")
         assert f"{old}  20" in await run.do("/sessions")
 
     run_controller(tmp_path, work)

@@ -35,15 +35,15 @@ def test_sandbox_shows_what_is_let_through_and_changes_it(tmp_path: Path) -> Non
     async def work(run: ControllerRun) -> None:
         assert "setting  auto" in await run.do("/sandbox")
         text = await run.do("/sandbox write store", "/sandbox read store", "/sandbox reach Files.Example")
-        assert "Commands may reach Files.Example in this project from now on" in text
+        assert "commands may always reach Files.Example in this project" in text
         assert stored_places(kept) == dict.fromkeys(("write", "read"), (str(tmp_path / "store"),))
         assert stored_rules(kept) == (Rule("net", "files.example"),)
         if sandbox_of(run).level != "none":
             assert "hosts    files.example" in text and "also store" in text
         text = await run.do("/sandbox forget store", "/sandbox forget files.example")
-        assert "files.example is not let through any more" in text
+        assert "files.example is no longer allowed" in text
         assert stored_rules(kept) == () and not any(stored_places(kept).values())
-        assert "was not let through" in await run.do("/sandbox forget store")
+        assert "cannot forget store: it is not allowed" in await run.do("/sandbox forget store")
         assert "project  read-only" in await run.do("/sandbox project read-only") or (
             sandbox_of(run).level == "none"
         )
@@ -57,7 +57,7 @@ def test_the_model_is_told_of_a_sandbox_that_is_switched_off_and_of_plan_mode(tm
         sandboxed = sandbox_of(run).level != "none"
         context = run.controller.in_use[1]
         assert (SANDBOX_TEXT in context.settings.system) is sandboxed
-        assert "wall     none: it is switched off" in await run.do("/sandbox off")
+        assert "sandbox  none: it is switched off" in await run.do("/sandbox off")
         assert not context.permissions.rules.sandboxed
         await run.do("go on", "and on")
         assert b"".join(run.bodies()).count(OPEN_TEXT.split("\n")[-1].encode()) == int(sandboxed)
@@ -76,16 +76,16 @@ def test_status_config_and_doctor_tell_of_the_sandbox_and_mistakes_are_explained
     async def work(run: ControllerRun) -> None:
         told = await run.do("/doctor")
         line = sandbox_of(run).line
-        assert f"commands are walled in by: {line}" in told
-        assert f"wall        {line}" in await run.do("/status")
+        assert f"sandbox: {line}" in told
+        assert f"sandbox     {line}" in await run.do("/status")
         await run.do("/doctor")
         assert "ok  bash: /" in run.text()
         await run.do("/sandbox project read-only", "/config")
         assert "auto, project read-only  (/sandbox)" in run.text()
         for line, told in {
-            "/sandbox maybe": "/sandbox takes auto, require or off",
-            "/sandbox write": "/sandbox takes auto, require or off",
-            "/sandbox write absent": "absent does not exist",
+            "/sandbox maybe": "usage: /sandbox [auto | require | off",
+            "/sandbox write": "usage: /sandbox [auto | require | off",
+            "/sandbox write absent": "cannot allow absent: it does not exist",
             "/sandbox write /": "no place as wide as",
             "/sandbox project closed": "project takes one of writable, read-only",
             "/sandbox reach 10.0.0.1": "an address is refused",
@@ -161,8 +161,8 @@ def test_without_a_sandbox_the_start_says_so(tmp_path: Path, monkeypatch: pytest
         await run.controller.prompt("hello")  # the wall is known by then
         told = [event.text for event in run.emitted(Notice)]
         assert any("not walled in here (the kernel is too old)" in text for text in told)
-        assert "wall        none: the kernel is too old" in await run.do("/status")
-        assert "!!  commands are walled in by: none" in await run.do("/doctor")
+        assert "sandbox     none: the kernel is too old" in await run.do("/status")
+        assert "!!  sandbox: none" in await run.do("/doctor")
 
     run_controller(tmp_path, work)
 
@@ -196,26 +196,26 @@ def test_publish_lets_this_machine_reach_what_a_sandboxed_command_serves(tmp_pat
         await run.do("hello")
         if sandbox_of(run).level != "namespaces":
             pytest.skip("there is no network of its own for walled commands")
-        assert await run.do("/publish") == "no background command listens on a port within the wall"
+        assert await run.do("/publish") == "No background command listens on a port of the sandbox."
         port = await serve(run)
-        assert f"serves port {port} within the wall: see /publish" in await run.do("/tasks")
+        assert f"listens on port {port} (see /publish)" in await run.do("/tasks")
         assert f"{port:>5}  not published  b1  python3 -c" in await run.do("/publish")
         assert f"b1 serves port {port} within the wall; /publish {port} lets" in await run.do("hello")
         told = await run.do(f"/publish {port} as {outside}")
-        assert told == f"http://localhost:{outside} leads to port {port} of walled commands now"
+        assert told == f"http://localhost:{outside} now leads to port {port} of the sandbox"
         assert await asyncio.to_thread(fetched, outside) == 200
         assert f"{port:>5}  http://localhost:{outside}  b1" in await run.do("/publish")
         with socket.create_server(("127.0.0.1", 0)) as taken:
             told = await run.do(f"/publish 9999 as {(other := taken.getsockname()[1])}")
             assert told.startswith(
-                f"port {other} of this machine cannot be taken (it is in use): /publish 9999 as"
+                f"cannot open port {other} of this machine: it is in use; choose another with /publish"
             )
-        assert await run.do(f"/publish stop {port}") == f"port {port} is not published any more"
+        assert await run.do(f"/publish stop {port}") == f"port {port} is no longer published"
         with pytest.raises(OSError, match="refused"):
             await asyncio.to_thread(fetched, outside)
-        assert "is not published; /publish lists" in await run.do(f"/publish stop {port}")
+        assert "is not published; run /publish to list" in await run.do(f"/publish stop {port}")
         for line in ("/publish 0", "/publish 65536", "/publish eight", "/publish 80 to 81", "/publish stop"):
-            assert "/publish takes a port such as 8000" in await run.do(line)
+            assert "usage: /publish [PORT | PORT as OTHER | stop PORT]" in await run.do(line)
         assert "nothing" not in await run.do(f"/publish {port} as {outside}")
 
     run_controller(tmp_path, work)
@@ -225,7 +225,7 @@ def test_publish_lets_this_machine_reach_what_a_sandboxed_command_serves(tmp_pat
 
 @pytest.mark.parametrize(
     ("level", "told"),
-    [("none", "reached at localhost as it is"), ("landlock", "leaves commands no network")],
+    [("none", "no need to publish a port"), ("landlock", "gives commands no network")],
 )
 def test_without_a_network_of_its_own_publish_says_what_becomes_of_ports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str, told: str
@@ -238,9 +238,7 @@ def test_without_a_network_of_its_own_publish_says_what_becomes_of_ports(
     async def work(run: ControllerRun) -> None:
         assert told in await run.do("/publish 8000")
         if level == "landlock":
-            assert "where the wall has a network: here it has none" in await run.do(
-                "/sandbox reach a.example"
-            )
-            assert "hosts    none: this wall leaves commands no network" in run.text()
+            assert "but the current sandbox has no network" in await run.do("/sandbox reach a.example")
+            assert "hosts    none (this sandbox has no network)" in run.text()
 
     run_controller(tmp_path, work)

@@ -154,7 +154,7 @@ class ScriptedDriver:
         elif line.startswith("!"):
             self.emit(events.CommandOutput(f"ran {line[1:]}"))
         else:
-            self.emit(events.Notice(f"Unknown command {line.split()[0]}", "warning"))
+            self.emit(events.Notice(f"unknown command {line.split()[0]}", "warning"))
         return True
 
     def may_run_during_turn(self, line: str) -> bool:

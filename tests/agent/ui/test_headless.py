@@ -362,7 +362,10 @@ def test_a_command_for_the_screen_is_refused_in_a_script_and_other_words_go_to_t
     with Server(ScriptedModel(["an answer", "an answer"])) as server:
         done = here(server, "/clear")
         assert done.returncode == 2 and "/clear is for somebody at the screen" in done.stderr
-        for line, hint in (("/compcat", "did you mean /compact?"), ("/unknown word", "/help lists them")):
+        for line, hint in (
+            ("/compcat", "did you mean /compact?"),
+            ("/unknown word", "use /help to list the commands"),
+        ):
             done = here(server, line)
             assert (done.returncode, done.stdout) == (2, "") and hint in done.stderr
         done = here(server, "/compact\nand then read f1")

@@ -235,7 +235,7 @@ def test_esc_closes_the_menu_and_keeps_the_text(terminal):
 
 
 def test_a_typo_is_a_key_away_and_not_in_the_way_of_the_next_line(terminal):
-    terminal.type("/contxet\r").sees("Unknown command /contxet", "↑ brings the line back", "❯\n")
+    terminal.type("/contxet\r").sees("unknown command /contxet", "↑ brings the line back", "❯\n")
     terminal.type("/context\r").logged("command '/context'").sees("Context  39k")
     terminal.type("/contxet\r").type("\x1b[A").sees("❯ /contxet\n")
 

@@ -85,7 +85,7 @@ def test_a_diff_follows_the_background_and_the_theme_and_vim_has_its_keys(tmp_pa
     with PtyTerminal(tmp_path, (90, 30), forked_makeroom(words), COLORTERM="truecolor") as terminal:
         terminal.sees("❯", "% of").type("\x1b]11;rgb:ffff/ffff/ffff\x07").type(prompt).sees("2 + three")
         assert "dcf5e2" in grounds_of(terminal)
-        terminal.type("/theme light-blue\r").sees("the themes are")
+        terminal.type("/theme light-blue\r").sees("unknown theme")
         terminal.type("/theme dark\r").sees("the theme is dark now").type("/diff\r").sees("1 file")
         assert "12301c" in grounds_of(terminal)
         terminal.type("/vim\r").sees("the keys are those of vim", "INSERT")
