@@ -43,7 +43,7 @@ FILES = ("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICE
 MAX_MEMORY_BYTES = 4 << 30  # of one run: an endless loop may collect what it makes
 PYTEST = (
     "-q", "-n", "0", "--tb", "no", "-p", "no:cacheprovider", "--hypothesis-profile", "mutation",
-    "-o", "tmp_path_retention_policy=none", "-W", "ignore::pytest.PytestAssertRewriteWarning",
+    "-W", "ignore::pytest.PytestAssertRewriteWarning",
 )  # fmt: skip
 PASSED = 0  # the exit code of pytest; other numbers stand for tests or imports that failed
 _CANNOT_SWAP = -1
@@ -178,10 +178,12 @@ def _run_pytest(tree: Path, arguments: list[str], session: _Session | None = Non
 
     generating = (Phase.explicit, Phase.generate)
     settings.register_profile("mutation", derandomize=True, database=None, deadline=None, phases=generating)
+    # Runs of pytest beside this one remove what they take for leftovers in the common folder.
+    arguments = [*PYTEST, "--basetemp", str(tree.parent / "tests"), *arguments]
     if session is None:
-        os._exit(int(pytest.main([*PYTEST, *arguments])))
+        os._exit(int(pytest.main(arguments)))
     session.tracer.start()
-    code = int(pytest.main([*PYTEST, *arguments], plugins=[session]))
+    code = int(pytest.main(arguments, plugins=[session]))
     if session.asker is not None:
         session.asker.send(code)
     os._exit(code)

@@ -19,6 +19,7 @@ class Functions:
 
     def __init__(self) -> None:
         self._by_key: dict[Key, list[FunctionType]] = defaultdict(list)
+        gc.unfreeze()  # frozen objects are not listed
         for each in gc.get_objects():
             if type(each) is FunctionType:
                 self._by_key[_key(each.__code__)].append(each)
@@ -27,12 +28,16 @@ class Functions:
         """Give each function of a module the code that it has in the mutated text. Raises CannotSwap."""
         whole = compile(source, path, "exec", dont_inherit=True)
         other = compile(mutated, path, "exec", dont_inherit=True)
+        swapped = 0
         try:
             for old, new in _pairs(whole, other):
                 for function in self._by_key.get(_key(old), ()):
                     function.__code__ = new
+                    swapped += 1
         except ValueError as error:  # another number of functions, or of variables of an outer one
             raise CannotSwap(str(error)) from error
+        if not swapped:
+            raise CannotSwap(f"no function of {path} is imported")
 
 
 def _pairs(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:

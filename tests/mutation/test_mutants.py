@@ -1,5 +1,6 @@
 """The mutation tool: the faults that it makes, and (as a sweep) the share that each room's tests notice."""
 
+import gc
 import importlib.util
 import subprocess
 import sys
@@ -156,6 +157,19 @@ def test_a_mutant_is_put_into_the_functions_that_are_imported(
     had = (size("ab"), module.Shape().corners)
     Functions().swap(str(path), MODULE, MODULE.replace(before, after))
     assert (size("ab"), module.Shape().corners) != had == (4, 4)
+
+
+def test_functions_that_were_frozen_are_swapped_and_a_module_that_is_not_imported_is_an_error(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "swapped.py"
+    module = imported(path)
+    gc.freeze()
+    functions = Functions()
+    functions.swap(str(path), MODULE, MODULE.replace("* 2", "* 3"))
+    assert module.size("ab") == 6
+    with pytest.raises(CannotSwap, match="no function"):
+        functions.swap(str(tmp_path / "other.py"), MODULE, MODULE.replace("* 2", "* 3"))
 
 
 def test_a_mutant_without_a_function_that_is_there_cannot_be_swapped(tmp_path: Path) -> None:
