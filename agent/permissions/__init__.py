@@ -1,6 +1,6 @@
-"""Judge tool calls: `judge_call` gives a verdict by the mode and the rules.
+"""Judge tool calls: `judge_call` returns a verdict, based on the mode and the rules.
 
-The judge is pure; `PermissionStore` keeps what was granted.
+Judging is pure. `PermissionStore` keeps the mode, the rules and what the user granted.
 """
 
 from typing import TYPE_CHECKING

@@ -1,11 +1,11 @@
-"""The command lines that the allow rules cover, and the rule that the user could add for one.
+"""Match command lines with allow rules, and find the rule that "always" would add for a line.
 
-Each simple command may be covered by any rule, or as a read-only command. A rule that stands for all of a
-tool or for exactly one line covers the line as a whole.
+Each simple command of a line is covered by a rule or because it is read-only. A rule for a whole tool, or for
+exactly one line, covers the line as a whole.
 
-"Always" offers the beginning of a command from a list of known ones: tests, formatters, builds, scripts of
-the project, git commands that lose nothing. Any other program (tar, the shell of a database, a compiler)
-could do anything with the next arguments, so only the exact line is offered.
+"Always" offers the first words of a command if they are in a list: tests, formatters, builds, scripts of
+the project, git commands that lose nothing. Any other program (tar, a database shell, a compiler)
+could do anything when given other arguments, so only the exact line is offered.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from tools.text import word_set
 
 from .rule_syntax import Rule, exact_rule, parse_rules
 
-# Programs for which the name is enough: they test, check or format what is in the project.
+# Programs that may be allowed by name alone: they test, check or format files of the project.
 _CHECKERS = word_set(
     "pytest mypy black isort flake8 pylint pyflakes pycodestyle vulture eslint prettier tsc jest vitest"
     " biome standard oxlint gofmt rustfmt clang-format shellcheck shfmt yamllint"
 )
-# Programs whose second word says what they do, with the words that may be allowed.
+# Programs with subcommands, and the subcommands that may be allowed.
 _SUBCOMMANDS = {
     "git": "add commit diff log show status blame grep ls-files fetch",
     "npm": "test",
@@ -44,11 +44,11 @@ _NAMED_BY_PROJECT = {"make": "", "just": "", "npm": "run", "pnpm": "run", "yarn"
 # Programs that run one of the others.
 _LAUNCHERS = (("python", "-m"), ("python3", "-m"), ("uv", "run"), ("poetry", "run"), ("bundle", "exec"))
 _MODULES = word_set("pytest unittest mypy black isort flake8 pylint ruff")
-MORE_THAN_WORDS = "it holds more than plain words, such as ~, $x or > file"
+MORE_THAN_WORDS = "it contains more than plain words (such as ~, $x or > file)"
 
 
 class CoveredCommand(Struct, frozen=True):
-    """A simple command of a line with the rule that covers it, or the doubt whether it only reads."""
+    """A simple command of a line, with the rule that covers it or the reason why it may not be read-only."""
 
     words: Words
     rule: Rule | None = None
@@ -56,10 +56,10 @@ class CoveredCommand(Struct, frozen=True):
 
 
 class Coverage(Struct, frozen=True):
-    """The cover of a line by rules and proofs: `doubt` is "" where it may run, else why not.
+    """The result of matching a line with the rules. `doubt` is "" if it may run, else the reason why not.
 
-    rule      that covers it, or the first of its commands that need one
-    commands  () for a line that was not parsed, or is covered as a whole
+    rule      the rule that covers the line, or the first of its commands that needs one
+    commands  the simple commands; () if the line was not parsed, or is covered as a whole
     """
 
     doubt: str = ""
@@ -68,7 +68,7 @@ class Coverage(Struct, frozen=True):
 
 
 def coverage(line: str, folder: str, rules: Sequence[Rule], judge: ReadingJudge | None) -> Coverage:
-    """Find how rules that allow a tool cover a line that it would run in `folder`."""
+    """Match a line that would run in `folder` with the allow rules of the tool that runs it."""
     for rule in rules:
         if rule.pattern is None or (rule.exact and rule.is_exactly(line)):
             return Coverage(rule=rule)
@@ -91,7 +91,7 @@ def _judged(line: str, folder: str, judge: ReadingJudge | None) -> list[JudgedCo
 
 
 def _covered(command: JudgedCommand, rules: Sequence[Rule]) -> CoveredCommand:
-    """Look for a rule that lets a command run in spite of the doubt."""
+    """Find the rule that covers a command which may not be read-only."""
     if command.doubt and not command.is_trap:
         for rule in rules:
             if not rule.exact and CommandPattern.parse(rule.pattern or "").covers(command.words):
@@ -100,9 +100,9 @@ def _covered(command: JudgedCommand, rules: Sequence[Rule]) -> CoveredCommand:
 
 
 def lasting_rule(tool: str, line: str, covered: Coverage) -> Rule | None:
-    """Return the rule that "always" would add for a line that is not covered; None where there is none.
+    """Return the rule that "always" would add for a line that is not covered, None if it cannot be kept.
 
-    It covers the line: by the one beginning that every command in doubt has, or as a whole.
+    The rule is the beginning that all uncovered commands have in common, else the exact line.
     """
     doubted = [command.words for command in covered.commands if command.doubt]
     beginnings = {lasting_beginning(words) for words in doubted}
@@ -115,7 +115,7 @@ def lasting_rule(tool: str, line: str, covered: Coverage) -> Rule | None:
 
 
 def lasting_beginning(words: Words) -> str | None:
-    """Return the first words of a command that may always be allowed whatever follows, None for none."""
+    """Return the first words of a command that may be allowed with any arguments, None if there are none."""
     if any(isinstance(word, Glob) for word in words[:3]):
         return None
     program = words[0]
@@ -136,7 +136,7 @@ def lasting_beginning(words: Words) -> str | None:
 
 
 def _script_of_project(words: Words) -> str | None:
-    """Return `npm run NAME` or `make NAME`, whose lines the project itself defines."""
+    """Return `npm run NAME` or `make NAME`, whose commands are defined by the project."""
     named = [words[0], *_NAMED_BY_PROJECT[words[0]].split()]
     name = "".join(words[len(named) : len(named) + 1])
     is_plain = re.fullmatch(r"(?a:[A-Za-z][\w.:+-]*)", name) is not None
@@ -144,7 +144,7 @@ def _script_of_project(words: Words) -> str | None:
 
 
 def _can_be_kept(rule: Rule) -> bool:
-    """Return whether the rule is the same once it is read back from its written form."""
+    """Return whether reading the written form of the rule gives the same rule."""
     try:
         return parse_rules(str(rule)) == (rule,)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Look for what deny rules mean in a command line: it is denied, it may be, or they do not mean it.
+"""Match command lines with deny rules: a line is denied, may be denied, or is not.
 
-A rule means its command by whatever means it is run, with any options, by any path. Where the line does not
-tell what it runs, a rule with a pattern may mean it.
+A rule applies to its command however it is run: with any options, by any path. If it cannot be determined
+what a line runs, a rule with a pattern may apply.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .rule_syntax import Rule
 
 
 class Denial(NamedTuple):
-    """The certainty with which deny rules mean an access, and the rule that means it."""
+    """The certainty with which deny rules apply to an access, and the rule that applies."""
 
     certainty: Certainty
     rule: Rule | None = None
@@ -32,7 +32,7 @@ class Denial(NamedTuple):
 def denial_of(rules: Sequence[Rule], line: str, seen: Standpoint | None = None) -> Denial:
     """Match a command line against the deny rules of the tool that runs commands.
 
-    Without a standpoint, programs are known only by their names in the line.
+    Without a standpoint, programs are only recognized by their names in the line.
     """
     found = Denial(Certainty.NO)
     reading = reading_for(rules, line, seen)
@@ -46,7 +46,7 @@ def denial_of(rules: Sequence[Rule], line: str, seen: Standpoint | None = None) 
 
 
 def reading_for(rules: Sequence[Rule], line: str, seen: Standpoint | None) -> LineReading:
-    """Read a line, with the other names of its programs as far as deny rules may mean them."""
+    """Read a line. Other names of its programs are added where deny rules may apply to them."""
     reading = read_line(line)
     if seen is None or all(rule.pattern is None or rule.exact for rule in rules):
         return reading

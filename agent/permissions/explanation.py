@@ -18,7 +18,7 @@ _MAX_COMMAND_CHARS = 100
 
 
 def explain_line(tool: str, access: Access, rules: PermissionRules) -> list[str]:
-    """Return lines about a command line: the verdict, and each simple command with what decides about it."""
+    """Return the verdict on a command line, then a line for each simple command with the reason."""
     return _Explanation(tool, access, rules).lines()
 
 
@@ -31,7 +31,7 @@ class _Explanation:
         self.why = self.verdict.reason(rules.mode)
         self.deny = [rule for rule in rules.deny if rule.tool == tool]
         self.reading: LineReading = reading_for(self.deny, access.target, rules.standpoint(access))
-        # In plan mode no rule counts.
+        # In plan mode allow rules do not apply.
         allow = [rule for rule in rules.allow if rule.tool == tool and rules.mode != "plan"]
         folder = access.cwd or rules.folder
         self.covered: Coverage = coverage(access.target, folder, allow, rules.reading)
@@ -48,15 +48,15 @@ class _Explanation:
         found += self._rows()
         doubt = self.covered.doubt
         if self.effect and self.verdict.why.endswith(self.effect):
-            found.append("  no rule allows this: what cannot be made good is asked about in every mode")
+            found.append("  irreversible commands need approval in every mode, and no rule allows them")
         elif doubt and not self.covered.commands and self.verdict.why.endswith(doubt):
             found.append(f"  only a rule for all of {self.tool} or for exactly this line allows it")
         if self.reading.opaque:
-            found.append("  it may run more, which cannot be told from the line")
+            found.append("  it may run other commands that cannot be determined from the line")
         return found
 
     def _rows(self) -> list[str]:
-        """One row for each command that is not like one before it."""
+        """Return a row for each distinct command."""
         commands = enumerate(self.reading.invocations)
         pairs = [(each.shown(_MAX_COMMAND_CHARS), self._reason(each, place)) for place, each in commands]
         rows = [(command, reason) for command, reason in dict.fromkeys(pairs) if command][:50]
@@ -68,7 +68,7 @@ class _Explanation:
         known = self._denied(command) or self.effects.get(id(command), "") or self.allowed.get(place, "")
         is_alone = len(self.reading.invocations) == 1
         if not (known or self.covered.commands or is_alone or command.holds_more_than_words):
-            return ""  # the reason is that of another command, or of how they are put together
+            return ""  # the reason is another command, or how they are combined
         doubts = {each.doubt for each in self.covered.commands if each.rule is None}
         if self.verdict.answer == "allow" and (not known or known in doubts):
             return "; ".join(filter(None, (known, self.why)))
@@ -98,7 +98,7 @@ class _Explanation:
 def _covering(command: CoveredCommand) -> str:
     if command.rule is not None:
         return _allowed_by(command.rule)
-    return command.doubt or "it only reads"
+    return command.doubt or "it is read-only"
 
 
 def _allowed_by(rule: Rule) -> str:

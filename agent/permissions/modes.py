@@ -1,4 +1,4 @@
-"""The permission modes and their names, apart from the rules: the first paint needs no more."""
+"""The permission modes and their names. In a module of their own, since the first paint needs no rules."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Literal, get_args
 
 Mode = Literal["manual", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-WRITES_A_FILE = "it writes a file"  # why a plain edit is asked about; a diff says as much
-OUTSIDE = "outside the project"  # why a place is asked about, which stands beside it
+WRITES_A_FILE = "it writes a file"  # the reason for asking about a plain edit, redundant next to a diff
+OUTSIDE = "outside the project"  # the reason for asking about a path, shown next to it
 
 
 def mode_named(text: str) -> Mode | None:
-    """Find the mode of that name, also as Claude Code calls it; None where there is none."""
+    """Return the mode of that name (also a name of Claude Code), None if there is none."""
     name = "manual" if text in ("default", "auto") else text
     return next((mode for mode in MODES if mode == name), None)
 

@@ -1,6 +1,6 @@
-"""The permission rules in force, and what the user granted permanently for a project, in a file.
+"""The permission rules in force, and the file of permanent grants for a project.
 
-The file contains rules, and places that sandboxed commands may write or read:
+The file contains rules, and paths that sandboxed commands may write or read:
 {allow = [...], sandbox = {...}}.
 """
 
@@ -26,10 +26,10 @@ SESSION_ORIGIN = "this session"
 
 
 class PermissionStore:
-    """The mode, the rules and the setting of the sandbox now in force, and the calls that were denied.
+    """The mode, the rules and the sandbox settings in force, and the calls that were denied.
 
-    `path` is the file of what was granted permanently, None where there is none. `on_planning` is told when
-    plan mode begins and ends, `before_plan` is the mode that it was last begun in.
+    `path` is the file of permanent grants, None if there is none. `on_planning` is called when plan mode
+    begins (True) and ends (False). `before_plan` is the mode from which it was last entered.
     """
 
     rules: PermissionRules
@@ -59,23 +59,23 @@ class PermissionStore:
             self.on_planning(mode == "plan")
 
     def leave_plan(self) -> None:
-        """Leave plan mode for a plan: to manual, or to the mode before it where nobody is asked in that."""
+        """Leave plan mode to carry out a plan: back to a mode that never asks, else to manual."""
         if self.planning:
             never_asks = self.before_plan in ("bypassPermissions", "dontAsk")
             self.set_mode(self.before_plan if never_asks else "manual")
 
     def allow(self, rule: Rule, folder: str = "") -> None:
-        """Allow for this session; a line that is let out of the sandbox as it is now in `folder`."""
+        """Add an allow rule for this session. An `open` rule notes the programs of its line in `folder`."""
         self.rules = replace(self.rules, allow=(*self.rules.allow, replace(rule, origin=SESSION_ORIGIN)))
         if rule.tool == OPENING and rule.pattern is not None:
             self.rules = self.rules.noting_programs(rule.pattern, folder)
 
     def deny(self, rule: Rule) -> None:
-        """Deny for this session."""
+        """Add a deny rule for this session."""
         self.rules = replace(self.rules, deny=(*self.rules.deny, replace(rule, origin=SESSION_ORIGIN)))
 
     def allow_always(self, rule: Rule, folder: str = "") -> None:
-        """Allow permanently in this project. Raises as `store_rule`, after allowing it for this session."""
+        """Add an allow rule for this session and permanently for the project. Raises as `store_rule`."""
         self.allow(rule, folder)
         if self.path is not None:
             store_rule(self.path, rule)
@@ -85,13 +85,13 @@ class PermissionStore:
             self.rules = replace(self.rules, allow=(*self.rules.allow[:-1], stored))
 
     def _store_openings(self, path: Path) -> None:
-        """Keep what programs were for the lines that rules in the file let out. Raises OSError."""
+        """Store the digests of programs for the `open` rules in the file. Raises OSError."""
         lines = {rule.pattern for rule in (*self.rules.allow, *stored_rules(path)) if rule.tool == OPENING}
         kept = {line: known for line, known in self.rules.opened.items() if line in lines}
         replace_file(path.with_suffix(".opened"), json.dumps(kept).encode())
 
     def remove(self, rule: Rule) -> None:
-        """Remove a rule, from the file too where it was granted permanently. Raises as `store_rule`."""
+        """Remove a rule, also from the file if it was granted permanently. Raises as `store_rule`."""
         if self.path is not None and self.is_permanent(rule):
             drop_rule(self.path, rule)
         self.rules = replace(
@@ -101,16 +101,16 @@ class PermissionStore:
         )
 
     def let_through(self, action: str, *places: str) -> None:
-        """Let sandboxed commands "write" or "read" places, permanently in this project.
+        """Allow sandboxed commands to "write" or "read" paths, now and permanently in the project.
 
-        Raises as `store_rule`, after letting it through for this session.
+        Raises as `store_rule`.
         """
         self.sandbox = self.sandbox.with_entries({action: places})
         if self.path is not None:
             change_places(self.path, action, add=places)
 
     def close_again(self, place: str) -> bool:
-        """Let a place through no longer; return whether it was let through. Raises as `store_rule`."""
+        """Stop allowing a path in the sandbox; return whether it was allowed. Raises as `store_rule`."""
         found = [name for name in ("write", "read") if place in getattr(self.sandbox, name)]
         for action in found:
             left: Any = tuple(each for each in getattr(self.sandbox, action) if each != place)
@@ -125,7 +125,7 @@ class PermissionStore:
 
 
 def stored_rules(path: Path) -> tuple[Rule, ...]:
-    """Read the rules in the file. Invalid ones are left out: reading the settings has warned of them."""
+    """Read the rules in the file without the invalid ones, which reading the settings has reported."""
     found: list[Rule] = []
     for text in _rules_in(read_settings(path)):
         with suppress(ValueError):
@@ -134,14 +134,14 @@ def stored_rules(path: Path) -> tuple[Rule, ...]:
 
 
 def stored_places(path: Path) -> dict[str, Any]:
-    """Read the places in the file that the sandbox lets through; none if they are invalid, as with rules."""
+    """Read the paths that the file allows in the sandbox; none if they are invalid, as with rules."""
     with suppress(ValueError):
         return sandbox_entries(read_settings(path).get("sandbox", {}))
     return {}
 
 
 def stored_openings(path: Path) -> dict[str, str]:
-    """Read what the project's own programs were in the lines that were let out of the sandbox for good."""
+    """Read the digests of the project's own programs by the line of each permanent `open` rule."""
     try:
         found = json.loads(read_regular(path.with_suffix(".opened"), MAX_SETTINGS_BYTES))
     except (OSError, ValueError, RecursionError):
@@ -152,7 +152,7 @@ def stored_openings(path: Path) -> dict[str, str]:
 def store_rule(path: Path, rule: Rule) -> None:
     """Add an allow rule to the file, atomically.
 
-    Raises ConfigError for a file that cannot be read, OSError for one that cannot be written.
+    Raises ConfigError if the file cannot be read, OSError if it cannot be written.
     """
     granted = read_settings(path)
     known = _rules_in(granted)
@@ -175,7 +175,7 @@ def drop_rule(path: Path, rule: Rule) -> None:
 
 
 def change_places(path: Path, action: str, *, add: Iterable[str] = (), drop: tuple[str, ...] = ()) -> None:
-    """Add and drop places that the sandbox lets commands "write" or "read". Raises as `store_rule`."""
+    """Add and drop paths that sandboxed commands may "write" or "read". Raises as `store_rule`."""
     granted = read_settings(path)
     places = dict(granted.get("sandbox", {}))
     left = [place for place in places.get(action, ()) if place not in drop]
@@ -188,7 +188,7 @@ def _rules_in(granted: Mapping[str, Any]) -> list[str]:
 
 
 def _write(path: Path, granted: Mapping[str, Any]) -> None:
-    text = f"# What you allowed for this project.\n{_toml_list('allow', _rules_in(granted))}"
+    text = f"# Permissions that you granted for this project.\n{_toml_list('allow', _rules_in(granted))}"
     places = granted.get("sandbox", {})
     if any(places.values()):
         text += "\n[sandbox]\n" + "".join(_toml_list(name, texts) for name, texts in places.items())
@@ -197,5 +197,5 @@ def _write(path: Path, granted: Mapping[str, Any]) -> None:
 
 
 def _toml_list(name: str, texts: Sequence[str]) -> str:
-    quoted = "".join(f"    {json.dumps(text, ensure_ascii=False)},\n" for text in texts)  # as TOML quotes too
+    quoted = "".join(f"    {json.dumps(text, ensure_ascii=False)},\n" for text in texts)  # valid TOML too
     return f"{name} = [\n{quoted}]\n"

@@ -1,13 +1,13 @@
 """Read and write permission rules: `tool`, `tool(pattern)`, or `tool(=line)` for exactly one command line.
 
 For bash the pattern is the start of a simple command, word by word (`bash(git status)`, `bash(npm run *)`,
-also written `npm run:*`); what holds more than plain words is one whole line (`bash(make > log)`). For the
-other tools it is a glob over the path, relative to the project. Two more are about the sandbox: `open(line)`
-lets that command line out of it, `net(host)` lets sandboxed commands reach that host. `web_search` and
-`web_fetch`, which the service runs, take a host: `web_fetch(docs.python.org)`.
+also written `npm run:*`). A pattern with more than plain words is one whole line (`bash(make > log)`). For
+the other tools it is a glob over the path, relative to the project. Two names are about the sandbox:
+`open(line)` runs that command line outside the sandbox, `net(host)` lets sandboxed commands reach that host.
+`web_search` and `web_fetch`, which the service runs, take a host: `web_fetch(docs.python.org)`.
 
-Brackets within a pattern come in pairs or behind a backslash; a backslash before a bracket or another one is
-doubled. What could never match is refused.
+Parentheses within a pattern are balanced or escaped with a backslash. A backslash before a parenthesis or
+another backslash is doubled. Rules that could never match are rejected.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from tools.text import word_set
 EDITING = "edit"  # a rule about this tool is about every tool that writes files
 READING = "read"  # a deny rule about this tool is about every tool that reads files
 RUNNING = "bash"  # rules about this tool are about the command lines of every tool that runs any
-OPENING = "open"  # what a rule is called that lets a command line out of the sandbox
-REACHING = "net"  # ... that lets sandboxed commands reach a host
-WEB_TOOLS = ("web_search", "web_fetch")  # which the service runs; an allow rule switches one on
-FOREIGN_PREFIX = "mcp__"  # of the names of tools that come from servers
-_BLANKS = " \t\n"  # that a shell passes over; other blanks are parts of words
+OPENING = "open"  # names rules that run a command line outside the sandbox
+REACHING = "net"  # names rules that let sandboxed commands reach a host
+WEB_TOOLS = ("web_search", "web_fetch")  # run by the service; an allow rule enables one
+FOREIGN_PREFIX = "mcp__"  # of the names of MCP servers' tools
+_BLANKS = " \t\n"  # separate words in a shell; other white space is part of a word
 _RESERVED_WORDS = word_set(
     "! [[ { } case coproc do done elif else esac fi for function if in select then until while"
 )
 
 
 class UnknownTool(ValueError):
-    """A rule names a tool that there is not."""
+    """A rule names an unknown tool."""
 
 
 class Rule(Struct, frozen=True, eq=False):
-    """A rule about a tool. `pattern` None stands for every use of it.
+    """A rule about a tool. A `pattern` of None stands for every use of it.
 
-    origin   where the rule was set (a file, a flag); it does not count when rules are compared
-    exact    the pattern is one whole command line, and covers that one alone
-    granted  it was taken by a command or skill, and stands for no path outside the project or protected;
-             it does not count either when rules are compared
+    origin   the file or flag that defines the rule; ignored when rules are compared
+    exact    the pattern is one whole command line, and covers only that line
+    granted  the rule comes from a command or skill, so it covers no path that is protected or outside the
+             project; ignored when rules are compared
     """
 
     tool: str
@@ -61,14 +61,14 @@ class Rule(Struct, frozen=True, eq=False):
             return NotImplemented
         return (self.tool, self.pattern, self.exact) == (other.tool, other.pattern, other.exact)
 
-    def __ne__(self, other: object) -> bool:  # else Struct compares identities
+    def __ne__(self, other: object) -> bool:  # the default of Struct compares identities
         return not self == other
 
     def __hash__(self) -> int:
         return hash((self.tool, self.pattern, self.exact))
 
     def names(self, tool: str) -> bool:
-        """Return whether the rule is about a tool: one of that name, or of a server, `mcp__server__*`."""
+        """Return whether the rule is about a tool, by its name or that of its server (`mcp__server__*`)."""
         if self.tool == tool or not self.tool.startswith(FOREIGN_PREFIX):
             return self.tool == tool
         if self.tool.endswith("*"):
@@ -76,11 +76,11 @@ class Rule(Struct, frozen=True, eq=False):
         return tool.startswith(f"{self.tool}__")
 
     def is_exactly(self, line: str) -> bool:
-        """Return whether the pattern is this very command line, the blanks around it apart."""
+        """Return whether the pattern is exactly this command line, ignoring white space around it."""
         return self.pattern == line.strip(_BLANKS)
 
     def __str__(self) -> str:
-        """The rule as it is stored; `parse_rules` reads the same rule from it."""
+        """Return the rule as it is stored, which `parse_rules` reads."""
         if self.pattern is None:
             return self.tool
         text = re.sub(r"\\(?=[\\()]|\Z)", r"\\\\", self.pattern)
@@ -90,7 +90,7 @@ class Rule(Struct, frozen=True, eq=False):
 
 
 class _WrittenRule(NamedTuple):
-    """The name of a tool and the text in its brackets, None where it has none."""
+    """The name of a tool and the text in parentheses, None if there is none."""
 
     name: str
     pattern: str | None
@@ -100,7 +100,7 @@ class _WrittenRule(NamedTuple):
 
 
 def parse_rules(text: str) -> tuple[Rule, ...]:
-    """Read rules separated by commas or spaces. Raises ValueError for anything else."""
+    """Read rules separated by commas or spaces. Raises ValueError if the text is anything else."""
     found = list(_written_rules(text))
     if not found:
         raise _no_rules(text)
@@ -108,9 +108,9 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
 
 
 def known_rules(text: str) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
-    """Read the rules about tools that there are; return them and a line about each other tool that is named.
+    """Read the rules about known tools; return them, and a message for each rule about an unknown tool.
 
-    Raises ValueError for what is no list of rules, and for rules that cannot match anything.
+    Raises ValueError for a text that is not a list of rules, and for rules that cannot match anything.
     """
     found: list[Rule] = []
     others: list[str] = []
@@ -118,17 +118,17 @@ def known_rules(text: str) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
         try:
             found.append(_rule(written))
         except UnknownTool as error:
-            others.append(f"{error}; the rule is left out")
+            others.append(f"{error} (the rule is ignored)")
     return tuple(found), tuple(others)
 
 
 def exact_rule(tool: str, line: str) -> Rule:
-    """Make the rule for this very command line."""
+    """Return the rule for exactly this command line."""
     return Rule(tool, line.strip(_BLANKS), exact=True)
 
 
 def _written_rules(text: str) -> Iterator[_WrittenRule]:
-    """Yield each rule as it is written. Raises ValueError for what is no rule."""
+    """Yield each rule as it is written. Raises ValueError for text that is not a rule."""
     at = _end_of_blanks(text, 0)
     while at < len(text):
         name = re.compile(r"[\w-]+\*?", re.ASCII).match(text, at)
@@ -153,7 +153,10 @@ def _end_of_blanks(text: str, at: int) -> int:
 
 
 def _closing_bracket(text: str, start: int) -> int:
-    """Find where the bracket at `start` closes: at its pair, else at the next that closes; -1 for nowhere."""
+    """Return the position of the parenthesis that closes the one at `start`, -1 if there is none.
+
+    Without a balanced one, it is the next that closes.
+    """
     depth = 0
     for match in re.compile(r"\\.|[()]", re.DOTALL).finditer(text, start):
         depth += {"(": 1, ")": -1}.get(match[0], 0)
@@ -164,13 +167,13 @@ def _closing_bracket(text: str, start: int) -> int:
 
 def _rule(written: _WrittenRule) -> Rule:
     lower = written.name.lower()
-    # Claude Code writes WebSearch, and names in any letter case.
+    # Claude Code writes WebSearch, and accepts names in any letter case.
     lower = {name.replace("_", ""): name for name in WEB_TOOLS}.get(lower, lower)
     known = _tool_names()
     name = lower if lower in known else own_name(written.name)
     is_foreign = name.startswith(FOREIGN_PREFIX) and name != FOREIGN_PREFIX
     if name not in known and not is_foreign:
-        raise UnknownTool(f"{str(written)!r} names no tool; {_nearest(str(written))}")
+        raise UnknownTool(f"unknown tool in the rule {str(written)!r}; {_nearest(str(written))}")
     try:
         return _checked_rule(name, written.pattern)
     except ValueError as error:
@@ -182,10 +185,11 @@ def _tool_names() -> tuple[str, ...]:
 
 
 def _checked_rule(name: str, written: str | None) -> Rule:
-    """Check that a rule can match. Raises ValueError, with the reason and what to write instead."""
+    """Return a rule that can match. Raises ValueError with the reason and a correction if it cannot."""
     if written is None:
         if name in (OPENING, REACHING):
-            raise ValueError(f"{name} takes {'a command line' if name == OPENING else 'a host'} in brackets")
+            argument = "a command line" if name == OPENING else "a host"
+            raise ValueError(f"{name} takes {argument} in parentheses")
         return Rule(name)
     pattern = written.strip(_BLANKS)
     exact = pattern.startswith("=") and name in (RUNNING, OPENING)
@@ -195,7 +199,7 @@ def _checked_rule(name: str, written: str | None) -> Rule:
         pattern = pattern.removesuffix(":*")
     pattern = re.sub(r"\\([\\()])", r"\1", pattern).strip(_BLANKS)
     if not pattern.split() or "\0" in pattern:
-        raise ValueError(f"nothing stands in its brackets; write {name} for all of {name}")
+        raise ValueError(f"its parentheses are empty; write {name} for every use of {name}")
     if name == RUNNING:
         return Rule(name, pattern, exact=exact or _is_whole_line(pattern))
     if name == REACHING or name in WEB_TOOLS:
@@ -204,34 +208,32 @@ def _checked_rule(name: str, written: str | None) -> Rule:
 
 
 def _is_whole_line(pattern: str) -> bool:
-    """Return whether a pattern is a whole line, as it holds more than words. Raises ValueError."""
+    """Return whether a pattern is a whole line: it contains more than plain words. Raises ValueError."""
     first = pattern.split()[0]
     if first in _RESERVED_WORDS:
-        raise ValueError(f"{first!r} is a word of the shell, no program")
+        raise ValueError(f"{first!r} is a reserved word of the shell, not a program")
     if not re.search(r"[;&|<>()'\"\\$`\n]|\A\s*\w+\+?=", pattern):
         return False
     if re.search(r"[*?]", pattern):
         raise ValueError(
-            "it holds more than the words of one command; write those alone, as in bash(git push), or one"
+            "it contains more than the words of one command; write only those, as in bash(git push), or one"
             " whole line without wildcards, as in bash(make > log)"
         )
     return True
 
 
 def _path_pattern(pattern: str) -> str:
-    """Return the pattern as whole or relative paths are compared with it. Raises ValueError."""
+    """Return the pattern in the form that absolute and relative paths match. Raises ValueError."""
     pattern = pattern.removeprefix("./")
     if pattern.endswith("/"):
-        raise ValueError(
-            f"no path ends with a slash; write {pattern.rstrip('/')}/* for what is in the folder"
-        )
+        raise ValueError(f"paths do not end with a slash; write {pattern.rstrip('/')}/* for the files in it")
     if "//" in pattern or {"..", "."} & set(pattern.split("/")):
-        raise ValueError("no path holds `//`, `.` or `..` when it is judged; write the path that it leads to")
+        raise ValueError("paths are resolved before they match; write it without `//`, `.` and `..`")
     return pattern
 
 
 def _no_rules(text: str) -> ValueError:
-    return ValueError(f"{text!r} holds no rules; write tools or tool(pattern): edit, bash(git status)")
+    return ValueError(f"{text!r} is not a list of rules; write tool or tool(pattern): edit, bash(git status)")
 
 
 def _nearest(text: str) -> str:

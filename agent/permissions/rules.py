@@ -1,8 +1,8 @@
-"""Judge calls: what a call accesses, the mode and the rules give a verdict. Pure.
+"""Judge calls: return a verdict for the accesses of a call, given the mode and the rules. Pure.
 
-Deny beats ask, ask beats allow. The order: deny rules, the destructive commands, rules that allow, the
-sandbox, a question. A sandboxed command needs no question; without a sandbox a line that cannot be parsed is
-asked about.
+Deny beats ask, and ask beats allow. The order is: deny rules, irreversible commands, the sandbox, allow
+rules, a question. A sandboxed command needs no approval. Without a sandbox, a line that cannot be parsed
+does.
 """
 
 from __future__ import annotations
@@ -26,19 +26,22 @@ from .rule_syntax import EDITING, OPENING, READING, RUNNING, Rule, exact_rule
 if TYPE_CHECKING:
     from tools.base import Access
 
-REPLACED = "it runs a program of the project that has changed since this line was let out of the wall"
-NO_SANDBOX = "commands have to be walled in, and there is no wall here"
-NOT_IN_PLAN_MODE = "the mode is plan, in which nothing is changed"
+REPLACED = "it runs a program of the project that has changed since you allowed this line outside the sandbox"
+NO_SANDBOX = "the settings require a sandbox, and none is available here"
+NOT_IN_PLAN_MODE = "plan mode is on, and it allows no changes"
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 
 
 class PermissionRules(Struct, frozen=True):
-    """The mode and the rules in force in the project `folder`; it and `home` are real paths.
+    """The mode and the rules in force in the project `folder`, which is a real path, as is `home`.
 
-    `sandboxed` says that commands are sandboxed, `sandbox_holds` that they can write nothing of the user's
-    there. With `sandbox_required` none runs without a sandbox; with `asks_sandboxed` it does not save the
-    question. Without `reading` no command is known to only read. For each line that a rule lets out of the
-    sandbox, `opened` has a digest of the project's own programs in it: sandboxed commands can replace those.
+    sandboxed         commands run in a sandbox
+    sandbox_holds     in the sandbox commands can write none of the user's files
+    sandbox_required  no command may run without a sandbox
+    asks_sandboxed    sandboxed commands need approval too
+    opened            for each line that a rule runs outside the sandbox, the digest of the project's own
+                      programs in it, since sandboxed commands can replace those
+    reading           proves commands read-only; without it none is
     """
 
     mode: Mode = "manual"
@@ -55,46 +58,46 @@ class PermissionRules(Struct, frozen=True):
 
     @property
     def may_leave(self) -> bool:
-        """Return whether the user may be asked to let a command out of the sandbox."""
+        """Return whether the user may be asked to run a command outside the sandbox."""
         return self.mode in ("manual", "acceptEdits")
 
     def only_reads(self, access: Access) -> bool:
-        """Return whether a command is proved to change nothing, whatever the rules allow."""
+        """Return whether a command is proved read-only, regardless of the rules."""
         return not coverage(access.target, access.cwd or self.folder, (), self.reading).doubt
 
     def runs_open(self, access: Access) -> bool:
-        """Return whether a line is run outside of the sandbox by the mode or a rule."""
+        """Return whether the mode or a rule runs a line outside the sandbox."""
         if self.mode == "bypassPermissions" or not self.sandboxed:
             return True
         return self.opening(access.target) is not None and not self.is_replaced(access)
 
     def opening(self, line: str) -> Rule | None:
-        """Return the rule that lets exactly this line out of the sandbox, where none keeps it in."""
+        """Return the rule that runs exactly this line outside the sandbox, unless a rule denies that."""
         if any(rule.tool == OPENING and rule.is_exactly(line) for rule in self.deny):
             return None
         return next((rule for rule in self.allow if rule.tool == OPENING and rule.is_exactly(line)), None)
 
     def is_replaced(self, access: Access) -> bool:
-        """Return whether programs of the project in an open line have changed since it was let out."""
+        """Return whether the project's programs in a line have changed since its `open` rule was added."""
         known = self.opened.get(access.target.strip())
         if known is None or self.reading is None:
             return False
         return own_programs_of(access.target, access.cwd or self.folder, self.reading) != known
 
     def noting_programs(self, line: str, folder: str = "") -> PermissionRules:
-        """Return the rules with the digest of the project's own programs in a line that is let out now."""
+        """Return the rules with the current digest of the project's own programs in a line."""
         if self.reading is None:
             return self
         now = own_programs_of(line, folder or self.folder, self.reading)
         return replace(self, opened={**self.opened, line.strip(): now})
 
     def may_search(self, tool: str, path: str) -> bool:
-        """Return whether no rule keeps a tool that searches directories from showing what is in this file."""
+        """Return whether the rules let a tool that searches directories show the content of this file."""
         about = (rule for rule in self.deny if rule.names(tool) or rule.names(READING))
         return not any(rule.pattern is None or self.path_matches(rule.pattern, path) for rule in about)
 
     def path_matches(self, pattern: str, path: str) -> bool:
-        """Match a glob with a path, as a whole or relative to the project; `~/` is the home folder."""
+        """Match a glob with a path, absolute or relative to the project; `~/` is the home directory."""
         if pattern.startswith("~/"):
             return fnmatchcase(path, f"{escape(self.home)}{pattern[1:]}")
         relative = path.removeprefix(self.folder.rstrip("/") + "/")
@@ -105,21 +108,21 @@ class PermissionRules(Struct, frozen=True):
         return any((rule.exact or rule.tool == OPENING) and rule.is_exactly(line) for rule in self.allow)
 
     def places(self, access: Access) -> Places:
-        """Return the directories that the line of an access is judged by."""
+        """Return the directories that matter for judging the line of an access."""
         return Places(folder=self.folder, home=self.home, cwd=access.cwd or self.folder)
 
     def standpoint(self, access: Access) -> Standpoint | None:
-        """Return from where the line of an access is read; None where nothing is known of files."""
+        """Return the standpoint for reading the line of an access; None if files cannot be looked at."""
         return Standpoint(self.places(access), self.reading) if self.reading is not None else None
 
 
 class Verdict(Struct, frozen=True):
-    """allow, ask or deny; `why` is one line for the user (or for the model, when denied).
+    """The verdict on a call; `why` is one line for the user (or for the model, if the call is denied).
 
-    prefix  the rule that "always" would add, or None where the call may only be allowed once
-    rule    the rule that decided, where one did
-    sandboxed  whether a command, once it is allowed, is to run within the sandbox
-    binding  the user has to be asked, whatever a hook allows
+    prefix     the rule that "always" would add, None if the call may only be allowed once
+    rule       the rule that decided, if one did
+    sandboxed  the command runs in the sandbox if it is allowed
+    binding    the user has to be asked, even if a hook allows the call
     """
 
     answer: Literal["allow", "ask", "deny"]
@@ -130,18 +133,18 @@ class Verdict(Struct, frozen=True):
     binding: bool = False
 
     def reason(self, mode: Mode) -> str:
-        """Return the reason for the verdict in one line, also if the call is allowed."""
+        """Return the reason for the verdict in one line; unlike `why` it is never empty."""
         if self.why:
             return self.why
         if self.rule is not None:
             return f"the rule {self.rule} allows this"
         if mode == "bypassPermissions":
             return "the mode is bypassPermissions"
-        return "it runs within the wall" if self.sandboxed else "it only reads"
+        return "it runs in the sandbox" if self.sandboxed else "it is read-only"
 
 
 def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) -> Verdict:
-    """Judge one call: the verdict is the strictest over everything that it accesses."""
+    """Judge one call: return the strictest verdict over all of its accesses."""
     verdict = Verdict("allow")
     for access in accesses:
         found = _judge_access(tool, access, rules)
@@ -153,7 +156,7 @@ def judge_call(tool: str, accesses: Sequence[Access], rules: PermissionRules) ->
         if verdict.answer == "ask" and binding:
             verdict = replace(verdict, binding=True)
     if verdict.answer == "ask" and rules.mode == "dontAsk":
-        return Verdict("deny", f"not allowed, and the mode is dontAsk: {verdict.why}")
+        return Verdict("deny", f"it needs approval, and the mode is dontAsk: {verdict.why}")
     return verdict
 
 
@@ -170,10 +173,10 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
     if verdict.answer == "deny" or _irreversible_effect(access, rules):
         return verdict
     if denial.certainty is Certainty.MAYBE and not rules.names_line(access.target):
-        is_readable = len(access.target) <= 10_000  # nobody reads a longer line before allowing it
+        is_readable = len(access.target) <= 10_000  # no one reads a longer line before allowing it
         return Verdict(
             "ask",
-            f"it cannot be told whether it runs what the rule {denial.rule} denies",
+            f"it may run a command that the rule {denial.rule} denies",
             prefix=exact_rule(RUNNING, access.target) if is_readable else None,
             rule=denial.rule,
             sandboxed=verdict.sandboxed,
@@ -183,7 +186,7 @@ def _judge_access(tool: str, access: Access, rules: PermissionRules) -> Verdict:
 
 
 def _denial(tool: str, access: Access, rules: PermissionRules) -> Denial:
-    """Match an access against the deny rules. A rule for edit, read or bash covers all tools of that kind."""
+    """Match an access with the deny rules. One for edit, read or bash applies to all tools of that kind."""
     tools = (tool, {"write": EDITING, "read": READING, "run": RUNNING}.get(access.kind, tool))
     about = [rule for rule in rules.deny if any(map(rule.names, tools))]
     if access.kind == "run":
@@ -196,7 +199,7 @@ def _denial(tool: str, access: Access, rules: PermissionRules) -> Denial:
 
 
 def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
-    """Judge a command line. A rule that allows it does not open the sandbox."""
+    """Judge a command line. Only `open` rules run it outside the sandbox, other allow rules do not."""
     line = access.target
     bypasses = rules.mode == "bypassPermissions"
     opening = rules.opening(line)
@@ -218,13 +221,13 @@ def _judge_command(access: Access, rules: PermissionRules) -> Verdict:
 
 
 def _judge_in_plan_mode(access: Access, rules: PermissionRules) -> Verdict:
-    """Let run what is proved to change nothing, or is held by the sandbox, whatever rules allow."""
+    """Allow commands that are proved read-only or contained by the sandbox, regardless of allow rules."""
     if rules.sandbox_required and not rules.sandboxed:
         return Verdict("deny", NO_SANDBOX)
     is_held = rules.sandboxed and rules.sandbox_holds and not rules.asks_sandboxed
     if (is_held and not _irreversible_effect(access, rules)) or rules.only_reads(access):
         return Verdict("allow", sandboxed=rules.sandboxed)
-    return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only commands that are sure to only look run")
+    return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only commands known to be read-only may run")
 
 
 def _irreversible_effect(access: Access, rules: PermissionRules) -> str:
@@ -232,7 +235,7 @@ def _irreversible_effect(access: Access, rules: PermissionRules) -> str:
 
 
 def _judge_path(tool: str, access: Access, rules: PermissionRules) -> Verdict:
-    """Judge anything but a command. No rule allows to write to a protected place."""
+    """Judge any access but a command. No rule allows writing to a protected path."""
     mode = rules.mode
     if mode == "plan" and access.kind == "write":
         return Verdict("deny", NOT_IN_PLAN_MODE)
@@ -254,14 +257,14 @@ def _judge_path(tool: str, access: Access, rules: PermissionRules) -> Verdict:
 
 def _judge_service(tool: str, access: Access, mode: Mode) -> Verdict:
     if mode == "plan":
-        return Verdict("deny", f"{NOT_IN_PLAN_MODE}: of servers only what a rule allows is used")
+        return Verdict("deny", f"{NOT_IN_PLAN_MODE}: only servers that a rule allows may be used")
     if access.kind == "server":
         return Verdict("ask", why="a server can do anything", prefix=Rule(tool))
     return Verdict("ask", why="it reaches the network", prefix=Rule(tool, access.target))
 
 
 def _is_allowed(tool: str, access: Access, rules: PermissionRules) -> bool:
-    """Return whether a rule allows an access, or a sandboxed `ls` would show the same unasked."""
+    """Return whether a rule allows an access, or a sandboxed `ls` would show the same without approval."""
     if access.missing and rules.sandboxed and not rules.asks_sandboxed:
         return True
     tools = (tool, EDITING) if access.kind == "write" else (tool,)
@@ -275,7 +278,7 @@ def _allows(rule: Rule, access: Access, rules: PermissionRules) -> bool:
 
 
 def _guarded_for(access: Access) -> str:
-    """Return the reason why a protected place needs approval."""
+    """Return the reason why a protected path needs approval."""
     if access.kind == "read" or is_protected(access.target, "read"):
-        return "it may hold secrets"
-    return "what stands there may run later, or grant rights"
+        return "it may contain secrets"
+    return "a file there may be run later, or grant permissions"

@@ -1,8 +1,8 @@
-"""The setting `sandbox`, which sandboxes commands in and lets places through. Pure.
+"""The setting `sandbox`: whether commands run in a sandbox, and which paths they may use there. Pure.
 
-In a file it is one word, `sandbox = "require"`, or a table: `mode` is that word, `project` may make the
-project read-only for commands, `write` and `read` name places that they may write, or secrets that they may
-read.
+In a file it is one word, `sandbox = "require"`, or a table. In the table, `mode` is that word, `project` may
+make the project read-only for commands, `write` lists paths that they may write, and `read` secrets that they
+may read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLACE_ENTRIES = ("write", "read")
 
 
 class SandboxSettings(Struct, frozen=True):
-    """The value of the setting; places are absolute paths, `~` for the home."""
+    """The value of the setting. Paths are absolute or begin with `~/`."""
 
     mode: SandboxSetting = "auto"
     project: ProjectAccess = "writable"
@@ -32,7 +32,7 @@ class SandboxSettings(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """The mode, and whether the project is read-only."""
+        """The mode, followed by "project read-only" if it is."""
         return self.mode if self.project == "writable" else f"{self.mode}, project read-only"
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class SandboxSettings(Struct, frozen=True):
         return self.summary + "".join(f", {name} {places}" for name, places in lists if places)
 
     def with_entries(self, entries: Mapping[str, Any]) -> SandboxSettings:
-        """Return the settings with the entries of a file of the user: places add up, the rest replaces."""
+        """Return the settings with the entries of a user's file: paths are added, other entries replaced."""
         added = dict(entries)
         for name in _PLACE_ENTRIES:
             if name in entries:
@@ -48,7 +48,7 @@ class SandboxSettings(Struct, frozen=True):
         return replace(self, **added)
 
     def tightened(self, entries: Mapping[str, Any]) -> TightenedSettings:
-        """Return the settings with what a project's file makes stricter."""
+        """Return the settings with those entries of a project's file that are stricter."""
         strictness = {"off": 0, "auto": 1, "require": 2}
         ignored = [name for name in _PLACE_ENTRIES if entries.get(name)]
         mode = entries.get("mode", self.mode)
@@ -63,14 +63,14 @@ class SandboxSettings(Struct, frozen=True):
 
 
 class TightenedSettings(NamedTuple):
-    """Settings with the stricter entries of a project's file, and the names of those that do not count."""
+    """Settings with the stricter entries of a project's file, and the names of its ignored entries."""
 
     settings: SandboxSettings
     ignored: list[str]
 
 
 def sandbox_entries(value: object) -> dict[str, Any]:
-    """Return the entries of the setting, checked. Raises ValueError that says what it takes."""
+    """Return the valid entries of the setting. Raises ValueError with the values that it takes."""
     entries = value if isinstance(value, Mapping) else {"mode": value}
     checked: dict[str, Any] = {}
     for name, entry in entries.items():
@@ -78,8 +78,8 @@ def sandbox_entries(value: object) -> dict[str, Any]:
             checked[name] = _places(name, entry)
         elif name not in ("mode", "project"):
             near = difflib.get_close_matches(name, ("mode", "project", *_PLACE_ENTRIES), 1)
-            hint = f"did you mean {near[0]!r}?" if near else "there are mode, project, write, read"
-            raise ValueError(f"{name!r} is no entry; {hint}")
+            hint = f"did you mean {near[0]!r}?" if near else "use mode, project, write or read"
+            raise ValueError(f"unknown entry {name!r}; {hint}")
         else:
             known = SANDBOX_MODES if name == "mode" else get_args(ProjectAccess)
             if entry not in known:
@@ -96,5 +96,5 @@ def _places(name: str, entry: object) -> tuple[str, ...]:
         if not place.startswith(("/", "~/")) or "\0" in place or ".." in place.split("/"):
             raise ValueError(f"{name} takes absolute paths, such as ~/.cargo, not {place!r}")
         if posixpath.normpath(place) in ("/", "//", "~"):
-            raise ValueError(f"{name} takes no place as wide as {place!r}")
+            raise ValueError(f"{name} does not take {place!r}, which would cover too much")
     return tuple(entry)

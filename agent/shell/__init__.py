@@ -1,7 +1,7 @@
 """Read shell command lines: every command that a line may run, and what is known about it.
 
-`read_line` finds the commands; `irreversible_effect` and `CommandPattern` look among them for what must not
-run; `ProjectEnvironment.judge` proves of commands that they only read.
+`read_line` finds the commands. `irreversible_effect` and `CommandPattern` find those among them that must not
+run. `ProjectEnvironment.judge` proves commands read-only.
 """
 
 from typing import TYPE_CHECKING

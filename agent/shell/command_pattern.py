@@ -1,8 +1,8 @@
-"""Compare commands with the beginning of one, as permission rules name it: `git push`, `npm run *`.
+"""Match commands with the patterns of permission rules: `git push`, `npm run *`.
 
-A pattern is used in two ways. A rule that allows covers what the pattern says and nothing more: no option
-that runs or writes something else. A rule that denies means the command by whatever means it is run: behind
-other options, by any path, in any letter case.
+A pattern is used in two ways. An allow rule covers what the pattern says and nothing more: no option that
+runs or writes something else. A deny rule applies to the command however it is run: with other options in
+between, by any path, in any letter case.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .simple_commands import Words
 
 
 class Certainty(IntEnum):
-    """The certainty with which a pattern means a command."""
+    """The certainty with which a pattern applies to a command."""
 
     NO = 0
     MAYBE = 1
@@ -33,13 +33,13 @@ class Certainty(IntEnum):
 
 
 class CommandPattern(Struct, frozen=True):
-    """The first words of a simple command, with the wildcards of `fnmatch`; none stand for every command."""
+    """The first words of a simple command, with `fnmatch` wildcards; no words stand for every command."""
 
     words: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str) -> CommandPattern:
-        """Read a pattern as rules hold it; a `*` at its end says that more words may follow, as they may."""
+        """Read the pattern of a rule. A `*` at its end is dropped, since more words may always follow."""
         words = text.split()
         return cls(tuple(words[:-1] if words[-1:] == ["*"] else words))
 
@@ -49,7 +49,7 @@ class CommandPattern(Struct, frozen=True):
         return self.words[0].casefold() if self.words else ""
 
     def covers(self, words: Words) -> bool:
-        """Return whether a command begins with the pattern and does nothing that the pattern does not say."""
+        """Return whether a command begins with the pattern and has no option that does something else."""
         pairs = zip(words, self.words, strict=False)
         return (
             len(words) >= len(self.words)
@@ -58,13 +58,13 @@ class CommandPattern(Struct, frozen=True):
         )
 
     def means(self, invocation: Invocation) -> Certainty:
-        """Return how surely a command of a line is meant."""
+        """Return the certainty with which the pattern applies to a command of a line."""
         if not self.words:
             return Certainty.YES
         return _means(invocation, self._sought)
 
     def found_in(self, reading: LineReading) -> Certainty:
-        """Return how surely a line runs the command, by whatever means."""
+        """Return the certainty with which a line runs the command, by any means."""
         if not self.words:
             return Certainty.YES
         sought = self._sought
@@ -77,13 +77,13 @@ class CommandPattern(Struct, frozen=True):
 
     @property
     def _sought(self) -> Words:
-        """The words as they stand in a reading: the program in lower case, `~/` with the mark of the home."""
+        """The words in the form that a reading has: the program in lower case, `~/` as the mark HOME."""
         words = [HOME + word[1:] if word.startswith("~/") else word for word in self.words]
         return [words[0].casefold(), *words[1:]]
 
 
 def _is_in_code(reading: LineReading, sought: Words) -> bool:
-    """Return whether code in another language that the line runs contains all words."""
+    """Return whether code in another language that the line runs contains all of the words."""
     return any(
         all(re.search(rf"(?<![\w.-]){_as_expression(word)}(?![\w-])", text) for word in sought)
         for text in reading.code
@@ -106,7 +106,7 @@ def _means(invocation: Invocation, sought: Words) -> Certainty:
 
 
 def _program_is(word: str, pattern: str) -> Certainty:
-    """Compare a program with the sought one, by any path and in any letter case."""
+    """Compare a program with the sought one, ignoring its directory and letter case."""
     name = program_name(word)
     if not name:
         return Certainty.MAYBE if word else Certainty.NO
@@ -120,7 +120,7 @@ def _program_is(word: str, pattern: str) -> Certainty:
 
 
 class _Way(NamedTuple):
-    """One way to take a word: how many words it passes, how many of the sought ones, and how surely."""
+    """One way to take a word: the numbers of words and sought words that it consumes, and its certainty."""
 
     words: int
     found: int
@@ -130,7 +130,7 @@ class _Way(NamedTuple):
 def _arguments_are(words: Words, sought: Sequence[str]) -> Certainty:
     """Compare the arguments with the sought ones, ignoring options before and between them."""
     with_values = GIT_OPTIONS_WITH_VALUES if program_name(words[0]) == "git" else None
-    # Before each word: how surely each number of the sought ones was found until there.
+    # Before each word: the certainty by the number of sought words found so far.
     reached = [dict[int, Certainty]() for _ in range(len(words) + 2)]
     reached[1][0] = Certainty.YES
     best = Certainty.NO
@@ -184,5 +184,5 @@ def _has_wildcard(pattern: str) -> bool:
 
 
 def _as_superset(word: str) -> str:
-    """An expression for everything that a word with marks may stand for."""
+    """Return an expression that matches everything that a word with marks may stand for."""
     return "".join(".*" if MARKS.match(char) and char != HOME else re.escape(char) for char in word)

@@ -1,9 +1,9 @@
-"""Find what cannot be made good in a command line: it is asked about in every mode.
+"""Find irreversible commands in a command line. They need approval in every mode.
 
-Removed or moved: the root, a home, a directory of the system, one above the project, the current directory,
-the project, `.git`; devices written to, file systems made, disks wiped, files of the system overwritten; fork
-bombs, all processes killed, the machine shut down, users and crontabs removed. It is meant against mistakes,
-not against attacks: who may run any command can hide any.
+These are: removing or moving the root, a home, a system directory, one above the project, the current
+directory, the project or `.git`; writing to devices, making file systems, wiping disks, overwriting system
+files; fork bombs, killing all processes, shutting the machine down, removing users and crontabs. This
+protects from mistakes, not from attacks: whoever may run any command can disguise one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _OVERWRITING_GIT = word_set(
     " submodule worktree sparse-checkout read-tree checkout-index filter-branch"
 )
 _Check = Callable[[Scene], str]
-# By programs: what they would do, in words that follow "it", "" where that is nothing of the kind.
+# By program: functions that return the irreversible effect as a verb phrase, "" for none.
 _CHECKS: tuple[_Check, ...] = (
     deleted_by_rm,
     deleted_by_find,
@@ -65,24 +65,24 @@ _CHECKS: tuple[_Check, ...] = (
 
 @lru_cache(maxsize=32)
 def irreversible_effect(line: str, places: Places) -> str:
-    """Return the effect of a line that cannot be undone, in words that follow "it"; "" for none."""
+    """Return the irreversible effect of a line as a verb phrase ("removes the project"), "" for none."""
     reading = read_line(line)
     for found in irreversible_commands(reading, places):
         return found.effect
     if bombs_by_name(line):
-        return "starts processes without end"
+        return "starts an endless number of processes"
     return next(filter(None, (_effect_of_code(text, places) for text in reading.code)), "")
 
 
 class IrreversibleCommand(NamedTuple):
-    """A command, and its effect in words that follow "it"."""
+    """A command, and its effect as a verb phrase."""
 
     command: Invocation
     effect: str
 
 
 def irreversible_commands(reading: LineReading, places: Places) -> Iterator[IrreversibleCommand]:
-    """Yield the commands whose effect cannot be undone."""
+    """Yield the commands that have an irreversible effect."""
     for scene in scenes(reading.invocations, places):
         found = next(filter(None, (check(scene) for check in _CHECKS)), "")
         if found:
@@ -90,9 +90,9 @@ def irreversible_commands(reading: LineReading, places: Places) -> Iterator[Irre
 
 
 def may_overwrite(line: str) -> bool:
-    """Return whether a line deletes or overwrites files by a program made for that, or cannot be read.
+    """Return whether a line deletes or overwrites files with a program made for that, or cannot be read.
 
-    What programs of a project do of their own cannot be told.
+    The effects of a project's own programs are unknown.
     """
     reading = read_line(line)
     return bool(reading.opaque or reading.code) or any(map(_overwrites, reading.invocations))
@@ -111,14 +111,14 @@ def _overwrites(command: Invocation) -> bool:
         return "-delete" in arguments
     if program in ("sed", "gsed", "perl", "ruby"):
         return any(re.match(r"-\w*i|--in-place", word) for word in arguments)
-    return program in _OVERWRITERS or (not program and bool(command.words))  # its name is not known
+    return program in _OVERWRITERS or (not program and bool(command.words))  # the name is unknown
 
 
 def _effect_of_code(code: str, places: Places) -> str:
-    """As `irreversible_effect`, for code of another language: its texts are looked at as command lines."""
+    """Return the irreversible effect of code in another language, whose strings are read as command lines."""
     code = code[:20_000]
     if re.search(r"\bfork\b", code) and re.search(r"\b(?:while|loop)\b|\bfor\s*\(;;", code):
-        return "starts processes without end"
+        return "starts an endless number of processes"
     literals = [first or second for first, second in _LITERAL.findall(code)][:50]
     texts = [text for text in literals if " " in text] + [" ".join(literals)]
     removing = r"rmtree|rm_rf|rm_r\b|rmSync|removeSync|rmdirSync|remove_tree|rimraf|removedirs|deltree"

@@ -1,8 +1,8 @@
-"""Read files of a git repository as git would: where they are, and the settings in them."""
+"""Find and read the files of a git repository as git does."""
 
 from __future__ import annotations
 
-# Paths are joined as git joins them.
+# Paths are joined in the way git does.
 # ruff: noqa: PTH112, PTH113, PTH118, PTH123
 import os
 import re
@@ -32,7 +32,7 @@ def git_dir_of(folder: str) -> str:
 
 
 class GitSetting(NamedTuple):
-    """One setting of a file; section and key are in lower case, `inner` is the section's name in quotes."""
+    """One setting of a file. Section and key are in lower case, `inner` is the subsection's name."""
 
     section: str
     inner: str
@@ -41,7 +41,7 @@ class GitSetting(NamedTuple):
 
 
 def parse_settings(text: str) -> Iterator[GitSetting]:
-    """Yield the settings of a text."""
+    """Yield the settings in a text."""
     section = inner = ""
     lines = iter(text.replace("\r\n", "\n").split("\n"))
     for line in lines:
@@ -57,7 +57,7 @@ def parse_settings(text: str) -> Iterator[GitSetting]:
 
 
 def _plain_value(text: str, lines: Iterator[str]) -> str:
-    """Return a value without its quotes and the comment behind it; it may go on in the next lines."""
+    """Return a value without quotes and comment. It may continue on the next lines."""
     found: list[str] = []
     quoted = False
     at = 0
@@ -81,12 +81,12 @@ def _plain_value(text: str, lines: Iterator[str]) -> str:
 
 
 def settings_text(path: str) -> str:
-    """Return the text of a file of settings; "" where there is none."""
+    """Return the text of a settings file, "" if it does not exist."""
     return file_bytes(path, 1_000_000).decode("latin-1")
 
 
 def file_bytes(path: str, limit: int) -> bytes:
-    """Return what is in a regular file; nothing where there is none."""
+    """Return the content of a regular file, b"" if it does not exist. Raises NotProved."""
     try:
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -96,10 +96,10 @@ def file_bytes(path: str, limit: int) -> bytes:
     with open(opened, "rb") as file:
         found = os.fstat(opened)
         if not os.path.isfile(path) or found.st_size > limit:
-            raise NotProved(f"{path} is no file of settings")
+            raise NotProved(f"{path} is not a settings file")
         return file.read(limit)
 
 
 def first_line(path: str) -> str:
-    """Return the first line of a file, "" where there is none."""
+    """Return the first line of a file, "" if it does not exist."""
     return settings_text(path).partition("\n")[0].strip() if os.path.isfile(path) else ""

@@ -1,8 +1,8 @@
-"""Read the index of a git repository: tracked files that may hold secrets, and submodules."""
+"""Read the index of a git repository: tracked files that may contain secrets, and submodules."""
 
 from __future__ import annotations
 
-# Paths are joined as git joins them.
+# Paths are joined in the way git does.
 # ruff: noqa: PTH110, PTH116, PTH119, PTH208
 import os
 import re
@@ -24,31 +24,31 @@ _SECRET_IN_INDEX = lazy_bytes_pattern(
 
 
 class TrackedSecret(NamedTuple):
-    """A file of a repository that may hold secrets; `unchanged` since the index was written."""
+    """A file of a repository that may contain secrets; `unchanged` since the index was written."""
 
     path: str
     unchanged: bool
 
 
 def tracked_secrets(folder: str) -> Iterator[TrackedSecret]:
-    """Yield the files that may hold secrets in a directory's repository, by their names in the index."""
+    """Yield the files that may contain secrets in a directory's repository, by their names in the index."""
     top = repository_above(folder)
     data = file_bytes(f"{git_dir_of(top)}/index", _MAX_INDEX_BYTES) if top is not None else b""
     for found in _SECRET_IN_INDEX.finditer(data):
         end = found.end() - 1
         start = data.rfind(b"\0", 0, end) + 1
-        start += data[start] == end - start - 1  # the length of the name stands before it
+        start += data[start] == end - start - 1  # the name is preceded by its length
         name = os.fsdecode(data[start:end])
         path = f"{top}/{name}"
         is_harmless = os.path.exists(path) and not is_protected(path, "read")
         if is_harmless or not sounds_secret(os.path.basename(name)):
             continue
-        entry = data[max(start - 62, 0) : start]  # what stands before the name, with SHA-1
+        entry = data[max(start - 62, 0) : start]  # the fields before the name, with SHA-1
         yield TrackedSecret(path, _stamp_of(path) == entry[8:16] + entry[36:40])
 
 
 def _stamp_of(path: str) -> bytes:
-    """Return time of change and size of a file as the index has them."""
+    """Return the modification time and the size of a file in the format of the index."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except OSError:
@@ -58,7 +58,7 @@ def _stamp_of(path: str) -> bytes:
 
 
 def submodules(git_dir: str) -> Iterator[str]:
-    """Yield directories, relative to the working one, that the index names as repositories, or may name."""
+    """Yield directories, relative to the working one, that the index names or may name as repositories."""
     try:
         names = [name for name in os.listdir(git_dir) if name == "index" or name.startswith("sharedindex.")]
     except OSError:

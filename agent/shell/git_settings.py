@@ -1,15 +1,16 @@
-"""Read git's settings: programs that it could run while it only looks, and aliases.
+"""Read git's settings: aliases, and programs that read-only commands of git could run.
 
-No variable keeps git from running textconv programs, filters and programs that check signatures. So their
-settings are searched for: in the files of the user and the system, of every repository that a directory may
-belong to, of its submodules, and in what those include. Anything like such a setting counts, wherever in the
-file it stands. So does the one hook that a look can run: `git diff` and `git describe --dirty` write the
-index where times of files have changed, whatever GIT_OPTIONAL_LOCKS says (git 2.39).
+No variable keeps git from running textconv programs, filters and programs that check signatures. So these
+settings are searched for in the files of the user and the system, of every repository that a directory may
+belong to, of its submodules, and in all files that those include. Anything that looks like such a setting
+counts, anywhere in the file. So does the one hook that a read-only command can run: `git diff` and
+`git describe --dirty` write the index if modification times have changed, even with GIT_OPTIONAL_LOCKS=0
+(git 2.39).
 """
 
 from __future__ import annotations
 
-# Settings are found as git finds them.
+# Settings files are found in the way git does.
 # ruff: noqa: PTH118, PTH120
 import os
 import re
@@ -23,16 +24,16 @@ from .git_files import first_line, git_dir_of, parse_settings, repository_above,
 from .git_index import submodules
 from .option_syntax import NotProved, SetTrap
 
-_MAX_GIVEN_SETTINGS = 100  # by variables
-_MAX_FILES = 60  # of settings, read for one verdict
-# Variables that steer git are not known to be harmless but for these.
+_MAX_GIVEN_SETTINGS = 100  # given by variables
+_MAX_FILES = 60  # settings files read for one verdict
+# The only variables of git that are known to be harmless.
 _HARMLESS_VARIABLES = lazy_pattern(
     r"GIT_(?:(?:AUTHOR|COMMITTER|MERGE|PS1|PROMPT|SSL|HTTP|CURL|LFS|PREVIOUS)_\w+|BRANCH|COMMIT|URL|EDITOR"
     r"|SEQUENCE_EDITOR|PAGER|TERMINAL_PROMPT|ASKPASS|SSH|SSH_COMMAND|OPTIONAL_LOCKS|NO_LAZY_FETCH|CONFIG_(?:COUNT|NOSYSTEM|GLOBAL|SYSTEM)"
     r"|CONFIG_(?:KEY|VALUE)_\d+|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM)"
 )
-# Settings that run programs whatever is shown; and those that do for a look into contents. An fsmonitor
-# that is no truth value is a program (git before 2.31 does not hear that it must not run).
+# Settings that run programs for any command, and those that run them when contents are shown. An fsmonitor
+# that is not a boolean is a program (git before 2.31 runs it even if told not to).
 _ALWAYS = lazy_pattern(
     r"\bshowsignature\b|%G|\bsort\s*=[^\n]*signature"
     r"|\bfsmonitor\s*=\s*+(?!(?:true|false|yes|no|on|off|[01])\s*$)",
@@ -40,11 +41,11 @@ _ALWAYS = lazy_pattern(
 )
 _FOR_CONTENTS = lazy_pattern(
     r"\b(?:textconv|clean|smudge|process|command|external)\s*=|\bsubmodule\s*=\s*\"?diff|\bsubmodulesummary\b"
-    r"|\bdiffmerges\s*=\s*r",  # merges again, by merge drivers
+    r"|\bdiffmerges\s*=\s*r",  # repeats the merge, which runs merge drivers
     re.IGNORECASE,
 )
-_UNSEEN_IN_VALUES = lazy_pattern(r'"|\\\r?\n')  # quotes, and ends of lines: values go on behind them
-_PARTIAL_CLONE = lazy_pattern(r"\bpromisor\b|\bpartialclone\b", re.IGNORECASE)  # fetches what is looked at
+_UNSEEN_IN_VALUES = lazy_pattern(r'"|\\\r?\n')  # quotes and escaped newlines, behind which values continue
+_PARTIAL_CLONE = lazy_pattern(r"\bpromisor\b|\bpartialclone\b", re.IGNORECASE)  # fetches missing objects
 _LARGE_FILES = lazy_pattern(
     r"^\s*(?:clean\s*=\s*git-lfs clean -- %f|smudge\s*=\s*git-lfs smudge -- %f"
     r"|process\s*=\s*git-lfs filter-process)[ \t]*$",
@@ -58,27 +59,27 @@ _PLAIN_VALUE = lazy_pattern(r'"?([^"\\;#]+?)"?[ \t\r]*')
 
 
 class _NamesProgram(NotProved):
-    """A file of settings names a program that could run."""
+    """A settings file names a program that could run."""
 
 
 class GitSettings:
     """The settings that git would read in a directory; each file is read once."""
 
     def __init__(self, environ: Mapping[str, str], project: str, reads: str) -> None:
-        """`reads`: what is looked at, as `Reading.git` says."""
+        """Take the environment, the project, and what git reads (a value of `Reading.git`)."""
         self.environ = environ
         self.project = project
         self.contents = reads != "names"
         self.index = reads == "index"
         self._read: set[str] = set()
         self._repositories: set[str] = set()
-        self._hooks_paths: list[str] = []  # as settings name them
+        self._hooks_paths: list[str] = []  # as written in the settings
 
     def check(self, folder: str) -> None:
-        """Raises SetTrap where a repository names a program that could run, NotProved where it may be so."""
+        """Raise SetTrap if a repository names a program that could run, NotProved if it may name one."""
         for name in self.environ:
             if name.startswith("GIT_") and not _HARMLESS_VARIABLES.fullmatch(name):
-                raise NotProved(f"{name} steers git")
+                raise NotProved(f"the variable {name} changes how git works")
         for at in range(_MAX_GIVEN_SETTINGS):
             key = self.environ.get(f"GIT_CONFIG_KEY_{at}")
             if key is None:
@@ -90,9 +91,9 @@ class GitSettings:
             self._check_repository(str(above))
 
     def aliases(self, folder: str) -> dict[str, list[str]]:
-        """Return what may be meant by each alias of a directory's repository, by its name in lower case.
+        """Return the possible meanings of each alias in a directory's repository, by its name in lower case.
 
-        Raises NotProved where that cannot be told.
+        Raises NotProved if they cannot be determined.
         """
         found: dict[str, list[str]] = {}
         for at in range(_MAX_GIVEN_SETTINGS):
@@ -107,7 +108,7 @@ class GitSettings:
                 continue
             self._read.add(path)
             if len(self._read) > _MAX_FILES:
-                raise NotProved("git has too many files of settings")
+                raise NotProved("git has too many settings files")
             for section, inner, name, value in parse_settings(settings_text(path)):
                 if section == "alias" and (inner or name) not in ("", "command"):
                     found.setdefault((inner or name).lower(), []).append(value)
@@ -116,7 +117,7 @@ class GitSettings:
         return found
 
     def _of_repository(self, folder: str) -> Iterator[str]:
-        """The files of settings of the repository that a directory belongs to."""
+        """Yield the settings files of the repository that a directory belongs to."""
         top = repository_above(folder)
         if top is not None:
             git_dir = git_dir_of(top)
@@ -136,7 +137,7 @@ class GitSettings:
         yield f"{home}/.gitconfig"
 
     def _check_repository(self, folder: str) -> None:
-        """The repository whose working directory this is, if it is one; a bare one is none that is known."""
+        """Check the repository of a working directory, if it is one. Bare repositories are rejected."""
         if os.path.lexists(f"{folder}/HEAD") and (
             os.path.lexists(f"{folder}/objects") or os.path.lexists(f"{folder}/commondir")
         ):
@@ -159,7 +160,7 @@ class GitSettings:
                 self._check_repository(f"{folder}/{below}")
 
     def _check_hooks(self, folder: str, shared: str) -> None:
-        """Raises SetTrap where a look into the repository's files could run a hook."""
+        """Raise SetTrap if reading the repository's files could run a hook."""
         for hooks in (f"{shared}/hooks", *(self._path(value, f"{folder}/.") for value in self._hooks_paths)):
             if os.path.lexists(f"{hooks}/{_INDEX_HOOK}"):
                 raise SetTrap(f"git could run a program: {hooks}/{_INDEX_HOOK}")
@@ -169,7 +170,7 @@ class GitSettings:
             return
         self._read.add(path)
         if len(self._read) > _MAX_FILES:
-            raise NotProved("git has too many files of settings")
+            raise NotProved("git has too many settings files")
         self._check_text(settings_text(path), path)
 
     def _check_text(self, text: str, path: str) -> None:
@@ -178,19 +179,19 @@ class GitSettings:
                 if found := pattern.search(_LARGE_FILES.sub("", form)):
                     raise _NamesProgram(f"git could run a program: {path} has {found[0].strip()}")
         if _PARTIAL_CLONE.search(text):
-            raise NotProved(f"git could fetch what is missing: {path}")
+            raise NotProved(f"git could fetch missing objects: {path}")
         for match in _WORK_TREE.finditer(text):
             if not is_inside(_canonical(self._path(match[1], path)), self.project):
-                raise NotProved(f"{path} moves the working folder")
+                raise NotProved(f"{path} sets another working directory")
         self._hooks_paths += (match[1] for match in _HOOKS_FOLDER.finditer(text))
         for match in _PATH.finditer(text):
             self._check_file(self._path(match[1], path))
 
     def _path(self, value: str, path: str) -> str:
-        """The path that a value in the file `path` names."""
+        """Return the path that a value in the file `path` names. Raises NotProved."""
         plain = _PLAIN_VALUE.fullmatch(value)
         if plain is None or (plain[1].startswith(("%", "~")) and not plain[1].startswith("~/")):
-            raise NotProved(f"{path} has a path of a form that is not known")
+            raise NotProved(f"{path} contains a path in an unknown form")
         if plain[1].startswith("~/"):
             return self.environ.get("HOME", "") + plain[1][1:]
         return os.path.join(os.path.dirname(path), plain[1])

@@ -1,7 +1,7 @@
-"""Find every simple command in a shell text, wherever it stands: in lists, pipes, bodies and substitutions.
+"""Find every simple command in a shell text: in lists, pipes, bodies and substitutions.
 
-It takes more than bash does (a `fi` without an `if`), never less: where bash would run a command, the command
-is found, or `UnreadableError` is raised.
+The grammar accepts more than bash does (a `fi` without an `if`), never less. Every command that bash would
+run is found, or `UnreadableError` is raised.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ _DECLARING = word_set("declare typeset local export readonly")
 
 
 class _Level(Struct):
-    """The last command of the list that is being read, and the one whose output the next will read."""
+    """The last command of the list that is being read, and the command whose output the next one reads."""
 
     last: RawCommand | None = None
     piped: RawCommand | None = None
 
 
 def read_shell_text(text: str, gathered: Gathered, *, substitutions_only: bool = False) -> None:
-    """Gather the simple commands of a text; or only those of the substitutions within, as in double quotes.
+    """Gather the simple commands of a text, or only those of its substitutions (as in double quotes).
 
-    Raises UnreadableError; what was found until then is gathered.
+    Raises UnreadableError. Commands found before the error remain gathered.
     """
     source = ShellText(text, gathered=gathered, read_commands=read_commands)
     if substitutions_only:
@@ -68,7 +68,7 @@ def read_shell_text(text: str, gathered: Gathered, *, substitutions_only: bool =
 
 
 def read_commands(source: ShellText, closing: str) -> None:
-    """Read up to what closes the list: ")", "}", "esac" (for the end of a case's clause), "" for the end."""
+    """Read up to the token that closes the list: ")", "}", "esac" (a case's clause ends), or "" (the end)."""
     level = _Level()
     while True:
         _skip_blanks(source)
@@ -102,7 +102,7 @@ def _skip_blanks(source: ShellText) -> None:
 
 
 def _skip_lines(source: ShellText) -> None:
-    """Skip blanks, comments and ends of lines."""
+    """Skip blanks, comments and newlines."""
     _skip_blanks(source)
     while source.peek() == "\n":
         source.at += 1
@@ -141,7 +141,7 @@ def _read_group(source: ShellText, level: _Level) -> None:
 
 
 def _read_command(source: ShellText, closing: str, level: _Level) -> bool:
-    """Read a simple command, or a reserved word; return True where that closes the list."""
+    """Read a simple command or a reserved word; return whether that closes the list."""
     start = source.at
     place = len(source.gathered.commands)
     command = RawCommand(within=tuple(filter(None, source.bodies)), shells=source.shells)
@@ -155,7 +155,7 @@ def _read_command(source: ShellText, closing: str, level: _Level) -> bool:
             if not word.source or (not command.words and _WRITTEN_ASSIGNMENT.match(word.source)):
                 raise UnreadableError
             if word.source in _RESERVED and not (command.words or command.assignments):
-                if command.redirects:  # a program of that name, but in `$(…)` of bash 5.2 the reserved word
+                if command.redirects:  # a program of that name, but reserved in `$(…)` of bash 5.2
                     raise UnreadableError
                 if word.source == "esac" and closing == "esac":
                     source.at = start
@@ -224,7 +224,7 @@ def _here_document(source: ShellText, operator: str) -> HereDocument:
 
 
 def _read_assignment(source: ShellText, command: RawCommand) -> bool:
-    """Read `name=value`, `name+=value`, `name[i]=value` or `name=(values)` where one may stand."""
+    """Read `name=value`, `name+=value`, `name[i]=value` or `name=(values)` if one is allowed here."""
     declares = bool(command.words) and command.words[0].source in _DECLARING
     found = _ASSIGNMENT_START.match(source.text, source.at)
     if found is None or (command.words and not declares):
@@ -251,7 +251,7 @@ def _assigned(name: str, value: RawWord, *, plain: bool, is_list: bool) -> list[
 
 
 def _read_subscript(source: ShellText, start: int) -> bool:
-    """Read `[…]=` if it follows; else nothing is read, unless only bash could say where the word ends."""
+    """Read `[…]=` if it follows. Raises UnreadableError if only bash can determine where the word ends."""
     opening = source.at
     read_sum(source, "]", quotes=True)
     subscript = source.text[opening : source.at]
@@ -266,7 +266,7 @@ def _read_subscript(source: ShellText, start: int) -> bool:
 
 
 def _read_array(source: ShellText) -> RawWord:
-    """Read the values of an array as one word, with blanks between them that split it."""
+    """Read the values of an array as one word, with BLANK marks between them."""
     start = source.at
     parts: list[Part] = []
     source.at += 1
@@ -283,7 +283,7 @@ def _read_array(source: ShellText) -> RawWord:
 
 
 def _read_reserved(source: ShellText, word: str, closing: str) -> bool:
-    """Read on behind a reserved word; return True where the word closes the list."""
+    """Read what follows a reserved word; return whether the word closes the list."""
     if word == "{":
         source.bodies.append(source.defining)
         source.defining = ""
@@ -310,7 +310,7 @@ def _read_reserved(source: ShellText, word: str, closing: str) -> bool:
 
 
 def _read_loop_head(source: ShellText) -> None:
-    """Read `for name in words` or `for ((…))`; the words are values that the name is given."""
+    """Read `for name in words` or `for ((…))`. The words become values of the name."""
     _skip_blanks(source)
     if source.peek(2) == "((":
         source.at += 2
@@ -361,7 +361,7 @@ def _read_case(source: ShellText) -> None:
 
 
 def _read_test(source: ShellText) -> None:
-    """Read `[[ … ]]` as a command of its words, whose arithmetic may evaluate what they say."""
+    """Read `[[ … ]]` as a command. Its arithmetic may evaluate the words."""
     command = RawCommand([RawWord((Part("text", text="[[", quoted=False),), "[[")])
     while True:
         _skip_lines(source)

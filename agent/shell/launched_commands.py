@@ -41,9 +41,9 @@ from .parsed_text import ANY, SPLIT, STAR, is_open, is_unknown, program_name
 from .simple_commands import Words
 
 MAKES = ("make", "gmake")
-MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # that make reads where it is given none
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # the defaults of make
 _VALUE = lazy_pattern(r"([-\w.:@]+)=(.+)", re.DOTALL)
-# Variables whose values name programs that others run.
+# Variables that name programs for other programs to run.
 _PROGRAM_VARIABLE = lazy_pattern(
     r"(?:\w*_)?(?:\w*PAGER|EDITOR|VISUAL|BROWSER|SHELL|COMMAND|CMD|ASKPASS|SSH|RSH|WRAPPER|RUNNER|LAUNCHER"
     r"|TERMINAL|LESSOPEN|LESSCLOSE|PYTHON|NODE|CC|CXX|CPP|LD|AR|AS|MAKE|RUSTC|GOFLAGS|MAKEFLAGS|PS4|ENV)|GIT_\w+"
@@ -62,17 +62,17 @@ _AWK_EXECUTES = lazy_pattern(r"system|getline|\|")
 
 
 def names_program(variable: str) -> bool:
-    """Return whether the value of a variable names a program that others run, as that of PAGER does."""
+    """Return whether the value of a variable names a program that others run, as with PAGER."""
     return _PROGRAM_VARIABLE.fullmatch(variable) is not None
 
 
 def is_interpreter(name: str) -> bool:
-    """Return whether the program runs code of another language; its name may end with a version."""
+    """Return whether a program runs code in another language. Its name may end with a version."""
     return not INTERPRETERS.isdisjoint((name, name.rstrip("0123456789.")))
 
 
 def launched_by(words: Words, stdin: str | None) -> Launch:
-    """Return what a command runs. `stdin` is its input: None where it has none, ANY where it is not known."""
+    """Return what a command runs. `stdin` is its input: None for none, ANY if it is unknown."""
     made = Launch()
     name = program_name(words[0])
     if handler := _SPECIAL.get(name):
@@ -103,7 +103,7 @@ def _add_values(made: Launch, name: str, words: Words) -> None:
 
 
 def _run_subcommand(made: Launch, words: Words, subcommand: tuple[str, ...], operands: int) -> None:
-    """Add the command behind `uv run` and its like; options may stand before and behind these words."""
+    """Add the command of `uv run` and similar programs. Options may precede and follow these words."""
     for at in range(1, min(len(words), 10)):
         if tuple(words[at : at + len(subcommand)]) == subcommand:
             if "--" in words[at:]:
@@ -135,7 +135,7 @@ def _add_code(made: Launch, name: str, words: Words, stdin: str | None) -> None:
 
 
 def recipes(makefile: str) -> list[str]:
-    """Return the command lines in a file for make, as far as they can be told without its variables."""
+    """Return the command lines in a makefile, with variables left unexpanded."""
     lines = makefile.replace("\\\n", " ").splitlines()
     rules = [line.partition(";")[2] for line in lines if ";" in line]
     texts = rules + [line[1:] for line in lines if ";" not in line and line.startswith("\t")]
@@ -143,7 +143,7 @@ def recipes(makefile: str) -> list[str]:
 
 
 def _run_program_file(made: Launch, words: Words) -> None:
-    """Add the file or module that an interpreter runs, as `python -m module` and `node file` do."""
+    """Add the file or module that an interpreter runs: `python -m module`, `node file`."""
     for at, word in enumerate(words[1:], 1):
         if not word.startswith("-"):
             made.commands.append(words[at:])
@@ -178,7 +178,7 @@ def _run_command_builtin(made: Launch, words: Words, stdin: str | None) -> None:
 
 
 def _run_xargs(made: Launch, words: Words, stdin: str | None) -> None:
-    """Add the command with the words that are read from the input, in place of `{}` or behind it."""
+    """Add the command with the words of the input, which replace `{}` or are appended."""
     launcher = launcher_of("xargs") or Launcher()
     for start in sorted(command_starts(words, 1, launcher)):
         options = words[1:start]
@@ -198,7 +198,7 @@ def _run_xargs(made: Launch, words: Words, stdin: str | None) -> None:
 
 
 def _replaced_text(options: Words) -> str | None:
-    """Return what xargs replaces by a line of its input; None where it appends the words."""
+    """Return the text that xargs replaces with a line of its input; None if it appends the words."""
     for at, word in enumerate(options):
         if word.startswith("-I"):
             return word[2:] or "".join(options[at + 1 : at + 2]) or "{}"
@@ -210,7 +210,7 @@ def _replaced_text(options: Words) -> str | None:
 
 
 def _run_find(made: Launch, words: Words, stdin: str | None) -> None:
-    """Add the commands behind `-exec` and its like, each up to `;` or `+`."""
+    """Add the commands of `-exec` and similar options, each up to `;` or `+`."""
     at = 1
     while at < len(words):
         if words[at] in ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"):
@@ -243,7 +243,7 @@ def _run_each(made: Launch, words: Words, stdin: str | None) -> None:
 
 
 def _run_remote(made: Launch, words: Words, stdin: str | None) -> None:
-    """Run `ssh host command`: the words behind the host, joined, are one script."""
+    """Add the command of `ssh host command`: the words after the host, joined, are one script."""
     launcher = Launcher(frozenset(f"-{letter}" for letter in "BbcDEeFIiJLlmOopQRSWw"), operands=1)
     for start in sorted(command_starts(words, 1, launcher, assigns=False)):
         if start < len(words):
@@ -253,7 +253,7 @@ def _run_remote(made: Launch, words: Words, stdin: str | None) -> None:
 
 
 def _load_builtin(made: Launch, words: Words, stdin: str | None) -> None:
-    """`enable -f LIBRARY NAME`: code of the library runs, and the name then stands for whatever it does."""
+    """Read `enable -f LIBRARY NAME`: the library's code runs, and NAME may then do anything."""
     loads = ((word.startswith("-") and "f" in word) or is_open(word) for word in words[1:])
     made.unsure = made.unsure or any(loads)
 
@@ -275,12 +275,12 @@ def _run_trap(made: Launch, words: Words, stdin: str | None) -> None:
 
 
 def _run_callback(made: Launch, words: Words, stdin: str | None) -> None:
-    """`mapfile -C callback`, `compgen -C command`, `complete -C command`."""
+    """Add the command of `mapfile -C callback`, `compgen -C command`, `complete -C command`."""
     made.scripts += map(Script, option_values(words, frozenset({"-C"})))
 
 
 def _run_by_key(made: Launch, words: Words, stdin: str | None) -> None:
-    """`bind -x '"key": command'`, `bind '"key": "typed text"'`, `bind -f file`."""
+    """Read `bind -x '"key": command'`, `bind '"key": "typed text"'`, `bind -f file`."""
     operands = [word for word in words[1:] if not (word.startswith("-") and len(word) > 1)]
     bound = (word.rpartition('":')[2] if '":' in word else word.partition(":")[2] for word in operands)
     made.scripts += (Script(text.strip().strip("'\"")) for text in bound if text.strip())
@@ -294,26 +294,26 @@ def _run_input_later(made: Launch, words: Words, stdin: str | None) -> None:
 
 
 def _run_behind_option(made: Launch, words: Words, stdin: str | None) -> None:
-    """`nix develop -c command`."""
+    """Add the command of `nix develop -c command`."""
     for at, word in enumerate(words):
         if word in ("-c", "--command") and at + 1 < len(words):
             made.commands.append(words[at + 1 :])
 
 
 def _run_login_shell(made: Launch, words: Words, stdin: str | None) -> None:
-    """`capsh -- arguments of bash`."""
+    """Add what `capsh -- arguments of bash` runs."""
     if "--" in words:
         run_shell(made, ["bash", *words[words.index("--") + 1 :]], stdin)
 
 
 def _run_cmd(made: Launch, words: Words, stdin: str | None) -> None:
-    """`cmd.exe /c command`."""
+    """Add the command of `cmd.exe /c command`."""
     starts = {at + 1 for at, word in enumerate(words) if word.casefold() in ("/c", "/k")}
     add_commands(made, words, starts or {len(words)})
 
 
 def _name_program(made: Launch, words: Words, stdin: str | None) -> None:
-    """`hash -p path name`."""
+    """Read `hash -p path name`, which makes the name run the file."""
     made.possible += ([value] for value in option_values(words, frozenset({"-p"})) if value)
 
 
@@ -324,7 +324,7 @@ def _define_alias(made: Launch, words: Words, stdin: str | None) -> None:
 
 
 def _run_git(made: Launch, words: Words, stdin: str | None) -> None:
-    """`git submodule foreach script`, `git -c alias.x=command`, `git config alias.x command`."""
+    """Read `git submodule foreach script`, `git -c alias.x=command`, `git config alias.x command`."""
     if "config" in words[1:] and (
         settings := [at for at, word in enumerate(words) if _GIT_PROGRAM.fullmatch(word)]
     ):

@@ -14,27 +14,27 @@ from .launcher_tables import SHELL_STARTERS, Launcher
 from .parsed_text import MARKS, SPLIT, is_open, is_unknown, program_name
 from .simple_commands import Words
 
-ENV_ASSIGNMENT = lazy_pattern(r"[^=]*=")  # as env takes them
+ENV_ASSIGNMENT = lazy_pattern(r"[^=]*=")  # as env accepts them
 INPUT_FILE = lazy_pattern(r"-|/dev/(?:stdin|fd/\d+)|/proc/(?:self|\d+)/fd/\d+")
 
 
 class Script(NamedTuple):
-    """Shell text that is run, with its `$0`, `$1` and so on."""
+    """A shell text that is run, with its `$0`, `$1` and so on."""
 
     text: str
     arguments: tuple[str, ...] = ()
 
 
 class Launch(Struct):
-    """The commands, scripts and code that a command runs. Marks stand in it for what is not known.
+    """The commands, scripts and code that a command runs. Marks stand for unknown text.
 
-    commands  simple commands: the command surely runs one of them
-    possible  simple commands that it may run
+    commands  simple commands, one of which certainly runs
+    possible  simple commands that may run
     scripts   shell texts that it runs
     files     paths of shell scripts that it runs, with their arguments
-    texts     what may be expanded: substitutions in it may be run
-    code      texts of other languages
-    unsure    it runs what is not known
+    texts     texts that may be expanded, so that substitutions in them may run
+    code      texts in other languages
+    unsure    it runs something unknown
     """
 
     commands: list[Words] = field(default_factory=list)
@@ -66,7 +66,7 @@ def run_launcher(made: Launch, words: Words, stdin: str | None, launcher: Launch
 
 
 def add_commands(made: Launch, words: Words, starts: set[int]) -> None:
-    """Add the commands that begin at these places; one word with blanks is a script to some launchers."""
+    """Add the commands that begin at these positions. Some launchers run a single word as a script."""
     for start in sorted(starts - {len(words)}):
         made.commands.append(words[start:])
         if " " in words[start].strip():
@@ -75,7 +75,7 @@ def add_commands(made: Launch, words: Words, starts: set[int]) -> None:
 
 
 def command_starts(words: Words, first: int, launcher: Launcher, *, assigns: bool = True) -> set[int]:
-    """Return the places where the command may begin: behind the options and operands of its launcher."""
+    """Return the positions where the command may begin: after the options and operands of its launcher."""
     found: set[int] = set()
     seen: set[int] = set()
     waiting = [first]
@@ -94,13 +94,13 @@ def command_starts(words: Words, first: int, launcher: Launcher, *, assigns: boo
         else:
             start = at + launcher.operands + (word == "--")
             found.add(min(start + (words[start : start + 1] == ["--"]), len(words)))
-            if is_open(word) and launcher.operands:  # it may be an option
+            if is_open(word) and launcher.operands:  # may be an option
                 waiting.append(at + 1)
     return found
 
 
 def _steps(option: str, launcher: Launcher) -> tuple[int, ...]:
-    """Return the numbers of words that an option may take, its value included."""
+    """Return the possible numbers of words that an option takes, including its value."""
     if option.startswith("--"):
         name, sign, _ = option.partition("=")
         if sign:
@@ -110,7 +110,7 @@ def _steps(option: str, launcher: Launcher) -> tuple[int, ...]:
         if with_value is without:
             return (1, 2)
         return (2,) if with_value else (1,)
-    if option[1:].lstrip("-").isdigit():  # of nice
+    if option[1:].lstrip("-").isdigit():  # an option of nice
         return (1,)
     for place, letter in enumerate(option[1:], 2):
         if f"-{letter}" in launcher.values:
@@ -142,7 +142,7 @@ def value_commands(value: str) -> Iterator[Words]:
 
 
 def run_shell(made: Launch, words: Words, stdin: str | None) -> None:
-    """Add what a shell runs: the script of `-c`, a file, or its input."""
+    """Add what a shell runs: the script given by `-c`, a file, or its input."""
     at = 1
     takes_script = False
     reads_input = False

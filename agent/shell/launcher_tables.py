@@ -1,6 +1,6 @@
-"""Programs that run what their arguments name: how their options are read up to the command.
+"""Tables of launchers (programs that run a command given by their arguments) and their options.
 
-An option that stands in no table may or may not take the next word as its value; then both are looked at.
+An option that is in no table may or may not take the next word as its value, so both cases are considered.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class Launcher(NamedTuple):
 
 
 def _options(text: str) -> frozenset[str]:
-    """`-ab --long` as {"-a", "-b", "--long"}."""
+    """Return the options in `-ab --long` as {"-a", "-b", "--long"}."""
     words = text.split()
     shorts = {f"-{letter}" for word in words if not word.startswith("--") for letter in word[1:]}
     return frozenset(shorts | {word for word in words if word.startswith("--")})
 
 
 def _launchers(table: str) -> dict[str, Launcher]:
-    """Rows of `names operands | options with values | flags`."""
+    """Parse rows of the form `names operands | options with values | flags`."""
     found: dict[str, Launcher] = {}
     for row in table.strip().splitlines():
         names, values, flags = row.split("|")
@@ -76,7 +76,7 @@ xvfb-run systemd-run systemd-inhibit prlimit pkexec run0 runuser ccache tini dum
 dotenv watchexec systemd-nspawn wsl ssh-agent gpg-agent 0 | |
 """)
 _LD_SO = Launcher(_options("--library-path --preload --audit --argv0 --inhibit-rpath --glibc-hwcaps-prepend"))
-# Programs with words of their own before the command: `words operands`, and what may follow as above.
+# Programs with subcommands before the command: `words operands`, then options as above.
 LAUNCHING_WORDS: dict[str, tuple[tuple[tuple[str, ...], int], ...]] = {
     program: tuple((tuple(words.split()[:-1]), int(words.split()[-1])) for words in rows.split(","))
     for programs, rows in (
@@ -104,7 +104,7 @@ LAUNCHING_WORDS: dict[str, tuple[tuple[tuple[str, ...], int], ...]] = {
 SHELLS = word_set("sh bash rbash dash ash zsh ksh mksh fish csh tcsh")
 # Without a command these start a shell, which reads its input.
 SHELL_STARTERS = word_set("sudo su doas chroot unshare nsenter runuser script sg firejail")
-# Options whose value is a script that the program surely runs.
+# Options whose value is a script that the program always runs.
 SCRIPT_OPTIONS = {
     name: _options(options)
     for names, options in (
@@ -144,17 +144,17 @@ COMMAND_OPTIONS = {
     for name in names.split()
 }
 COMMAND_OPTIONS |= dict.fromkeys(("gcc", "g++", "cc", "clang"), frozenset({"-B", "-wrapper"}))
-# Programs whose arguments, joined, are one script.
+# Programs whose arguments are joined into one script.
 SCRIPT_JOINERS = word_set("eval watch parallel")
-SCRIPT_EACH = word_set("hyperfine concurrently")  # each of whose operands is a script
-# Programs that run code of another language: a command in it is found by its words alone.
+SCRIPT_EACH = word_set("hyperfine concurrently")  # each operand is a script
+# Programs that run code in another language, in which commands are only found by their words.
 INTERPRETERS = word_set(
     "python perl ruby node nodejs deno bun php lua osascript pwsh powershell java awk gawk mawk nawk sed gsed"
     " ed ex vi vim nvim emacs gdb make gmake sqlite3 psql mysql tmux crontab socat less man"
 )
-# Those that run the file that their first operand names.
+# Programs that run the file named by their first operand.
 FILE_RUNNERS = word_set("python perl ruby node nodejs deno bun php lua osascript pwsh")
-# Builtins that evaluate what their arguments or their input say as arithmetic, which may hold substitutions.
+# Builtins that evaluate arguments or input as arithmetic, which may contain substitutions.
 EVALUATORS = word_set(
     "test [ [[ let read unset printf declare typeset local export readonly mapfile readarray wait getopts set"
     " return exit shift compgen complete"
@@ -162,12 +162,12 @@ EVALUATORS = word_set(
 
 
 ENVIRONMENT_SETTERS = word_set("env sudo doas export declare typeset readonly local systemd-run")
-# Whose arguments of the form `name=value` name no programs.
+# Programs whose `name=value` arguments name no programs.
 QUIET = word_set("echo printf git grep egrep fgrep rg ag ls cat test [ [[ jq yq gh head tail wc cut tr dd")
 
 
 def launcher_of(name: str) -> Launcher | None:
-    """Return the row of a program that runs a command which its arguments name; None for any other."""
+    """Return the row of a launcher, None for any other program."""
     if name.startswith(("ld-linux", "ld-musl", "ld.so", "ld64.so", "ld-2.")):
         return _LD_SO
     return LAUNCHERS.get(name)

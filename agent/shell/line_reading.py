@@ -1,43 +1,44 @@
-"""Read every simple command that a line may run, by whatever means.
+"""Read every simple command that a line may run, directly or indirectly.
 
-A command line is a program in a language whose words decide, once they are expanded, what is run. A judge
-that looks for `curl` in the text finds it in `grep curl notes` and misses `c""url x`; so a line is read here
-as bash would read it, and then followed: into scripts, launchers, pipes and files that the line itself
-writes. The result is a `LineReading`: a flat list of invocations, and the word *opaque* where the list may be
-short. Both uses of it lean to the safe side. Deny rules and the irreversible look for a command among the
-invocations, so one too many may ask a question too many; nothing is ever left out in silence. To allow, this
-reading is not used at all: what may run unasked has to be a list of plain words (`simple_commands.py`), and
-each command of it has to be proved to only read (`read_only.py`) or be named by a rule.
+A command line is a program, and it depends on the expanded words which commands are run. Searching the text
+for `curl` finds it in `grep curl notes` and misses `c""url x`. So a line is read here as bash reads it, and
+then followed into scripts, launchers, pipes and files that the line itself writes. The result is a
+`LineReading`: a flat list of invocations, which is marked *opaque* if it may be incomplete. Both uses of it
+err on the safe side: deny rules and the search for irreversible commands look for a command among the
+invocations, so a superfluous one may cause a superfluous question, but none is dropped silently. This reading
+is never used to allow a line: a line that runs without approval has to be a list of plain words
+(`simple_commands.py`), each command of which is proved read-only (`read_only.py`) or covered by a rule.
 
-The steps, on one example:
+The steps, shown with an example:
 
     D=$HOME; sudo -u "$1" sh -c "cd $D && rm -rf *" | tee log
 
 1. **Grammar** (`grammar.py`, `word_reader.py`). One pass from left to right, within a budget of steps,
-   gathers raw commands: words made of parts (text, variable, code of a substitution, unknown), redirections,
-   what each reads through a pipe, the functions and subshells around it. Here: `sudo …`, `tee log`, and the
-   assignment of `D`. Text whose meaning depends on what is not known (quotes in arithmetic) raises
-   `UnreadableError`; then whatever looks like a command is taken as one that is perhaps run, and the line is
-   opaque.
+   gathers raw commands: their words made of parts (text, variable, code of a substitution, unknown), their
+   redirections, the command that each reads from through a pipe, the functions and subshells around it. Here:
+   `sudo …`, `tee log`, and the assignment of `D`. Text whose meaning is undecidable (quotes in arithmetic)
+   raises `UnreadableError`. Then everything that looks like a command is taken as one that may run, and the
+   line is opaque.
 
-2. **Values** (`word_expansion.py`). A variable may have any value that the line ever gives to it, whatever
-   the order: branches and loops need not be followed, and a call of a function gives `$1` its values. Of
-   several values each is tried. What the line does not tell is a *mark*, a character that no line may
+2. **Values** (`word_expansion.py`). A variable may have any value that the line assigns to it, in any
+   order: branches and loops need not be followed, and a function call assigns values to `$1`. If there are
+   several values, each is tried. Unknown text is represented by a *mark*, a character that no line may
    contain: ANY is some text within a word, SPLIT any number of words, STAR, ONE and CLASS are the globs `*`,
-   `?` and `[…]`, HOME is the home directory, UNSET stands before what may well be empty. Here `D` is HOME and
-   `"$1"` is ANY; `rm -rf $x/` would be `rm -rf <UNSET><SPLIT>/`, which is judged as `rm -rf /`.
+   `?` and `[…]`, HOME is the home directory, UNSET precedes text that is likely to be empty. Here `D` is HOME
+   and `"$1"` is ANY. `rm -rf $x/` would be `rm -rf <UNSET><SPLIT>/`, which is judged as `rm -rf /`.
 
-3. **Launchers** (`launcher_tables.py`, `launches.py`, `launched_commands.py`). `sudo` runs another command:
-   its options and their values are passed over by a table; behind an option that is not known the command may
-   begin at two places, and both are taken. `sh -c` runs a script, which is read as in step 1. `xargs`, `find
-   -exec`, `env -S`, `ssh`, `eval`, `trap` and some thirty others have functions of their own. The code of
-   `python -c` is not read; it is kept as *code*, in which the words of a rule may be found.
+3. **Launchers** (`launcher_tables.py`, `launcher_arguments.py`, `launched_commands.py`). `sudo` runs another
+   command: its options and their values are skipped, guided by a table. After an unknown option the command
+   may begin at two positions, and both are taken. `sh -c` runs a script, which is read as in step 1. `xargs`,
+   `find -exec`, `env -S`, `ssh`, `eval`, `trap` and some thirty others have functions of their own. The code
+   of `python -c` is not parsed but kept as *code*, which is searched for the words of a rule.
 
-4. **Inputs and files.** What `echo` or a here-document gives to a pipe is known text, so `echo 'rm x' | sh`
-   is read through; what a program prints is ANY, so `curl x | sh` is opaque. Text that the line writes to a
-   file is remembered, and read where the line runs that file.
+   4. **Inputs and files.** The output of `echo` or of a here-document is known text, so `echo 'rm x' | sh` is
+   followed. The output of any other program is ANY, so `curl x | sh` is opaque. Text that the line writes to
+   a file is remembered, and read if the line runs that file.
 
-The example gives, each with its level: the number of launchers and scripts around it:
+   The example results in these invocations, preceded by their level, the number of launchers and scripts
+   around them:
 
     0  sudo -u <ANY> sh -c 'cd <HOME> && rm -rf *'
     1  sh -c 'cd <HOME> && rm -rf *'
@@ -45,13 +46,13 @@ The example gives, each with its level: the number of launchers and scripts arou
     2  rm -rf <STAR>
     0  tee log
 
-A rule that denies `rm` therefore says YES, one that denies `curl` says NO, and `destructive.py`, which
-follows `cd` through the shells, says that a home directory is removed. Had the script been `"cd $D && $2"`,
-its command would be unknown: the rule about `curl` would say MAYBE, and the user would be asked.
+So a rule that denies `rm` returns YES, one that denies `curl` returns NO, and `destructive.py`, which follows
+`cd` through the shells, reports that a home directory is removed. With the script `"cd $D && $2"`, the
+command would be unknown: the rule about `curl` would return MAYBE, and the user would be asked.
 
-What this cannot see: programs that are built or fetched, what a script in the project does, aliases of the
-user's own shell (commands run in a shell without them), and whatever a program does once it runs. That is
-what the sandbox is for.
+Not covered are programs that are built or downloaded, the contents of scripts in the project, aliases of the
+user's own shell (commands run without them), and the actions of a program once it runs. Those are left to
+the sandbox.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ from .parsed_text import (
 from .simple_commands import find_possible_commands
 from .word_expansion import Values, choices, expand_word, expanded_text, known_values
 
-MAX_COMMANDS = 250  # of one line, those within scripts included
+MAX_COMMANDS = 250  # of one line, including its scripts
 _POSITIONAL = [Assignment(name, None) for name in ("@", "*", *"0123456789")]
 
 
@@ -101,7 +102,7 @@ class Redirect(NamedTuple):
 
     @property
     def writes(self) -> bool:
-        """True if it opens a file to write to it, or may."""
+        """True if it opens or may open a file for writing."""
         return ">" in self.operator and not self.duplicates
 
     @property
@@ -111,15 +112,15 @@ class Redirect(NamedTuple):
 
 
 class Invocation(Struct, frozen=True):
-    """A simple command that a line runs. Marks (see parsed_text.py) stand for what is not known.
+    """A simple command that a line runs. Marks (see parsed_text.py) stand for unknown text.
 
-    stdin   the text of its input; None where it has none, ANY where that is not known
+    stdin   the text of its input: None for none, ANY if it is unknown
     source  the command whose output it reads
-    joint   the operator behind it
-    within  the functions in whose bodies it stands
-    shells  numbers of the subshells and scripts in which it is run, the outermost first
-    sure    False for what is run only under circumstances that cannot be seen
-    level   0 in the line itself; one more for each launcher or script around it
+    joint   the operator that follows
+    within  the functions whose bodies contain it
+    shells  numbers of the subshells and scripts in which it runs, outermost first
+    sure    False if it depends on unknown conditions whether it runs
+    level   0 in the line itself, one more for each launcher or script around it
     """
 
     words: tuple[str, ...]
@@ -134,26 +135,26 @@ class Invocation(Struct, frozen=True):
 
     @property
     def program(self) -> str:
-        """The name of the program without its directory, in lower case; "" where it is not known."""
+        """The name of the program without its directory, in lower case; "" if it is unknown."""
         return program_name(self.words[0]) if self.words else ""
 
     @property
     def holds_more_than_words(self) -> bool:
-        """True if it contains by itself what no line may that is split into simple commands."""
+        """True if it contains syntax that prevents splitting a line into simple commands."""
         is_marked = any(set(MARKS.findall(word)) - {STAR, ONE, CLASS} for word in self.words)
         files = (each.target for each in self.redirects if not each.operator.endswith("&"))
         is_given = self.stdin is not None and self.source is None
         return is_given or is_marked or any(target != "/dev/null" for target in files)
 
     def shown(self, max_chars: int) -> str:
-        """Return the command as people write it; `…` stands for what is not known."""
+        """Return the command as shell text, with `…` for unknown text, in at most that many characters."""
         words = [_shown_word(word) for word in self.words]
         for operator, target, stream in self.redirects:
             blank = "" if operator.endswith("&") else " "
             words.append(f"{stream}{operator}{blank}{_shown_word(target)}")
         is_given = self.stdin is not None and self.source is None and not self.level
         if is_given and not any("<" in each.operator for each in self.redirects):
-            words.append("<< …")  # a here-document, or a text
+            words.append("<< …")  # a here-document or here-string
         text = " ".join(words)
         return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
@@ -170,7 +171,7 @@ class LineReading(Struct, frozen=True):
     """The commands and code that a line runs.
 
     code      texts in other languages that it runs
-    opaque    it may run more, which cannot be told from the line
+    opaque    it may run other commands, which cannot be determined from the line
     assigned  the variables that it sets
     """
 
@@ -181,7 +182,7 @@ class LineReading(Struct, frozen=True):
 
 
 class _Scope(Struct, frozen=True):
-    """The place of a script: the variables it knows, and what its commands have in common."""
+    """The scope of a script: its variables, and the properties that its commands share."""
 
     values: Values
     level: int = 0
@@ -192,7 +193,7 @@ class _Scope(Struct, frozen=True):
 
 @lru_cache(maxsize=32)
 def read_line(line: str) -> LineReading:
-    """Read everything that a line runs, as far as that can be told."""
+    """Read all commands that a line runs, as far as they can be determined."""
     reader = _LineReader()
     if MARKS.search(line):
         reader.opaque = True
@@ -207,10 +208,10 @@ def read_line(line: str) -> LineReading:
 
 
 class _LineReader(Struct):
-    """The commands found in a line so far, and the steps that may still be spent on it.
+    """The commands found in a line so far, and the number of steps left for it.
 
-    written  what the line writes to which file
-    feeds    some command has an input, and so may those within it
+    written  the texts that the line writes, by file
+    feeds    some command has an input, so commands within it may have it too
     """
 
     found: list[Invocation] = field(default_factory=list)
@@ -223,7 +224,7 @@ class _LineReader(Struct):
     opaque: bool = False
 
     def read_script(self, script: Script, scope: _Scope) -> None:
-        """Add what a shell text runs."""
+        """Add the commands of a shell text."""
         key = (script, scope.sure, tuple((name, *known) for name, known in scope.values.items()))
         if key in self.scripts:
             return
@@ -239,7 +240,7 @@ class _LineReader(Struct):
         self._add_gathered(gathered, replace(scope, values={**scope.values, **_positional(script)}))
 
     def _add_fallback(self, text: str, level: int) -> None:
-        """Add what looks like commands in a text that cannot be read."""
+        """Add everything that looks like a command in a text that cannot be read."""
         if len(text) > 10_000:
             return
         for words in find_possible_commands(text)[:MAX_COMMANDS]:
@@ -279,7 +280,7 @@ class _LineReader(Struct):
                         self.found.append(Invocation(tuple(words), sure=False, level=scope.level + 1))
 
     def _add(self, invocation: Invocation, scope: _Scope) -> None:
-        """Add a command, and what it runs."""
+        """Add a command and everything that it runs."""
         if len(self.found) >= MAX_COMMANDS or invocation.level > 12:
             self.opaque = True
             return
@@ -311,7 +312,7 @@ class _LineReader(Struct):
         self._run_files(invocation, launch, scope)
 
     def _note_written(self, invocation: Invocation) -> None:
-        """Remember what is written to which file, as it may be run later in the line."""
+        """Remember the text that is written to a file, since the line may run the file later."""
         targets = [each.target for each in invocation.redirects if ">" in each.operator]
         text = _output_of(invocation)
         if invocation.program == "tee":
@@ -325,7 +326,7 @@ class _LineReader(Struct):
                 self.written[_plain_path(target)] = text
 
     def _run_files(self, invocation: Invocation, launch: Launch, scope: _Scope) -> None:
-        """Add what the line itself writes to the files that a command runs."""
+        """Add the commands that the line itself has written to the files which a command runs."""
         files = list(launch.files)
         if "/" in invocation.words[0]:
             files.append(Script(invocation.words[0], invocation.words))
@@ -346,7 +347,7 @@ class _LineReader(Struct):
                 self.read_script(Script(recipe), scope)
 
     def _add_texts(self, texts: list[str], level: int) -> None:
-        """Add the commands of substitutions within texts, which are run only where the text is evaluated."""
+        """Add the commands of substitutions within texts, which only run if the text is evaluated."""
         for text in texts:
             if "$(" not in text and "`" not in text and "${" not in text:
                 continue
@@ -360,7 +361,7 @@ class _LineReader(Struct):
 
 
 def _positional(script: Script) -> Values:
-    """Return the values of `$0`, `$1` and so on; none where the script is not given any."""
+    """Return the values of `$0`, `$1` and so on, none if the script has no arguments."""
     if not script.arguments:
         return {}
     numbered = {str(number): [text] for number, text in enumerate(script.arguments[:10])}
@@ -372,7 +373,7 @@ def _calls_function(command: RawCommand, gathered: Gathered) -> bool:
 
 
 def _set_otherwise(gathered: Gathered) -> list[Assignment]:
-    """Return the variables that are set by builtins, and by calls of functions."""
+    """Return the variables that are set by builtins and function calls."""
     found = [each for command in gathered.commands for each in _set_by_builtin(command)]
     if gathered.functions:
         found += _POSITIONAL
@@ -383,7 +384,7 @@ def _set_otherwise(gathered: Gathered) -> list[Assignment]:
 
 
 def _passed(command: RawCommand) -> list[Assignment]:
-    """Return the values that a call of a function may give to `$1` and so on."""
+    """Return the values that a function call may assign to `$1` and so on."""
     arguments = command.words[1:]
     blank = Part("variable", "IFS", quoted=False)
     parts = [part for word in arguments for part in (*word.parts, blank)]
@@ -392,14 +393,14 @@ def _passed(command: RawCommand) -> list[Assignment]:
 
 
 def _is_fed(command: RawCommand) -> bool:
-    """Return whether a command has an input, or gives another one its own."""
+    """Return whether a command has an input or passes one to another command."""
     words = (*command.words, *(each.target for each in command.redirects))
     gives = command.joint in ("|", "|&") or any(">(" in word.source for word in words)
     return gives or any("<" in each.operator for each in command.redirects)
 
 
 def _set_by_builtin(command: RawCommand) -> list[Assignment]:
-    """Return the variables that `read x` and its like set to what is not known."""
+    """Return the variables that `read x` and similar builtins set to unknown values."""
     sources = [word.source for word in command.words]
     if sources[:1] in (["set"], ["shift"]):
         return _POSITIONAL
@@ -413,7 +414,7 @@ def _set_by_builtin(command: RawCommand) -> list[Assignment]:
 
 
 def _expanded(command: RawCommand, choice: int, scope: _Scope, expanded: dict[int, Invocation]) -> Invocation:
-    """Expand a command with one choice of values; `expanded` has those before it."""
+    """Expand a command with one choice of values; `expanded` contains the commands before it."""
     values = scope.values
     source = scope.source if command.source is None else expanded.get(id(command.source))
     stdin = _output_of(source) if command.source is not None else None
@@ -443,7 +444,7 @@ def _expanded(command: RawCommand, choice: int, scope: _Scope, expanded: dict[in
 
 
 def _output_of(source: Invocation | None) -> str:
-    """Return what a command writes into a pipe or a file, where that stands in the line."""
+    """Return the text that a command writes into a pipe or a file, if the line contains it."""
     if source is None or not source.words:
         return ANY
     name, *arguments = source.words
@@ -458,11 +459,11 @@ def _output_of(source: Invocation | None) -> str:
     if text is None:
         return ANY
     text = text.replace("\\n", "\n").replace("\\t", "\t")
-    return f"{text}\n{ANY}" if "\\" in text else text  # which some shells' echo interprets
+    return f"{text}\n{ANY}" if "\\" in text else text  # the echo of some shells interprets it
 
 
 def _formatted(words: list[str]) -> str | None:
-    """Return what `printf` prints of words in the place of `%s`; None for any other directive."""
+    """Return the output of `printf` with words for `%s`; None if there is any other directive."""
     form, *rest = words
     if form.replace("%s", "").replace("%%", "").count("%") or form.count("%s") < len(rest):
         return None

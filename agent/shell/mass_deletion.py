@@ -1,4 +1,4 @@
-"""Find commands that would remove, move or lock a vital place: by name, by find, through a pipe."""
+"""Find commands that would remove, move or lock a vital place, directly or through find or a pipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REMOVING_VERBS = {  # of programs that do more than remove
 }
 _MODE_CHANGERS = word_set("chmod chown chgrp setfacl chattr gchmod gchown")
 _FINDERS = word_set("find gfind fd fdfind")
-# Tests that choose among what is found; with none of them, all that is below the directory is taken.
+# Tests that select some of the files found. Without any of them, all files below the directory are taken.
 _CHOOSING_TESTS = word_set(
     "-name -iname -lname -ilname -path -ipath -wholename -iwholename -regex -iregex -newer -anewer -cnewer"
     " -mtime -mmin -ctime -cmin -atime -amin -empty -size -inum -user -group -uid -gid -nouser -nogroup -perm"
@@ -30,7 +30,7 @@ _ALL_NAMES = lazy_pattern(f"['\"]?(?:[*.{STAR}]+|)['\"]?")
 
 
 def deleted_by_rm(scene: Scene) -> str:
-    """A vital place that `rm -r` removes, or `tar --remove-files`."""
+    """Return the effect of `rm -r` or `tar --remove-files` on a vital place, "" for none."""
     operands = scene.operands()
     by_verb = operands[:1] and operands[0] in _REMOVING_VERBS.get(scene.program, ())
     if scene.program not in _TREE_REMOVERS and "--remove-files" not in scene.arguments and not by_verb:
@@ -43,18 +43,18 @@ def deleted_by_rm(scene: Scene) -> str:
 
 
 def deleted_by_find(scene: Scene) -> str:
-    """A vital place in which `find` removes or locks what it finds."""
+    """Return the effect of a `find` that removes or locks the files it finds in a vital place."""
     if scene.program not in _FINDERS:
         return ""
     deletes = _deletes(scene.arguments)
     if not deletes and not _changes(scene.arguments):
         return ""
     place = _place_found(scene)
-    return f"{'removes' if deletes else 'changes rights below'} {place}" if place else ""
+    return f"{'removes' if deletes else 'changes permissions below'} {place}" if place else ""
 
 
 def _executed(arguments: tuple[str, ...]) -> list[str]:
-    """The words behind `-exec` and its like, with those within scripts."""
+    """Return the words after `-exec` and similar options, including those within scripts."""
     starting = ("-exec", "-execdir", "-ok", "-okdir", "-x", "-X")
     start = next((at for at, word in enumerate(arguments, 1) if word in starting), len(arguments))
     return [program_name(part) for word in arguments[start:] for part in word.split()]
@@ -69,21 +69,21 @@ def _changes(arguments: tuple[str, ...]) -> bool:
 
 
 def _place_found(scene: Scene) -> str:
-    """The vital place whose contents `find` finds, all of them, or any of a directory of the system."""
+    """Return the vital place of which `find` finds all contents (some contents for a system directory)."""
     arguments = scene.arguments
     at = next((n for n, word in enumerate(arguments) if word[:1] in ("-", "(", "!")), len(arguments))
     roots = arguments[:at] or (".",)
     chooses = _chooses(list(arguments[at:]))
     for root in roots:
         place = scene.vital(root)
-        everywhere = place in ("the root folder", "a folder of the system")
+        everywhere = place in ("the root directory", "a system directory")
         if place and (everywhere or not chooses):
             return place
     return ""
 
 
 def _chooses(expression: list[str]) -> bool:
-    """Return whether a find expression takes only a part of what it finds, on each of its branches."""
+    """Return whether a find expression selects only some of the files, on each of its branches."""
     branches: list[list[str]] = [[]]
     depth = 0
     for word in expression:
@@ -91,7 +91,7 @@ def _chooses(expression: list[str]) -> bool:
         if word in ("-o", "-or", ",") and depth == 0:
             branches.append([])
         elif word in ("-o", "-or") and _is_choice(branches[-1]):
-            branches[-1] = ["("]  # within brackets every branch has to choose
+            branches[-1] = ["("]  # in parentheses every branch has to select
         else:
             branches[-1].append(word)
     actions = {"-delete", "-exec", "-execdir", "-ok", "-okdir"}
@@ -109,7 +109,7 @@ def _is_choice(words: list[str]) -> bool:
 
 
 def deleted_by_pipe(scene: Scene) -> str:
-    """A vital place all of whose names reach a remover through a pipe, a loop or a file."""
+    """Return the effect if all names of a vital place reach a remover through a pipe, a loop or a file."""
     if scene.program not in _REMOVERS or not any(is_open(word.lstrip("/")) for word in scene.operands()):
         return ""
     sources = _name_sources(scene)
@@ -118,7 +118,7 @@ def deleted_by_pipe(scene: Scene) -> str:
         writers = [each for each in scene.line if _writes_to(each, file)]
         sources += writers or _within_substitutions(scene)
         if not writers and not is_unknown(file) and scene.command.level > 0:
-            return f"removes whatever the file {file} names"
+            return f"removes all files listed in {file}"
     for source in sources:
         if place := _place_listed(Scene(source, here=scene.here, places=scene.places, line=scene.line)):
             return f"removes {place}"
@@ -130,7 +130,7 @@ def _writes_to(command: Invocation, file: str) -> bool:
 
 
 def _file_of_names(scene: Scene) -> str:
-    """The file, or the mark of a `<(...)`, by which xargs or a loop is told what to remove; "" for none."""
+    """Return the file, or the mark of a `<(...)`, that lists the files to remove; "" if there is none."""
     launched = scene.command.level > 0
     feeders = (
         each
@@ -157,7 +157,7 @@ def _redirected(command: Invocation) -> str:
 
 
 def _within_substitutions(scene: Scene) -> list[Invocation]:
-    """The commands whose output a substitution gives to the shell of this command."""
+    """Return the commands whose output a substitution passes to the shell of this command."""
     deeper = len(scene.command.shells)
     last = [each for each in scene.line if len(each.shells) > deeper and each.words]
     inner = [each.source for each in last]
@@ -166,7 +166,7 @@ def _within_substitutions(scene: Scene) -> list[Invocation]:
 
 
 def _name_sources(scene: Scene) -> list[Invocation]:
-    """The commands whose output names what is removed: through xargs, or through `while read`."""
+    """Return the commands whose output names the files to remove, through xargs or `while read`."""
     found = [scene.command.source] if scene.command.level > 0 or scene.command.words[-1] == SPLIT else []
     readers = (
         each for each in scene.line if each.words and each.words[0] in ("read", "mapfile", "readarray")
@@ -176,7 +176,7 @@ def _name_sources(scene: Scene) -> list[Invocation]:
 
 
 def _first_of_pipe(command: Invocation) -> Invocation | None:
-    """The first command of a pipe; None where one behind it chooses among the names."""
+    """Return the first command of a pipe; None if a later one selects some of the names."""
     while command.source is not None:
         if not command.words or program_name(command.words[0]) not in _PASSING_FILTERS:
             return None
@@ -185,7 +185,7 @@ def _first_of_pipe(command: Invocation) -> Invocation | None:
 
 
 def _place_listed(scene: Scene) -> str:
-    """The vital place all of whose names a command prints."""
+    """Return the vital place of which a command prints all names, "" if there is none."""
     operands = scene.operands()
     if scene.program in _FINDERS:
         return _place_found(scene)
@@ -198,15 +198,15 @@ def _place_listed(scene: Scene) -> str:
 
 
 def deleted_by_rsync(scene: Scene) -> str:
-    """A vital place that `rsync --delete` makes like another one."""
+    """Return the effect of `rsync --delete` on a vital place."""
     if scene.program != "rsync" or not any(option.startswith("--del") for option in scene.options()):
         return ""
     place = scene.vital((scene.operands() or [""])[-1].rstrip("/") or "/")
-    return f"removes what another folder lacks from {place}" if place else ""
+    return f"removes the files from {place} that another directory does not have" if place else ""
 
 
 def moved_place(scene: Scene) -> str:
-    """A vital place that `mv` moves away."""
+    """Return the effect of `mv` on a vital place."""
     if scene.program not in ("mv", "gmv"):
         return ""
     targets = frozenset(("-t", "--target-directory", "-S", "--suffix"))
@@ -216,14 +216,14 @@ def moved_place(scene: Scene) -> str:
         return "moves files over /dev/null"
     for word in operands if has_target else operands[:-1]:
         place = scene.vital(word)
-        contents = is_unknown(word)  # `mv * there` is everyday work in a project
-        if place and not (contents and place in ("the project", "the current folder")):
+        contents = is_unknown(word)  # `mv * DIRECTORY` is common in a project
+        if place and not (contents and place in ("the project", "the current directory")):
             return f"moves {place}"
     return ""
 
 
 def place_with_new_rights(scene: Scene) -> str:
-    """A vital place whose rights or owner are changed, with all that is in it."""
+    """Return the effect of changing permissions or owner of a vital place and everything in it."""
     if scene.program not in _MODE_CHANGERS or not scene.has_flag("R", "--recursive"):
         return ""
     operands = scene.operands()
@@ -235,11 +235,11 @@ def place_with_new_rights(scene: Scene) -> str:
     words = operands if first_is_place else operands[1:]
     for word in words:
         place = scene.vital(word)
-        own = place in ("the project", "the current folder", "the repository's .git")
+        own = place in ("the project", "the current directory", "the repository's .git")
         if (
             place
             and not (own and not (modes and scene.program == "chmod"))
             and "/usr/local" not in scene.paths(word)
         ):
-            return f"changes the rights or the owner of {place}"
+            return f"changes the permissions or the owner of {place}"
     return ""

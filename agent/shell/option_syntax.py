@@ -1,6 +1,6 @@
-"""Split the arguments of a program by a list of the options that it may have. Pure.
+"""Split the arguments of a program by a list of its allowed options. Pure.
 
-What is not on the list may do anything: an unknown option, an abbreviated one, any letter of a bundle.
+Options that are not on the list may do anything. That includes abbreviated ones, and each letter of a bundle.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from .simple_commands import Glob
 
 
 class NotProved(Exception):
-    """A command is not known to only read. The text is for people: the word, and why."""
+    """A command is not known to be read-only. The text, for users, contains the word and the reason."""
 
 
 class SetTrap(NotProved):
-    """A command that would only look runs a program that the repository names: no rule for it means that."""
+    """A read-only command runs a program that the repository names, which no rule for it covers."""
 
 
 class Options(Struct, frozen=True, dict=True):
-    """The options that a program may have, "--" apart.
+    """The options that a program may have, in addition to "--".
 
     flags     letters without a value
     valued    letters with a value, in the same word or the next
-    attached  letters that may have a value, in the same word only
-    words     long options: `name`, `name=` with a value, `name=?` with one that is never the next word
+    attached  letters with an optional value, in the same word only
+    words     long options: `name`, `name=` with a value, `name=?` with an optional value in the same word
     numbers   `-5` is an option
     """
 
@@ -39,7 +39,7 @@ class Options(Struct, frozen=True, dict=True):
 
     @cached_property
     def long(self) -> Mapping[str, str]:
-        """The names of the long options, each with how it takes a value: "", "=" or "=?"."""
+        """The kind of value ("", "=" or "=?") by the name of each long option."""
         return {word.rstrip("=?"): word[len(word.rstrip("=?")) :] for word in self.words.split()}
 
     def __or__(self, other: Options) -> Options:
@@ -53,7 +53,7 @@ class Options(Struct, frozen=True, dict=True):
 
 
 class SplitArguments(Struct):
-    """Options by name with their values ("" where there is none), and the other words in their order."""
+    """The values of options by name ("" for no value), and the other words in order."""
 
     options: dict[str, list[str]] = field(default_factory=dict)
     operands: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class SplitArguments(Struct):
 
 
 def split_arguments(arguments: Sequence[str], allowed: Options) -> SplitArguments:
-    """Raises NotProved for an option that is not allowed."""
+    """Split arguments into options and operands. Raises NotProved for an option that is not allowed."""
     split = SplitArguments()
     waiting = list(reversed(arguments))
     while waiting:
@@ -86,11 +86,11 @@ def split_arguments(arguments: Sequence[str], allowed: Options) -> SplitArgument
 
 
 def _take_glob(split: SplitArguments, word: Glob, allowed: Options) -> None:
-    """A file may be named like any option; behind `--name=` only like this one."""
+    """Take a glob as an operand. After `--name=` it may only match files named like this option."""
     name, _, value = word.pattern.removeprefix("--").partition("=")
     takes_names = name in ("include", "exclude", "exclude-dir", "glob", "iglob", "ignore", "hide")
     if not takes_names or name not in allowed.long:
-        raise NotProved(f"a file may be named like an option and match {word}")
+        raise NotProved(f"{word} may match a file named like an option")
     split.options.setdefault(name, []).append(value)
 
 
@@ -98,7 +98,7 @@ def _take_long(split: SplitArguments, word: str, allowed: Options, waiting: list
     name, equals, value = word[2:].partition("=")
     kind = allowed.long.get(name)
     if kind is None or (equals and not kind):
-        raise NotProved(f"{word.partition('=')[0]} is not known to only read")
+        raise NotProved(f"{word.partition('=')[0]} is not known to be read-only")
     if kind == "=" and not equals:
         value = _next_word(word, waiting)
     split.options.setdefault(name, []).append(value)
@@ -117,7 +117,7 @@ def _take_letters(split: SplitArguments, word: str, allowed: Options, waiting: l
         elif letter in allowed.valued:
             split.options.setdefault(letter, []).append(word[at + 1 :] or _next_word(f"-{letter}", waiting))
         else:
-            raise NotProved(f"-{letter} is not known to only read")
+            raise NotProved(f"-{letter} is not known to be read-only")
         return
 
 
@@ -126,11 +126,11 @@ def _is_number(word: str) -> bool:
 
 
 def _next_word(option: str, waiting: list[str]) -> str:
-    """The value of an option. One like an option is none: another edition of the program may have it so."""
+    """Return the value of an option. Raises NotProved if it looks like an option, as versions differ."""
     if not waiting:
         raise NotProved(f"{option} has no value")
     value = waiting.pop()
     is_option = value.startswith("-") and value != "-" and not _is_number(value)
     if is_option or isinstance(value, Glob):
-        raise NotProved(f"{value} is an odd value of {option}")
+        raise NotProved(f"{value} is not a known value of {option}")
     return value

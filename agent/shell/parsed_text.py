@@ -1,9 +1,9 @@
-"""The values that shell text is read into: words before their expansion, commands, and marks.
+"""The values that shell text is read into: words before expansion, commands, and marks.
 
-A mark is a character that stands in resolved text for what is not known: ANY is unknown text within one word,
-SPLIT is unknown text that may be any number of words, STAR and ONE are globs (`*`, `?` and `[!…]`), CLASS is
-`[…]`, HOME is the home directory. UNSET stands before what the line's own text does not set, which may well
-be empty. BLANK is where a word is split. They are noncharacters of Unicode, which no line may hold.
+A mark is a character that stands for unknown text: ANY is unknown text within one word, SPLIT is unknown text
+that may be any number of words, STAR and ONE are globs (`*`, `?` and `[!…]`), CLASS is `[…]`, HOME is the
+home directory. UNSET precedes the value of a variable that the line does not set, which is likely to be
+empty. BLANK is a position where a word is split. Marks are Unicode noncharacters, which no line may contain.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ from msgspec import Struct, field
 
 from transcripts.patterns import lazy_pattern
 
-MAX_STEPS = 2_000  # pieces of words of one line; recorded sessions have at most 500
+MAX_STEPS = 2_000  # parts of words in one line; recorded sessions have at most 500
 ANY, SPLIT, STAR, ONE, CLASS, UNSET, HOME, BLANK = map(chr, range(0xFDD0, 0xFDD8))
 MARKS = lazy_pattern("[\ufdd0-\ufddf]")
 
 
 def program_name(word: str) -> str:
-    """Return the name of a program without its directory, in lower case; "" where it is not known."""
+    """Return the name of a program without its directory, in lower case; "" if it is unknown."""
     folder, _, name = word.rpartition("/")
     may_split = SPLIT in folder.replace(UNSET + SPLIT, "")
     if may_split or MARKS.search(name):
         return ""
-    return name.casefold().removesuffix(".exe").removeprefix("=")  # zsh finds `=name` on PATH
+    return name.casefold().removesuffix(".exe").removeprefix("=")  # zsh looks up `=name` on PATH
 
 
 def is_unknown(word: str) -> bool:
-    """Return whether some piece of the word is not known; the home directory is known."""
+    """Return whether some part of the word is unknown. The home directory counts as known."""
     return MARKS.search(word.replace(HOME, "")) is not None
 
 
 def is_open(word: str) -> bool:
-    """Return whether a word is nothing but unknown: it may be an option, a script or a file."""
+    """Return whether a word is entirely unknown, so that it may be an option, a script or a file."""
     return MARKS.sub("", word) == "" != word
 
 
 class UnreadableError(Exception):
-    """The text cannot be read with certainty as bash would read it."""
+    """The text cannot be read with certainty in the way bash reads it."""
 
 
 class NoSumError(UnreadableError):
-    """A text that begins like an arithmetic expression does not end like one."""
+    """A text begins like an arithmetic expression but does not end like one."""
 
 
 class Part(NamedTuple):
-    """A piece of a word: text, the name of a variable, the code of a substitution, or an unknown piece."""
+    """A part of a word: text, the name of a variable, the code of a substitution, or unknown text."""
 
     kind: Literal["text", "variable", "code", "unknown"]
     text: str
@@ -63,9 +63,9 @@ class RawWord(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """A value that a variable may be set to, None where it is not known.
+    """A value that a variable may be set to, None if it is unknown.
 
-    listed  the word stands in a list, as those of a loop do, and may become several values
+    listed  the word is part of a list (as in a loop), and may become several values
     """
 
     name: str
@@ -74,7 +74,7 @@ class Assignment(NamedTuple):
 
 
 class HereDocument(Struct):
-    """The lines that follow a command as its input; `body` is read when the command's line ends."""
+    """The lines that follow a command as its input. `body` is read at the end of the command's line."""
 
     delimiter: str
     quoted: bool
@@ -83,7 +83,7 @@ class HereDocument(Struct):
 
 
 class RawRedirect(NamedTuple):
-    """A redirection before expansion; `stream` is what stands before its operator: "2", "" for nothing."""
+    """A redirection before expansion. `stream` is the number before its operator, "" for none."""
 
     operator: str
     target: RawWord
@@ -92,11 +92,11 @@ class RawRedirect(NamedTuple):
 
 
 class RawCommand(Struct):
-    """A simple command before expansion: what stands in it, in order.
+    """The parts of a simple command before expansion, in order.
 
     joint        the operator that follows: `|`, `&`, `;`, `&&`, `||` or ""
     source       the command whose output it reads through a pipe
-    within       names of the functions in whose bodies it stands
+    within       names of the functions whose bodies contain it
     shells       numbers of the subshells and substitutions around it
     """
 
@@ -110,11 +110,11 @@ class RawCommand(Struct):
 
 
 class Gathered(Struct):
-    """The commands and values found in a line and its scripts so far, and the steps that may still be spent.
+    """The commands and values found in a line and its scripts so far, and the number of steps left.
 
-    assigned   every value that the line may give to a variable
-    functions  names of those that the line defines
-    unsure     some piece of a script was not known
+    assigned   every value that the line may assign to a variable
+    functions  names of the functions that the line defines
+    unsure     some part of a script was unknown
     """
 
     commands: list[RawCommand] = field(default_factory=list)
@@ -130,12 +130,12 @@ class Gathered(Struct):
 
 
 class ShellText(Struct):
-    """A text and how far it is read. `read_commands` reads the commands of a substitution up to its end.
+    """A text and the position up to which it is read. `read_commands` reads the commands of a substitution.
 
-    nested    in a substitution, whose here-documents are its own
-    blocked   in a substitution before which here-documents are pending
-    bodies    the functions in whose bodies this is; "" for braces and brackets of no function
-    defining  the function whose body is to come
+    nested    in a substitution, which has its own here-documents
+    blocked   in a substitution that follows pending here-documents
+    bodies    the functions whose bodies contain this position; "" for other braces and parentheses
+    defining  the function whose body follows
     """
 
     text: str
@@ -159,7 +159,7 @@ class ShellText(Struct):
             raise UnreadableError
 
     def inner(self, text: str) -> ShellText:
-        """The text of a backquoted substitution or of a here-document within this one."""
+        """Return the text of a backquoted substitution or of a here-document within this one."""
         found = ShellText(
             text, gathered=self.gathered, read_commands=self.read_commands, depth=self.depth, nested=True
         )
@@ -168,5 +168,5 @@ class ShellText(Struct):
         return found
 
     def subshell(self) -> tuple[int, ...]:
-        """The numbers of the shells in a new subshell here."""
-        return (*self.shells, self.gathered.steps)  # the steps left are a number of their own
+        """Return the numbers of the shells around a new subshell, and a new one for it."""
+        return (*self.shells, self.gathered.steps)  # the number of steps left is unique

@@ -1,4 +1,4 @@
-"""The files that words of a command line name as programs: where links lead, what was copied or replaced."""
+"""Resolve the programs that a command line names: follow links, find copies and replaced files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .reading_programs import Reading
 
 
 class ProjectPrograms:
-    """Programs of commands that run in the project `folder`, a real path, with the environment `environ`.
+    """The programs of commands in the project `folder` (a real path), with the environment `environ`.
 
     Implements program_names.ProgramFiles.
     """
@@ -59,7 +59,7 @@ class ProjectPrograms:
         return digest.hexdigest() if found else ""
 
     def _is_own(self, path: str) -> bool:
-        """Return whether a file lies in the project, or what it leads to."""
+        """Return whether a file, or the file that it links to, is in the project."""
         return any(is_inside(os.path.realpath(place), self.folder) for place in (path, os.path.dirname(path)))
 
     def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
@@ -67,10 +67,10 @@ class ProjectPrograms:
         return GitSettings(self.environ, self.folder, "names").aliases(folder)
 
     def check_program(self, reading: Reading, folder: str) -> None:
-        """Raises NotProved where the program of a command is none of the system's."""
+        """Raise NotProved if the program of a command is not an installed one."""
         name = reading.program
         if f"BASH_FUNC_{name}%%" in self.environ:
-            raise NotProved(f"{name} is a function of the environment")
+            raise NotProved(f"{name} is a shell function in the environment")
         if reading.builtin:
             return
         found = self.program(name, folder)
@@ -80,18 +80,18 @@ class ProjectPrograms:
         if is_inside(real, self.folder) or is_inside(os.path.realpath(os.path.dirname(found)), self.folder):
             raise NotProved(f"{name} is a program of the project")
         if reading.version and not _is_program_itself(name, real):
-            raise NotProved(f"{name} may choose what it runs")
+            raise NotProved(f"{name} may be a wrapper that runs another program")
 
     def _is_installed(self, path: str) -> bool:
-        """Return whether a program lies where the shell looks for programs, and not in the project."""
+        """Return whether a program is in a directory on PATH that is not in the project."""
         place = os.path.realpath(os.path.dirname(path))
         known = map(os.path.realpath, filter(None, self.environ.get("PATH", "").split(":")))
         return not is_inside(place, self.folder) and place in known
 
 
 def _linked_names(path: str) -> Iterator[str]:
-    """The names of what a path leads to, link by link."""
-    for _ in range(40):  # links that lead from one to the next
+    """Yield the names of the files that a path links to, link by link."""
+    for _ in range(40):  # links in a chain
         if not os.path.islink(path):
             break
         path = os.path.join(os.path.dirname(path), os.readlink(path))
@@ -99,7 +99,7 @@ def _linked_names(path: str) -> Iterator[str]:
 
 
 def _is_copy(path: str, original: str) -> bool:
-    """Return whether a file has the contents of a program, or is the same one by a hard link."""
+    """Return whether a file has the same content as a program, or is a hard link to it."""
     try:
         if os.path.samefile(path, original):
             return True
@@ -119,7 +119,7 @@ def _file_digest(path: str) -> bytes:
 
 
 def _is_program_itself(name: str, real: str) -> bool:
-    """Return whether a real path is the program of this name, and not a script or shim that chooses one."""
+    """Return whether a real path is the program of this name, and not a script or shim that selects one."""
     try:
         with open(real, "rb") as file:
             start = file.read(2)

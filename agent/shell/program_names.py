@@ -1,7 +1,7 @@
-"""Find the programs of a line by their other names: behind links and copies, and behind aliases of git.
+"""Find other names of the programs in a line: the targets of links, originals of copies, git aliases.
 
-Deny rules name programs. A file of the project may be a link to one, or its copy, and `git p` may be
-`git push`: what is found so is added to what a line runs. Pure; files are looked at through a port.
+Deny rules name programs. A file of the project may be a link to one or a copy, and `git p` may be `git push`.
+The names found are added to the commands that a line runs. Pure: files are accessed through a port.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .simple_commands import Words
 from .vital_places import Places, scenes
 
 GIT_OPTIONS_WITH_VALUES = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace"))
-# Commands that no alias replaces, of those that people use: for them no settings are read.
+# Common subcommands of git. Aliases cannot replace them, so no settings are read for them.
 _UNALIASED_COMMANDS = word_set(
     "add am apply archive bisect blame branch bundle cat-file check-ignore checkout cherry cherry-pick clean"
     " clone commit config count-objects describe diff diff-tree difftool fetch filter-branch for-each-ref"
@@ -35,37 +35,40 @@ _UNALIASED_COMMANDS = word_set(
 
 
 class ProgramFiles(Protocol):
-    """Knows the programs and the settings that words of a line mean."""
+    """Access to the programs and settings that the words of a line refer to."""
 
     def other_names(self, word: str, folder: str, wanted: frozenset[str]) -> frozenset[str]:
-        """Return names of what a file leads to that a word, in `folder`, names as a program; and of those
-        programs in `wanted` whose copy it is. None of a program that lies where all programs do.
+        """Return the other names of a program that a word names in `folder`.
+
+        These are the files that it links to, and those programs in `wanted` that it is a copy of. Installed
+        programs have none.
         """
 
     def own_programs(self, words: Sequence[str], folder: str) -> str:
-        """Return a digest of those files of the project that words, in `folder`, name as programs or scripts:
-        where their links lead, and their contents. "" where there are none.
+        """Return a digest of the project's files that words name in `folder` as programs or scripts.
+
+        It covers the targets of their links, and their contents. "" if there are none.
         """
 
     def git_aliases(self, folder: str) -> Mapping[str, Sequence[str]]:
-        """Return what git's settings may say of each alias, by its name in lower case. Raises NotProved."""
+        """Return the possible meanings of each git alias by its name in lower case. Raises NotProved."""
 
 
 class Standpoint(NamedTuple):
-    """The place from which a line is read: the directories that it runs in, and what is known of files."""
+    """The context for reading a line: its directories, and access to program files."""
 
     places: Places
     files: ProgramFiles
 
 
 def own_programs_of(line: str, folder: str, files: ProgramFiles) -> str:
-    """Return a digest of the project's own programs that a line runs in `folder`; "" where it names none."""
+    """Return a digest of the project's own programs that a line runs in `folder`; "" if it names none."""
     words = {command.words[0] for command in read_line(line).invocations if command.words}
     return files.own_programs(sorted(word for word in words if not is_unknown(word)), folder)
 
 
 def with_other_names(reading: LineReading, seen: Standpoint, wanted: frozenset[str]) -> LineReading:
-    """Return the reading with what its programs are by other names; `wanted` are the names that matter."""
+    """Return the reading with other names of its programs added; `wanted` are the names that matter."""
     found: list[Invocation] = []
     code: list[str] = []
     opaque = reading.opaque
@@ -95,7 +98,7 @@ def with_other_names(reading: LineReading, seen: Standpoint, wanted: frozenset[s
 
 
 def _is_git_steered(reading: LineReading) -> bool:
-    """Return whether the line sets variables by which git reads other settings."""
+    """Return whether the line sets variables that make git read other settings."""
     words = (word for command in reading.invocations for word in command.words[1:] if "=" in word)
     names = (*reading.assigned, *(word.partition("=")[0] for word in words))
     steering = r"HOME|XDG_CONFIG_HOME|GIT_(?:CONFIG\w*|DIR|COMMON_DIR|WORK_TREE|EXEC_PATH)"
@@ -103,9 +106,9 @@ def _is_git_steered(reading: LineReading) -> bool:
 
 
 class _AliasReader:
-    """Reads what a command of git runs, in `here`, where its subcommand is an alias.
+    """Reads the commands that git runs in the directory `here` if its subcommand is an alias.
 
-    `opaque` says afterwards that this cannot be told.
+    Afterwards `opaque` is True if they cannot be determined.
     """
 
     def __init__(self, files: ProgramFiles, here: str, is_steered: bool) -> None:
@@ -117,7 +120,7 @@ class _AliasReader:
         self.opaque = False
 
     def read(self, command: Invocation, count: int = 0) -> None:
-        """Add what the command runs; `count` is the number of aliases that led to it."""
+        """Add the commands that a git command runs; `count` is the number of aliases already followed."""
         words = list(command.words)
         at = _subcommand(words)
         if at == len(words) or is_unknown(words[at]) or words[at] in _UNALIASED_COMMANDS:
@@ -131,7 +134,7 @@ class _AliasReader:
             self.opaque = True
             return
         meanings = aliases.get(words[at].lower(), ())
-        if not meanings:  # a program of that name
+        if not meanings:  # no alias, but a program
             program = (f"git-{words[at]}", *words[at + 1 :])
             self.found.append(replace(command, words=program, sure=False))
         is_sure = command.sure and len(meanings) == 1
@@ -151,7 +154,7 @@ class _AliasReader:
 
 
 def _subcommand(words: Words) -> int:
-    """Return the place of git's subcommand; the number of words where there is none."""
+    """Return the position of git's subcommand; the number of words if there is none."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] in GIT_OPTIONS_WITH_VALUES else 1
@@ -159,14 +162,14 @@ def _subcommand(words: Words) -> int:
 
 
 def _steers(options: Words) -> bool:
-    """Return whether options of git name other files of settings."""
+    """Return whether options of git name other settings files."""
     steering = ("--git-dir", "--config-env", "--exec-path", "--work-tree")
     including = ("include.", "includeif.")
     return any(each.startswith(steering) or each.lower().startswith(including) for each in options)
 
 
 def _git_folder(options: Words, here: str) -> str:
-    """Return the directory that git works in, by its options `-C`."""
+    """Return the directory that git works in, given its `-C` options."""
     for option, value in pairwise(options):
         if option == "-C":
             here = value if value.startswith("/") else f"{here}/{value}"
@@ -174,7 +177,7 @@ def _git_folder(options: Words, here: str) -> str:
 
 
 def _split(text: str) -> Words:
-    """Return the words of an alias, as git splits it."""
+    """Return the words of an alias, split in the way git does."""
     try:
         return shlex.split(text)
     except ValueError:

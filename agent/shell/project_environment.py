@@ -1,8 +1,8 @@
-"""Look at the system for the proof that a command only reads: at programs, files, settings of git."""
+"""Check programs, files and git settings of the system for the proof that a command is read-only."""
 
 from __future__ import annotations
 
-# The proof follows links itself; a Path would drop the dots that have to be judged.
+# The proof follows links itself. A Path would drop dots that have to be checked.
 # ruff: noqa: PTH112, PTH118, PTH119
 import os
 import re
@@ -23,35 +23,35 @@ from .reading_programs import Reading
 from .simple_commands import Glob
 
 _ALSO_READABLE = "/usr"
-_NEVER_READABLE = ("/proc", "/sys", "/dev")  # even where all of the system is the project
-# A character that stood in quotes, one that is special, text.
+_NEVER_READABLE = ("/proc", "/sys", "/dev")  # even if the project is the root directory
+# A quoted character, a special one, other text.
 _QUOTED_CHARACTER = lazy_pattern(r"\[([*?[])\]")
 _GLOB_PARTS = lazy_pattern(r"\[([*?[])\]|([*?[])|([^*?[]+)")
-_MAX_MATCHES = 5_000  # names compared with one glob
-# Of the entries of a directory that is searched, the nearest ones: files with secrets are among them.
-# Reading more takes longer than a verdict may.
+_MAX_MATCHES = 5_000  # names matched with one glob
+# The number of entries that are checked in a directory which is searched, nearest first, where files with
+# secrets usually are. Checking more takes too long for a verdict.
 _MAX_SEARCHED = 1_500
-# Names that are asked about where a command names them, but not where it passes by: what tools keep settings
-# in that are mostly no secrets, and what this program wrote itself.
+# Names that need approval if a command names them, but not if a search includes them: settings of tools that
+# are rarely secret, and files that makeroom wrote itself.
 _PASSED_BY = word_set(".makeroom .transcripts .task_outputs .docker .npmrc .pypirc")
-# Of names that begin otherwise than hidden files and `id_rsa`, those that are looked at more closely.
+# Names to be checked more closely, besides those of hidden files and `id_rsa`.
 _ENDINGS_OF_SECRETS = (
     *(".pem", ".key", ".p8", ".p12", ".pfx", ".ppk", ".kdbx", ".agekey"),
     *(".json", ".yml", ".yaml", ".toml"),
 )
-_ODD_PATTERN = lazy_pattern(r"[\\/{]|\[[\^:.=]")  # means something else to programs than it does here
+_ODD_PATTERN = lazy_pattern(r"[\\/{]|\[[\^:.=]")  # programs interpret it differently
 _UNSEARCHED = word_set(".git .transcripts .task_outputs")
 
 
 class ProjectEnvironment(ProjectPrograms):
-    """The environment of commands of a project, for the proof that they only read."""
+    """The environment of a project's commands, for the proof that they are read-only."""
 
     def judge(self, line: str, folder: str) -> list[JudgedCommand] | None:
         """See read_only.ReadingJudge."""
         return prove_line(line, folder, self)
 
     def check(self, reading: Reading, folder: str) -> None:
-        """Raises NotProved where the command, run in `folder`, may run or read something else."""
+        """Raise NotProved if the command, run in `folder`, may run or read something else."""
         self.check_program(reading, folder)
         if reading.below:
             folder = self.folder_below(folder, reading.below)
@@ -72,7 +72,7 @@ class ProjectEnvironment(ProjectPrograms):
             _check_tracked(reading, folder)
 
     def folder_below(self, folder: str, path: str) -> str:
-        """Return where `cd` leads. Raises NotProved outside the project, and where a link is on the way."""
+        """Return the target of `cd`. Raises NotProved if it is outside the project, or behind a link."""
         there = _canonical(os.path.join(folder, path))
         if not is_inside(there, self.folder):
             raise NotProved(f"{path} is outside the project")
@@ -81,7 +81,7 @@ class ProjectEnvironment(ProjectPrograms):
         return there
 
     def can_enter(self, folder: str) -> bool:
-        """Return whether `cd` to this directory succeeds as things are."""
+        """Return whether `cd` to this directory succeeds at present."""
         return os.path.isdir(folder) and os.access(folder, os.X_OK)
 
     def _check_path(self, path: str, word: str) -> None:
@@ -92,17 +92,17 @@ class ProjectEnvironment(ProjectPrograms):
         if not inside or any(is_inside(real, place) for place in _NEVER_READABLE):
             raise NotProved(f"{word} is outside the project")
         if is_protected(real, "read"):
-            raise NotProved(f"{word} may hold secrets")
+            raise NotProved(f"{word} may contain secrets")
 
     def _check_place(self, path: str, word: str) -> None:
-        """A path of which it is only asked what there is."""
+        """Check a path of which only names and metadata are read."""
         real = _canonical(path)
         inside = is_inside(real, self.folder) or is_inside(real, _ALSO_READABLE) or real == "/dev/null"
         if not inside or any(is_inside(real, place) for place in _NEVER_READABLE if real != "/dev/null"):
             raise NotProved(f"{word} is outside the project")
 
     def _check_revision(self, word: str, folder: str) -> None:
-        """An operand of git: a path where it looks like one or is one, else the name of an object."""
+        """Check an operand of git: a path if it looks like one or exists, else the name of an object."""
         steps = word.split("/")
         is_there = False
         for path in _matches(word, folder):
@@ -111,10 +111,10 @@ class ProjectEnvironment(ProjectPrograms):
                 is_there = True
         named = word.rpartition(":")[2]
         if is_protected("/" + named, "read") or (not is_there and sounds_secret(os.path.basename(named))):
-            raise NotProved(f"{word} may hold secrets")
+            raise NotProved(f"{word} may contain secrets")
 
     def _check_tree(self, root: str, reading: Reading) -> None:
-        """Check the names below a directory, those nearest first; all of them where links are followed."""
+        """Check the names below a directory, nearest first; all of them if links are followed."""
         waiting = deque([root])
         seen = {root}
         count = 0
@@ -123,7 +123,7 @@ class ProjectEnvironment(ProjectPrograms):
                 count += 1
                 if count > _MAX_SEARCHED:
                     if reading.follows:
-                        raise NotProved("there are too many files to look where links among them lead")
+                        raise NotProved("there are too many files to check for links")
                     return
                 if reading.visible and entry.name.startswith("."):
                     continue
@@ -146,18 +146,18 @@ class ProjectEnvironment(ProjectPrograms):
             return
         may_match = (fnmatchcase(name, each) or _ODD_PATTERN.search(each) for each in reading.names)
         if not reading.names or any(may_match):
-            raise NotProved(f"it would read {name}, which may hold secrets")
+            raise NotProved(f"it reads {name}, which may contain secrets")
 
 
 def _check_tracked(reading: Reading, folder: str) -> None:
-    """Raise if git, asked for changes or lines of any files, could print those of one that holds secrets."""
+    """Raise NotProved if git, when printing changes or lines of any files, could print secrets."""
     named = [path for word in reading.revisions for path in _matches(word, folder)]
     below = [os.path.normpath(path) for path in named if os.path.lexists(path) or set(path) & {"*", "?"}]
     for path, unchanged in tracked_secrets(folder):
         is_meant = not below or any(is_inside(path, place) or fnmatchcase(path, place) for place in below)
         left_out = unchanged and reading.prints == "changed" and len(below) >= len(reading.revisions)
         if is_meant and not left_out:
-            raise NotProved(f"it may print {os.path.basename(path)}, which may hold secrets")
+            raise NotProved(f"it may print {os.path.basename(path)}, which may contain secrets")
 
 
 def _canonical(path: str) -> str:
@@ -176,7 +176,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _matches(word: str, folder: str) -> list[str]:
-    """The paths that the shell may put in place of a word; more rather than fewer."""
+    """Return the paths that may replace a glob, rather too many than too few."""
     as_it_stands = os.path.join(folder, word)
     if not isinstance(word, Glob):
         return [as_it_stands]
@@ -191,10 +191,10 @@ def _matches(word: str, folder: str) -> list[str]:
         names = [(path, name) for path in found for name in _names(path)]
         compared += len(names)
         if compared > _MAX_MATCHES:
-            raise NotProved(f"{word} may be too many files to look at")
+            raise NotProved(f"{word} may match too many files")
         names = [(path, name) for path, name in names if pattern.fullmatch(name)]
         if word.startswith(step) and any(name.startswith("-") for _, name in names):
-            raise NotProved(f"a file is named like an option and may match {word}")
+            raise NotProved(f"{word} may match a file named like an option")
         found = [f"{path}/{name}" for path, name in names]
     return [*found, as_it_stands]
 
@@ -204,9 +204,9 @@ def _names(folder: str) -> list[str]:
 
 
 def _step_pattern(step: str) -> str:
-    """A regular expression for a part of a glob; from a list of characters on anything may come.
+    """Return a regular expression for a part of a glob. It accepts anything after a list of characters.
 
-    A name that starts with a dot is only meant by a part that does.
+    A name that starts with a dot is only matched by a part that does too.
     """
     found = "" if step.startswith(".") else r"(?!\.)"
     for quoted, special, plain in _GLOB_PARTS.findall(step):

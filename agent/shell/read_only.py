@@ -1,6 +1,6 @@
-"""Prove of the commands of a line that they only read, or say why that is not known.
+"""Prove that the commands of a line are read-only, or give the reason why that is not known.
 
-The words are judged here; the files and programs that they mean are asked of a `CommandEnvironment`.
+Words are judged here. The files and programs that they refer to are checked by a `CommandEnvironment`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .reading_languages import BUILTINS, LANGUAGES
 from .reading_programs import Reading, reading_of_tabled, reading_of_version
 from .simple_commands import Glob, Words, parse_joined_commands
 
-# What else the shell does by itself, bash(1). Behind one of these words may mean anything.
+# Other builtins of bash(1), after which words may mean anything.
 _OTHER_BUILTINS = word_set(
     ". alias bg bind break builtin caller compgen complete compopt continue declare dirs disown enable"
     " eval exec exit export fc fg getopts hash help history jobs kill let local logout mapfile popd pushd"
     " read readarray readonly return shift shopt source suspend times trap typeset ulimit umask"
     " unalias unset wait cd"
 )
-# Subcommands of git that look at contents, in whatever form.
+# Subcommands of git that read the contents of files in some form.
 _LOOKING = word_set(
     "status diff log show blame annotate grep whatchanged diff-tree diff-index diff-files stash cat-file"
     " describe"
@@ -35,9 +35,9 @@ _LOOKING = word_set(
 
 
 class JudgedCommand(NamedTuple):
-    """A simple command with the doubt whether it only reads, "" for a proof.
+    """A simple command with the reason why it may not be read-only, "" if it is proved.
 
-    is_trap  the doubt is about what a repository makes git run: no rule for the command removes it
+    is_trap  the doubt is about a program that a repository makes git run; no rule for the command removes it
     """
 
     words: Words
@@ -46,31 +46,31 @@ class JudgedCommand(NamedTuple):
 
 
 class ReadingJudge(ProgramFiles, Protocol):
-    """Knows which commands only read: by their words, and by the files and programs that these mean."""
+    """Judges which commands are read-only, by their words and the files and programs they refer to."""
 
     def judge(self, line: str, folder: str) -> list[JudgedCommand] | None:
-        """Judge each simple command of a line that is run in `folder`; None where the line is not parsed."""
+        """Judge each simple command of a line that runs in `folder`; None if the line cannot be parsed."""
 
 
 class CommandEnvironment(Protocol):
-    """Knows the system as far as a proof needs it. Methods raise NotProved where a command may do harm."""
+    """The facts about the system that a proof needs. Methods raise NotProved if a command may do harm."""
 
     def check(self, reading: Reading, folder: str) -> None:
-        """Raise unless the command, run in `folder`, runs the program it names and reads what may be read."""
+        """Raise NotProved unless the command runs the program it names and only reads permitted files."""
 
     def folder_below(self, folder: str, path: str) -> str:
-        """Return where `cd PATH` leads from `folder`: a real path within the project."""
+        """Return the target of `cd PATH` from `folder`: a real path within the project."""
 
     def can_enter(self, folder: str) -> bool:
-        """Return whether `cd` to this directory succeeds as things are."""
+        """Return whether `cd` to this directory succeeds at present."""
 
 
 def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[JudgedCommand] | None:
-    """Judge each simple command of a line; None where the line is not parsed.
+    """Judge each simple command of a line; None if the line cannot be parsed.
 
-    A proof holds only where the shell is as it began: behind a builtin that is not known every command is in
-    doubt, and each directory that a `cd` before may have led to has to do. Beside a command that is in doubt
-    new files may be there, named like options.
+    A proof requires that the shell's state is known: after an unknown builtin no command is proved, and a
+    command after `cd` has to be read-only in each directory that the `cd` may have led to. If any command is
+    in doubt, it may create files that are named like options.
     """
     joined = parse_joined_commands(line)
     if joined is None:
@@ -86,11 +86,12 @@ def prove_line(line: str, folder: str, environment: CommandEnvironment) -> list[
 
 
 class _Shell(Struct):
-    """The directories the shell may be in: `here` for the next command, `all` after a `cd` that may fail.
+    """The state of the shell: `here` is its directory, `all` the possible ones after a `cd` that may fail.
 
-    `alone` tells that nothing else runs than what only reads,
-    `changed` names a builtin behind which words may mean anything; `certain` tells that each command of the
-    list so far was joined by `&&`; `before` is where it was before a `cd` that was sure to succeed.
+    alone    all commands of the line are read-only
+    changed  the builtin after which words may mean anything
+    certain  each command of the list so far was joined by `&&`
+    before   the directory before a `cd` that is certain to succeed
     """
 
     environment: CommandEnvironment
@@ -102,7 +103,7 @@ class _Shell(Struct):
     before: set[str] = field(default_factory=set)
 
     def judge(self, joint: str, words: Words, then: str) -> JudgedCommand:
-        """Judge the next command of the line; `then` is the joint behind it."""
+        """Judge the next command of the line; `then` is the operator that follows."""
         in_shell = joint != "|" and then not in ("|", "||")
         if joint in ("", ";", "\n"):
             self.certain = True
@@ -111,7 +112,7 @@ class _Shell(Struct):
         if joint != "&&" or not self.certain:
             self.here = set(self.all)
         if self.changed:
-            return JudgedCommand(words, f"behind {self.changed} it may mean anything")
+            return JudgedCommand(words, f"after {self.changed} it may mean anything")
         try:
             self._prove(words, runs_first=in_shell and joint in ("", ";", "\n"))
         except SetTrap as trap:
@@ -123,7 +124,7 @@ class _Shell(Struct):
         return JudgedCommand(words)
 
     def _trap_for(self, words: Words) -> str:
-        """Return what the repository makes git run in a look that is not proved, "" for nothing."""
+        """Return the reason if the repository makes git run a program in an unproved command, "" if not."""
         if words[0].rpartition("/")[2] != "git" or _LOOKING.isdisjoint(words[1:]):
             return ""
         writes_index = not {"diff", "describe"}.isdisjoint(words[1:])
@@ -143,13 +144,13 @@ class _Shell(Struct):
             return
         before_end = words[: words.index("--")] if "--" in words else words
         if not self.alone and any(isinstance(w, Glob) and w.startswith(("*", "?", "[")) for w in before_end):
-            raise NotProved("a file may come that is named like an option")
+            raise NotProved("another command may create a file named like an option")
         reading = reading_of(words)
         for folder in self.here:
             self.environment.check(reading, folder)
 
     def _change_folder(self, arguments: Sequence[str], *, is_sure: bool) -> None:
-        """`is_sure` tells that the command is run in the shell itself, whatever becomes of others."""
+        """Follow a `cd`; with `is_sure` it runs in the shell itself, whatever other commands return."""
         operands = list(arguments[1:] if arguments[:1] == ["--"] else arguments)
         if operands == ["-"] and self.before and is_sure:
             left = self.here
@@ -167,21 +168,21 @@ class _Shell(Struct):
         self.all = set(there) if sure else self.all | there
         self.before = self.here if sure else set()
         if len(self.all) > 8:
-            raise NotProved("there are too many folders it may be run in")
+            raise NotProved("it may run in too many directories")
         self.here = there
 
 
 def _of_system(path: str, arguments: Sequence[str]) -> Reading:
-    """Return what a program reads that is named by its path in a directory of the system."""
+    """Return what a program reads that is named by its path in a system directory."""
     name = path.rpartition("/")[2]
     only_builtins = BUILTINS.keys() - word_set("echo printf pwd true false test [")
     if "/" in path[path.index("bin/") + 4 :] or name in only_builtins:
-        raise NotProved(f"{path} is not known to only read")
+        raise NotProved(f"{path} is not known to be read-only")
     return replace(reading_of([name, *arguments]), program=path, builtin=False)
 
 
 def reading_of(words: Words) -> Reading:
-    """Return what a simple command reads. Raises NotProved where it may do anything else."""
+    """Return what a simple command reads. Raises NotProved if it may do anything else."""
     program, *arguments = words
     if program.startswith(("/usr/bin/", "/bin/", "/usr/local/bin/", "/opt/homebrew/bin/")):
         return _of_system(program, arguments)
@@ -193,5 +194,5 @@ def reading_of(words: Words) -> Reading:
         return reading_of_git(arguments)
     reading = reading_of_version(program, arguments) or reading_of_tabled(program, arguments)
     if reading is None:
-        raise NotProved(f"{program} is not known to only read")
+        raise NotProved(f"{program} is not known to be read-only")
     return reading

@@ -1,7 +1,7 @@
-"""The commands of git that only read: subcommands and options that change nothing. Pure.
+"""The read-only commands of git: subcommands and options that change nothing. Pure.
 
-The drivers, filters and signatures that the repository's settings could have git run are judged apart, by
-`Reading.git`. Git's environment (tools/processes/env_filter.py) is taken for granted.
+Drivers, filters and signature checks that the repository's settings could make git run are judged separately,
+by `Reading.git`. Git's environment is assumed to be as tools/processes/env_filter.py sets it.
 """
 
 from __future__ import annotations
@@ -119,13 +119,13 @@ _SETTING = r"(?!.*(?:token|password|passphrase|secret|header|key|url|helper))\w[
 
 
 def reading_of_git(arguments: Sequence[str]) -> Reading:
-    """Return what a git command reads. Raises NotProved where it may do anything else."""
+    """Return what a git command reads. Raises NotProved if it may do anything else."""
     words = list(arguments)
     below = ""
     while words[:1] in (["--no-pager"], ["-P"], ["-C"]):
         if words.pop(0) == "-C":
             if below or not words or isinstance(words[0], Glob) or not words[0]:
-                raise NotProved("git -C is known to only read with one folder")
+                raise NotProved("git is only known to be read-only with a single -C")
             below = words.pop(0)
     return replace(_reading(words), below=below)
 
@@ -143,7 +143,7 @@ def _reading(words: list[str]) -> Reading:
         return _setting(rest)
     options = _PLAIN.get(name) or _CONTENTS.get(name)
     if options is None:
-        raise NotProved(f"git {name} is not known to only read" if name else "git without a subcommand")
+        raise NotProved(f"git {name} is not known to be read-only" if name else "git without a subcommand")
     split = split_arguments(rest, options)
     _check_formats(split)
     operands = _operands(name, split)
@@ -157,7 +157,7 @@ def _operands(name: str, split: SplitArguments) -> tuple[str, ...]:
     if name == "symbolic-ref" and len(operands) != 1:
         raise NotProved("git symbolic-ref may set a reference")
     if name in ("remote", "reflog", "stash list", "worktree list", "version") and operands:
-        raise NotProved(f"git {name} {operands[0]} is not known to only read")
+        raise NotProved(f"git {name} {operands[0]} is not known to be read-only")
     if name == "grep" and not split.has("e"):
         if globs_of(operands[:1]):
             raise NotProved(f"{operands[0]} may be more than one word")
@@ -166,9 +166,9 @@ def _operands(name: str, split: SplitArguments) -> tuple[str, ...]:
 
 
 def _shows_contents(name: str, split: SplitArguments) -> bool:
-    """Return whether files or their versions are looked into: history does so with some options only."""
+    """Return whether contents of files are read, which history commands only do with some options."""
     if name in ("reflog", "reflog show", "stash list", "rev-list", "shortlog"):
-        return split.has("c", "cc")  # patches of merges
+        return split.has("c", "cc")  # diffs of merges
     if name == "log":
         of_diff = (*_DIFF.flags, *_DIFF.valued, *_DIFF.attached, *_DIFF.long)
         return split.has("L", "c", "cc", *of_diff)
@@ -176,7 +176,7 @@ def _shows_contents(name: str, split: SplitArguments) -> bool:
 
 
 def _prints_contents(name: str, split: SplitArguments) -> Literal["", "any", "changed"]:
-    """Tell whether contents of files are printed, and not only their names, or how much changed."""
+    """Return which contents of files are printed (not only names or numbers of changes), "" for none."""
     if name == "grep":
         return "" if split.has(*_GREPS_FOR_NAMES) else "any"
     of_one_file = bool(split.operands) and all(":" in word for word in split.operands)
@@ -188,29 +188,29 @@ def _prints_contents(name: str, split: SplitArguments) -> Literal["", "any", "ch
 def _check_formats(split: SplitArguments) -> None:
     for value in split.values("format", "pretty", "sort"):
         if "%G" in value or "signature" in value:
-            raise NotProved("to show signatures a program is run")
+            raise NotProved("showing signatures runs a program")
     if {"diff", "log"} & set(split.values("submodule")):
-        raise NotProved("to show submodules git runs in them")
+        raise NotProved("showing submodules runs git in them")
 
 
 def _listing(name: str, arguments: Sequence[str]) -> Reading:
-    """Read branches and tags: an operand without an option that lists makes one."""
+    """List branches or tags. An operand without an option for listing would create one."""
     split = split_arguments(arguments, _LISTS[name])
     _check_formats(split)
     lists = split.has("list", "contains", "merged", "no-merged", "points-at")
     lists = lists or (name == "tag" and split.has("l"))
     if split.operands and not lists:
-        raise NotProved(f"git {name} {split.operands[0]} may make one")
+        raise NotProved(f"git {name} {split.operands[0]} may create one")
     return Reading(program="git", git="names", paths=globs_of(split.operands))
 
 
 def _setting(arguments: Sequence[str]) -> Reading:
-    """Read one setting by its name, if that is not the name of a secret.
+    """Read one setting by its name, unless that is the name of a secret.
 
-    With another word it would be set, also to what looks like an option: options stand before the name.
+    A second word would set it, even if it looks like an option: options precede the name.
     """
     options = ("--global", "--local", "--system", "--get", "--get-all")
     words = [*dropwhile(options.__contains__, arguments)]
     if len(words) != 1 or not re.fullmatch(_SETTING, words[0], re.IGNORECASE):
-        raise NotProved("git config is known to only read with one plain name")
+        raise NotProved("git config is only known to be read-only with a single plain name")
     return Reading(program="git", git="names")

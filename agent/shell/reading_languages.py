@@ -1,4 +1,4 @@
-"""The commands that only read of programs whose arguments are a language: find, sed, grep, jq, ps. Pure."""
+"""The read-only commands of programs whose arguments form a language: find, sed, grep, jq, ps. Pure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _PS_COLUMN = (
     r"|cputime|pcpu|%cpu|pmem|%mem|rss|rsz|vsz|nice|ni|pri|cmd|comm|command|args|ucmd|fname|nlwp|psr|wchan)"
 )
 _PS_SORT = rf"[+-]?{_PS_COLUMN}(?:,[+-]?{_PS_COLUMN})*"
-# What `ps` cannot read one way it reads another way, in which an `e` shows the environments of processes.
+# Arguments that `ps` cannot parse in one syntax it parses in another, in which an `e` shows environments.
 _PS_WORD = (
     rf"[auxwfjlh]+|-[AadefFHlLjwTcM]+|-auxw*|--(?:forest|no-headers?|headers?)"
     rf"|--(?:pid|ppid|cols|width|columns)=[\d,]+|--sort=(?:{_PS_SORT})"
@@ -66,7 +66,7 @@ _PS_VALUES = {"-p": r"[\d,]+", "--sort": _PS_SORT}
 _PS_FORMAT = rf"{_PS_COLUMN}(?::\d+)?=?(?:,{_PS_COLUMN}(?::\d+)?=?)*"
 _PS_FORMAT_OPTION = r"[auxwfjl]*o|-[AadefFHlLjwT]*o"
 _TESTS_OF_FILES = word_set("-b -c -d -e -f -g -h -k -L -N -O -G -p -r -s -S -u -w -x")
-# Variables whose values are no secrets: where programs and directories are, who one is, how text is shown.
+# Variables that contain no secrets: search paths and directories, the user's identity, display settings.
 _SHOWN_VARIABLES = word_set(
     "PATH HOME USER LOGNAME SHELL PWD OLDPWD LANG LANGUAGE LC_ALL LC_CTYPE TERM COLORTERM TZ HOSTNAME EDITOR"
     " VISUAL PAGER TMPDIR VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV GOPATH GOROOT GOBIN JAVA_HOME CARGO_HOME"
@@ -98,7 +98,7 @@ def _rg(arguments: Sequence[str]) -> Reading:
         return Reading(program="rg", paths=tuple(split.operands))
     files = _behind_pattern(split, "e", "regexp")
     unrestricted = len(split.values("u"))
-    # A glob of what is searched counts for hidden files too.
+    # Globs given as options match hidden files too.
     wanted = tuple(word for word in split.values("g", "glob") if not word.startswith("!"))
     shown = unrestricted > 1 or split.has(".", "hidden", "iglob")
     visible = not wanted and not shown
@@ -107,7 +107,7 @@ def _rg(arguments: Sequence[str]) -> Reading:
 
 
 def _behind_pattern(split: SplitArguments, *naming: str) -> tuple[str, ...]:
-    """Return the operands that are files: those behind the pattern, where no option gives one."""
+    """Return the operands that are files: all after the pattern, unless an option gives that."""
     operands = split.operands if split.has(*naming) else _behind_first(split.operands)
     return tuple(word for word in operands if word != "-")
 
@@ -122,13 +122,13 @@ def _sed(arguments: Sequence[str]) -> Reading:
     split = split_arguments(arguments, SED_OPTIONS)
     scripts = split.values("e", "expression") or split.operands[:1]
     if globs_of(scripts) or not (writes_only_output("sed", arguments) or all(map(only_prints, scripts))):
-        raise NotProved("sed with other commands than p, =, q, d and s is not known to only read")
+        raise NotProved("sed is only known to be read-only with the commands p, =, q, d and s")
     return Reading(program="sed", paths=_behind_pattern(split, "e", "expression"))
 
 
 def _jq(arguments: Sequence[str]) -> Reading:
     if "--" in arguments:
-        raise NotProved("editions of jq differ about --")
+        raise NotProved("versions of jq treat -- differently")
     left: list[str] = []
     waiting = list(reversed(arguments))
     while waiting:
@@ -143,7 +143,7 @@ def _jq(arguments: Sequence[str]) -> Reading:
     files = _behind_first(split.operands)
     reaching_out = r"\b(?:import|include|env|ENV|modulemeta|get_search_list)\b"
     if split.operands and re.search(reaching_out, split.operands[0]):
-        raise NotProved("this jq program is not known to only read its input")
+        raise NotProved("this jq program is not known to be read-only")
     return Reading(program="jq", paths=tuple(files))
 
 
@@ -151,7 +151,7 @@ def _awk(arguments: Sequence[str]) -> Reading:
     split = split_arguments(arguments, Options("", "Fv"))
     files = _behind_first(split.operands)
     if not split.operands or not awk_only_reads(split.operands[0]):
-        raise NotProved("this awk program is not known to only read its input")
+        raise NotProved("this awk program is not known to be read-only")
     if not all(re.fullmatch(r"(?a:[a-z]\w*=.*)", value) for value in split.values("v")):
         raise NotProved("awk -v may set what awk reads")
     if any("=" in word for word in files):
@@ -160,17 +160,17 @@ def _awk(arguments: Sequence[str]) -> Reading:
 
 
 def _xxd(arguments: Sequence[str]) -> Reading:
-    """`-r` writes, and so does a second operand."""
+    """Read the arguments of xxd, where `-r` or a second operand would write a file."""
     files: list[str] = []
     waiting = list(reversed(arguments))
     while waiting:
         word = waiting.pop()
-        if files or not word.startswith("-"):  # behind a file nothing is an option
+        if files or not word.startswith("-"):  # after a file nothing is an option
             files.append(word)
         elif re.fullmatch(r"-[cglso]", word) and waiting and re.fullmatch(_XXD_NUMBER, waiting[-1]):
             waiting.pop()
         elif not re.fullmatch(r"(?a:-(?:[abCeEiu]|ps?|[cgls]\d+))", word):
-            raise NotProved(f"xxd {word} is not known to only read")
+            raise NotProved(f"xxd {word} is not known to be read-only")
     if len(files) > 1 or globs_of(files):
         raise NotProved("xxd writes its second file")
     return Reading(program="xxd", paths=tuple(files))
@@ -178,7 +178,7 @@ def _xxd(arguments: Sequence[str]) -> Reading:
 
 def _printenv(arguments: Sequence[str]) -> Reading:
     if not arguments or not all(word in _SHOWN_VARIABLES for word in arguments):
-        raise NotProved("printenv is known to show no secrets with some names only")
+        raise NotProved("printenv may show secrets, except with certain names")
     return Reading(program="printenv")
 
 
@@ -206,14 +206,14 @@ def _find(arguments: Sequence[str]) -> Reading:
     while waiting:
         word = waiting.pop()
         if isinstance(word, Glob) or (word in _FIND_VALUED | _FIND_PATHS and not waiting):
-            raise NotProved(f"find with {word} is not known to only read")
+            raise NotProved(f"find {word} is not known to be read-only")
         if word in _FIND_VALUED | _FIND_PATHS:
             value = waiting.pop()
             if isinstance(value, Glob):
-                raise NotProved(f"{value} may be replaced with options of find: put it in quotes")
+                raise NotProved(f"{value} may expand to options of find; put it in quotes")
             paths += [value] if word in _FIND_PATHS else []
         elif word not in _FIND_TESTS:
-            raise NotProved(f"find {word} is not known to only read")
+            raise NotProved(f"find {word} is not known to be read-only")
     return Reading(program="find", paths=tuple(paths))
 
 
@@ -227,13 +227,13 @@ def _ps(arguments: Sequence[str]) -> Reading:
         ):
             waiting.pop()
         elif isinstance(word, Glob) or not re.fullmatch(_PS_WORD, word):
-            raise NotProved(f"ps {word} is not known to show no environments")
+            raise NotProved(f"ps {word} may show the environments of processes")
     return Reading(program="ps")
 
 
 def _sleep(arguments: Sequence[str]) -> Reading:
     if not all(re.fullmatch(r"(?a:\d+(?:\.\d+)?[smhd]?)", word) for word in arguments):
-        raise NotProved("sleep takes numbers of seconds")
+        raise NotProved("sleep is only known to take numbers")
     return Reading(program="sleep")
 
 
@@ -250,12 +250,12 @@ def _printf(arguments: Sequence[str]) -> Reading:
 
 
 def _test(arguments: Sequence[str]) -> Reading:
-    """Look at what is asked about files; whatever else the words are, they are only compared."""
+    """Read the files that `test` checks. All other words are only compared."""
     places: list[str] = []
     for at, word in enumerate(arguments):
         runs_subscript = word in ("-v", "-R")
         if runs_subscript or (isinstance(word, Glob) and word.startswith((*"*?[-",))):
-            raise NotProved(f"test {word} is not known to only read")
+            raise NotProved(f"test {word} is not known to be read-only")
         before = arguments[max(at - 1, 0) : at]
         behind = arguments[at + 1 : at + 2]
         if word in _TESTS_OF_FILES:
@@ -267,15 +267,15 @@ def _test(arguments: Sequence[str]) -> Reading:
 
 def _bracket(arguments: Sequence[str]) -> Reading:
     if not arguments or arguments[-1] != "]":
-        raise NotProved("[ without ] is not known to only read")
+        raise NotProved("[ without ] is not known to be read-only")
     return _test(arguments[:-1])
 
 
 def _looked_at(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the globs among words that are only printed: what they match is looked at."""
+    """Return the globs among words that are only printed, since the shell looks for matching files."""
     found = globs_of(words)
     if any(word.startswith("-") for word in found):
-        raise NotProved(f"a file may be named like an option and match {found[0]}")
+        raise NotProved(f"{found[0]} may match a file named like an option")
     return found
 
 
@@ -290,12 +290,12 @@ def _type(arguments: Sequence[str]) -> Reading:
 
 def _command(arguments: Sequence[str]) -> Reading:
     if not arguments or arguments[0] not in ("-v", "-V"):
-        raise NotProved("command runs what it is given")
+        raise NotProved("command runs its arguments")
     return Reading(program="command", paths=globs_of(split_arguments(arguments[1:], Options("vV")).operands))
 
 
 def _set(arguments: Sequence[str]) -> Reading:
-    """Take options that end the shell or show what it runs. Others change what later words mean."""
+    """Accept options that end the shell or show the commands it runs. Others change what later words mean."""
     waiting = list(reversed(arguments))
     while waiting:
         word = waiting.pop()
@@ -313,7 +313,7 @@ def _nothing(arguments: Sequence[str]) -> Reading:
     return Reading(program="true", paths=_looked_at(arguments))
 
 
-# Programs, and builtins of the shell.
+# Programs and shell builtins.
 LANGUAGES: Mapping[str, Callable[[Sequence[str]], Reading]] = {
     "grep": _grep,
     "rg": _rg,

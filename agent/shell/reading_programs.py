@@ -1,8 +1,9 @@
-"""The commands that are known to only read, as far as their words tell. Pure.
+"""The commands that are known to be read-only, judged by their words. Pure.
 
-Most programs are a row of a table: the options that they may have. What is not there writes, executes, takes
-lists of files, is not known well enough, or was never seen: `tests/bench/test_shell_tables.py` shows which
-rows and options ever decide. The options are GNU's; where BSD has the same letters they only read too.
+Most programs have a row in a table, with their allowed options. Options that are not listed write, execute,
+take lists of files, are not known well enough, or never occurred: `tests/bench/test_shell_tables.py` shows
+which rows and options are ever decisive. The options are those of GNU. The same letters are read-only in BSD
+too.
 """
 
 from __future__ import annotations
@@ -22,19 +23,20 @@ from .simple_commands import Glob
 class Reading(Struct, frozen=True, kw_only=True):
     """The files, programs and settings that a simple command reads.
 
-    program    that is run, a `builtin` of the shell or found on PATH
-    paths      that it names
-    places     paths of which it asks only what there is, not what it holds
-    trees      directories of which it reads the files; with `follows` also those that links there lead to
-    visible    whether it passes hidden files there over
+    program    the program that runs, a `builtin` of the shell or found on PATH
+    paths      the paths that it names
+    places     paths of which it reads only names and metadata, not contents
+    trees      directories whose files it reads; with `follows` also the targets of links there
+    visible    it skips hidden files there
     names      globs of the names that it reads there; () for all
-    left_out   globs of the names that it does not
-    git        what of a repository: names and history, or contents, for which drivers may run, or the index
-               too, which may be written, and then a hook runs
-    prints     whether git prints what files hold that no operand names: any, or those changed since `git add`
-    revisions  operands of git, which are paths where such a path exists
-    below      a directory from which all of this is meant
-    version    it only tells its version, if it is no script that chooses which program is run
+    left_out   globs of the names that it skips
+    git        what it reads of a repository: names and history; contents, for which drivers may run; or also
+               the index, which may be written, so that a hook runs
+    prints     the files whose contents git prints without an operand naming them: any, or those that have
+               changed since `git add`
+    revisions  operands of git, which are paths if such a path exists
+    below      the directory that paths are relative to
+    version    it only prints its version, unless it is a script that selects the program to run
     """
 
     program: str
@@ -53,7 +55,7 @@ class Reading(Struct, frozen=True, kw_only=True):
     version: bool = False
 
 
-# The operands are files.
+# Programs whose operands are files.
 _OF_FILES: Mapping[str, Options] = {
     "ls": Options(
         "aAbBcCdfFgGhiklmnNopqQrRsStuUvxXZ1",
@@ -123,7 +125,7 @@ _OF_FILES: Mapping[str, Options] = {
         Options("btz", words="text"),
     ),
 }
-# The operands are no files.
+# Programs whose operands are not files.
 _OF_WORDS: Mapping[str, Options] = {
     "which": Options("as", words="all"),
     "tr": Options("cCdst"),
@@ -133,7 +135,7 @@ _OF_WORDS: Mapping[str, Options] = {
     "seq": Options("w", "fs", words="format=", numbers=True),
     "pgrep": Options("aflxcnoi", words="count ignore-case"),
 }
-# There are no operands.
+# Programs without operands.
 _OF_NOTHING: Mapping[str, Options] = {
     "uname": Options("asnrvmpio", words="all"),
     "whoami": Options(),
@@ -142,9 +144,9 @@ _OF_NOTHING: Mapping[str, Options] = {
     "uptime": Options("ps", words="pretty since"),
     "free": Options("bkmghtwl", words="bytes total"),
 }
-# Programs that tell their version before they read anything of the project, and the words by which they are
-# asked beside `--version`. Not those that may be scripts, or choose the edition that a file of the project
-# names (npm, pip, cargo, go, yarn, gradle, pytest).
+# Programs that print their version without reading any file of the project, and the words for it besides
+# `--version`. Without those that may be scripts, or that select a version named by a file of the project
+# (npm, pip, cargo, go, yarn, gradle, pytest).
 _VERSIONED: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         word_set("bash gcc g++ clang clang++ make cmake git rg jq curl wget tar gdb sed grep psql uv"),
@@ -159,12 +161,12 @@ _VERSIONED: Mapping[str, tuple[str, ...]] = {
 
 
 def tabled_programs() -> Mapping[str, Options]:
-    """Return the options of each program that stands in a table."""
+    """Return the allowed options of each program in the tables."""
     return {**_OF_FILES, **_OF_WORDS, **_OF_NOTHING}
 
 
 def reading_of_tabled(program: str, arguments: Sequence[str]) -> Reading | None:
-    """Return what a command reads whose program stands in a table; None for any other. Raises NotProved."""
+    """Return what a command reads if its program is in a table, None for any other. Raises NotProved."""
     options = _OF_FILES.get(program) or _OF_WORDS.get(program) or _OF_NOTHING.get(program)
     if options is None:
         return None
@@ -172,17 +174,17 @@ def reading_of_tabled(program: str, arguments: Sequence[str]) -> Reading | None:
         return Reading(program=program)
     split = split_arguments(_numbered(program, arguments), options)
     if program in _OF_NOTHING and split.operands:
-        raise NotProved(f"{program} {split.operands[0]} is not known to only read")
+        raise NotProved(f"{program} {split.operands[0]} is not known to be read-only")
     if program not in _OF_FILES:
         return Reading(program=program, paths=globs_of(split.operands))
     files = tuple(word for word in split.operands if word != "-" and (program, word) != ("df", "/"))
-    if program == "diff":  # files of two directories are compared without -r too
+    if program == "diff":  # files of two directories are compared even without -r
         return Reading(program=program, paths=files, trees=files, follows=True)
     return Reading(program=program, paths=files)
 
 
 def _numbered(program: str, arguments: Sequence[str]) -> Sequence[str]:
-    """Return the arguments without those of `tree` whose value is always the next word, and these values."""
+    """Return the arguments of `tree` without options that take the next word, and the values of those."""
     if program != "tree":
         return arguments
     left: list[str] = []
@@ -192,17 +194,17 @@ def _numbered(program: str, arguments: Sequence[str]) -> Sequence[str]:
         if word not in ("-L", "-P", "-I"):
             left.append(word)
         elif not waiting or isinstance(waiting[-1], Glob) or waiting.pop().startswith("-"):
-            raise NotProved(f"tree {word} has an odd value")
+            raise NotProved(f"tree {word} has an unknown value")
     return left
 
 
 def globs_of(words: Sequence[str]) -> tuple[str, ...]:
-    """Return words that are not read as files but may be replaced with names of files."""
+    """Return the globs among words that are not read as files, but may expand to names of files."""
     return tuple(word for word in words if isinstance(word, Glob))
 
 
 def reading_of_version(program: str, arguments: Sequence[str]) -> Reading | None:
-    """Return what a command reads that asks for a version; None for any other."""
+    """Return what a command reads that prints a version, None for any other."""
     name = re.sub(r"^python[23](?:\.\d+)?$", "python", program)
     is_asked = " ".join(arguments) in ("--version", *_VERSIONED.get(name, ()))
     return Reading(program=program, version=True) if is_asked and name in _VERSIONED else None

@@ -1,8 +1,8 @@
-"""Find what an allow rule does not cover unless it says so: options that run or write something.
+"""Find options that an allow rule does not cover unless it names them: those that run or write something.
 
-A rule names a program, and perhaps a few words behind it. More operands and options are covered, but not
-those that make the program run another one or write where they say; nor what a wrapper runs, nor program
-text on the command line or from a pipe. Every program of which "always" offers the beginning
+A rule names a program, and perhaps a few words after it. Additional operands and options are covered, except
+those that make the program run another one or write to a given file. Nor are the command that a wrapper runs
+and program text on the command line or from a pipe. Every program that "always" offers by its first words
 (permissions/allow_rules.py) has a row here if it has such options. Pure.
 """
 
@@ -21,14 +21,14 @@ from .simple_commands import Glob, Words
 
 
 class Risks(Struct, frozen=True):
-    """Of one program.
+    """The options and operands of one program that rules do not cover.
 
     letters   options of one letter, in any bundle
-    long      options of two dashes; what they may be shortened to counts too
-    words     options of one dash and a name, subcommands
-    operands  a pattern of the beginning of operands
-    forms     a pattern of the beginning of options
-    harmless  exact options that are not meant by the above
+    long      options with two dashes, including their abbreviations
+    words     options with one dash and a name, subcommands
+    operands  a pattern for the beginning of operands
+    forms     a pattern for the beginning of options
+    harmless  exact options that are exceptions to the above
     """
 
     letters: str = ""
@@ -186,15 +186,15 @@ _OTHER_NAMES = {
     "mawk": "awk",
     "ggrep": "grep",
 }
-# For these two dashes alone do not end the options: `find -- . -delete` removes,
-# `cmake --build . -- --eval=x` runs.
+# Programs for which `--` does not end the options: `find -- . -delete` removes files,
+# `cmake --build . -- --eval=x` runs code.
 _WITHOUT_END = word_set("find gcc g++ cc clang cmake clang-tidy")
-# They run the text of their first operand; without one, what comes from a pipe.
+# Programs that run the file named by their first operand; without one, text from a pipe.
 _TEXT_RUNNERS = word_set("python node perl ruby php lua bash sh zsh dash ksh fish tclsh")
 
 
 class _Wrapper(NamedTuple):
-    """A program that runs another: letters of options with a value, and operands before its name."""
+    """A program that runs another: its options with a value, and the number of operands before that."""
 
     valued: str = ""
     operands: int = 0
@@ -215,7 +215,7 @@ _WRAPPING_SUBCOMMANDS = {
     ("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipx", "run"), ("bundle", "exec"),
     ("npm", "exec"), ("pnpm", "exec"), ("pnpm", "dlx"), ("yarn", "exec"), ("yarn", "dlx"), ("python", "-m"),
 }  # fmt: skip
-# Programs and builtins that run what they are given in forms that are not read here.
+# Programs and builtins that run commands given in forms that are not parsed here.
 _RUNNING = word_set(
     "su fish csh tcsh busybox eval builtin source . trap parallel entr watch chrt taskset unbuffer script"
     " flock strace ltrace gdb lldb chroot unshare nsenter systemd-run runuser at batch crontab corepack"
@@ -235,8 +235,8 @@ _GIT_LETTERS = {
     "difftool": "x",
 }
 _GIT_SUBWORDS = {"submodule": ("foreach",), "bisect": ("run", "visualize", "view")}
-# Subcommands for which a rule for all of git stands. The rest run programs that settings or arguments name,
-# or are names that a user or a repository gave to other lines.
+# Subcommands that a rule for all of git covers. Others run programs that settings or arguments name, or
+# are aliases defined by the user or the repository.
 _GIT_COMMANDS = word_set(
     "add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore checkout"
     " cherry cherry-pick clean clone commit count-objects describe diff diff-files diff-index diff-tree"
@@ -250,7 +250,7 @@ _GIT_COMMANDS = word_set(
 def risky_word(words: Words, wanted: Sequence[str]) -> str:
     """Return the first word of a command that a rule with the words `wanted` does not cover, "" for none.
 
-    The rule matches the command's first words; it names those that it spells out.
+    The rule matches the first words of the command. Options that it spells out are covered.
     """
     named = [not set(text) & set("*?[") for text in wanted]
     named += [False] * (len(words) - len(named))
@@ -267,20 +267,20 @@ def _risky(words: Words, named: Sequence[bool]) -> str:
             return ""
         program = _program(words[inner:])
         if words[0].endswith("xargs") and program in (*RISKS, "git", "sed", "awk"):
-            return words[inner]  # its options may come from what is read
+            return words[inner]  # options may come from its input
         return _risky(words[inner:], named[inner:])
     return _risky_argument(_program(words), words, named)
 
 
 def _program(words: Sequence[str]) -> str:
-    """Return the name by which the tables know a program, whatever its path and edition."""
+    """Return the name of a program in the tables, without its directory and version."""
     name = words[0].rpartition("/")[2]
     name = re.sub(r"(?<=^python)[\d.]+$", "", name)
     return _OTHER_NAMES.get(name, name)
 
 
 def _inner_command(words: Words) -> int | None:
-    """Return the place of the command that a wrapper runs; 0 where that is not known; None for no wrapper."""
+    """Return the position of the command that a wrapper runs, 0 if unknown, None if it is not a wrapper."""
     program = _program(words)
     if len(words) > 1 and (program, words[1]) in _WRAPPING_SUBCOMMANDS:
         return 2 if len(words) > 2 and not words[2].startswith("-") else 0
@@ -336,7 +336,7 @@ def _is_risky_operand(risks: Risks, word: str) -> bool:
 def _is_risky_option(risks: Risks, word: str) -> bool:
     name = word.partition("=")[0]
     if isinstance(word, Glob) and word.startswith(("*", "?", "[", "-")):
-        return True  # a file may be named like an option
+        return True  # it may match a file named like an option
     if word in risks.harmless.split():
         return False
     if name in risks.words.split() or (name.startswith("--") and name[1:] in risks.words.split()):
@@ -350,12 +350,12 @@ def _is_risky_option(risks: Risks, word: str) -> bool:
 
 
 def _squashed(name: str) -> str:
-    """Return the name of an option as programs of JavaScript take it too: in any case, without dashes."""
+    """Return the name of an option in lower case without dashes, which JavaScript programs also accept."""
     return name.replace("-", "").casefold()
 
 
 def _risky_git(words: Words, named: Sequence[bool]) -> str:
-    """Options before the subcommand steer git; a subcommand that is not named has to be a known one."""
+    """Find a risky word of git: an option before the subcommand, or an unknown subcommand not named."""
     at = 1
     while at < len(words) and words[at].startswith("-"):
         if not named[at] and words[at] not in ("--no-pager", "-P", "--version"):

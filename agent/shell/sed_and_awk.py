@@ -1,4 +1,4 @@
-"""Judge scripts of sed and programs of awk: they print, or they write and run something. Pure."""
+"""Judge sed scripts and awk programs: whether they only print, or write and run something. Pure."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _EDITING_STEP = rf"(?a:[ ]*{_PLACE}(?:[p=dDnNgGhHx]|q\d*|{_REPLACE})[ ]*)"
 
 
 def only_prints(script: str) -> bool:
-    """Return whether a sed script, run with -n, has the commands p, = and q alone."""
+    """Return whether a sed script, run with -n, has no commands but p, = and q."""
     return re.fullmatch(_PRINTING, script) is not None
 
 
 def awk_only_reads(text: str) -> bool:
-    """Return whether an awk program only reads its input, and writes to its output alone."""
-    # What else reads outside of the input, and output that goes elsewhere: `>` behind `print` may mean that.
+    """Return whether an awk program only reads its input and writes to its output."""
+    # Anything that reads other files or redirects output, as `>` after `print` may.
     reaching_out = r"system|getline|@|\||ENVIRON|PROCINFO|ARG[VC]|SYMTAB|FUNCTAB|(?s:print.*>)"
     return re.search(reaching_out, text.replace("||", " ")) is None
 
 
 def writes_only_output(program: str, arguments: Sequence[str]) -> bool:
-    """Return whether a `sed` or `awk` with these arguments writes to its output alone, and runs nothing."""
+    """Return whether a `sed` or `awk` with these arguments only writes to its output, and runs nothing."""
     try:
         split = split_arguments(arguments, SED_OPTIONS if program == "sed" else Options("", "Fv"))
     except NotProved:

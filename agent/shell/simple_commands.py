@@ -1,8 +1,8 @@
 """Split a command line into the simple commands that a shell would run.
 
-`parse_simple_commands` is exact, and gives up where it is not sure: what it returns may be used to allow.
-`find_possible_commands` reads any line and finds too much rather than too little: it may be used to forbid,
-never to allow.
+`parse_simple_commands` is exact and gives up if it is not certain, so its result may be used to allow.
+`find_possible_commands` reads any line and finds too many commands rather than too few, so its result may be
+used to deny, but never to allow.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from tools.text import word_set
 from transcripts.patterns import lazy_pattern
 
 Words = list[str]  # of one simple command: the program, then its arguments, unquoted; never empty
-# What may stand in a line that is parsed; the first that fits is taken, and no other text fits.
+# The tokens of a line that can be parsed. The first alternative that matches is taken.
 _TOKEN = lazy_pattern(
     r"""
     (?P<blank>[ \t]+)
     |(?P<joint>&&|\|\||;(?!&)|\||\n)
     |(?P<redirect>(?:(?P<output>[12]?)(?:>>?[ \t]*/dev/null|>&[12])|(?:<|&>>?)[ \t]*/dev/null)
         (?=[ \t\n;|&<>]|\Z))
-    |(?P<reflog>@\{[\w-]+\})            # HEAD@{1}: braces without a comma or dots are no list
+    |(?P<reflog>@\{[\w-]+\})            # HEAD@{1}: braces without a comma or dots are literal
     |(?P<plain>(?:[\w./,:+%^=!\]-]|@(?!\{))+)
     |'(?P<single>[^']*)'
     |"(?P<double>(?:[^"\\$`]|\\[^\n])*)"
     |\\(?P<escaped>[ -~])
     |(?P<glob>[*?[])
-    |(?P<inner>[~#])                    # only within a word, where they mean nothing
-    |(?P<empty>\{\}(?=[ \t\n;|&]|\Z))    # only as a word of its own: find puts names in its place
+    |(?P<inner>[~#])                    # only within a word, where they are literal
+    |(?P<empty>\{\}(?=[ \t\n;|&]|\Z))    # only as a separate word, which find replaces
     """,
     re.VERBOSE | re.ASCII,
 )
@@ -45,9 +45,9 @@ _POSSIBLE_OPERATOR = lazy_pattern(r"[;&|\r\n(){}`]")
 
 
 class Glob(str):
-    """A word with `*`, `?` or `[` outside quotes: the shell may put names of files in its place.
+    """A word with `*`, `?` or `[` outside quotes, which the shell may replace with names of files.
 
-    `pattern` is the word with each of these characters that stood in quotes in brackets: `[*]`.
+    `pattern` is the word with each quoted character of these in brackets: `[*]`.
     """
 
     __slots__ = ("pattern",)
@@ -68,7 +68,7 @@ class JoinedCommand(NamedTuple):
 
 
 class _Line(Struct):
-    """The commands parsed so far with the joint before each, and the one in progress."""
+    """The commands parsed so far with the operator before each, and the one in progress."""
 
     commands: list[JoinedCommand] = field(default_factory=list)
     words: Words = field(default_factory=list)
@@ -91,14 +91,14 @@ class _Line(Struct):
         self.is_glob = False
 
     def end_command(self, joint: str) -> bool:
-        """End a command that has a plain first word; return False where the joint may not stand here."""
+        """End a command that has a plain first word; return False if an operator is not allowed here."""
         self.end_word()
         if not self.words:
             return joint == "\n" and not self.redirected
         program = self.words[0]
         if not program or program in _KEYWORDS or "=" in program or "%" in program:
             return False
-        if type(program) is Glob and program != "[":  # which alone is no pattern
+        if type(program) is Glob and program != "[":  # which is not a pattern on its own
             return False
         self.commands.append(JoinedCommand(self.joint, self.words))
         self.words = []
@@ -108,20 +108,21 @@ class _Line(Struct):
 
 
 def parse_simple_commands(line: str) -> list[Words] | None:
-    """Return the simple commands of a line in their order, or None if it holds anything else or may do so.
+    """Return the simple commands of a line in order, or None if it contains or may contain anything else.
 
-    Read are plain commands joined by `&&`, `||`, `;`, `|` and newlines; redirections to and from /dev/null
-    and between the outputs are passed over. Expansions, other redirections, subshells, braces,
-    here-documents, comments, background jobs, keywords, computed command names, leading assignments, control
-    characters and blanks but space and tab give None; so does a line of more than 10,000, and one
-    that begins like an option of bash. A word that the shell may replace with names of files is a `Glob`.
+    The line may consist of plain commands joined by `&&`, `||`, `;`, `|` and newlines. Redirections to and
+    from /dev/null and between the outputs are ignored. The result is None for expansions, other redirections,
+    subshells, braces, here-documents, comments, background jobs, keywords, computed command names, leading
+    assignments, control characters and white space except space and tab. It is also None for a line of more
+    than 10,000 characters, and for one that begins like an option of bash. A word that the shell may replace
+    with names of files is a `Glob`.
     """
     joined = parse_joined_commands(line)
     return None if joined is None else [words for _, words in joined]
 
 
 def parse_joined_commands(line: str) -> list[JoinedCommand] | None:
-    """Do as `parse_simple_commands`, with the joint before each command, "" before the first."""
+    """Do as `parse_simple_commands`, with the operator before each command, "" before the first."""
     if len(line) > 10_000 or line.startswith(("-", "+")):
         return None
     if not line.replace("\n", "").replace("\t", "").isprintable():
@@ -139,7 +140,7 @@ def parse_joined_commands(line: str) -> list[JoinedCommand] | None:
 
 
 def _take(parsed: _Line, token: re.Match[str]) -> bool:
-    """Add a token to what was parsed; return False where it may not stand there."""
+    """Add a token to the line; return False if it is not allowed here."""
     kind = token.lastgroup
     text = token[0]
     if kind == "blank":
@@ -166,7 +167,7 @@ def _take(parsed: _Line, token: re.Match[str]) -> bool:
 
 
 def _take_redirect(parsed: _Line, output: str) -> bool:
-    """A number belongs to the redirection only where it is all of the word before it."""
+    """Take a redirection. A number belongs to it only if it is the whole word before it."""
     word = parsed.word
     parsed.end_word()
     parsed.redirected = True
@@ -174,10 +175,10 @@ def _take_redirect(parsed: _Line, output: str) -> bool:
 
 
 def find_possible_commands(line: str) -> list[Words]:
-    """Return all that may be a command in any line: cut at whatever may join commands, in quotes or not.
+    """Return everything that may be a command in any line: its parts between operators, quoted or not.
 
-    Quotes and backslashes are removed, so that what is quoted counts as if it were run; `~` stands for
-    $HOME. Words that only a real parser could tell apart from commands are among the results.
+    Quotes and backslashes are removed, so that quoted text counts as if it were run. `~` stands for $HOME.
+    Words that only a real parser could distinguish from commands are among the results.
     """
     text = _HOME_VARIABLE.sub("~", _BLANK_VARIABLE.sub(" ", re.sub(r"\\\r?\n", "", line)))
     pieces = _POSSIBLE_OPERATOR.split(re.sub(r"[\"'\\]", "", text))

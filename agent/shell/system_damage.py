@@ -1,4 +1,4 @@
-"""Find commands that would damage the system: its disks, its files, its processes, its users."""
+"""Find commands that would damage the system: its disks, files, processes or users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORMATTERS = lazy_pattern(
     r"mkfs(?:\..+)?|mke2fs|mkswap|mkdosfs|mkntfs|newfs(?:_.+)?|fdisk|sfdisk|cfdisk|gdisk|sgdisk|cgdisk|parted"
     r"|partprobe|mkudffs|mkexfatfs|mkreiserfs|bcache-super-show|make-bcache"
 )
-_VOLUME_COMMANDS = {  # program -> what makes it destroy; None: always
+_VOLUME_COMMANDS = {  # program -> the words that make it destructive; None: always
     "pvcreate": None, "pvremove": None, "vgremove": None, "lvremove": None, "vgreduce": None,
     "mdadm": "--create|-C|--zero-superblock|--stop|-S", "cryptsetup": "luksFormat|luksErase|erase|reencrypt",
     "zpool": "destroy|labelclear|create", "zfs": "destroy", "wipefs": r"--all|-\w*a\w*|--offset|-\w*o.*",
@@ -46,7 +46,7 @@ _BACKGROUND_LOOP = lazy_pattern(
 
 
 def overwritten(scene: Scene) -> str:
-    """A device, or a file of the system, that is written over."""
+    """Return the effect of overwriting a device or a system file, "" for none."""
     for redirect in scene.command.redirects:
         if redirect.writes:
             appended = redirect.operator.endswith(">>")
@@ -65,7 +65,7 @@ def _damage(scene: Scene, word: str, *, appended: bool = False) -> str:
         if path == "/proc/sysrq-trigger":
             return "stops the machine"
         if is_system_file(path, appended=appended):
-            return f"overwrites a file of the system, {_shown(path)}"
+            return f"overwrites the system file {_shown(path)}"
         if path.startswith(("/var/spool/cron/", "/var/at/")):
             return "removes or overwrites a crontab"
     return ""
@@ -76,7 +76,7 @@ def _shown(path: str) -> str:
 
 
 def _written_words(scene: Scene) -> list[str]:
-    """Return the files that a command writes, removes or replaces by its own means."""
+    """Return the files that a command writes, removes or replaces, without redirections."""
     program = scene.program
     arguments = scene.arguments
     if program == "dd":
@@ -94,8 +94,8 @@ def _written_words(scene: Scene) -> list[str]:
 
 
 def _copied_to(scene: Scene, operands: list[str]) -> list[str]:
-    """Return where a copy goes to: the last operand, or names within it, a directory of the system."""
-    if len(operands) > 2 and is_open(operands[-1]):  # as xargs leaves it
+    """Return the targets of a copy: the last operand, or names in it if it is a system directory."""
+    if len(operands) > 2 and is_open(operands[-1]):  # appended by xargs
         operands = operands[:-1]
     if len(operands) < 2:
         return []
@@ -109,7 +109,7 @@ _BINARY_FOLDERS = word_set("/etc /bin /sbin /usr/bin /usr/sbin /lib /usr/lib /li
 
 
 def damages_disk(scene: Scene) -> str:
-    """Making file systems, partitioning, wiping."""
+    """Return the effect of making file systems, partitioning and wiping, "" for none."""
     program = scene.program
     if _FORMATTERS.fullmatch(program):
         operands = scene.operands(word_set("-t -L -U -b -N -m -O -E -i -F -n"))
@@ -125,7 +125,7 @@ def damages_disk(scene: Scene) -> str:
 
 
 def kills_all(scene: Scene) -> str:
-    """Ending every process of the machine, or of a user."""
+    """Return the effect of killing all processes of the machine or of a user, "" for none."""
     program = scene.program
     if program == "kill":
         kills = _kills_every_process(scene)
@@ -151,7 +151,7 @@ def _kills_every_process(scene: Scene) -> bool:
 
 
 def _names_all_processes(scene: Scene) -> bool:
-    """Return whether a command of the line lists all processes, and none behind it chooses among them."""
+    """Return whether a command of the line lists all processes, and no later one selects some of them."""
     for listing in scene.line:
         if listing.program == "pgrep":
             patterns = [word for word in listing.words[1:] if not word.startswith("-")]
@@ -185,7 +185,7 @@ def _chooses_lines(command: Invocation) -> bool:
 
 
 def shuts_down(scene: Scene) -> str:
-    """Ending the session of everybody: shutting down, restarting."""
+    """Return the effect of shutting down or restarting, "" for none."""
     program = scene.program
     arguments = scene.arguments
     if {"--help", "--version", "-c", "-k", "--show"} & set(arguments[:1]):
@@ -206,7 +206,7 @@ def shuts_down(scene: Scene) -> str:
 
 
 def removes_accounts(scene: Scene) -> str:
-    """Removing users, groups or crontabs."""
+    """Return the effect of removing users, groups or crontabs, "" for none."""
     program = scene.program
     arguments = scene.arguments
     if program == "crontab":
@@ -237,13 +237,13 @@ def _removes_crontab(scene: Scene) -> bool:
 
 
 def runs_bomb(scene: Scene) -> str:
-    """A function that starts itself twice, or in the background."""
+    """Return the effect of a function that calls itself twice or in the background, "" for none."""
     command = scene.command
     if not command.words or command.words[0] not in command.within:
         return ""
     source = command.source
     doubled = source is not None and source.words[:1] == command.words[:1]
-    return "starts processes without end" if doubled or command.joint == "&" else ""
+    return "starts an endless number of processes" if doubled or command.joint == "&" else ""
 
 
 def bombs_by_name(line: str) -> bool:

@@ -1,6 +1,6 @@
-"""The places of a machine that must not be lost by mistake, and the commands that reach them. Pure.
+"""The paths of a machine that must not be lost by mistake, and the commands that reach them. Pure.
 
-The directory that each command of a line runs in is followed along: `cd` holds until its subshell ends.
+The directory of each command in a line is tracked: a `cd` is in effect until its subshell ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SYSTEM_FOLDERS = word_set(
     "bin boot dev etc home lib lib32 lib64 libx32 media mnt opt proc root run sbin srv sys usr var"
     " Users System Library Applications Volumes private cores nix snap"
 )
-_INNER_FOLDERS = word_set(  # of those, as vital as they are
+_INNER_FOLDERS = word_set(  # in those, and equally vital
     "usr/bin usr/sbin usr/lib usr/lib32 usr/lib64 usr/libexec usr/local usr/share usr/include usr/src"
     " usr/local/bin usr/local/lib usr/local/share var/lib var/log var/spool var/db var/run"
     " etc/ssh etc/ssl etc/pam.d etc/systemd etc/init.d lib/modules lib/systemd usr/lib/systemd boot/efi"
@@ -33,7 +33,7 @@ _PARTS_OF_HOME = word_set(
 )
 _PARTS_OF_GIT = word_set("objects refs logs HEAD index config")
 _OWN_PROCESS = lazy_pattern(r"^/+proc/+(?:self|thread-self)/+(cwd|root)(?=/|$)")  # links to other places
-_EVERYTHING = lazy_pattern(rf"[.{STAR}{ONE}]*{STAR}[.{STAR}{ONE}]*")  # a name that fits every one
+_EVERYTHING = lazy_pattern(rf"[.{STAR}{ONE}]*{STAR}[.{STAR}{ONE}]*")  # a pattern that matches every name
 _EMPTY_IF_UNSET = lazy_pattern(f"{UNSET}[{ANY}{SPLIT}]")
 _SYSTEM_FILE = lazy_pattern(
     r"/(?:private/)?etc/(?:(?:pam\.d|sudoers\.d|security|ld\.so\.conf\.d|init\.d|rc\d?\.d)/)?[^/]+"
@@ -52,7 +52,7 @@ _DISK_OF_ANY_NAME = lazy_pattern(f"/dev/[shv]?d?[{ANY}{SPLIT}{STAR}{ONE}{CLASS}]
 
 
 class Places(Struct, frozen=True):
-    """The directories that a line is judged by: of the project, the home, the current one; real paths."""
+    """The directories for judging a line (project, home, current directory), as real paths."""
 
     folder: str
     home: str
@@ -60,10 +60,10 @@ class Places(Struct, frozen=True):
 
 
 def paths_of(word: str, places: Places, here: str | None) -> list[str]:
-    """Return the whole paths that a word may mean, globs as marks; none where it is not known.
+    """Return the absolute paths that a word may mean, with globs as marks; none if it is unknown.
 
-    `here` is the directory that it is relative to, None where that is not known. A word that begins with a
-    variable that nothing sets is read with that variable empty.
+    `here` is the directory that it is relative to, None if unknown. In a word that begins with an unset
+    variable, that variable is empty.
     """
     word = word.replace(HOME, places.home or "/home/user")
     if _EMPTY_IF_UNSET.search(word):
@@ -83,9 +83,9 @@ def paths_of(word: str, places: Places, here: str | None) -> list[str]:
 
 
 def vital_place(path: str, places: Places) -> str:
-    """Name what a path leads to, for people: "the project"; "" where it is nothing vital.
+    """Return a name for a vital path, such as "the project"; "" if it is not vital.
 
-    A path to everything within a directory is one to that folder.
+    A path to everything in a directory counts as a path to that directory.
     """
     folder = path
     name = posixpath.basename(path)
@@ -93,14 +93,14 @@ def vital_place(path: str, places: Places) -> str:
         folder = posixpath.dirname(folder)
         name = posixpath.basename(folder)
     if folder == "/" or (posixpath.dirname(folder) == "/" and MARKS.search(name)):
-        return "the root folder"
+        return "the root directory"
     if folder.startswith(("/home/", "/Users/")) and folder.count("/") == 2:
-        return "a home folder"
+        return "a home directory"
     if folder in (places.home, "/root") or _is_part_of_home(folder, places.home):
-        return "a home folder"
-    is_drive = re.fullmatch(r"/(?:mnt|cygdrive)/[a-zA-Z]", folder)  # of Windows
+        return "a home directory"
+    is_drive = re.fullmatch(r"/(?:mnt|cygdrive)/[a-zA-Z]", folder)  # a Windows drive
     if is_drive or folder[1:] in _INNER_FOLDERS or folder[1:] in _SYSTEM_FOLDERS:
-        return "a folder of the system"
+        return "a system directory"
     return _near_place(folder, places)
 
 
@@ -109,9 +109,9 @@ def _near_place(folder: str, places: Places) -> str:
     if folder == places.folder:
         return "the project"
     if folder == places.cwd:
-        return "the current folder"
+        return "the current directory"
     if any(f"{place}/".startswith(f"{folder}/") for place in (places.folder, places.cwd) if place):
-        return "a folder above the project"
+        return "a directory above the project"
     for place in (places.folder, places.cwd):
         inner = folder.casefold().removeprefix(f"{place}/.git".casefold())
         if inner != folder.casefold() and (inner == "" or inner[1:] in _PARTS_OF_GIT):
@@ -122,7 +122,7 @@ def _near_place(folder: str, places: Places) -> str:
 
 
 def _fits(pattern: str, name: str) -> bool:
-    """Return whether a name with marks of globs may be that name; a mark does not stand for a first dot."""
+    """Return whether a name with glob marks may be that name. A mark does not stand for a leading dot."""
     marks = {STAR: ".*", ONE: ".", CLASS: "."}
     wanted = "".join(marks.get(char, re.escape(char)) for char in pattern)
     return pattern.startswith(name[0]) and re.fullmatch(wanted, name) is not None
@@ -133,20 +133,20 @@ def _is_part_of_home(folder: str, home: str) -> bool:
 
 
 def is_device(path: str) -> bool:
-    """Return whether a path is that of a disk or of the memory."""
+    """Return whether a path is a device file of a disk or of memory."""
     return _DISK.match(path) is not None or _DISK_OF_ANY_NAME.match(path) is not None
 
 
 def is_system_file(path: str, *, appended: bool = False) -> bool:
-    """Return whether a path is that of a file without which the system does not start, or lets anybody in.
+    """Return whether a path is a system file needed for booting or for access control.
 
-    Few of them are harmed by what is only appended.
+    Few of them are harmed by appending.
     """
     return (_FATAL_FILE if appended else _SYSTEM_FILE).fullmatch(path) is not None
 
 
 class Scene(Struct, frozen=True):
-    """A command, and where it runs: `here` is a real path, None where it is not known.
+    """A command and its directory `here`, a real path, None if it is unknown.
 
     line  all commands of the line
     """
@@ -165,11 +165,11 @@ class Scene(Struct, frozen=True):
         return self.command.words[1:]
 
     def paths(self, word: str) -> list[str]:
-        """Return the whole paths that a word may mean."""
+        """Return the absolute paths that a word may mean."""
         return paths_of(word, self.places, self.here)
 
     def vital(self, word: str) -> str:
-        """Name the vital place that a word leads to; "" where it is none."""
+        """Return a name for the vital path that a word means; "" if there is none."""
         return next(filter(None, (vital_place(path, self.places) for path in self.paths(word))), "")
 
     def options(self) -> list[str]:
@@ -179,7 +179,7 @@ class Scene(Struct, frozen=True):
         return [word for word in words[:end] if word.startswith("-") and len(word) > 1]
 
     def operands(self, with_values: frozenset[str] = frozenset()) -> list[str]:
-        """Return the arguments that are not options, nor values of the options `with_values`."""
+        """Return the arguments that are neither options nor values of the options `with_values`."""
         found: list[str] = []
         words = iter(self.arguments)
         for word in words:
@@ -193,7 +193,7 @@ class Scene(Struct, frozen=True):
         return found
 
     def has_flag(self, letters: str, *names: str) -> bool:
-        """Return whether one of the letters is among the short options, or one of the long ones is given."""
+        """Return whether one of the letters or one of the long options is given."""
         for option in self.options():
             if option.startswith("--"):
                 if any(name.startswith(option.partition("=")[0]) for name in names):
@@ -216,7 +216,7 @@ def scenes(invocations: Sequence[Invocation], places: Places) -> Iterator[Scene]
 
 
 def _destination(scene: Scene) -> str | None:
-    """Return the path that `cd` leads to; None where that is not known."""
+    """Return the target of `cd`, None if it is unknown."""
     if scene.program == "popd":
         return scene.places.cwd or None
     target = next(iter(scene.operands()), "~")

@@ -1,6 +1,6 @@
-"""Expand the words of a command: braces, tildes, variables whose values the line sets, quotes removed.
+"""Expand the words of a command: braces, tildes, variables that the line sets, removal of quotes.
 
-What is not known stands in the result as a mark (parsed_text.py).
+Unknown text is represented by marks (parsed_text.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .parsed_text import (
 )
 
 UNCHOSEN = -1
-MAX_VALUES = 4  # of one variable that are tried
+MAX_VALUES = 4  # tried for one variable
 _OPEN, _COMMA, _CLOSE, _BRACKET, _WAVE = map(chr, range(0xFDD8, 0xFDDD))  # unquoted `{`, `,`, `}`, `[`, `~`
 _GLOBS = str.maketrans({"*": STAR, "?": ONE, "[": _BRACKET})
 _UNQUOTED = str.maketrans(
@@ -51,7 +51,7 @@ _BLANK_RUN = lazy_pattern("[ \t\n]+")
 _BRACKET_GLOB = lazy_pattern(rf"{_BRACKET}([!^]?)\]?(?:[\[{_BRACKET}]:\w+:\]|[^\]/])*\]")
 _TILDE = lazy_pattern(rf"{_WAVE}([\w+-]*)(?=/|{BLANK}|\Z)")
 _BRACE = lazy_pattern(f"[{_OPEN}{_COMMA}{_CLOSE}]")
-# Variables of the environment that are set, to a directory or to one word, unless the line sets them.
+# Environment variables that are set (to a directory or to one word) unless the line sets them.
 _SET_VARIABLES = word_set(
     "TMPDIR TMP TEMP OLDPWD USER LOGNAME SHELL HOSTNAME UID EUID PPID RANDOM SECONDS LINENO BASH"
     " VIRTUAL_ENV CONDA_PREFIX GITHUB_WORKSPACE RUNNER_TEMP CI_PROJECT_DIR WORKSPACE GOPATH CARGO_HOME"
@@ -66,17 +66,17 @@ _PRINTS_PROJECT = lazy_pattern(r"\s*git\s+rev-parse\s+--show-toplevel\s*(?:2>\s*
 _LISTS_ALL = lazy_pattern(
     r"\s*(?:ls(?:\s+-\w+)*|dir|find(?:\s+\./?)?(?:\s+-type\s+[fd]|\s+-m(?:ax|in)depth\s+\d|\s+-print0?)*|echo\s+\*)\s*"
 )
-_LISTS_PLACE = lazy_pattern(  # all that a directory elsewhere holds
+_LISTS_PLACE = lazy_pattern(  # all files in a directory elsewhere
     r"\s*(?:ls(?:\s+-\w+)*|dir|find|echo|printf\s+\S+)\s+(/[\w./-]*|~[\w./-]*|\.\.[\w./-]*)\*?"
     r"(?:\s+-type\s+[fd]|\s+-m(?:ax|in)depth\s+\d|\s+-print0?)*\s*(?:2>\s*/dev/null\s*)?"
 )
-Values = Mapping[str, Sequence[str]]  # of each variable that a line sets: what it may set it to
+Values = Mapping[str, Sequence[str]]  # variable -> the values that a line may set it to
 
 
 def known_values(assigned: Sequence[Assignment], inherited: Values) -> dict[str, list[str]]:
-    """Return the values of the variables, as text with marks; ANY among them stands for any other."""
+    """Return the values of the variables, as text with marks. ANY stands for any other value."""
     values = {name: list(known) for name, known in inherited.items()}
-    for name, word, listed in (*assigned, *assigned):  # twice, as a loop sets them in any order
+    for name, word, listed in (*assigned, *assigned):  # twice, since a loop sets them in any order
         if word is None:
             found = [ANY]
         else:
@@ -96,7 +96,7 @@ def _values(word: RawWord, values: Values, choice: int, listed: bool) -> list[st
 
 
 def choices(words: Iterable[RawWord], values: Values) -> Sequence[int]:
-    """Return the choices of values to look at: the one that each variable takes, or UNCHOSEN."""
+    """Return the choices of values to try: the number of the value that each variable takes, or UNCHOSEN."""
     names = {part.text for word in words for part in word.parts if part.kind == "variable"}
     counts = sorted(len(values.get(name, ())) for name in names)
     if len(counts) > 1 and counts[-2] > 1:
@@ -119,12 +119,12 @@ def expand_word(word: RawWord, values: Values, choice: int = 0) -> list[str]:
 
 
 def expanded_text(word: RawWord, values: Values, choice: int = 0) -> str:
-    """Return a word as one text that nothing splits, as in an assignment or in a here-document."""
+    """Return a word as one text without splitting, as in an assignment or a here-document."""
     return _with_home(_joined(word.parts, values, choice), values).translate(_ONE_TEXT)
 
 
 def _joined(parts: Sequence[Part], values: Values, choice: int) -> str:
-    """The text of a word before braces are expanded: unquoted special characters are marks."""
+    """Return the text of a word before brace expansion, with marks for unquoted special characters."""
     pieces: list[str] = []
     for part in parts:
         if part.kind == "text":
@@ -137,7 +137,7 @@ def _joined(parts: Sequence[Part], values: Values, choice: int) -> str:
 
 
 def _with_home(text: str, values: Values) -> str:
-    """A word that begins with a tilde: the home directory, or that of a user, in its place."""
+    """Return a word with a leading tilde replaced with the home directory of the current or another user."""
     found = _TILDE.match(text)
     text = text.replace(_WAVE, "~")
     if found is None:
@@ -151,7 +151,7 @@ def _with_home(text: str, values: Values) -> str:
 
 
 def _value(part: Part, values: Values, choice: int) -> str:
-    """Return what a variable stands for."""
+    """Return the value of a variable, as text with marks."""
     known = values.get(part.text)
     if part.text == "IFS" and known is None and not part.quoted:
         return BLANK
@@ -174,7 +174,7 @@ def _value(part: Part, values: Values, choice: int) -> str:
 
 
 def _substituted(part: Part) -> str:
-    """Return what the output of a substitution stands for."""
+    """Return the output of a substitution, as text with marks."""
     if part.kind == "code":
         if _PRINTS_FOLDER.fullmatch(part.text) or _PRINTS_PROJECT.fullmatch(part.text):
             return "."
@@ -199,7 +199,7 @@ def _with_globs(text: str) -> str:
 
 
 def _alternatives(text: str) -> list[str]:
-    """The words that braces make of one: `a{b,c}` gives `ab` and `ac`. Too many of them are unknown words."""
+    """Return the words of a brace expansion: `a{b,c}` gives `ab` and `ac`. Too many become unknown words."""
     if text.count(_OPEN) > 40:
         return [SPLIT]
     found = [""]
@@ -224,7 +224,7 @@ def _closing_brace(text: str, start: int) -> int:
 
 
 def _options(inner: str) -> list[str]:
-    """Return what stands for a pair of braces: one of its parts, or itself where it has but one."""
+    """Return the alternatives of a pair of braces; the braces themselves if there is only one."""
     pieces = [""]
     depth = 0
     for char in inner:

@@ -1,7 +1,7 @@
-"""Read words of shell text as bash reads them: quotes, substitutions, here-documents.
+"""Read words of shell text in the way bash does: quotes, substitutions, here-documents.
 
-The text is read once from left to right, within a budget of steps. What cannot be read raises
-`UnreadableError`; whoever forbids takes that for "it may be anything".
+The text is read once from left to right, within a budget of steps. `UnreadableError` is raised for text that
+cannot be read; for deny rules that means that it may contain anything.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PLAIN_IN_SUM = lazy_pattern(r"[^\\'\"$`()\[\]]+")
 _ANSI_QUOTED = lazy_pattern(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
 _VARIABLE_NAME = lazy_pattern(r"[A-Za-z_]\w*|[0-9@*#?$!-]", re.ASCII)
 _BRACED_NAME = lazy_pattern(r"(\w+(?:\[[@*]\])?|[@*#?$!-])\}", re.ASCII)
-# Expansions in braces that still stand for these variables: none of their operators can make them empty.
+# Brace expansions that keep the value of these variables: no operator here can make them empty.
 _SPECIAL_BRACED = lazy_pattern(r"(HOME|PWD)(?=:?[?-]|%/\})|(IFS)(?=:[0-2](?::[1-3])?\})")
 _ASSIGNING_BRACED = lazy_pattern(r"(\w{1,64})(?:\[[^]]{0,64}\])?:?=", re.ASCII)
 _BACKQUOTED = lazy_pattern(r"((?:[^`\\]|\\.)*)`", re.DOTALL)
@@ -41,7 +41,7 @@ _ANSI_ESCAPE = lazy_pattern(
 
 
 def read_word(source: ShellText, *, in_pattern: bool = False) -> RawWord:
-    """The word here, which may be empty. In a pattern, `@(a|b)` and its like are a part of the word."""
+    """Read a word, which may be empty. In a pattern, `@(a|b)` and the like are part of the word."""
     parts: list[Part] = []
     start = source.at
     continued = False
@@ -75,7 +75,7 @@ def read_word(source: ShellText, *, in_pattern: bool = False) -> RawWord:
 
 
 def _text_parts(source: ShellText, text: str, *, quoted: bool) -> list[Part]:
-    """A literal piece; within a script, what stands for unknown text makes the script unsure."""
+    """Return literal text as parts. Within a script, unknown text makes the script unsure."""
     if not _UNKNOWN.search(text):
         return [Part("text", text=text, quoted=quoted)]
     source.gathered.unsure = True
@@ -83,7 +83,7 @@ def _text_parts(source: ShellText, text: str, *, quoted: bool) -> list[Part]:
 
 
 def _escaped_char(source: ShellText) -> list[Part]:
-    """Read what a backslash outside of quotes stands for."""
+    """Read a backslash and a character outside quotes."""
     char = source.text[source.at + 1 : source.at + 2]
     source.at += 2
     if char == "\n":
@@ -92,7 +92,7 @@ def _escaped_char(source: ShellText) -> list[Part]:
 
 
 def _read_quoted(source: ShellText, char: str) -> list[Part]:
-    """Read what begins with a quote, a dollar sign or a backquote here."""
+    """Read the construct that begins with a quote, dollar sign or backquote here."""
     if char == "'":
         end = source.text.find("'", source.at + 1)
         if end < 0:
@@ -109,7 +109,7 @@ def _read_quoted(source: ShellText, char: str) -> list[Part]:
 
 
 def _read_double_quoted(source: ShellText) -> list[Part]:
-    """The parts up to the closing quote; at least one, as an empty word is a word too."""
+    """Read the parts up to the closing quote; at least one, since an empty word is a word too."""
     parts = [Part("text", text="", quoted=True)]
     while (char := source.peek()) != '"':
         source.gathered.spend()
@@ -125,7 +125,7 @@ def _read_double_quoted(source: ShellText) -> list[Part]:
 
 
 def _read_interpreted(source: ShellText, char: str, escapable: str) -> list[Part]:
-    """A backslash, dollar sign or backquote within double quotes or a here-document."""
+    """Read a backslash, dollar sign or backquote within double quotes or a here-document."""
     if char == "$":
         return _read_dollar(source, quoted=True)
     if char == "`":
@@ -164,7 +164,7 @@ def _read_dollar(source: ShellText, *, quoted: bool) -> list[Part]:
 
 
 def _read_substitution(source: ShellText, *, quoted: bool) -> Part:
-    """`$(commands)` or `$((sum))`; which one it is, only its end tells."""
+    """Read `$(commands)` or `$((sum))`, which only differ in their ends."""
     start = source.at
     if source.peek() == "(":
         source.at += 1
@@ -176,7 +176,7 @@ def _read_substitution(source: ShellText, *, quoted: bool) -> Part:
 
 
 def try_sum(source: ShellText) -> bool:
-    """Read an arithmetic expression up to `))`; False, and nothing read, where it ends otherwise."""
+    """Read an arithmetic expression up to `))`; if it ends differently, read nothing and return False."""
     start = source.at
     depth = source.depth
     if source.text.find("))", start) < 0:
@@ -195,7 +195,7 @@ def try_sum(source: ShellText) -> bool:
 
 
 def read_sum(source: ShellText, closing: str, *, quotes: bool = False) -> None:
-    """Read over an arithmetic expression or a subscript, up to the bracket that closes it."""
+    """Skip an arithmetic expression or a subscript, up to its closing bracket."""
     opening = {")": "(", "]": "["}[closing]
     depth = 1
     source.deeper()
@@ -208,7 +208,7 @@ def read_sum(source: ShellText, closing: str, *, quotes: bool = False) -> None:
         char = source.peek()
         if not char:
             raise NoSumError if closing == ")" else UnreadableError
-        if char in "'\"" and not quotes:  # which of them quote depends on where the expression stands
+        if char in "'\"" and not quotes:  # the meaning of quotes depends on the context of the expression
             raise UnreadableError
         if char in "'\"$`":
             _read_quoted(source, char)
@@ -240,7 +240,7 @@ def _read_nested(source: ShellText, closing: str) -> None:
 
 
 def _read_braced(source: ShellText, *, quoted: bool) -> Part:
-    """`${name}`, or any other expansion in braces, of which only the substitutions within are read."""
+    """Read `${name}`, or another brace expansion, of which only the substitutions are read."""
     if simple := _BRACED_NAME.match(source.text, source.at):
         source.at = simple.end()
         return Part("variable", text=simple[1], quoted=quoted)
@@ -258,7 +258,7 @@ def _read_braced(source: ShellText, *, quoted: bool) -> Part:
             _text_parts(source, plain[0], quoted=True)
             source.at = plain.end()
         elif not char or (quoted and (char == "'" or source.peek(2) == "$'")):
-            raise UnreadableError  # what a quote is here depends on the expansion
+            raise UnreadableError  # the meaning of a quote depends on the expansion
         elif char in "'\"$`":
             _read_quoted(source, char)
         elif char in "<>" and source.text.startswith("(", source.at + 1):
@@ -284,7 +284,7 @@ def _read_backquoted(source: ShellText, *, quoted: bool) -> Part:
 
 
 def _read_ansi_quoted(source: ShellText) -> Part:
-    """`$'…'` with its escapes, in one byte each; what follows a NUL is not there."""
+    """Read `$'…'` with its escapes, one byte each. Text after a NUL is dropped."""
     source.at -= 1
     found = _ANSI_QUOTED.match(source.text, source.at)
     if found is None or "\\x{" in found[1]:
@@ -305,7 +305,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _skip_pattern_group(source: ShellText) -> None:
-    """Read over `(a|b)` of a pattern."""
+    """Skip `(a|b)` in a pattern."""
     source.deeper()
     source.at += 1
     while (char := source.peek()) != ")":
@@ -363,7 +363,7 @@ def _next_line(source: ShellText) -> str:
 
 
 def interpret_body(source: ShellText) -> list[Part]:
-    """The parts of a here-document, or of any text in which only `$`, backquotes and backslashes count."""
+    """Return the parts of a here-document, or other text where only `$`, backquotes and backslashes count."""
     parts: list[Part] = []
     while char := source.peek():
         source.gathered.spend()

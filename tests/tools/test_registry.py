@@ -90,7 +90,7 @@ def test_a_rule_can_name_every_tool():
     rules = parse_rules("mcp__git-hub__createIssue(octo*), Read,mcp__x__y")
     assert [rule.tool for rule in rules] == ["mcp__git-hub__createIssue", "read", "mcp__x__y"]
     for unknown in ("frobnicate", "mcp__"):
-        with pytest.raises(ValueError, match="names no tool"):
+        with pytest.raises(ValueError, match="unknown tool"):
             parse_rules(unknown)
 
 

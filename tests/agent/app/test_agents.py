@@ -65,7 +65,7 @@ def test_explore_reads_and_nothing_else_and_no_agent_starts_agents(project: Path
     assert all("task" not in names for count, names in offered.items() if count < max(offered))
     assert not (project / "new.txt").exists() and not (project / "a").exists()
     told = str(run.nested())
-    assert "the mode is plan" in told and "There is no tool named 'write'" in told
+    assert "plan mode is on" in told and "There is no tool named 'write'" in told
     assert told.count("There is no tool named 'task'") == 2
 
 
@@ -149,7 +149,7 @@ def test_in_plan_mode_the_write_of_an_agent_is_refused(project: Path) -> None:
     write = Reply([calls("write", file_path="a", content="x")])
     model = parts(go=[Reply([task("work")]), "done"], work=[write, "cannot"])
     run = run_agents(project, model, permission_mode="plan")
-    assert not (project / "a").exists() and "the mode is plan" in str(run.nested()[0])
+    assert not (project / "a").exists() and "plan mode is on" in str(run.nested()[0])
 
 
 def test_an_agent_has_a_current_folder_of_its_own(project: Path) -> None:

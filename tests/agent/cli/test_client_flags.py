@@ -22,7 +22,7 @@ def test_rules_are_told_from_the_tools_of_other_agents(text: str) -> None:
     options = parse([*STREAMS, "--allowedTools", text, "--disallowedTools", "KillShell"])
     assert options.allowed_tools == ("read", "bash(git)", "mcp__calc__*")
     assert options.disallowed_tools == () and len(options.remarks) == 2
-    assert "'NotebookEdit' names no tool" in options.remarks[0]
+    assert "unknown tool in the rule 'NotebookEdit'" in options.remarks[0]
 
 
 def test_a_last_word_after_rules_is_the_prompt_where_there_may_be_one() -> None:

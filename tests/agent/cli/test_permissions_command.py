@@ -63,7 +63,7 @@ def test_each_line_gets_one_verdict_with_all_that_is_known_about_it(checker: Che
     assert [each["command"] for each in found][3:] == ["echo a\nrm -rf ~", '"no json', "", "echo é\u2028"]
     assert found[1]["rule"] == "bash(git push)" and found[1]["why"] == "the rule bash(git push) denies this"
     assert found[2]["always"] == "bash(npm test)" and found[2]["rule"] is None
-    assert found[3]["why"] == "it removes a home folder" and found[3]["always"] is None
+    assert found[3]["why"] == "it removes a home directory" and found[3]["always"] is None
 
 
 def test_settings_stored_rules_and_flags_count_as_in_a_session(checker: Checker) -> None:
@@ -86,7 +86,7 @@ def test_within_the_sandbox_nothing_is_asked_but_what_is_ruinous_or_denied(check
     lines = "make\nrm -rf .git\ncurl x\n$x\n"
     found = checker.check(lines, "--wall", "on", "--disallowedTools", "bash(curl)")
     assert [each["verdict"] for each in found] == ["allow", "ask", "deny", "ask"]
-    assert found[0]["why"] == "it runs within the wall"
+    assert found[0]["why"] == "it runs in the sandbox"
     assert found[3]["always"] == "bash(=$x)" and found[3]["rule"] == "bash(curl)"
     found = checker.check(lines, "--wall=off", "--permission-mode", "plan")
     assert [each["verdict"] for each in found] == ["deny"] * 4
@@ -104,7 +104,7 @@ def test_what_no_shell_can_take_is_denied_and_any_bytes_are_answered(checker: Ch
     [
         (("check", "ls"), "reads command lines from standard input, not 'ls'"),
         (("check", "--wall", "maybe"), "invalid choice: 'maybe'"),
-        (("check", "--disallowedTools", "bash()"), "write bash for all of bash"),
+        (("check", "--disallowedTools", "bash()"), "write bash for every use of bash"),
         (("check", "-C", "/does/not/exist"), "name another with -C"),
         (("list",), "it is permissions check"),
     ],

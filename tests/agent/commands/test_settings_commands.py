@@ -94,7 +94,7 @@ def test_rules_are_listed_with_their_origin_and_session_and_permanent_ones_can_b
         ("/permissions forbid bash", "| deny RULE |"),
         ("/permissions remove bash(make)", "unknown rule bash(make); run /permissions"),
         ("/permissions deny bsh", "did you mean 'bash'?"),
-        ("/permissions remove", "holds no rules"),
+        ("/permissions remove", "is not a list of rules"),
     ],
 )
 def test_a_change_of_permissions_that_cannot_be_made_is_explained(
@@ -467,18 +467,18 @@ def test_a_command_line_is_explained_by_its_simple_commands(tmp_path: Path) -> N
         await run.do("/permissions deny bash(curl)")
         text = await run.do("/permissions explain git status && pytest -q; sudo curl 'a b' | sh")
         assert text.splitlines()[0] == "deny: the rule bash(curl) denies this"
-        assert re.search(r"git status +it only reads\n", text)
+        assert re.search(r"git status +it is read-only\n", text)
         assert re.search(r"pytest -q +the rule bash\(pytest\) allows this\n", text)
         assert re.search(r"curl 'a b' +the rule bash\(curl\) denies this\n", text)
-        assert "it may run more, which cannot be told from the line" in text
+        assert "it may run other commands that cannot be determined from the line" in text
         text = await run.do("/permissions explain $x y > f")
         assert '"always" would add bash(=$x y > f)' in text
         assert re.search(r"… y > f +the rule bash\(curl\) may deny this", text)
         text = await run.do("/permissions explain cd .. && rm -rf *")
-        assert "ask: it removes a folder above the project" in text
-        assert re.search(r"rm -rf \* +it removes a folder above the project", text)
+        assert "ask: it removes a directory above the project" in text
+        assert re.search(r"rm -rf \* +it removes a directory above the project", text)
         text = await run.do("/permissions explain git log --output=x")
-        assert "git log --output=x  --output is not known to only read" in text
+        assert "git log --output=x  --output is not known to be read-only" in text
         assert "| explain LINE]" in await run.do("/permissions explain")
 
     run_controller(tmp_path, work, allowed_tools=("bash(pytest)",))

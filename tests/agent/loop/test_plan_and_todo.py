@@ -187,7 +187,7 @@ def test_a_yes_from_before_plan_mode_counts_no_more_in_it(tmp_path: Path) -> Non
 
         w.context.approver = Switching()
         run_turns(w, "go")
-        assert w.ran["act"] == [] and "the mode is plan" in w.texts()[0]
+        assert w.ran["act"] == [] and "plan mode is on" in w.texts()[0]
 
 
 def test_esc_at_a_plan_ends_the_turn_and_nobody_there_makes_it_the_result(tmp_path: Path) -> None:

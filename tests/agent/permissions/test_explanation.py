@@ -12,9 +12,9 @@ from tests.agent.shell.reading_project import ReadingProject
 from tools.base import Access
 
 RULES = parse_rules("bash(=make > log), bash(pytest), open(git push)")
-NO_RULE = "  no rule allows this: what cannot be made good is asked about in every mode"
+NO_RULE = "  irreversible commands need approval in every mode, and no rule allows them"
 ONLY_EXACT = "  only a rule for all of bash or for exactly this line allows it"
-NOT_PLAIN = "it holds more than plain words, such as ~, $x or > file"
+NOT_PLAIN = "it contains more than plain words (such as ~, $x or > file)"
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +29,9 @@ def explained(project: ReadingProject, line: str, sandbox: bool = True, mode: Mo
 
 
 def test_what_the_sandbox_or_the_mode_lets_run_needs_no_rule(project: ReadingProject) -> None:
-    within = "it runs within the wall"
+    within = "it runs in the sandbox"
     assert explained(project, "rm -rf ~/help") == [f"allow: {within}", f"  rm -rf ~/help  {within}"]
-    doubt = "rm is not known to only read"
+    doubt = "rm is not known to be read-only"
     assert explained(project, "rm -rf ../x")[1:] == [f"  rm -rf ../x  {doubt}; {within}"]
     assert explained(project, "rm -rf ../x", mode="bypassPermissions")[1:] == [
         f"  rm -rf ../x  {doubt}; the mode is bypassPermissions"
@@ -52,7 +52,7 @@ def test_without_a_sandbox_it_is_told_which_rule_would_allow_a_line(project: Rea
 def test_no_rule_is_offered_for_what_cannot_be_made_good(
     project: ReadingProject, sandbox: bool, mode: Mode
 ) -> None:
-    told = ["ask: it removes a home folder", "  rm -rf ~  it removes a home folder", NO_RULE]
+    told = ["ask: it removes a home directory", "  rm -rf ~  it removes a home directory", NO_RULE]
     assert explained(project, "rm -rf ~", sandbox, mode) == told
     assert NO_RULE not in explained(project, "rm -rf ~", sandbox, "plan")
 
@@ -85,7 +85,7 @@ def test_redirections_are_shown(project: ReadingProject, line: str, shown: str) 
 def test_a_reason_is_told_of_the_command_that_it_is_about(project: ReadingProject) -> None:
     assert explained(project, "git pull && rm -rf ~", sandbox=False)[1:] == [
         "  git pull",
-        "  rm -rf ~  it removes a home folder",
+        "  rm -rf ~  it removes a home directory",
         NO_RULE,
     ]
     assert explained(project, "git pull && cat ~/x", sandbox=False)[2:] == [
@@ -94,7 +94,7 @@ def test_a_reason_is_told_of_the_command_that_it_is_about(project: ReadingProjec
         ONLY_EXACT,
     ]
     rows = explained(project, "echo a && make 2>&1 > out.txt; ls *.py | wc", sandbox=True)[1:]
-    within = "it runs within the wall"
+    within = "it runs in the sandbox"
     assert rows == ["  echo a", f"  make 2>&1 > out.txt  {within}", "  ls *.py", "  wc"]
 
 

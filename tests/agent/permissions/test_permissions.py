@@ -168,13 +168,13 @@ def test_a_question_says_what_it_is_about_and_what_always_would_allow() -> None:
     place = f"{FOLDER}/a"
     for access, why, prefix in (
         (Access("write", place), "it writes a file", Rule("edit")),
-        (Access("write", place, protected=True), "what stands there may run later, or grant rights", None),
-        (Access("write", f"{FOLDER}/.env", protected=True), "it may hold secrets", None),
-        (Access("read", place, protected=True), "it may hold secrets", None),
+        (Access("write", place, protected=True), "a file there may be run later, or grant permissions", None),
+        (Access("write", f"{FOLDER}/.env", protected=True), "it may contain secrets", None),
+        (Access("read", place, protected=True), "it may contain secrets", None),
         (Access("read", "/etc/passwd", outside=True), "outside the project", None),
-        (Access("read", "/root/.netrc", outside=True, protected=True), "it may hold secrets", None),
+        (Access("read", "/root/.netrc", outside=True, protected=True), "it may contain secrets", None),
         (Access("run", "git status -s"), "it runs a command", Rule("bash", "git status")),
-        (Access("run", "rm -rf /"), "it removes the root folder", None),
+        (Access("run", "rm -rf /"), "it removes the root directory", None),
     ):
         binding = access.protected or "removes" in why
         assert judge_call("write", [access], rules()) == Verdict("ask", why, prefix, binding=binding)
@@ -338,15 +338,18 @@ def test_rules_are_written_as_fingers_know_them() -> None:
         "write(docs/*)",
     ]
     for bad in ("", "what?", "bash(", "bash(git", "edit; write", "frobnicate", "mcp__"):
-        with pytest.raises(ValueError, match=r"holds no rules|names no tool"):
+        with pytest.raises(ValueError, match=r"is not a list of rules|unknown tool"):
             parse_rules(bad)
     assert parse_rules("bash(make > a\nmake b)") == (Rule("bash", "make > a\nmake b", exact=True),)
     assert parse_rules("mcp__Files__read") == (Rule("mcp__Files__read"),)
 
 
 def test_an_unknown_tool_of_a_rule_is_answered_with_the_nearest_or_with_all() -> None:
-    meant = "'Bsh(git status)' names no tool; did you mean 'bash(git status)'?"
-    for text, message in (("Bsh(git status)", meant), ("x", "'x' names no tool; the tools are ask_user, ")):
+    meant = "unknown tool in the rule 'Bsh(git status)'; did you mean 'bash(git status)'?"
+    for text, message in (
+        ("Bsh(git status)", meant),
+        ("x", "unknown tool in the rule 'x'; the tools are ask_user, "),
+    ):
         with pytest.raises(ValueError, match=re.escape(message)):
             parse_rules(text)
 

@@ -46,7 +46,7 @@ RUIN: dict[str, list[str]] = {
         "cd .. && rm -rf *", "rm -rf $PWD/..", 'rm -rf "$(pwd)"/..', "pushd ..; rm -rf *", "rm -rf ./../",
         "rm -rf ../app/..",
     ],
-    "the current folder": [
+    "the current directory": [
         "rm -rf .", "rm -rf *", "rm -rf ./", "rm -rf ./*", "rm -rf -- *", "rm -rf .[!.]* *", "rm -rf $PWD",
         "rm -rf `pwd`", 'rm -rf "$PWD"/*', "rm -rf {*,.*}", "rm -rf $(ls -A)", "rm -rf ?*", "rm -rf **",
         "rm -rf */", 'for f in *; do rm -rf "$f"; done', "(rm -rf *)", "cd . && rm -rf *",
@@ -258,7 +258,7 @@ def test_everyday_work_is_no_ruin() -> None:
 
 def test_the_folder_that_a_command_runs_in_decides_what_is_the_current_one() -> None:
     inner = Places(FOLDER, HOME, f"{FOLDER}/src")
-    assert irreversible_effect("rm -rf *", inner) == "removes the current folder"
+    assert irreversible_effect("rm -rf *", inner) == "removes the current directory"
     assert irreversible_effect("rm -rf ..", inner) == "removes the project"
     assert irreversible_effect("rm -rf ../build", inner) == ""
     assert irreversible_effect("rm -rf ../.git", inner) == "removes the repository's .git"
@@ -267,11 +267,11 @@ def test_the_folder_that_a_command_runs_in_decides_what_is_the_current_one() -> 
 
 def test_ruin_is_told_in_words_that_people_understand() -> None:
     for line, told in (
-        ("rm -rf ~", "it removes a home folder"),
+        ("rm -rf ~", "it removes a home directory"),
         ("mv .git x", "it moves the repository's .git"),
         ("dd of=/dev/sda", "it writes to the device /dev/sda"),
-        ("> /etc/passwd", "it overwrites a file of the system, /etc/passwd"),
-        ("find / -delete", "it removes the root folder"),
+        ("> /etc/passwd", "it overwrites the system file /etc/passwd"),
+        ("find / -delete", "it removes the root directory"),
     ):
         rules = PermissionRules("bypassPermissions", folder=FOLDER, home=HOME)
         assert judge_call("bash", [Access("run", line, cwd=FOLDER)], rules).why == told

@@ -162,7 +162,7 @@ def test_a_run_with_its_own_prompt_tools_and_limits(sdk: Sdk) -> None:
         asyncio.run(conduct(server))
         assert server.requests[0]["system"][0]["text"].startswith("You are a parrot.")
     assert not (sdk.folder / "made").exists()
-    assert any("'NotebookEdit' names no tool" in line for line in sdk.stderr)
+    assert any("unknown tool in the rule 'NotebookEdit'" in line for line in sdk.stderr)
 
 
 def test_a_failure_of_the_service_is_a_result_that_says_so(sdk: Sdk) -> None:

@@ -282,9 +282,9 @@ def test_a_place_outside_the_project_is_named():
 @pytest.mark.parametrize(
     ("title", "access", "why", "shown"),
     [
-        (".env", Access("read", "/p/.env", protected=True), "it may hold secrets", ["reads /p/.env"]),
+        (".env", Access("read", "/p/.env", protected=True), "it may contain secrets", ["reads /p/.env"]),
         ("/etc/a", Access("read", "/etc/a", outside=True), OUTSIDE, ["reads outside the project: /etc/a"]),
-        ("b", Access("read", "/p/.env", protected=True), "it may hold secrets", ["b", "reads /p/.env"]),
+        ("b", Access("read", "/p/.env", protected=True), "it may contain secrets", ["b", "reads /p/.env"]),
     ],
 )
 def test_a_place_that_is_asked_about_is_told_once_with_the_reason(title, access, why, shown):

@@ -58,7 +58,7 @@ def test_each_call_says_on_standard_error_why_it_was_denied(here: Run) -> None:
         done = here(server, "go")
     read, removal, failed, sandboxed = (line for line in done.stderr.splitlines() if line.startswith("● "))
     assert read.endswith("nobody is there to ask; --allowedTools 'read(/etc/shadow)' would allow it)")
-    assert removal.endswith("rm -rf ~  (denied: it removes a home folder, and nobody is there to ask)")
+    assert removal.endswith("rm -rf ~  (denied: it removes a home directory, and nobody is there to ask)")
     assert failed.endswith("(failed)") or "nobody is there to ask" in failed  # where no wall can be built
     assert sandboxed.endswith("(walled off: write /opt/x (touch))") or "nobody is there to ask" in sandboxed
 
@@ -221,7 +221,7 @@ def test_settings_and_folders_can_be_given(here: Run, tmp_path: Path) -> None:
         done = here(server, "x", *flags)
         assert server.requests[0]["output_config"] == {"effort": "low"}
     assert (done.returncode, (other / "made.txt").read_text()) == (0, "x")
-    assert "'LSP' names no tool" in done.stderr
+    assert "unknown tool in the rule 'LSP'" in done.stderr
 
 
 def test_broken_settings_are_exit_code_6_with_file_and_line(here: Run, tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_plan_is_the_result_where_nobody_can_approve_it_and_questions_are_erro
         assert (run.returncode, run.stdout) == (0, "# Plan\n\n1. Do it\n"), run.stderr
         sent = str(server.requests[-1]["messages"])
     assert "There is nobody to ask" in sent
-    refused = sent.count("the mode is plan, in which nothing is changed")
+    refused = sent.count("plan mode is on, and it allows no changes")
     assert refused == 2 or (refused == 1 and "Read-only file system" in sent), "as there is a sandbox or not"
     assert not [*tmp_path.glob("*.txt")]
 
