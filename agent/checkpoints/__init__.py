@@ -1,4 +1,4 @@
-"""Find out which files of the project changed, and put them back."""
+"""Record which files of the project change, and restore them."""
 
 from typing import TYPE_CHECKING
 

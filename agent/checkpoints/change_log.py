@@ -1,4 +1,4 @@
-"""The log of the files that a session changed: one JSON line for each change, in the session's own file."""
+"""The log of the files that a session changed: one JSON line per change, in a file per session."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ MAX_LOG_BYTES = 256 * 1024 * 1024  # a line for each change of a file
 
 
 class FileChange(Struct):
-    """One change of a path: the record's newest seq when it began, and the states before and after.
+    """One change of a path: the transcript's newest seq when it began, and the states before and after.
 
-    `path` is relative to the project. `after` is None while the change goes on, and for ever where the run
-    ended within it.
+    `path` is relative to the project. `after` is None while the change is in progress, and remains None if
+    the run ends during it.
     """
 
     seq: int
@@ -35,8 +35,8 @@ class FileChange(Struct):
 class ChangeLog(Struct):
     """The changes of session `sid` in the project `root`, oldest first, in memory and in a file.
 
-    The methods block on the disk and raise no OSError: `failures` says what could not be saved and why, and
-    `gaps` what may have changed without being seen, one line each.
+    The methods block on the disk and raise no OSError. `failures` lists what could not be saved and why,
+    `gaps` the changes that may have been missed, one line each.
     """
 
     root: Path
@@ -54,28 +54,28 @@ class ChangeLog(Struct):
         self.save(change)
 
     def save(self, change: FileChange) -> None:
-        """Write a line about a change that is in the log already: it says how the change ended."""
+        """Write a line about a change that is already in the log, with its final state."""
         after = _packed(change.after) if change.after else None
         line = json.dumps([change.seq, change.path, _packed(change.before), after])
         with self._noting_failure():
             append_line(self._path("jsonl", make=True), line.encode())
 
     def note_gap(self, gap: str) -> None:
-        """Append what may have changed without being seen."""
+        """Add a line about changes that may have been missed."""
         if gap not in self.gaps:
             self.gaps.add(gap)
             with self._noting_failure():
                 append_line(self._path("jsonl", make=True), json.dumps({"gap": gap}).encode())
 
     def save_snapshot(self, seq: int, snapshot: ProjectSnapshot) -> None:
-        """Keep the snapshot taken before a command while that runs, so that a crash does not lose it."""
+        """Save the snapshot taken before a command while that runs, so that a crash does not lose it."""
         states = {name: _packed(state) for name, state in snapshot.states.items()}
         with self._noting_failure():
             path = self._path("look", make=True)
             replace_private(path, json.dumps([seq, snapshot.complete, states]).encode())
 
     def load_snapshot(self) -> tuple[int, ProjectSnapshot] | None:
-        """The seq and the snapshot of a command whose end an earlier run did not see; None without one."""
+        """Return the seq and snapshot of a command that an earlier run did not see end; None without one."""
         try:
             seq, complete, states = json.loads(read_regular(self._path("look"), MAX_LOG_BYTES))
             snapshot = ProjectSnapshot({name: _state(raw) for name, raw in states.items()}, bool(complete))
@@ -84,13 +84,13 @@ class ChangeLog(Struct):
             return None
 
     def save_stamps(self, stamps: Stamps) -> None:
-        """Keep for later sessions by what files are known, so that they need not read them all again."""
+        """Save the stamps of files for later sessions, so that they need not read all files again."""
         packed = {name: (stamp, _packed(state)) for name, (stamp, state) in stamps.items()}
         with self._noting_failure():
             replace_private(self._path("stamps", make=True).with_stem("all"), json.dumps(packed).encode())
 
     def load_stamps(self) -> Stamps:
-        """Return the stamps by which the newest session knew files; empty where it saved none."""
+        """Return the stamps of files that the newest session saved; empty if it saved none."""
         try:
             packed = json.loads(read_regular(self._path("stamps").with_stem("all"), MAX_LOG_BYTES))
             return {name: (tuple(stamp), _state(raw)) for name, (stamp, raw) in packed.items()}
@@ -98,7 +98,7 @@ class ChangeLog(Struct):
             return {}
 
     def drop_snapshot(self) -> None:
-        """Remove the saved snapshot: the command has ended and its changes are in the log."""
+        """Remove the saved snapshot, since the command has ended and its changes are in the log."""
         with suppress(OSError):
             self._path("look").unlink(missing_ok=True)
 
@@ -114,7 +114,7 @@ class ChangeLog(Struct):
         try:
             yield
         except (OSError, StoreError) as error:
-            self.failures.add(f"checkpoints cannot be saved ({error}): they end with this run")
+            self.failures.add(f"cannot save checkpoints: {error}; they are lost when makeroom exits")
 
 
 def checkpoints_folder(root: Path) -> Path:
@@ -123,14 +123,17 @@ def checkpoints_folder(root: Path) -> Path:
 
 
 def copy_log(root: Path, old_sid: str, new_sid: str) -> None:
-    """Let the copy of a session restore the files that its original changed. Raises OSError."""
+    """Copy the log, so that the copy of a session can restore the files that its original changed.
+
+    Raises OSError.
+    """
     old, new = (checkpoints_folder(root) / f"{sid}.jsonl" for sid in (old_sid, new_sid))
     if old.exists():
         replace_private(new, read_regular(old, MAX_LOG_BYTES))
 
 
 class OtherLogs:
-    """The changes that other sessions of the project record from now on.
+    """The changes that other sessions of the project record after this object was made.
 
     Blocks on the disk and raises no OSError.
     """
@@ -141,7 +144,7 @@ class OtherLogs:
         self._known = self._sizes()
 
     def left(self) -> dict[str, list[PathState | None]]:
-        """The states in which they left each path that they changed, None for what they change right now."""
+        """Return the states in which they left each path; None for a path that is being changed."""
         found: dict[str, list[PathState | None]] = {}
         for name, size in self._sizes().items():
             if size > (known := self._known.get(name, 0)):
@@ -157,9 +160,10 @@ class OtherLogs:
 
 
 def read_changes(path: Path, start: int = 0) -> tuple[list[FileChange], set[str]]:
-    """(changes, gaps) in a file, from byte `start` on; a torn or foreign line is passed over.
+    """Return (changes, gaps) in a file from byte `start`, without incomplete or foreign lines.
 
-    Lines about one path at one seq are one change: the first tells how it was before, the last how it ended.
+    Lines about the same path and seq form one change: the first contains the state before, the last the one
+    after.
     """
     try:
         lines = read_regular(path, MAX_LOG_BYTES, start).decode("utf-8", "surrogateescape").splitlines()
@@ -178,13 +182,13 @@ def read_changes(path: Path, start: int = 0) -> tuple[list[FileChange], set[str]
                 int(seq), path=str(name), before=_state(before), after=_state(after) if after else None
             )
             if change.path.startswith("/") or ".." in change.path.split("/"):
-                continue  # not written by this program: the log may have come with the project
+                continue  # not written by makeroom: the log may be part of the checkout
             changes.setdefault((change.seq, change.path), change).after = change.after
     return list(changes.values()), gaps
 
 
 def changed_files_since(changes: Iterable[FileChange], seqs: Iterable[int]) -> dict[int, int]:
-    """Count for each seq the files, without directories, that differ now from their state there."""
+    """Return for each seq the number of files, without directories, that differ from their state then."""
     left = sorted(changes, key=lambda change: change.seq)
     counts: dict[int, int] = {}
     ends: dict[str, PathState | None] = {}

@@ -1,6 +1,6 @@
-"""Compare the project's files with what they were before a session first changed them.
+"""Compare the project's files with their state before a session first changed them.
 
-Reads only. It does not wait for a running command, whose changes are known when it has ended.
+This only reads, and does not wait for a running command, whose changes are known when it has ended.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _Piece = tuple[bytes, bytes]
 
 
 class FileDifference(Struct, frozen=True):
-    """One changed path. `text` is a unified diff, or "" where `why` says why there is none. `why` also says
-    that something of another kind has taken its place.
+    """One changed path. `text` is a unified diff, or "" if `why` gives the reason why there is none.
 
-    how   new, changed or gone; theirs for what somebody else changed between or after the session's changes
-          of this path: its own diff then holds none of that
+    how  new, changed or gone; theirs for changes that others made between or after the session's changes of
+         this path, which the session's own diff does not contain
+    why  the reason, or a change of kind such as `file -> directory`
     """
 
     path: str
@@ -40,7 +40,7 @@ class FileDifference(Struct, frozen=True):
 
 
 def differences(checkpoints: Checkpoints) -> list[FileDifference]:
-    """Return the changes of the session that still differ, by path. Reads files: call it in a thread."""
+    """Return the session's changes that still differ, by path. Reads files, so call it in a thread."""
     by_path: dict[str, list[FileChange]] = {}
     for change in list(checkpoints.log.changes):
         by_path.setdefault(change.path, []).append(change)
@@ -48,15 +48,13 @@ def differences(checkpoints: Checkpoints) -> list[FileDifference]:
 
 
 def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[FileDifference]:
-    """Return the change of the session at a path, and apart from it the changes of others, as far as that is
-    known.
-    """
+    """Return the session's change of a path, and separately the known changes by others."""
     path = changes[0].path
     before = changes[0].before
     kind, now = _read_now(checkpoints, path)
     kinds = (before.kind, kind)
     if "dir" in kinds and not {*kinds} & {"file", "link", "other"}:
-        return []  # a folder shows in its files
+        return []  # a directory shows in its files
     old = _read_before(checkpoints, before)
     if before.kind == kind and old is not None and old == now:
         return []
@@ -85,17 +83,17 @@ def _of_path(checkpoints: Checkpoints, changes: Sequence[FileChange]) -> list[Fi
 
 
 def _swapped(before: str, now: str) -> str:
-    """Return a description of a path that changed its kind, such as `file -> folder`; "" for any other."""
-    names = {"file": "file", "link": "link", "dir": "folder", "other": _NO_FILE}
+    """Return a description of a changed kind, such as `file -> directory`; "" if it has not changed."""
+    names = {"file": "file", "link": "link", "dir": "directory", "other": _NO_FILE}
     return f"{names[before]} -> {names[now]}" if before != now and {before, now} <= names.keys() else ""
 
 
 def _pieces(
     checkpoints: Checkpoints, changes: Sequence[FileChange], old: bytes, now: bytes
 ) -> tuple[list[_Piece], list[_Piece]]:
-    """(before, after) of each stretch of changes of the session, and of what others changed between these.
+    """Return (before, after) of each run of changes by the session, and of changes by others in between.
 
-    Where contents were not kept that cannot be told, and what is between counts as the session's.
+    If contents were not kept they cannot be separated, and changes in between count as the session's.
     """
     own = list[_Piece]()
     theirs = list[_Piece]()
@@ -117,7 +115,7 @@ def _difference(path: str, how: str, pieces: Sequence[_Piece]) -> FileDifference
     name = one_line_path(path)
     made = [unified_diff(_text(before), _text(after), name) for before, after in pieces]
     texts = [each.text for each in made if each.text]
-    text = "".join(texts[:1] + [each.split("\n", 2)[2] for each in texts[1:]])  # the file is named once
+    text = "".join(texts[:1] + [each.split("\n", 2)[2] for each in texts[1:]])  # with one header
     added, removed = (sum(getattr(each, name) for each in made) for name in ("added", "removed"))
     return FileDifference(
         path, how=how, added=added, removed=removed, text=text, why="" if text else "line ends only"
@@ -129,14 +127,14 @@ def _text(content: bytes) -> str:
 
 
 def _read_before(checkpoints: Checkpoints, state: PathState) -> bytes | None:
-    """The contents recorded for a state, the target of a link; None where none were kept."""
+    """Return the contents recorded for a state, or the target of a link; None if they were not kept."""
     if state.kind in ("none", "link", "dir"):
         return os.fsencode(state.value)
     return checkpoints.scanner.store.get(state.value) if state.value else None
 
 
 def _read_now(checkpoints: Checkpoints, path: str) -> tuple[str, bytes | None]:
-    """(kind, contents) of what stands at a path now, the target of a link; None for too large contents."""
+    """Return (kind, contents) of a path now, the target of a link; None for contents that are too large."""
     state = checkpoints.scanner.state(path, max_bytes=-1)  # stores nothing
     if state.kind != "file":
         return state.kind, None if state.kind == "other" else os.fsencode(state.value)

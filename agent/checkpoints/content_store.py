@@ -1,4 +1,4 @@
-"""File contents, each stored once under its SHA-256 hash, in a folder of limited size."""
+"""File contents, each stored once under its SHA-256 hash, in a directory of limited size."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ _HASH = lazy_bytes_pattern(rb'"([0-9a-f]{64})"')
 
 
 class ContentStore(Struct):
-    """Compressed contents below `folder`, at most `max_bytes` in all.
+    """Compressed contents below `folder`, at most `max_bytes` in total.
 
-    `full` tells that something could not be stored. The methods block on the disk and raise no OSError.
+    `full` is True if something could not be stored. The methods block on the disk and raise no OSError.
     """
 
     folder: Path
     max_bytes: int
     full: bool = False
-    _used_bytes: int | None = None  # None until the folder has been made and measured
+    _used_bytes: int | None = None  # None until the directory has been made and measured
 
     def put(self, content: bytes) -> str:
-        """Store contents. Returns their hash, or "" where there is no room or the disk fails."""
+        """Store contents. Returns their hash, or "" if the store is full or the disk fails."""
         digest = hashlib.sha256(content).hexdigest()
         path = self._path(digest)
         with suppress(OSError):
-            os.utime(path)  # stored already; the new time keeps it from being pruned
+            os.utime(path)  # already stored; the new time keeps it from being pruned
             return digest
         packed = zlib.compress(content, 1)
         self.measure()
@@ -51,12 +51,12 @@ class ContentStore(Struct):
         return ""
 
     def measure(self) -> None:
-        """Make the folder, and remove what is not needed where there is too much; once, unless that fails."""
+        """Make the directory, and remove unneeded contents if it is too large. Done once, unless it fails."""
         if self._used_bytes is None and self._make_folder():
             self._used_bytes = prune(self.folder, self.max_bytes // 2)
 
     def get(self, digest: str) -> bytes | None:
-        """Contents by their hash; None where they are missing or damaged."""
+        """Return contents by their hash; None if they are missing or damaged."""
         try:
             content = zlib.decompress(self._path(digest).read_bytes())
         except (OSError, zlib.error):
@@ -67,7 +67,7 @@ class ContentStore(Struct):
         return self._path(digest).exists()
 
     def digests(self) -> set[str]:
-        """The hashes of everything stored."""
+        """Return the hashes of all stored contents."""
         found: set[str] = set()
         for folder, _, names in os.walk(self.folder):
             found.update(map((folder[-2:]).__add__, names))
@@ -77,7 +77,7 @@ class ContentStore(Struct):
         return self.folder / digest[:2] / digest[2:]
 
     def _make_folder(self) -> bool:
-        """Make the folders, all of them private. False where that fails, or a link stands in their place."""
+        """Make the directories, all private. Returns False if that fails, or if one of them is a link."""
         with suppress(OSError, StoreError):
             ensure_private_folder(self.folder.parents[1])
             ensure_private_folder(self.folder.parent)
@@ -87,11 +87,11 @@ class ContentStore(Struct):
 
 
 def prune(folder: Path, max_bytes: int) -> int:
-    """Remove what no recent session needs if `folder` holds more than `max_bytes`; returns the bytes left.
+    """Remove contents that no recent session needs if `folder` exceeds `max_bytes`; return the bytes left.
 
-    Most contents were stored by a snapshot before a command that then left the files alone. No log names
-    them, and they are stored again when they are needed. The logs and pending snapshots of the sessions lie
-    in the parent of `folder`.
+    Most contents were stored by a snapshot before a command that then did not change the files. No log names
+    them, and they are stored again when needed. The logs and pending snapshots of the sessions are in the
+    parent of `folder`.
     """
     now = time.time()
     found = [(path, path.stat()) for path in folder.rglob("*") if path.is_file()]
@@ -101,14 +101,14 @@ def prune(folder: Path, max_bytes: int) -> int:
     needed = _needed_hashes(folder.parent, now)
     for path, stat in found:
         if path.parent.name + path.name not in needed and now - stat.st_mtime > FRESH_CONTENT_S:
-            with suppress(FileNotFoundError):  # another process in the project may be pruning as well
+            with suppress(FileNotFoundError):  # another process in the project may be pruning too
                 path.unlink()
             size -= stat.st_size
     return size
 
 
 def _needed_hashes(folder: Path, now: float) -> set[str]:
-    """The hashes that recent logs name, and those that the snapshots before unfinished commands name."""
+    """Return the hashes in recent logs and in the snapshots before unfinished commands."""
     needed: set[str] = set()
     for path in folder.iterdir():
         is_recent = now - path.stat().st_mtime < RECENT_LOG_S
@@ -118,7 +118,7 @@ def _needed_hashes(folder: Path, now: float) -> set[str]:
 
 
 def replace_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, whole or not at all; not synced. Raises OSError."""
+    """Write a file that only its owner may read, atomically but not synced. Raises OSError."""
     temporary = path.with_suffix(f".{os.getpid()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:

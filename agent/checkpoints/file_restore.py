@@ -1,7 +1,7 @@
-"""Restores files: plans which have to change to be as they were before a fact of the record, and does it.
+"""Restore files: plan the steps that bring them back to before a fact of the transcript, and carry them out.
 
-Never through a link: every folder on the way is opened without following. What must go is removed first,
-the innermost first; then folders, files and links are made, and the modes of folders are set last.
+Links are never followed: every directory on the way is opened without following. First files are removed,
+innermost first. Then directories, files and links are made. The modes of directories are set last.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from .recorder import Checkpoints, is_left
 from .snapshot import THEIRS, PathState
 
 Action = Literal["restore", "create", "remove", "mode", "lost"]
-_MAX_DIFFED_LINES = 4_000  # of both contents together; above, moved lines are not told apart
+_MAX_DIFFED_LINES = 4_000  # of both contents together; above, moved lines are not recognized
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class RestoreStep(Struct, frozen=True):
     """One step of a restore: bring one path, relative to the project, to the state `target`.
 
-    `action` is "lost" where the contents were not kept. `added` and `removed` count the lines that the step
-    adds and removes; `changed_since` tells that somebody else changed the file after the session did,
-    `folder` that a folder is made, removed or set.
+    action         "lost" if the contents were not kept
+    added          the number of lines that the step adds, as `removed`
+    changed_since  others have changed the file after the session did
+    folder         a directory is made, removed or changed
     """
 
     path: str
@@ -55,9 +56,9 @@ def count_steps(steps: Iterable[RestoreStep]) -> str:
 
 
 def plan_restore(checkpoints: Checkpoints, to_seq: int) -> list[RestoreStep]:
-    """The steps that bring the files back to before fact `to_seq`, by path. Changes nothing.
+    """Return the steps that bring the files back to before fact `to_seq`, by path. Changes nothing.
 
-    Ends the recording of what is unfinished first: call it between two tool calls, in a thread.
+    This finishes the recording of pending changes, so call it between two tool calls, in a thread.
     """
     checkpoints.finish()
     first: dict[str, FileChange] = {}
@@ -75,19 +76,19 @@ def plan_restore(checkpoints: Checkpoints, to_seq: int) -> list[RestoreStep]:
 
 
 def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: bool) -> dict[RestoreStep, str]:
-    """Carry a plan out. Returns the steps that were not done, and why.
+    """Carry out a plan. Returns the reason for each step that was not done.
 
-    Files that somebody else has changed since are restored only `with_changed`. What is replaced is
-    recorded first, so that restoring can be undone in the same way.
+    Files that others have changed since are only restored `with_changed`. The current state is recorded
+    first, so that restoring can be undone in the same way.
     """
     failures: dict[RestoreStep, str] = {}
     for step in plan:
         if step.changed_since and not with_changed:
-            failures[step] = "somebody else changed it since: kept"
+            failures[step] = "kept, since it was changed outside this session"
             continue
         checkpoints.announce(checkpoints.root / step.path)
         if step.action == "lost":
-            failures[step] = "its contents were not kept"
+            failures[step] = "its earlier contents were not stored"
     todo = sorted((step for step in plan if step not in failures), key=lambda step: step.path)
     made = [step for step in todo if step.target.kind != "none"]
     folders = [step for step in reversed(made) if step.target.kind == "dir"]
@@ -105,7 +106,7 @@ def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: boo
 
 
 def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
-    """(lines added, lines removed) between two contents."""
+    """Return (lines added, lines removed) between two contents."""
     before = old.splitlines()
     after = new.splitlines()
     if len(before) + len(after) > _MAX_DIFFED_LINES:
@@ -121,12 +122,12 @@ def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
 
 
 def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> RestoreStep | None:
-    """The step from what stands at a path now to `target`; None where nothing differs."""
+    """Return the step from the current state of a path to `target`; None if they do not differ."""
     now = checkpoints.scanner.state(last.path)
     get = checkpoints.scanner.store.get
     if not checkpoints.scanner.differ(last.path, target, now):
         return None
-    # Also where it is unknown how it was left, because the run ended within the change.
+    # Also if its final state is unknown, because the run ended during the change.
     changed_since = last.after is None or checkpoints.scanner.differ(last.path, last.after, now)
     new = get(target.value) if target.kind == "file" else b""
     folder = {target.kind, now.kind} <= {"dir", "none"}
@@ -145,13 +146,13 @@ def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> Rest
 
 @contextmanager
 def _parent(root_fd: int, path: str) -> Iterator[tuple[int, str]]:
-    """(descriptor of the folder, name in it). Raises OSError where a folder is missing or a link."""
+    """Return (descriptor of the directory, name in it). Raises OSError if one is missing or a link."""
     folder, _, name = path.rpartition("/")
     try:
         fd = safe_open(folder, _FOLDER_FLAGS, base=root_fd)
     except OSError as error:  # a link: ENOTDIR on Linux, ELOOP elsewhere
         if error.errno == errno.ELOOP:
-            raise NotADirectoryError(errno.ENOTDIR, "a link is on the way") from error
+            raise NotADirectoryError(errno.ENOTDIR, "its path contains a link") from error
         raise
     with closing(fd):
         yield fd, name
@@ -167,7 +168,7 @@ def _kind(fd: int, name: str) -> str:
 
 
 def _clear(root_fd: int, step: RestoreStep) -> None:
-    """Remove what stands in the way: everything but a file or folder that keeps its kind."""
+    """Remove what is at the path, except a file or directory that keeps its kind."""
     with suppress(FileNotFoundError, NotADirectoryError), _parent(root_fd, step.path) as (fd, name):
         kind = _kind(fd, name)
         if kind == "none" or kind == step.target.kind != "link":
@@ -189,16 +190,16 @@ def _make(get: Callable[[str], bytes | None], root_fd: int, step: RestoreStep) -
             case "file":
                 content = get(step.target.value)
                 if content is None:
-                    raise OSError("its contents are gone")
+                    raise OSError("its stored contents are missing")
                 _write(fd, name, content, step.target.mode)
             case _:
-                raise OSError("it cannot be made again")
+                raise OSError("a file of its kind cannot be restored")
 
 
 def _write(fd: int, name: str, content: bytes, mode: int) -> None:
-    """Write to a temporary file and rename it, so that no half file is ever seen.
+    """Write to a temporary file and rename it, so that an incomplete file is never visible.
 
-    A file with several hard links is written in place, so that it stays one file.
+    A file with several hard links is written in place, which keeps the links.
     """
     flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     linked = _kind(fd, name) == "file" and os.stat(name, dir_fd=fd, follow_symlinks=False).st_nlink > 1

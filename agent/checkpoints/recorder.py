@@ -1,10 +1,10 @@
-"""Records every file as it was before the agent changed it.
+"""Record the state of every file before the agent changes it.
 
-write and edit announce the path that they change; around a command the whole project is scanned. What is
-recorded lies under `.transcripts/checkpoints`: contents by their hash, and a line for each change. Not
-covered, and listed by `uncovered`: files over 1 MB that only a command changed, projects of more than 120,000
-files, what lies outside the project. Never covered: folders that hold no work (`.git`, `node_modules`, ...),
-owners and times; hard links come back as files of their own.
+write and edit announce the path that they change. Before and after a command the whole project is scanned.
+Recordings are kept in `.transcripts/checkpoints`: contents by their hash, and a line for each change. Not
+covered, and listed by `uncovered`, are files over 1 MB that only a command changed, projects with more than
+120,000 files, and files outside the project. Never covered are directories without work (`.git`,
+`node_modules`, ...), owners and times. Hard links are restored as separate files.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ from .snapshot import (
     parents,
 )
 
-MAX_INCOMPLETE_SCANS = 3  # scans that ran into a limit; after these, commands are not covered any more
+MAX_INCOMPLETE_SCANS = 3  # scans that reached a limit; after these, commands are no longer covered
 
-AFTER_SHARE = 0.25  # of the time for contents, behind a command: it has changed few of them
+AFTER_SHARE = 0.25  # of the time for contents, used after a command, which has changed few of them
 UNSEEN_CHANGES = (
-    "this project is too large for checkpoints: not all that commands change in it is seen, and /rewind may"
-    " not take it back. In manual mode you are asked about such commands"
+    "this project is too large for checkpoints: /rewind may not undo all changes that commands make. In"
+    " manual mode such commands need your approval"
 )
 UNSTORED_FILES = (
-    "this project is large: {:,} of its files are not in the checkpoint yet, it grows with each command. What"
-    " commands do to these /rewind cannot take back: in manual mode you are asked about those that delete or"
-    " overwrite"
+    "this project is large: {:,} of its files are not in the checkpoint yet (each command adds more)."
+    " /rewind cannot undo what commands do to these files. In manual mode commands that delete or overwrite"
+    " files need your approval"
 )
 
 
 class SharedRecording(Struct):
-    """The state that sessions share that work in one project at a time: a session and its agents.
+    """The state shared by sessions that work in one project at the same time: a session and its agents.
 
-    before     the files as they were when the recording of commands began or went on last, with the seq
-    crashed    `before` is of a command whose end an earlier run did not see
-    running    how many commands run now
-    announced  the paths that somebody is about to change by other means
-    complete   whether the newest scan came to its end
-    unread     of how many files the newest scan could not store the contents; None before the first
-    newly_read  how many files were read since the stamps were saved
-    warned     of what the person was told that it is not covered
-    others     what other sessions record since the first command began
-    scanning   held while the project is looked through
+    before      the files when the recording of commands last began or continued, with the seq
+    crashed     `before` belongs to a command that an earlier run did not see end
+    running     the number of commands that are running
+    announced   the paths that are about to be changed by other tools
+    complete    the newest scan reached its end
+    unread      the number of files whose contents the newest scan could not store; None before the first
+    newly_read  the number of files read since the stamps were saved
+    warned      the gaps in coverage that the user was warned about
+    others      the changes recorded by other sessions since the first command began
+    scanning    held during a scan of the project
     """
 
     log: ChangeLog
@@ -78,7 +78,7 @@ class SharedRecording(Struct):
     scanning: threading.Lock = field(default_factory=threading.Lock)
 
     def scan(self) -> ProjectSnapshot:
-        """Look through the project, and note what of it could not be covered."""
+        """Scan the project, and note what could not be covered."""
         if self.unread is None:
             self.scanner.store.measure()  # first: it may remove what the stamps are about
             self.scanner.stamps = self.log.load_stamps()
@@ -90,18 +90,18 @@ class SharedRecording(Struct):
             self.log.save_stamps(self.scanner.stamps)
         if not snapshot.complete and self.complete:
             count = len(snapshot.states)
-            self.log.note_gap(f"only {count:,} files of the project could be looked at in time")
+            self.log.note_gap(f"only {count:,} files of the project could be checked in time")
         self.complete = snapshot.complete
         return snapshot
 
     def left_by_others(self) -> dict[str, list[PathState | None]]:
-        """The states in which other sessions left what they changed since commands are recorded here."""
+        """Return the states in which other sessions left paths since commands are recorded here."""
         return {} if self.others is None else self.others.left()
 
     def coverage(self) -> Literal["all", "changes", "nothing"]:
-        """Return the coverage of a command that would run now: "changes" records only which files it changed.
+        """Return the coverage of a command that runs now: "changes" only records which files it changes.
 
-        The newest scan decides; if there was none, the project is scanned first.
+        It depends on the newest scan. If there was none, the project is scanned first.
         """
         with self.scanning:
             if self.unread is None:
@@ -111,7 +111,7 @@ class SharedRecording(Struct):
             return "changes" if self.unread or self.scanner.store.full else "all"
 
     def take_warning(self) -> str:
-        """Return the warning about commands in a project that is not covered, the first time; else ""."""
+        """Return the warning about a project that is not fully covered, the first time; else ""."""
         if not self.complete and self.warned != "nothing":
             self.warned = "nothing"
             return UNSEEN_CHANGES
@@ -124,9 +124,9 @@ class SharedRecording(Struct):
 class Checkpoints(Struct):
     """The checkpoints of one session in the project `root`, a real path.
 
-    `seq` gives the newest number of the session's record. The methods raise no OSError and block on the disk,
-    `begin`, `finish` and `end_crashed` up to `limits.max_seconds`, so call those in a thread, one call at a
-    time. A session that runs within a call of this one works with `for_agent`: its changes are recorded under
+    `seq` returns the newest number in the session's transcript. The methods raise no OSError and block on the
+    disk. `begin`, `finish` and `end_crashed` take up to `limits.max_seconds`, so call them in a thread, one
+    at a time. A session that runs within a call of this one uses `for_agent`: its changes are recorded under
     this session's seq, also while others run.
     """
 
@@ -135,9 +135,9 @@ class Checkpoints(Struct):
     seq: Callable[[], int]
     limits: SnapshotLimits = field(default_factory=SnapshotLimits)
     clock: Callable[[], float] = time.monotonic
-    shared: SharedRecording | None = None  # None: it is made
+    shared: SharedRecording | None = None  # None: a new one is made
     _unfinished: dict[str, FileChange] = field(default_factory=dict)  # by path
-    _commanding: bool = False  # whether a command runs that `begin` was called for
+    _commanding: bool = False  # a command is running for which `begin` was called
 
     def __post_init__(self) -> None:
         if self.shared is None:
@@ -161,19 +161,19 @@ class Checkpoints(Struct):
         return self.recording.scanner
 
     def for_agent(self) -> Checkpoints:
-        """The recorder of a session that works beside this one for a call of it."""
+        """Return the recorder of a session that works for a call of this one."""
         return Checkpoints(
             self.root, sid=self.sid, seq=self.seq, limits=self.limits, clock=self.clock, shared=self.shared
         )
 
     def announce(self, path: Path) -> None:
-        """Record a file that is about to be changed, and the folders that will be made on the way.
+        """Record a file that is about to be changed, and the directories that will be made for it.
 
         `path` is a real path.
         """
         name = _covered_name(self.root, path)
         if name is None:
-            self.log.note_gap(f"{path} lies outside the project")
+            self.log.note_gap(f"{path} is outside the project")
             return
         for each in (*parents(name), name):
             if each in self._unfinished:
@@ -185,12 +185,12 @@ class Checkpoints(Struct):
                 self.log.add(change)
 
     def end_crashed(self) -> None:
-        """Record what a command changed whose end an earlier run did not see; call it before others do."""
+        """Record the changes of a command that an earlier run did not see end. Call it before all others."""
         if self.recording.crashed:
             self.finish()
 
     def begin(self) -> None:
-        """Scan the project: a command is about to run that may change anything."""
+        """Scan the project, since a command is about to run that may change anything."""
         shared = self.recording
         with shared.scanning:
             self._finish_command()
@@ -201,10 +201,10 @@ class Checkpoints(Struct):
             shared.incomplete_scans = 0 if snapshot.complete else shared.incomplete_scans + 1
             self._commanding = True
             shared.running += 1
-            self._go_on_from(snapshot)
+            self._continue_from(snapshot)
 
     def finish(self) -> None:
-        """Record how the changes that were announced, and the command that was begun, left the files."""
+        """Record the files after the announced changes and the command that was begun."""
         for path in list(self._unfinished):
             change = self._unfinished.pop(path)
             change.after = self.scanner.state(path)
@@ -214,28 +214,28 @@ class Checkpoints(Struct):
             self._finish_command()
 
     def _finish_command(self) -> None:
-        """Record what the command that was begun has changed, or one whose end an earlier run did not see."""
+        """Record the changes of the command that was begun, or of one that an earlier run did not see end."""
         shared = self.recording
         shared.running -= self._commanding
         if self._commanding or not shared.running:
             snapshot = self._record_commands()
             if shared.running and snapshot is not None:
-                self._go_on_from(snapshot)
+                self._continue_from(snapshot)
             elif snapshot is not None:
                 shared.before = None
                 self.log.drop_snapshot()
         self._commanding = False
 
-    def _go_on_from(self, snapshot: ProjectSnapshot) -> None:
-        """Compare with these files when a command begins or ends the next time."""
+    def _continue_from(self, snapshot: ProjectSnapshot) -> None:
+        """Compare with these files when the next command begins or ends."""
         seq = self.seq()
         self.recording.before = (seq, snapshot)
         self.log.save_snapshot(seq, snapshot)
 
     def _record_commands(self) -> ProjectSnapshot | None:
-        """Record what commands have changed so far; the files as they are now, None where none was begun."""
+        """Record the changes of commands so far; return the current files, None if no command was begun."""
         shared = self.recording
-        if shared.before is None or not self.root.is_dir():  # moved away: nothing in it is gone
+        if shared.before is None or not self.root.is_dir():  # moved away, so its files are not gone
             return None
         seq, before = shared.before
         crashed = shared.crashed
@@ -257,28 +257,26 @@ class Checkpoints(Struct):
         return after
 
     def uncovered(self) -> list[str]:
-        """Return the things that could not be recorded so far, one line each; empty when everything is
-        covered.
-        """
+        """Return a line for each gap in the recording so far; empty if everything is covered."""
         lines = sorted(self.log.gaps | self.log.failures)
         if unread := self.recording.unread:
-            lines.append(f"{unread:,} files are not stored yet: what commands change of them shows, no more")
+            lines.append(f"{unread:,} files are not stored yet, so changes by commands cannot be undone")
         lost = {change.path for change in self.log.changes if not change.before.restorable}
         if lost:
             some = ", ".join(map(one_line_path, sorted(lost)[:5]))
             lines.append(f"{len(lost)} changed files were too large or unreadable to keep: {some}")
         if self.scanner.store.full:
-            lines.append(f"there is no room for more under {self.scanner.store.folder}")
+            lines.append(f"the checkpoint store is full: {self.scanner.store.folder}")
         return lines
 
 
 def is_left(state: PathState, by_others: Sequence[PathState | None] | None) -> bool:
-    """Return whether others left a path in this state, as far as they can tell, or still change it."""
+    """Return whether others left a path in this state, as far as known, or are still changing it."""
     return any(left in (state, None, THEIRS) for left in by_others or ())
 
 
 def _covered_name(root: Path, path: Path) -> str | None:
-    """The path relative to the project; None for what is outside, or in the folder of records."""
+    """Return the path relative to the project; None if it is outside, or in the transcripts directory."""
     if not path.is_relative_to(root) or ".." in path.parts or path == root:
         return None
     name = path.relative_to(root).as_posix()

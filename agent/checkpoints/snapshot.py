@@ -1,8 +1,9 @@
-"""The state of a project's files at one moment, with the contents of small files stored.
+"""Snapshots of a project's files, with the contents of small files stored.
 
-A file is read again only when its times, size or inode have changed, or when it changed so shortly before
-the last scan that its clock could hide another change. Links are noted, never followed. All files are looked
-at before the contents of any are read: in a large project several scans pass until all contents are stored.
+A file is only read again if its times, size or inode have changed, or if it changed so shortly before the
+last scan that its timestamp could hide another change. Links are recorded, never followed. The states of all
+files are taken before any contents are read, so in a large project it takes several scans to store all
+contents.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ SKIPPED_FOLDERS = {
     *(".transcripts", ".task_outputs", ".makeroom"),
 }
 FILE_CLOCK_NS = 50_000_000  # five times the coarsest resolution of file times
-MANY_FILES = 2_000  # from here on it takes less to list what is stored than to look each up
+MANY_FILES = 2_000  # from this number listing the store is faster than looking up each file
 _name_of = attrgetter("name")
 MAX_ANNOUNCED_FILE_BYTES = 16 << 20  # of a file that write or edit is about to change
 
 
 class SnapshotLimits(Struct, frozen=True):
-    """The limits of one scan: how much is read, and how much is stored, per file and in all.
+    """The limits of one scan for reading and storing, per file and in total.
 
-    `max_reading_seconds` limits the reading of contents that are not stored yet, `max_seconds` all else.
+    `max_reading_seconds` limits the reading of contents that are not stored yet, `max_seconds` everything
+    else.
     """
 
     max_files: int = 120_000
@@ -48,8 +50,8 @@ class SnapshotLimits(Struct, frozen=True):
 class PathState(Struct, frozen=True):
     """The state of a path. `value` is the hash of a file's contents, or the target of a link.
 
-    kind "none" is nothing, "other" a pipe, socket or device, "unseen" what no scan reached. A file whose
-    contents are not stored has no `value` but a `stamp` of size and time, by which a change is noticed.
+    The kind "none" is a missing path, "other" a pipe, socket or device, "unseen" a path that no scan reached.
+    A file whose contents are not stored has no `value` but a `stamp` of size and time, to detect changes.
     """
 
     kind: Literal["none", "file", "link", "dir", "other", "unseen"]
@@ -62,17 +64,17 @@ class PathState(Struct, frozen=True):
         return self.kind in ("none", "link", "dir") or (self.kind == "file" and bool(self.value))
 
 
-Stamps = dict[str, tuple[tuple[int, ...], PathState]]  # by path: what os.stat said, and the state then
+Stamps = dict[str, tuple[tuple[int, ...], PathState]]  # path -> (fields of os.stat, state)
 NOTHING = PathState("none")
 UNSEEN = PathState("unseen")
-THEIRS = PathState("unseen", value="theirs")  # how another session left what changed during a command of ours
+THEIRS = PathState("unseen", value="theirs")  # left by another session during a command of this one
 
 
 class ProjectSnapshot(Struct):
     """The states of a project's paths; `complete` unless a scan had to stop early.
 
-    `read` counts the files that had to be read, `unread` those whose contents there was no time to store:
-    they have a stamp only.
+    `read` is the number of files that had to be read, `unread` the number of files with only a stamp, since
+    there was no time to store their contents.
     """
 
     states: dict[str, PathState] = field(default_factory=dict)
@@ -81,15 +83,15 @@ class ProjectSnapshot(Struct):
     unread: int = 0
 
     def at(self, path: str) -> PathState:
-        """The state of a path; unseen where the scan did not get that far."""
+        """Return the state of a path; unseen if the scan did not reach it."""
         return self.states.get(path, NOTHING if self.complete else UNSEEN)
 
 
 class ProjectScanner(Struct):
     """Reads the states of the paths below `root`, a real path, and stores the contents of its files.
 
-    `clock` limits a scan in seconds, `wall` is the clock of the file system. `stamps` holds what the last
-    scan saw of each file that can be known as unchanged by its `os.stat` alone.
+    `clock` (in seconds) limits a scan, `wall` is the clock of the file system. `stamps` contains the last
+    state of each file that `os.stat` alone can prove unchanged.
     """
 
     root: Path
@@ -100,9 +102,9 @@ class ProjectScanner(Struct):
     stamps: Stamps = field(default_factory=dict)
 
     def scan(self, reading_share: float = 1.0) -> ProjectSnapshot:
-        """The state of the whole project but the folders that hold no work. Blocks on the disk.
+        """Return the state of the whole project, except directories without work. Blocks on the disk.
 
-        `reading_share` of the time for contents is used.
+        It uses `reading_share` of the time for contents.
         """
         began_ns = int(self.wall() * 1e9)
         end = self.clock() + self.limits.max_seconds
@@ -123,12 +125,13 @@ class ProjectScanner(Struct):
                     snapshot.states[name] = known[1]
                 elif stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_file_bytes:
                     new.append((name, entry.path, found))
-                    snapshot.states[name] = NOTHING  # keeps the order
+                    snapshot.states[name] = NOTHING  # preserves the order
                 else:
                     snapshot.states[name] = self._noted(stamps, name, entry.path, found, began_ns)
             except FileNotFoundError:
                 continue
-        new.sort(key=lambda one: one[2].st_mtime_ns, reverse=True)  # old files are rarely all that there is
+        # Newest first: old files are rarely the only copy.
+        new.sort(key=lambda one: one[2].st_mtime_ns, reverse=True)
         end = self.clock() + self.limits.max_reading_seconds * reading_share
         for name, path, found in new:
             if self.clock() <= end:
@@ -141,7 +144,7 @@ class ProjectScanner(Struct):
         return snapshot
 
     def _noted(self, stamps: Stamps, name: str, path: str, found: os.stat_result, began_ns: int) -> PathState:
-        """Read a state, and note in `stamps` what it is known by where its clock can hide no other change."""
+        """Read a state, and note it in `stamps` if its timestamp cannot hide another change."""
         state = self._read(path, found, self.limits.max_file_bytes)
         newest_ns = max(found.st_mtime_ns, found.st_ctime_ns)
         if newest_ns < began_ns - FILE_CLOCK_NS and stat.S_ISREG(found.st_mode):
@@ -149,15 +152,15 @@ class ProjectScanner(Struct):
         return state
 
     def differ(self, name: str, old: PathState, new: PathState) -> bool:
-        """Return whether a path has changed; contents that were stored only meanwhile are no change."""
+        """Return whether a path has changed. Storing its contents in the meantime is not a change."""
         if old.stamp and new.value and old.mode == new.mode:
             new = self.state(name, max_bytes=-1)
         return old != new
 
     def state(self, name: str, max_bytes: int = MAX_ANNOUNCED_FILE_BYTES) -> PathState:
-        """The state of one path; the contents of a file are stored if it has at most `max_bytes`."""
+        """Return the state of one path. The contents of a file of at most `max_bytes` are stored."""
         if any((self.root / folder).is_symlink() for folder in parents(name)):
-            return NOTHING  # what lies behind a link is no part of the project
+            return NOTHING  # files behind a link are not part of the project
         path = self.root / name
         try:
             return self._read(str(path), path.lstat(), max_bytes)
@@ -189,9 +192,7 @@ class ProjectScanner(Struct):
     def _unchanged(
         self, name: str, found: os.stat_result, stored: set[str] | ContentStore
     ) -> tuple[tuple[int, ...], PathState] | None:
-        """Return the state that the last scan saw, if it must still hold and the contents are among those
-        `stored`.
-        """
+        """Return the state seen by the last scan, if it is still valid and its contents are `stored`."""
         known = self.stamps.get(name)
         if known is None or known[0] != _stamp(found):
             return None
@@ -199,7 +200,7 @@ class ProjectScanner(Struct):
 
 
 def parents(name: str) -> list[str]:
-    """The folders on the way to a relative path, outermost first."""
+    """Return the directories that contain a relative path, outermost first."""
     return [str(folder) for folder in reversed(PurePosixPath(name).parents[:-1])]
 
 
@@ -213,9 +214,9 @@ def _folder_state(mode: int) -> PathState:
 
 
 def _walk(root: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Every path below `root`, relative, and its entry; a folder before what is in it, in a fixed order.
+    """Yield every relative path below `root` and its entry, each directory before its contents, in order.
 
-    Folders that cannot be listed are empty.
+    Directories that cannot be listed are treated as empty.
     """
     waiting = [("", str(root))]
     while waiting:

@@ -170,10 +170,10 @@ def test_what_took_the_place_of_something_else_is_shown(root: Path, checkpoints:
 
     run(checkpoints, command)
     assert found(checkpoints) == {
-        "a": ("changed", "file -> folder"),
-        "d1": ("changed", "folder -> file"),
+        "a": ("changed", "file -> directory"),
+        "d1": ("changed", "directory -> file"),
         "d1/b": ("gone", "+0 -1"),
-        "d2": ("changed", "folder -> link"),
+        "d2": ("changed", "directory -> link"),
         "d2/b": ("gone", "+0 -1"),
         "pipe": ("new", "pipe, socket or device"),
     }

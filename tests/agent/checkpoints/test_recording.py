@@ -69,7 +69,7 @@ def test_large_files_are_reported_as_not_covered_but_their_change_is_seen(root: 
     assert step.action == "lost"
     assert checkpoints.uncovered()[0].endswith(": big")
     (why,) = restore(checkpoints, [step], True).values()
-    assert "not kept" in why and (root / "big").read_text() == "y" * 11
+    assert "not stored" in why and (root / "big").read_text() == "y" * 11
 
 
 def test_new_files_are_never_removed_after_an_incomplete_scan(root: Path, seq: Seq) -> None:
@@ -351,7 +351,7 @@ def test_what_cannot_be_saved_is_reported_and_holds_for_this_run(
     elif obstacle == "a link for the log":
         (folder / "s1.jsonl").symlink_to(tmp_path / "elsewhere")
     write(checkpoints, root / "a", "agent")
-    assert any("cannot be saved" in line for line in checkpoints.uncovered())
+    assert any("cannot save checkpoints" in line for line in checkpoints.uncovered())
     assert not (tmp_path / "elsewhere").exists()
     assert [step.action for step in plan_restore(checkpoints, 1)] == ["remove"]
 

@@ -73,7 +73,7 @@ def test_what_cannot_be_made_again_is_lost(root: Path, checkpoints: Checkpoints)
     run(checkpoints, command)
     (step,) = plan_restore(checkpoints, 1)
     assert step.action == "lost" and restore(checkpoints, [step], True) == {
-        step: "its contents were not kept"
+        step: "its earlier contents were not stored"
     }
     assert (root / "pipe").read_text() == "a file now"
 
@@ -85,7 +85,7 @@ def test_contents_that_vanish_after_the_plan_leave_the_file_as_it_is(
     write(checkpoints, root / "a", "agent")
     plan = plan_restore(checkpoints, 1)
     shutil.rmtree(checkpoints.scanner.store.folder)
-    assert list(restore(checkpoints, plan, False).values()) == ["its contents are gone"]
+    assert list(restore(checkpoints, plan, False).values()) == ["its stored contents are missing"]
     assert (root / "a").read_text() == "agent" and {path.name for path in root.iterdir()} == {
         ".transcripts",
         "a",
@@ -143,7 +143,7 @@ def test_what_somebody_else_changed_since_is_kept_unless_asked_for(
     plan = plan_restore(checkpoints, 1)
     assert [step.changed_since for step in plan] == [True]
     (reason,) = restore(checkpoints, plan, False).values()
-    assert "somebody else" in reason and (root / "a").read_text() == "mine"
+    assert "changed outside this session" in reason and (root / "a").read_text() == "mine"
     assert restore(checkpoints, plan_restore(checkpoints, 1), True) == {}
     assert (root / "a").read_text() == "old"
 

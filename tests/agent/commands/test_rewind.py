@@ -218,7 +218,7 @@ def test_that_no_file_had_to_change_or_could_is_told(tmp_path: Path) -> None:
         assert await run.do("/rewind 2 files yes") == "no files to restore"
         (tmp_path / "a.py").write_text("mine\n", "utf-8")
         said = await run.do("/rewind 1 files yes")
-        assert said == "a.py: somebody else changed it since: kept\nno files were restored"
+        assert said == "a.py: kept, since it was changed outside this session\nno files were restored"
 
     run_controller(tmp_path, work)
 
