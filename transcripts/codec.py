@@ -1,9 +1,10 @@
-"""Facts as lines of the record and back: one JSON object a line, ending in a CRC-32 of the bytes before it.
+"""Encode facts as lines of a transcript and decode them: one JSON object a line, with a CRC-32 at its end.
 
     {"v":1,"seq":7,"ts":"2026-11-21T09:30:00.125Z","sid":"...","kind":"user",...,"crc":"9f3a01bc"}
 
-The keys of a line are the field names of the fact; fields that hold their default are left out. A line of a
-newer version or of an unknown kind becomes an `UnknownFact` and is kept as it was.
+The keys of a line are the field names of the fact; fields with their default value are omitted. The checksum
+covers all bytes before it. A line of a newer version or of an unknown kind becomes an `UnknownFact` and is
+kept unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ FORMAT_VERSION = 1
 _EDIT_TYPES: dict[str, type[Any]] = {"clear": Clear, "fold": Fold, "unthink": Unthink}
 _EDIT_NAMES = {made: name for name, made in _EDIT_TYPES.items()}
 CHECKSUM = "crc"  # the last key of a line
-_ENVELOPE = ("v", "seq", "ts", "sid", "kind")  # what a line is known by: never masked
+_ENVELOPE = ("v", "seq", "ts", "sid", "kind")  # these identify a line and are never masked
 _CRC_KEY = b',"crc":"'
 _CRC_BYTES = len(_CRC_KEY) + len('xxxxxxxx"}')
 _parse_value = json.JSONDecoder().raw_decode
@@ -35,7 +36,7 @@ _decode = Decoder().decode
 
 
 def _to_json(value: Any) -> Any:
-    """Convert a value of ours for the JSON encoder."""
+    """Convert one of our values for the JSON encoder. Raises TypeError for a type that it does not know."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, frozenset):
@@ -48,7 +49,7 @@ def _to_json(value: Any) -> Any:
         return {name: count for name in value.__struct_fields__ if (count := getattr(value, name))}
     if isinstance(value, Block):
         return block_to_json(value)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"cannot encode {type(value).__name__} as JSON")
 
 
 def _fields_of(value: Any) -> dict[str, Any]:
@@ -59,11 +60,11 @@ _to_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_
 
 
 class BadLine(ValueError):
-    """The line is no record of ours, or its bytes are damaged. The message says what is wrong."""
+    """A line that is not a fact of ours, or is damaged. The message names the defect."""
 
 
 def encode_fact(fact: Fact, sid: str) -> bytes:
-    """The fact as one line with its newline. Lone surrogates are replaced: no file can hold them."""
+    """Return a fact as one line with its newline. Lone surrogates are replaced, since UTF-8 has none."""
     if isinstance(fact, UnknownFact):
         return seal(fact.raw)
     ts = datetime.fromtimestamp(fact.ts, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -75,7 +76,7 @@ def encode_fact(fact: Fact, sid: str) -> bytes:
 
 
 def seal(raw: Mapping[str, Any]) -> bytes:
-    """A JSON object as one line, its checksum and newline added."""
+    """Return a JSON object as one line with its checksum and newline."""
     head = _to_text(raw).encode("utf-8", "replace")[:-1]
     return b'%b%b%08x"}\n' % (head, _CRC_KEY, zlib.crc32(head))
 
@@ -83,7 +84,7 @@ def seal(raw: Mapping[str, Any]) -> bytes:
 def mask_line(line: bytes, masks: SecretMasks) -> bytes:
     """Return a line with the values of `masks` masked in its fields, and a new checksum.
 
-    The line is decoded, so call this for lines that hold one of `masks.encoded`.
+    The line is decoded and encoded again, so call this only for lines that contain one of `masks.encoded`.
     """
     raw = json.loads(line)
     del raw[CHECKSUM]
@@ -91,12 +92,15 @@ def mask_line(line: bytes, masks: SecretMasks) -> bytes:
 
 
 def decode_line(line: bytes) -> tuple[Fact, str]:
-    """The fact of a line and its session id. Raises BadLine for no JSON, no record, or a wrong checksum."""
+    """Return the fact of a line and its session id.
+
+    Raises BadLine if the checksum is missing or wrong, or if the line is not JSON or not a fact.
+    """
     line = line.rstrip(b"\r\n").removeprefix(b"\xef\xbb\xbf")
     if line[-_CRC_BYTES : -_CRC_BYTES + len(_CRC_KEY)] != _CRC_KEY:
         raise BadLine("no checksum at the end of the line")
     if line[-10:-2] != b"%08x" % zlib.crc32(line[:-_CRC_BYTES]):
-        raise BadLine("the checksum does not fit")
+        raise BadLine("the checksum does not match")
     try:
         raw = parse_line(line)
     except (ValueError, RecursionError) as error:
@@ -105,7 +109,7 @@ def decode_line(line: bytes) -> tuple[Fact, str]:
 
 
 def holds_record(data: bytes) -> bool:
-    """Return whether some line of the data is a record."""
+    """Return whether at least one line of the data is a fact."""
     for line in data.splitlines():
         with suppress(BadLine):
             decode_line(line)
@@ -114,9 +118,9 @@ def holds_record(data: bytes) -> bool:
 
 
 def fact_from_json(raw: Any) -> tuple[Fact, str]:
-    """The fact of a parsed line and its session id; an UnknownFact where its fields cannot be read.
+    """Return the fact of a parsed line and its session id; an UnknownFact if its fields cannot be read.
 
-    Raises BadLine where there is no number, time, session id or kind.
+    Raises BadLine if the number, time, session id or kind is missing or invalid.
     """
     try:
         version = int(raw["v"])
@@ -125,11 +129,11 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
         sid = str(raw["sid"])
         kind = str(raw["kind"])
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise BadLine(f"no record: {error!r}") from error
+        raise BadLine(f"not a transcript line: {error!r}") from error
     if seq < 1:
-        raise BadLine(f"no record has the number {seq}")
+        raise BadLine(f"invalid sequence number {seq}")
     if version <= FORMAT_VERSION and (made := FACT_TYPES.get(kind)) is not None:
-        # Where a field is missing or cannot be read, the line is kept like one of an unknown kind.
+        # If a field is missing or cannot be read, the line is kept like one of an unknown kind.
         with suppress(KeyError, TypeError, ValueError, OverflowError, RecursionError):
             readers = [(name, convert) for name, convert in _READERS[made] if name in raw]
             values = {name: convert(raw[name]) if convert else raw[name] for name, convert in readers}
@@ -138,10 +142,10 @@ def fact_from_json(raw: Any) -> tuple[Fact, str]:
 
 
 def parse_line(line: bytes) -> Any:
-    """Return the JSON value of a line. Raises ValueError.
+    """Return the JSON value of a line. Raises ValueError if it is not exactly one JSON value.
 
-    msgspec reads lines in half of json's time, but refuses NaN, lone surrogates and numbers beyond a float,
-    which old transcripts may contain: such lines are left to json.
+    msgspec reads lines in half of json's time, but rejects NaN, lone surrogates and numbers beyond a float,
+    which old transcripts may contain; json reads those lines.
     """
     try:
         return _decode(line)
@@ -149,7 +153,7 @@ def parse_line(line: bytes) -> Any:
         text = line.decode()
     value, end = _parse_value(text)
     if end != len(text):
-        raise ValueError(f"more than one value: something stands behind character {end}")
+        raise ValueError(f"more than one JSON value: unexpected data after character {end}")
     return value
 
 
@@ -173,7 +177,7 @@ _FROM_JSON: dict[str, Callable[[Any], Any]] = {
     "system": tuple,
     "tokens": lambda raw: tuple(raw) if isinstance(raw, list) else raw,
 }
-# For each type of fact its kind, and the name and default of each field behind `seq` and `ts`.
+# For each type of fact: its kind, and the name and default of each field after `seq` and `ts`.
 _DEFAULTS = {
     made: (
         kind,

@@ -1,7 +1,7 @@
-"""The edits in force: which texts are replaced, which stretches folded, which thinking left out.
+"""The edits in force: replaced texts, summarized ranges and omitted thinking.
 
-Edits are added and removed by their origin, the seq of the fact that brought them, in any order and with the
-same result: of several clears on one field the latest counts, of several folds the widest.
+Edits are added and removed by their origin, the seq of the fact that contains them, in any order and with the
+same result: of several clears of one field the latest counts, of several overlapping folds the widest.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .facts import Clear, Compacted, Edit, Fold, Opened, Undone, Unthink
 class ActiveEdits(Struct):
     """The edits in force.
 
-    origins  seq of the fact that brought them -> edits
+    origins  seq of the fact that contains them -> edits
     clears   (seq, block) -> field -> the clear in force
-    folds    the widest folds: disjoint and in order
+    folds    the widest folds, disjoint and in order
     undone   id of an undone compaction -> seq of the fact that undid it
     """
 
@@ -30,11 +30,11 @@ class ActiveEdits(Struct):
     undone: dict[str, int] = field(default_factory=dict)
     _compactions: dict[str, int] = field(default_factory=dict)  # id -> seq
     _unthinks: list[Unthink] = field(default_factory=list)
-    _gaps: list[Unthink] = field(default_factory=list)  # thinking lost to missing facts, up to a new opening
-    _open_gap: int | None = None  # thinking is left out from this seq on
+    _gaps: list[Unthink] = field(default_factory=list)  # thinking omitted since facts are missing before it
+    _open_gap: int | None = None  # thinking is omitted from this seq on
 
     def copy(self) -> ActiveEdits:
-        """A copy in which other edits can be added and removed; no fact may be applied to it."""
+        """Return a copy in which other edits can be added and removed; no fact may be applied to it."""
         return replace(
             self,
             origins=dict(self.origins),
@@ -43,9 +43,9 @@ class ActiveEdits(Struct):
         )
 
     def apply(self, fact: Opened | Compacted | Undone) -> int | None:
-        """Put the edits of a fact in force; an `Undone` first removes those of the compaction that it names.
+        """Apply the edits of a fact; an `Undone` first removes those of the compaction that it names.
 
-        Returns the earliest seq that is shown differently now, or None.
+        Returns the earliest seq that is now shown differently, or None.
         """
         removed = None
         if isinstance(fact, Compacted):
@@ -59,7 +59,7 @@ class ActiveEdits(Struct):
         return min((seq for seq in (removed, added) if seq is not None), default=None)
 
     def add(self, origin: int, edits: tuple[Edit, ...]) -> int | None:
-        """Put edits in force. Returns the earliest seq that is shown differently now, or None."""
+        """Apply edits. Returns the earliest seq that is now shown differently, or None."""
         if not edits:
             return None
         is_newest = not self.origins or origin > max(self.origins)
@@ -72,7 +72,7 @@ class ActiveEdits(Struct):
         return changed
 
     def _first_changed(self, edits: tuple[Edit, ...]) -> int | None:
-        """The earliest seq that edits will change; thinking that is left out already does not change."""
+        """Return the earliest seq that the edits change; thinking that is already omitted does not change."""
         others = earliest_seq(tuple(edit for edit in edits if not isinstance(edit, Unthink)))
         starts = [] if others is None else [others]
         for edit in edits:
@@ -86,34 +86,34 @@ class ActiveEdits(Struct):
         return min(starts, default=None)
 
     def remove(self, origin: int) -> int | None:
-        """Remove the edits of one origin. Returns the earliest seq that is shown differently now, or None."""
+        """Remove the edits of one origin. Returns the earliest seq that is now shown differently, or None."""
         edits = self.origins.pop(origin, ())
         if edits:
             self._rebuild()
         return earliest_seq(edits)
 
     def covering(self, seq: int) -> Fold | None:
-        """The widest fold over fact `seq`."""
+        """Return the widest fold over fact `seq`, or None."""
         at = bisect_right(self.folds, seq, key=lambda fold: fold.first) - 1
         return self.folds[at] if at >= 0 and self.folds[at].last >= seq else None
 
     def shows(self, seq: int, block: int, name: str) -> bool:
-        """Return whether the field `name` of a block of fact `seq` is shown as it was recorded."""
+        """Return whether the field `name` of a block of fact `seq` is shown as recorded."""
         return name not in self.clears.get((seq, block), ()) and self.covering(seq) is None
 
     def unthinks(self, seq: int) -> bool:
-        """Return whether the thinking of reply `seq` is left out."""
+        """Return whether the thinking of reply `seq` is omitted."""
         if self._open_gap is not None and seq >= self._open_gap:
             return True
         return any(one.first <= seq <= one.last for one in (*self._unthinks, *self._gaps))
 
     def open_gap(self, seq: int) -> None:
-        """Facts before `seq` are missing: thinking from there on is bound to what can no longer be sent."""
+        """Omit thinking from `seq` on: facts before it are missing, and its signature covers them."""
         if self._open_gap is None:
             self._open_gap = seq
 
     def close_gap(self, seq: int) -> None:
-        """The session was opened anew at `seq`: later thinking is bound to what is still there."""
+        """Show thinking again from `seq` on, where the session was reopened with the remaining facts."""
         if self._open_gap is not None:
             self._gaps.append(Unthink(self._open_gap, seq))
             self._open_gap = None
@@ -125,7 +125,7 @@ class ActiveEdits(Struct):
         self._put_in_force(edit for origin in sorted(self.origins) for edit in self.origins[origin])
 
     def _put_in_force(self, edits: Iterable[Edit]) -> None:
-        """Add edits, each newer than all before it."""
+        """Add edits, each newer than all those before it."""
         folds: list[Fold] = []
         for edit in edits:
             match edit:
@@ -140,7 +140,7 @@ class ActiveEdits(Struct):
 
 
 def _widest(folds: list[Fold]) -> list[Fold]:
-    """The folds that lie in no other one; of two over the same stretch the later in the list."""
+    """Return the folds that no other one contains; of two over the same range, the later in the list."""
     widest: list[Fold] = []
     for fold in sorted(folds, key=lambda fold: (fold.first, -fold.last)):
         if not widest or fold.last > widest[-1].last:
@@ -151,5 +151,5 @@ def _widest(folds: list[Fold]) -> list[Fold]:
 
 
 def earliest_seq(edits: tuple[Edit, ...]) -> int | None:
-    """The earliest seq that any of the edits changes."""
+    """Return the earliest seq that any of the edits changes; None if there are no edits."""
     return min((edit.seq if isinstance(edit, Clear) else edit.first for edit in edits), default=None)

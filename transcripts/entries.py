@@ -1,6 +1,6 @@
-"""Entries: the conversation before any edit, one for each prompt and one for each exchange.
+"""Entries: the conversation before any edit, with one entry for each prompt and each exchange.
 
-Edits address entries and the view is rendered from them. An entry is never replaced: an exchange only gains
+Edits address entries, and the view is rendered from them. An entry is never replaced; an exchange only gains
 results.
 """
 
@@ -13,7 +13,7 @@ from .messages import TextBlock, ToolUseBlock, without_added
 
 
 class Prompt(Struct):
-    """A message of the user, or of the program on the user's behalf."""
+    """A message from the user, or from makeroom on the user's behalf."""
 
     fact: User
 
@@ -23,7 +23,7 @@ class Prompt(Struct):
 
     @property
     def texts(self) -> list[str]:
-        """The texts that the user wrote, without those that the program or a hook added."""
+        """The texts that the user wrote, without those that makeroom or a hook added."""
         if self.fact.source != "user":
             return []
         return [block.text for block in without_added(self.fact.blocks) if isinstance(block, TextBlock)]
@@ -37,10 +37,10 @@ class Prompt(Struct):
 class Exchange(Struct):
     """A reply with the results of its calls.
 
-    uses        block index -> the call, its id unique in the session and its name valid for the API
+    uses        block index -> the call, with an id unique in the session and a name valid for the API
     results     block index -> the result of that call
-    started     block indexes of the calls whose tool had begun to act
-    superseded  the reply is unfinished and another attempt took its place
+    started     block indexes of the calls whose tool had started
+    superseded  the reply is unfinished and a later attempt replaced it
     """
 
     fact: Reply

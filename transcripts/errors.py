@@ -1,45 +1,45 @@
-"""The errors that keep a session transcript from being opened. Each text names the cause and the remedy.
+"""The errors that prevent a transcript from being opened. Each message names the cause and the remedy.
 
-A disk that fails while a session runs is none of these: the store keeps the records in memory (store.py).
+A disk that fails while a session runs raises none of them: the store keeps the facts in memory (store.py).
 """
 
 from __future__ import annotations
 
 
 class StoreError(Exception):
-    """The record cannot be opened as asked; the base of the others."""
+    """The transcript cannot be opened as requested; the base of the other errors."""
 
 
 class Unreadable(StoreError):
-    """The file or folder is not plainly ours: a link, another owner, no regular file."""
+    """The file or directory is not safe to use: a symbolic link, another owner, or not a regular file."""
 
 
 class SessionInUse(StoreError):
-    """Another process has the session open. `pid` is None where it could not be read."""
+    """Another process has the session open. `pid` is None if it could not be read."""
 
     def __init__(self, sid: str, pid: int | None) -> None:
         holder = f"pid {pid}" if pid else "another process"
         super().__init__(
-            f"session {sid} is in use by {holder}: `makeroom sessions show {sid}` shows it, "
-            f"`makeroom --resume {sid} --fork-session` goes on in a copy"
+            f"session {sid} is in use by {holder}: view it with `makeroom sessions show {sid}`, "
+            f"or continue in a copy with `makeroom --resume {sid} --fork-session`"
         )
         self.sid = sid
         self.pid = pid
 
 
 class TranscriptTooNew(StoreError):
-    """A version with a newer format wrote the record: it can be read, not continued."""
+    """A newer version wrote the transcript: it can be read, but not continued."""
 
     def __init__(self, sid: str, version: int) -> None:
         super().__init__(
-            f"session {sid} was written by a newer version (format {version}): "
-            "it can be looked at and exported, not continued; update makeroom"
+            f"cannot continue session {sid}: a newer version of makeroom wrote it (format {version}). "
+            "Update makeroom to continue; viewing and exporting work with this version"
         )
 
 
 class NoSuchSession(StoreError):
-    """The session does not exist: it matches no id, beginning of an id, or name."""
+    """No session has the given id, prefix of an id, or name."""
 
 
 class AmbiguousSession(StoreError):
-    """Several sessions have that beginning of an id, or that name."""
+    """Several sessions have the given prefix of an id, or name."""

@@ -1,8 +1,8 @@
-"""Facts: what happened in a session, one immutable value each, appended to the record and never rewritten.
+"""Facts: the events of a session, immutable values that are appended to the transcript and never rewritten.
 
 `seq` numbers the facts of a session from 1 and is the only id: a recall id is `r<seq>` or `r<seq>.<block>`,
-the id of a compaction `c<seq>`. `ts` is in seconds since the epoch, for display and for the age of the prompt
-cache only; the order of facts is that of `seq`. `tokens` holds one count for each block, made with the fact.
+the id of a compaction is `c<seq>`. `ts` is in seconds since the epoch, for display and for the age of the
+prompt cache only; facts are ordered by `seq`. `tokens` has one count for each block, made with the fact.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ from msgspec import Struct, field
 
 from .messages import Block, Usage, empty_mapping
 
-SAID_KEY = "said"  # of what a tool tells of a result, see `Result.said`
-CHANGED_KEY = "changed"  # of the same, the files that a command changed, see `Result.changed_files`
-NEWS_TOPIC = "news"  # of metadata: a note of an inbox, which names facts of its own record by number
+SAID_KEY = "said"  # a key of `Result.about`, see `Result.said`
+CHANGED_KEY = "changed"  # a key of `Result.about`, see `Result.changed_files`
+NEWS_TOPIC = "news"  # a topic of metadata: a note of an inbox, which refers to facts of its session by number
 
 
 class Clear(Struct, frozen=True):
-    """Show `text` in the place of one field of a block.
+    """Show `text` instead of one field of a block.
 
     `seq` and `block` address the block. `field` is "content" for a result, "text" or "source" for a text or
-    an image, UNKNOWN_BLOCK for a block of an unknown type, else the name of a string field of a tool input,
-    or UNKNOWN_FIELDS for what a call holds beside it. `saves` is how many tokens fewer are shown.
+    an image, UNKNOWN_BLOCK for a block of an unknown type, otherwise the name of a string field of a tool
+    input, or UNKNOWN_FIELDS for the fields of a call besides its input. `saves` is the number of tokens
+    saved.
     """
 
     UNKNOWN_BLOCK: ClassVar = "block"
@@ -47,7 +48,7 @@ class Fold(Struct, frozen=True):
 
 
 class Unthink(Struct, frozen=True):
-    """Leave out the thinking of the replies first..last."""
+    """Omit the thinking of the replies first..last."""
 
     first: int
     last: int
@@ -57,7 +58,7 @@ Edit = Clear | Fold | Unthink
 
 
 class StoredOutput(Struct, frozen=True):
-    """An output kept outside the record: its path relative to the project, its hash, its size in bytes."""
+    """An output stored outside the transcript: its path relative to the project, hash, and size in bytes."""
 
     path: str
     sha256: str
@@ -65,19 +66,19 @@ class StoredOutput(Struct, frozen=True):
 
 
 class Fact(Struct, frozen=True):
-    """One thing that happened: its number and its time."""
+    """An event of a session: its number and time."""
 
     seq: int
     ts: float
 
 
 class Opened(Fact, frozen=True):
-    """A session began, or was opened again with another system prompt, tools or model.
+    """A session began, or was reopened with another system prompt, tools or model.
 
-    `system` and `tools` are those in force, see `Instructed`: in the record they have a line of their own;
-    only lines of earlier versions have them here. `edits` leave out what the change made unusable (all
-    thinking, when the tools changed). `about["holes"]` names the gaps in the record that were known then:
-    thinking produced later is bound to what was left.
+    `system` and `tools` are those in force. In the transcript they have a line of their own (`Instructed`);
+    only lines of earlier versions have them here. `edits` omit what the change made unusable (all thinking,
+    if the tools changed). `about["holes"]` lists the gaps in the transcript that were known at that time:
+    signatures of later thinking cover only what remained.
     """
 
     system: tuple[str, ...] = ()
@@ -91,16 +92,16 @@ class Opened(Fact, frozen=True):
 
 
 class Instructed(Fact, frozen=True):
-    """The system prompt and the tools from here on; `tools` as the API takes them, each with its kind."""
+    """The system prompt and the tools from here on; `tools` as the API accepts them, each with its kind."""
 
     system: tuple[str, ...]
     tools: tuple[Mapping[str, Any], ...]
 
 
 class User(Fact, frozen=True):
-    """A prompt: of the user (`source` "user"), or of the program on the user's behalf ("harness").
+    """A prompt, from the user (`source` "user") or from makeroom on the user's behalf ("harness").
 
-    `joined`: it was written while a turn ran, and is worked on in that.
+    `joined`: the user sent it during a turn, which also handles it.
     """
 
     blocks: tuple[Block, ...]
@@ -112,12 +113,12 @@ class User(Fact, frozen=True):
 class RequestSent(Fact, frozen=True):
     """A request was sent.
 
-    `trigger` says why; `tokens` is the calibrated estimate of the whole prompt, `raw` our uncorrected count
-    of the same view; `attempt` counts from 1. By the rest the request can be made again from the record:
-    `sha256` of the body as it was sent, credentials masked as in the record; `encoding` names how it was
-    encoded ("": it was not), `settings` are those that are not in `Opened`, `marks` where the cache may end.
-    A request for a summary has the `instructions` that stood behind the view, how many of the oldest
-    exchanges were left out, and `edits` that were in force for it alone.
+    `trigger` is the reason; `tokens` is the calibrated estimate of the whole prompt, `raw` our uncorrected
+    count of the same view; `attempt` counts from 1. The other fields allow the request to be rebuilt from the
+    transcript: `sha256` of the body as sent, with credentials masked as in the transcript; `encoding`, the
+    name of the encoding ("": not encoded); `settings`, those not in `Opened`; `marks`, the cache breakpoints.
+    A request for a summary also has the `instructions` that followed the view, the number of oldest exchanges
+    that were omitted (`leave_out`), and the `edits` that applied to this request only.
     """
 
     trigger: str
@@ -136,8 +137,8 @@ class RequestSent(Fact, frozen=True):
 class Reply(Fact, frozen=True):
     """A reply of the model.
 
-    `complete` is False where the stream broke off; `partial` then keeps the text of the unfinished block.
-    `stop` is the API's stop_reason, `asked` the seq of the request.
+    `complete` is False if the stream broke off; `partial` is then the text of the unfinished block. `stop` is
+    the API's stop_reason, `asked` the seq of the request.
     """
 
     blocks: tuple[Block, ...]
@@ -151,7 +152,7 @@ class Reply(Fact, frozen=True):
 
 
 class Started(Fact, frozen=True):
-    """A tool that may change something is about to act: call `block` of reply `of`."""
+    """A tool that may change something is about to run: call `block` of reply `of`."""
 
     of: int
     block: int
@@ -160,8 +161,8 @@ class Started(Fact, frozen=True):
 class Result(Fact, frozen=True):
     """The result of call `block` of reply `of`.
 
-    `content` is for the model, `human` for display (plain data), `about` what the tool tells of it (path,
-    hash, lines, exit code), `stored` where the whole output is kept.
+    `content` is for the model, `human` (plain data) for display; `about` has what the tool reports about it
+    (path, hash, lines, exit code), and `stored` locates the full output.
     """
 
     of: int
@@ -177,17 +178,17 @@ class Result(Fact, frozen=True):
     def changed_files(self) -> Mapping[str, str]:
         """The files that a command changed, by their paths in the project: "changed", "new" or "gone"."""
         changed = self.about.get(CHANGED_KEY)
-        return changed if isinstance(changed, dict) else {}  # what a record holds is of any shape
+        return changed if isinstance(changed, dict) else {}  # a transcript may contain any shape here
 
     @property
     def said(self) -> tuple[tuple[str, str], ...]:
-        """(question, words) of what a person said in answer to the call; "": the call was the question."""
+        """(question, words) of each answer of the user to the call; "": the call itself was the question."""
         pairs = self.about.get(SAID_KEY, ())
         return tuple((str(pair[0]), str(pair[1])) for pair in pairs if len(pair) == 2)
 
 
 class Compacted(Fact, frozen=True):
-    """The conversation was compacted: the edits in force from now on, the layer, the trigger, the figures."""
+    """The conversation was compacted: the edits that apply from now on, the layer, trigger and figures."""
 
     layer: str
     trigger: str
@@ -201,19 +202,19 @@ class Compacted(Fact, frozen=True):
 
     @property
     def label(self) -> str:
-        """The layer as people are shown it."""
+        """The layer as shown to the user."""
         return "thinking dropped" if self.layer == "unthink" else self.layer
 
 
 class Undone(Fact, frozen=True):
-    """The compaction `id` was undone; `edits` leave out the thinking that was produced under it."""
+    """The compaction `id` was undone; `edits` omit the thinking that was produced while it applied."""
 
     id: str
     edits: tuple[Edit, ...] = ()
 
 
 class Failed(Fact, frozen=True):
-    """Something that was attempted failed (a summary, a hook, a request); the conversation is as before."""
+    """An attempt failed (a summary, a hook, a request); the conversation is unchanged."""
 
     what: str
     reason: str
@@ -221,7 +222,7 @@ class Failed(Fact, frozen=True):
 
 
 class Rewound(Fact, frozen=True):
-    """The user went back: the facts from `to` up to this one are no longer part of the conversation."""
+    """The user rewound: the facts from `to` up to this one are no longer part of the conversation."""
 
     to: int
     about: Mapping[str, Any] = field(default_factory=empty_mapping)
@@ -241,7 +242,7 @@ class Closed(Fact, frozen=True):
 
 
 class UnknownFact(Fact, frozen=True):
-    """A line of a kind or a version that this version does not know, kept as it was."""
+    """A line of a kind or a version that this version does not know, kept unchanged."""
 
     kind: str
     raw: Mapping[str, Any]
@@ -262,23 +263,21 @@ FACT_TYPES: dict[str, type[Fact]] = {
     "noted": Metadata,
     "closed": Closed,
 }
-"""The types of facts by their kind in the record."""
+"""The types of facts by their kind in the transcript."""
 
 
 def about_said(*pairs: tuple[str, str]) -> dict[str, Any]:
-    """Return the record of the user's words in a result, as `Result.said` reads it; empty where they said
-    nothing.
-    """
+    """Return the entries of `Result.about` for the user's words, as `Result.said` reads them; {} for none."""
     said = [list(pair) for pair in pairs if pair[1].strip()]
     return {SAID_KEY: said} if said else {}
 
 
 def about_changed(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the record of the files that a command changed, as `Result.changed_files` reads it."""
+    """Return the entries of `Result.about` for changed files, as `Result.changed_files` reads them."""
     return {CHANGED_KEY: dict(files)}
 
 
 def name_of(notes: Iterable[Metadata]) -> str:
-    """The name that the person gave a session last, on one line, or ""."""
+    """Return the latest name that the user gave a session, on one line, or ""."""
     names = [note.about.get("name", "") for note in notes if note.topic == "name"]
     return " ".join(str(names[-1]).split()) if names else ""

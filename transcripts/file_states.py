@@ -1,4 +1,4 @@
-"""The files that hold a project's records: which there are, and whether they are as they were."""
+"""Find a project's transcripts and stored outputs, and detect which of these files have changed."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from .session_lock import RECORDS_FOLDER
 from .stored_outputs import OUTPUTS_TOP
 
 RECORD_FOLDERS = (RECORDS_FOLDER, OUTPUTS_TOP)
-WRITTEN_ONCE = f"{RECORDS_FOLDER}/checkpoints/objects/"  # files that never change, in folders of their own
-SEARCH_FOLDER = f"{RECORDS_FOLDER}/search"  # a cache, of which no copy is kept
+WRITTEN_ONCE = f"{RECORDS_FOLDER}/checkpoints/objects/"  # files that never change, in their own directories
+SEARCH_FOLDER = f"{RECORDS_FOLDER}/search"  # a cache, which is not copied
 
-Stamp = tuple[int, int, int, int]  # inode, size in bytes, time of change of the content in ns, mode
+Stamp = tuple[int, int, int, int]  # inode, size in bytes, mtime in ns, mode
 
 
 class RecordFiles(Struct):
-    """The files of the records in the project `home`, but for those of a moment only."""
+    """The transcripts and stored outputs of the project `home`, except temporary files."""
 
     home: Path
-    _settled: dict[str, Stamp] = field(default_factory=dict)  # folders of contents, as they were last
+    _settled: dict[str, Stamp] = field(default_factory=dict)  # WRITTEN_ONCE directories at the last scan
 
     def scan(self, known: Iterable[str]) -> dict[str, dict[str, Stamp]]:
-        """The stamps of the files, by their paths below the project, by folders. No link is followed.
+        """Return the stamps of the files: directory -> path -> stamp, paths below the project.
 
-        `known` are folders that are looked for; one that is gone has no files. A folder of contents in which
-        nothing was made or removed since the last scan is left out.
+        No symbolic link is followed. Directories of `known` that no longer exist have no files. A directory
+        below WRITTEN_ONCE that has not changed since the last scan is omitted.
         """
         found: dict[str, dict[str, Stamp]] = {base: {} for base in known}
         folders = [f"{name}/" for name in RECORD_FOLDERS if not (self.home / name).is_symlink()]
@@ -43,7 +43,7 @@ class RecordFiles(Struct):
         return found
 
     def _is_settled(self, base: str) -> bool:
-        """Return whether a folder is as it was last; how it is now is kept."""
+        """Return whether a directory is unchanged since the last call, and remember its current stamp."""
         with suppress(FileNotFoundError):
             now = stamp_of(os.lstat(f"{self.home}/{base}"))
             before = self._settled.get(base)
@@ -53,7 +53,7 @@ class RecordFiles(Struct):
 
 
 def _look_into(home: Path, base: str) -> tuple[dict[str, Stamp], list[str]]:
-    """The stamps of the files in one folder, and the folders in it."""
+    """Return the stamps of the files in one directory, and its subdirectories."""
     files: dict[str, Stamp] = {}
     folders: list[str] = []
     with suppress(OSError), _opened(home / base) as entries:
@@ -68,7 +68,7 @@ def _look_into(home: Path, base: str) -> tuple[dict[str, Stamp], list[str]]:
 
 
 def _opened(folder: Path) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
-    """Open a directory of ours and list it, also where a command removed our rights to it. Raises OSError."""
+    """List one of our directories, even if a command removed our permissions for it. Raises OSError."""
     try:
         return os.scandir(folder)
     except PermissionError:
@@ -77,12 +77,10 @@ def _opened(folder: Path) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
 
 
 def _comes_and_goes(name: str) -> bool:
-    """Return whether a file is of a moment only: a lock, a snapshot before a command, a cache, one being
-    written.
-    """
+    """Return whether a file is temporary: a lock, a snapshot before a command, a cache, or being written."""
     return name.endswith((".lock", ".look", ".stamps", ".tmp")) or name.rpartition(".")[2].isdigit()
 
 
 def stamp_of(found: os.stat_result) -> Stamp:
-    """The stamp of a file by what `os.lstat` says of it."""
+    """Return the stamp of a file from the result of `os.lstat`."""
     return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode)

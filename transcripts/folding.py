@@ -1,9 +1,10 @@
-"""The fold: from facts to the conversation that the model sees. Pure, incremental, and total.
+"""The fold from facts to the conversation that the model sees. Pure, incremental and total.
 
 Every prefix of every transcript folds into a view that the API accepts once a user message is added.
-Applying a fact costs what it adds; a compaction renders again from the first message that it changes. The
-view is the edits in force (edits.py) over the entries (entries.py), as view_renderer.py shows them. Thinking
-is left out where an edit says so, and behind a gap in the record: the API binds it to what was sent before.
+Applying a fact costs time proportional to what it adds; a compaction renders again from the first message
+that it changes. The view is the edits in force (edits.py) applied to the entries (entries.py), rendered by
+view_renderer.py. Thinking is omitted if an edit says so, and after a gap in the transcript, since its
+signature covers the messages before it.
 """
 
 from __future__ import annotations
@@ -41,46 +42,46 @@ from .tool_kinds import ToolKind, tool_kind
 from .view import View
 from .view_renderer import render_view
 
-MAX_MEASUREMENTS = 64  # as many as the fit of the token estimate looks at
-SAME_COUNT = 0.1  # by which the counts of two models may differ that count alike: prompts are not the same
-MAX_TOOL_NAME_CHARS = 128  # the bound of the API
+MAX_MEASUREMENTS = 64  # the number that the fit of the token estimate uses
+SAME_COUNT = 0.1  # relative difference up to which two models count tokens alike: their prompts differ
+MAX_TOOL_NAME_CHARS = 128  # the API's limit
 _INVALID_NAME_CHAR = lazy_pattern(r"[^a-zA-Z0-9_-]")
 
 Memo = TypeVar("Memo")
 
 
 class Conversation(Struct):
-    """The entries in order, and which of them shows a fact.
+    """The entries in order, with an index of the entry that shows each fact.
 
-    Each `add_...` returns the seq of an entry that was there before and is shown differently now, or None.
+    Each `add_...` returns the seq of an earlier entry that is now shown differently, or None.
     `reply_count` includes unfinished replies; `orphans` counts the results that answer no known call.
     """
 
     entries: list[Entry] = field(default_factory=list)
     reply_count: int = 0
     orphans: int = 0
-    _indexes: dict[int, int] = field(default_factory=dict)  # of replies, and of results after a later entry
+    _indexes: dict[int, int] = field(default_factory=dict)  # of replies, and of results that came later
     _tool_ids: set[str] = field(default_factory=set)
 
     @property
     def last_exchange(self) -> Exchange | None:
-        """The newest entry, if it is an exchange."""
+        """The newest entry if it is an exchange, otherwise None."""
         last = self.entries[-1] if self.entries else None
         return last if isinstance(last, Exchange) else None
 
     def exchange_of(self, reply: int) -> Exchange | None:
-        """The exchange that began with the reply of this seq."""
+        """Return the exchange that began with the reply of this seq, or None."""
         entry = self.entries[self._indexes[reply]] if reply in self._indexes else None
         return entry if isinstance(entry, Exchange) and entry.fact.seq == reply else None
 
     def index_of(self, seq: int) -> int:
-        """Index of the entry that shows fact `seq`, or stands where it would be shown."""
+        """Return the index of the entry that shows fact `seq`, or of the one at its place."""
         if (index := self._indexes.get(seq)) is not None:
             return index
         return max(0, bisect_right(self.entries, seq, key=lambda entry: entry.seq) - 1)
 
     def add_reply(self, fact: Reply) -> int | None:
-        """Begin an exchange; an unfinished reply just before it is superseded."""
+        """Begin an exchange; it supersedes an unfinished reply directly before it."""
         last = self.last_exchange
         self._indexes[fact.seq] = len(self.entries)
         self.reply_count += 1
@@ -91,14 +92,14 @@ class Conversation(Struct):
         return last.seq
 
     def add_started(self, fact: Started) -> int | None:
-        """Note that a call began to act."""
+        """Mark a call as started."""
         if (exchange := self.exchange_of(fact.of)) is None:
             return None
         exchange.started.add(fact.block)
         return fact.of
 
     def add_result(self, fact: Result) -> int | None:
-        """Join a result to its call; of several the first one counts."""
+        """Add a result to its call; of several results the first one counts."""
         exchange = self.exchange_of(fact.of)
         if exchange is None or fact.block not in exchange.uses:
             self.orphans += 1
@@ -109,7 +110,7 @@ class Conversation(Struct):
         return fact.of
 
     def _usable_calls(self, fact: Reply) -> dict[int, ToolUseBlock]:
-        """The calls of a complete reply by block index, with ids unique in the session and valid names."""
+        """Return the calls of a complete reply by block index, with valid names and unique ids."""
         uses = {}
         for index, block in enumerate(fact.blocks if fact.complete else ()):
             if isinstance(block, ToolUseBlock):
@@ -124,9 +125,7 @@ class Conversation(Struct):
 
 
 class Charge(Struct, frozen=True):
-    """The usage of one request to a model, or of several whose price was known: then with their US
-    dollars.
-    """
+    """The usage of one request to a model, or of several; `dollars` is the price in US dollars, if known."""
 
     model: str
     usage: Usage
@@ -134,14 +133,14 @@ class Charge(Struct, frozen=True):
 
 
 class RequestSize(NamedTuple):
-    """The size of a prompt of all facts before `seq`: `raw` tokens of our count, `tokens` of the API's.
+    """The size of a prompt of all facts before `seq`: `raw` tokens by our count, `tokens` by the API's.
 
-    `ids` are the ids of calls and results that were added since the request before it; `grown` says that it
-    shows all that that one showed, with more behind it.
+    `ids` is the number of ids of calls and results added since the previous request; `grown` is True if the
+    prompt begins with everything that the previous one contained.
     """
 
     seq: int
-    model: str  # that counted
+    model: str  # whose tokenizer the API used
     raw: int
     tokens: int
     ids: int
@@ -152,8 +151,8 @@ class Sizes(Struct):
     """The API's counts of the prompts so far.
 
     pairs       (our count, the API's count) of the newest prompts, in tokens
-    requests    the sizes of all of them, in order
-    edited      whether edits came into force, or out of it, since the newest of them
+    requests    the sizes of all prompts, in order
+    edited      edits were added or removed since the newest prompt
     """
 
     pairs: tuple[tuple[int, int], ...] = ()
@@ -161,9 +160,9 @@ class Sizes(Struct):
     edited: bool = False
 
     def add(self, seq: int, ours: object, actual: object, folded: Folded) -> None:
-        """Add the count of a prompt of all facts before `seq`, if there is one.
+        """Add the counts of a prompt of all facts before `seq`, unless one of them is missing.
 
-        Those of a model that counts otherwise are made what the model now asked would have counted.
+        If the model changed to one that counts differently, earlier counts are scaled to the new model's.
         """
         if not (isinstance(ours, int) and isinstance(actual, int)):
             return
@@ -192,17 +191,17 @@ class Sizes(Struct):
 class Folded(Struct):
     """The state that the facts so far fold to.
 
-    facts         the facts that count, in order; a rewound stretch is no longer among them
+    facts         the facts of the conversation in order, without rewound ones
     edits         the edits in force
     opened        system, tools and model as last opened
-    last_request  the newest request of the conversation, not one for a summary
+    last_request  the newest request of the conversation, excluding those for a summary
     last_reply    the newest complete reply
-    compactions   every compaction in order, undone ones included
+    compactions   every compaction in order, including undone ones
     conversation  the entries, before any edit
-    sizes         of the prompts, as the API counted them
-    usage         of all replies, summed
-    charges       whatever is paid for, also where it was rewound: of replies, summaries, nested sessions
-    gaps          seq directly before which facts are missing -> the first seq that is missing
+    sizes         the sizes of the prompts, as counted by us and by the API
+    usage         the total usage of all replies
+    charges       everything paid for, rewound or not: replies, summaries, nested sessions
+    gaps          seq directly after missing facts -> the first missing seq
     """
 
     facts: list[Fact] = field(default_factory=list)
@@ -219,9 +218,9 @@ class Folded(Struct):
     charges: list[Charge] = field(default_factory=list)
     last_seq: int = 0
     gaps: dict[int, int] = field(default_factory=dict)
-    _memos: dict[type, object] = field(default_factory=dict)  # see `memo`; a rewind empties it
+    _memos: dict[type, object] = field(default_factory=dict)  # see `memo`; a rewind clears it
     _view: View = field(default_factory=View)
-    _first_changed: int = 0  # index of the first entry that may be shown differently than last rendered
+    _first_changed: int = 0  # index of the first entry that may have changed since it was last rendered
 
     @property
     def view(self) -> View:
@@ -237,12 +236,12 @@ class Folded(Struct):
 
     @property
     def name(self) -> str:
-        """The name that the user gave the session last, on one line, or ""."""
+        """The latest name that the user gave the session, on one line, or ""."""
         return name_of(self.metadata)
 
     @property
     def last_reply_seq(self) -> int:
-        """seq of the newest complete reply, else 0: the model has seen no fact after it."""
+        """seq of the newest complete reply, or 0; the model has not seen any later fact."""
         return self.last_reply.seq if self.last_reply else 0
 
     @property
@@ -251,9 +250,9 @@ class Folded(Struct):
         return self.edits.undone
 
     def memo(self, kind: type[Memo]) -> Memo:
-        """Return the one value of this class that its module keeps with the facts, made on first use.
+        """Return the single value of this class that its module keeps with the facts, created on first use.
 
-        Situations that differ in their edits only share it; a rewind drops it.
+        Situations that differ only in their edits share it; a rewind discards it.
         """
         kept = self._memos.get(kind)
         if not isinstance(kept, kind):
@@ -262,16 +261,16 @@ class Folded(Struct):
         return kept
 
     def kind_of(self, tool: str) -> ToolKind:
-        """Return the kind of work of a tool of this session, as it was last declared."""
+        """Return the kind of a tool of this session, as last declared."""
         return tool_kind(tool, self.opened.tools if self.opened else ())
 
     def with_edits(self, edits: tuple[Edit, ...], without: int | None = None) -> Folded:
-        """The same conversation with more edits in force, and without those of the fact `without`.
+        """Return the conversation with additional edits, and without those of the fact `without`.
 
-        It renders again from the first message that changes, and shares all else with this one: no fact may
-        be applied to it.
+        The copy renders again from the first message that changes and shares everything else with this one:
+        no fact may be applied to it.
         """
-        view = self.view.copy()  # rendered here, and not by each copy again
+        view = self.view.copy()  # rendered here once instead of by each copy
         sizes = replace(self.sizes, edited=True)
         made = replace(self, edits=self.edits.copy(), last_seq=self.last_seq + 1, sizes=sizes, _view=view)
         if without is not None:
@@ -280,7 +279,7 @@ class Folded(Struct):
         return made
 
     def apply(self, fact: Fact) -> None:
-        """Add one more fact. Facts come in the order of `seq`; a gap is noted."""
+        """Add one more fact. Facts come in the order of `seq`; a gap is recorded in `gaps`."""
         if fact.seq > self.last_seq + 1:
             self.gaps[fact.seq] = self.last_seq + 1
         self.last_seq = max(self.last_seq, fact.seq)
@@ -293,7 +292,7 @@ class Folded(Struct):
         self.facts.append(fact)
         if fact.seq in self.gaps:
             self.edits.open_gap(fact.seq)
-        changed: int | None = None  # the earliest seq that is shown differently now
+        changed: int | None = None  # the earliest seq that is now shown differently
         match fact:
             case User():
                 self.entries.append(Prompt(fact))
@@ -341,8 +340,8 @@ class Folded(Struct):
         self._show_again(changed)
 
     def _rewind(self, fact: Rewound) -> None:
-        """Fold the facts before `fact.to` anew, in place."""
-        known = self.gaps.items()  # a gap that began before `to` may have lost what is still shown
+        """Fold the facts before `fact.to` again, in place."""
+        known = self.gaps.items()  # facts that are still shown may refer to those lost in a gap before `to`
         gaps = {after if after < fact.to else fact.seq: first for after, first in known if first < fact.to}
         fresh = _refold((old for old in self.facts if old.seq < fact.to), gaps)
         fresh.charges = self.charges
@@ -366,7 +365,7 @@ def fold(facts: Iterable[Fact]) -> Folded:
 
 
 def replace_facts(folded: Folded, facts: Mapping[int, Fact]) -> Folded:
-    """The same session folded anew with other facts in the place of those with these seqs."""
+    """Fold the session again with `facts` instead of those with the same seqs."""
     fresh = _refold((facts.get(fact.seq, fact) for fact in folded.facts), dict(folded.gaps))
     fresh.last_seq = folded.last_seq
     fresh.charges = folded.charges
@@ -374,7 +373,7 @@ def replace_facts(folded: Folded, facts: Mapping[int, Fact]) -> Folded:
 
 
 def _refold(facts: Iterable[Fact], gaps: dict[int, int]) -> Folded:
-    """Facts of which some were rewound: only the known gaps are gaps, and no fact rewinds again."""
+    """Fold facts of which some were rewound: only `gaps` count as gaps, and no fact rewinds again."""
     fresh = Folded(gaps=gaps)
     for fact in facts:
         fresh._add(fact)

@@ -1,4 +1,4 @@
-"""The journal: the file of one record on disk, as its only writer appends to it and keeps it whole."""
+"""The journal: the transcript file of one session, appended to and kept intact by its only writer."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .storage.disk import (
 
 
 class SpareRecord:
-    """A second copy of a record in another file, by which a change of the record is noticed and undone.
+    """A second copy of a transcript, used to detect and undo changes to the transcript.
 
-    changed_ns  the record's time of change when it was written to last
+    changed_ns  the mtime of the transcript after our last write
     """
 
     def __init__(self, fd: int, changed_ns: int) -> None:
@@ -34,11 +34,10 @@ class SpareRecord:
         self.changed_ns = changed_ns
 
     def is_damaged(self, disk: Disk, record: int, size: int, may_end_torn: bool) -> bool:
-        """Return whether something else changed the first `size` bytes of a record, or wrote anything behind
-        them.
+        """Return whether another process changed the first `size` bytes of a transcript or appended data.
 
-        Records are not anything: where the file system has no locks, another process may add them. With
-        `may_end_torn` what stands behind is ours. Raises OSError.
+        Appended facts do not count: on a file system without locks another makeroom may add them. With
+        `may_end_torn` the data after `size` is ours. Raises OSError.
         """
         found = disk.stat(record)
         if (found.st_size, found.st_mtime_ns) == (size, self.changed_ns):
@@ -51,18 +50,18 @@ class SpareRecord:
         return False
 
     def add(self, disk: Disk, record: int, line: bytes) -> bool:
-        """Append a line that the record got; False where that failed, and the copy is given up."""
+        """Append a line that was added to the transcript. If that fails, close the copy and return False."""
         self.changed_ns = disk.stat(record).st_mtime_ns
         with suppress(OSError):
             if disk.write(self.fd, line) == len(line):
                 return True
-        os.close(self.fd)  # a copy with a gap is of no use
+        os.close(self.fd)  # a copy with a gap is useless
         return False
 
 
 def copy_record(path: Path, disk: Disk, record: int, size: int) -> SpareRecord:
-    """A spare copy in `path` of the first `size` bytes of a record. Raises OSError."""
-    path.unlink(missing_ok=True)  # it may be a hard link of the record
+    """Copy the first `size` bytes of a transcript to `path`. Raises OSError."""
+    path.unlink(missing_ok=True)  # it may be a hard link to the transcript
     spare = disk.open(str(path), os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         end = 0
@@ -75,22 +74,24 @@ def copy_record(path: Path, disk: Disk, record: int, size: int) -> SpareRecord:
 
 
 class Journal:
-    """The file of a record and its lock, as its only writer sees them. Whole lines are written, or none.
+    """The transcript file of a session and its lock, as seen by its only writer.
 
-    When a sync fails, the kernel may have dropped what was written since the last one. Then the file is
-    copied as far as that, the lines since are written again from memory, and the copy takes its place. So it
-    does where the path names another file or none, as a command in the project may bring about, where the
-    lock was lost, and from the spare copy, where one is kept, if something else changed the file itself.
+    Only whole lines are written.
 
-    whole_size         the end of the last whole line in bytes; what stands behind it is torn
-    synced_size        as far as the file is known to be on the disk
-    read_size          the size when it was read: another size means that something else wrote to it
-    ends_with_newline  whether the last whole line does
-    unsynced           the lines behind `synced_size`
+    When a sync fails, the kernel may have dropped everything written since the last one. The journal then
+    copies the file up to that point, writes the later lines again from memory, and replaces the file with the
+    copy. It does the same if the path no longer names the file, which a command in the project may cause, if
+    the lock was lost, or (from the spare copy, if there is one) if another process changed the file itself.
+
+    whole_size         the end of the last whole line in bytes; data after it is torn
+    synced_size        the size in bytes that is known to be on the disk
+    read_size          the size when it was read: another size means that another process wrote to it
+    ends_with_newline  the last whole line ends with a newline
+    unsynced           the lines after `synced_size`
     sync_failed        `unsynced` may be lost
-    write_failed       what stands behind `whole_size` is ours and may be cut off
+    write_failed       the data after `whole_size` is ours and may be truncated
     lock_lost          the lock file was removed, see `look_for_lock`
-    times_put_back     because something else changed or removed the file
+    times_put_back     how often the file was restored since another process changed or removed it
     """
 
     def __init__(self, path: Path, disk: Disk) -> None:
@@ -110,7 +111,7 @@ class Journal:
         return self._fd is not None
 
     def lock(self) -> None:
-        """Make the folder and take the lock, unless it is held. Raises OSError and any StoreError."""
+        """Create the directory and acquire the lock, unless it is held. Raises OSError and any StoreError."""
         ensure_private_folder(self.path.parent, self.disk)
         old = self._lock
         if old is None or not holds_lock(self.path, old):
@@ -119,15 +120,15 @@ class Journal:
                 os.close(old)
 
     def look_for_lock(self) -> None:
-        """Take the lock again with the next write if its file was removed. Raises OSError.
+        """Acquire the lock again with the next write if its file was removed. Raises OSError.
 
-        Meant for when a command may have done so. Whoever locks the session meanwhile also writes to the
-        record, and that is noticed by its size.
+        Call this when a command may have removed it. A process that locks the session meanwhile also writes
+        to the transcript, which its size reveals.
         """
         self.lock_lost = self._lock is not None and not holds_lock(self.path, self._lock)
 
     def release(self) -> None:
-        """Close the file and give the lock back."""
+        """Close the file and release the lock."""
         if self._fd is not None:
             os.close(self._fd)
         if self._spare is not None:
@@ -137,18 +138,18 @@ class Journal:
         self._fd = self._lock = self._spare = None
 
     def keep_spare(self, path: Path) -> None:
-        """Copy the file as far as it is whole to `path`, and every line from now on. Raises OSError.
+        """Copy the whole lines of the file to `path`, and every line from now on. Raises OSError.
 
-        Nothing is done while there is no file, or where a spare copy is kept already.
+        Does nothing if there is no file yet or a spare copy exists.
         """
         if self._fd is not None and self._spare is None:
             self._spare = copy_record(path, self.disk, self._fd, self.whole_size)
 
     def write(self, lines: list[bytes], durable: bool) -> None:
-        """Append lines, each with one write and taken off the list behind it; with `durable`, sync them.
+        """Append lines, each with one write that removes it from the list; with `durable`, sync them.
 
-        Raises OSError, Unreadable (something else wrote to the file) and SessionInUse. The same call
-        may be tried again.
+        Raises OSError, Unreadable (another process wrote to the file) and SessionInUse. The call may be
+        repeated.
         """
         fd = self._fd
         if fd is None:
@@ -158,7 +159,7 @@ class Journal:
         while lines:
             size = self.disk.stat(fd).st_size
             if size != self.whole_size and not self.write_failed:
-                raise Unreadable(f"something else writes to {self.path}: nothing of that is cut off")
+                raise Unreadable(f"another process is writing to {self.path}: its data is left in place")
             if size > self.whole_size:
                 self.disk.truncate(fd, self.whole_size)
             line = lines[0] if self.ends_with_newline else b"\n" + lines[0]
@@ -179,7 +180,7 @@ class Journal:
             self.synced_size = self.whole_size
 
     def lost_start(self) -> Iterator[bytes] | None:
-        """All that was written before what is left, where no path leads to it; else None. Raises OSError."""
+        """Return the written bytes of a file that its path no longer names, or None. Raises OSError."""
         fd = self._fd
         with suppress(OSError):
             if fd is None or _is_in_place(self.path, self.disk, fd):
@@ -188,7 +189,7 @@ class Journal:
         return read_pieces(fd, 0, self.synced_size if self.sync_failed else self.whole_size, self.disk)
 
     def _opened(self) -> int:
-        """The descriptor of the record, opened or made; so is its folder, if that was removed meanwhile."""
+        """Open or create the transcript, and its directory if that was removed. Returns the descriptor."""
         if self._lock is None:
             self.lock()
         try:
@@ -200,9 +201,7 @@ class Journal:
         return open_record(self.path, self.disk, self.whole_size, self.read_size)
 
     def _is_whole(self, fd: int) -> bool:
-        """Return whether the path still names the file that is written to, unchanged as far as a copy can
-        tell.
-        """
+        """Return whether the path still names our file, and the file still matches the spare copy, if any."""
         in_place = _is_in_place(self.path, self.disk, fd)
         spare = self._spare
         return in_place and (spare is None or not self._is_damaged(spare, fd))
@@ -211,7 +210,7 @@ class Journal:
         return spare.is_damaged(self.disk, fd, self.whole_size, self.write_failed)
 
     def _rebuild(self, old: int) -> int:
-        """Put a new file in the place of one that cannot be trusted, or that was changed or removed."""
+        """Replace a file that was changed, removed or cannot be trusted. Returns the new descriptor."""
         self.lock()
         trusted, lines = (self.synced_size, self.unsynced) if self.sync_failed else (self.whole_size, [])
         spare = self._spare
@@ -229,10 +228,10 @@ class Journal:
 
 
 def _is_in_place(path: Path, disk: Disk, fd: int) -> bool:
-    """Return whether the path of a record still names the file `fd`. Raises OSError."""
+    """Return whether the path of a transcript still names the file `fd`. Raises OSError."""
     try:
         there = path.lstat()
-    except FileNotFoundError:  # gone; or the whole project was moved, and the file with it
+    except FileNotFoundError:  # removed, or moved together with the whole project
         return disk.stat(fd).st_nlink > 0 and not path.parent.parent.is_dir()
     except NotADirectoryError:
         return False
@@ -241,25 +240,25 @@ def _is_in_place(path: Path, disk: Disk, fd: int) -> bool:
 
 
 def open_record(path: Path, disk: Disk, whole_size: int, read_size: int) -> int:
-    """Open a record, or create it if `read_size` is 0. Returns its descriptor.
+    """Open a transcript, or create it if `read_size` is 0. Returns its descriptor.
 
-    `read_size` is the size that the file had when it was read. What stands behind `whole_size` is torn: it is
-    saved in `<sid>.torn` and cut off. Raises also Unreadable for no regular file, and for one that
-    something else has written to since.
+    `read_size` is the size of the file when it was read. Data after `whole_size` is torn: it is saved in
+    `<sid>.torn` and truncated. Raises OSError, and Unreadable if it is not a regular file or has been written
+    to since.
     """
-    create = 0 if read_size else os.O_CREAT  # one that was removed meanwhile must not begin in its middle
+    create = 0 if read_size else os.O_CREAT  # a transcript that was removed must not restart in the middle
     fd = disk.open(str(path), os.O_RDWR | os.O_APPEND | os.O_NONBLOCK | create, 0o600)
     try:
         found = disk.stat(fd)
         if not stat.S_ISREG(found.st_mode):
-            raise Unreadable(f"{path} is no regular file: nothing is written there")
+            raise Unreadable(f"cannot write to {path}: it is not a regular file")
         with suppress(PermissionError):  # some file systems have no modes
             os.fchmod(fd, 0o600)
         if found.st_size != read_size:
-            raise Unreadable(f"{path} was written to since it was read: resume the session once more")
+            raise Unreadable(f"cannot append to {path}: another process changed it; resume the session again")
         if whole_size == 0:
             sync_folders(disk, *record_folders(path))
-        if read_size > whole_size:  # last, for then the file has another size
+        if read_size > whole_size:  # last, since it changes the size of the file
             _set_tail_aside(disk, fd, whole_size, path.with_suffix(".torn"))
     except BaseException:
         os.close(fd)
@@ -268,12 +267,12 @@ def open_record(path: Path, disk: Disk, whole_size: int, read_size: int) -> int:
 
 
 def record_folders(path: Path) -> tuple[Path, Path]:
-    """The folders in which the name of a record stands, and the name of its folder."""
+    """Return the directory of a transcript and its parent: syncing both makes the file's name durable."""
     return path.parent, path.parent.parent.resolve()
 
 
 def _set_tail_aside(disk: Disk, fd: int, whole_size: int, target: Path) -> None:
-    """Append what stands behind `whole_size` to another file, then cut it off."""
+    """Append the data after `whole_size` to the file `target`, then truncate it."""
     with opened_fd(target, os.O_WRONLY | os.O_APPEND | os.O_CREAT, disk) as aside:
         for piece in read_pieces(fd, whole_size, disk.stat(fd).st_size, disk):
             append_whole(disk, aside, piece, disk.stat(aside).st_size)

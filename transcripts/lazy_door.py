@@ -1,7 +1,7 @@
-"""Load the modules behind a package's door when a name of theirs is first used (PEP 562).
+"""Load the modules behind a package's door when one of their names is first used (PEP 562).
 
-A package lists in `__all__` the names that other packages may import. Where importing all of them would slow
-the start, it hands them out one by one:
+A package lists in `__all__` the names that other packages may import. If importing all of them would slow
+down start-up, it provides them one at a time:
 
     __getattr__ = lazy_door(__name__, {"catalog": "Catalog load_catalog", "search": "search"})
 """
@@ -14,7 +14,7 @@ from importlib import import_module
 
 
 def lazy_door(package: str, names: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package; `names` has by module the names that it hands out."""
+    """Return the `__getattr__` of a package; `names` maps each module to the names that it provides."""
     modules = {name: module for module, listed in names.items() for name in listed.split()}
 
     def load(name: str) -> object:

@@ -1,7 +1,7 @@
-"""The sessions of a project, found from the two ends of each file rather than from all of it.
+"""List the sessions of a project, reading only the beginning and the end of large transcripts.
 
-Small files, the newest first and 64 MB in all, are read whole, so that a name given in the middle is found
-and prompts are counted exactly; of the others only what stands at their ends is known.
+Transcripts are read whole, newest first, up to 64 MB in total, so that a name given in the middle is found
+and prompts are counted exactly. Of the others, only the beginning and the end are read.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .render_text import agent_label, agent_task
 from .session_lock import RECORDS_FOLDER, path_of
 from .stored_outputs import OUTPUTS_FOLDER
 
-MAX_END_BYTES = 1 << 16  # read of the end of a large file
+MAX_END_BYTES = 1 << 16  # read from the end of a large file
 MAX_HEAD_LINES = 12
-MAX_HEAD_BYTES = 1 << 21  # read of the beginning, to find the first prompt
-MAX_LISTING_BYTES = 64 << 20  # read whole in one listing
-MAX_START_BYTES = 4 << 20  # of the newest file, read whole at every start: 10 ms
-MAX_CLOCK_SKEW_S = 300.0  # by which the clocks of machines that share a folder may differ
-FORK_TOPIC = "fork"  # of metadata: {"of": the session that was copied, "at": the last fact of it; else all}
-_KIND_BYTES = 200  # the kind of a line stands within its first bytes
+MAX_HEAD_BYTES = 1 << 21  # read from the beginning, to find the first prompt
+MAX_LISTING_BYTES = 64 << 20  # total size of the files that one listing reads whole
+MAX_START_BYTES = 4 << 20  # of the newest file, which each start reads whole: 10 ms
+MAX_CLOCK_SKEW_S = 300.0  # between the clocks of machines that share a directory
+FORK_TOPIC = "fork"  # a topic of metadata: {"of": the copied session, "at": its last copied fact, or absent}
+_KIND_BYTES = 200  # the kind of a line is within its first bytes
 _USER_KIND = b'"kind":"user"'
 _METADATA_KIND = b'"kind":"noted"'
 
@@ -39,15 +39,15 @@ _METADATA_KIND = b'"kind":"noted"'
 class SessionSummary(Struct, frozen=True):
     """A session in a list.
 
-    last_active  seconds since the epoch; in the future where a clock was wrong and nothing else tells
-    first_prompt on one line; of a nested one its task: in a copy the first prompt is that of its session
-    prompts      how many prompts; of a large file at least so many
+    last_active  seconds since the epoch; in the future if a clock was wrong and there is no better source
+    first_prompt on one line; for a nested session its task, since a copy begins with its parent's prompt
+    prompts      the number of prompts; for a large file a lower bound
     size         in bytes
-    folder       where the session works
-    name         on one line; nested ones have none: the copy that an agent works in holds its session's
-    parent       the session that started it as a nested one, None where a person did
-    agent        what that one called it: "explore #2"
-    fork_of      the session that it is a copy of, "" where it is none
+    folder       the working directory of the session
+    name         on one line; "" for nested sessions, since a copy contains the name of its parent
+    parent       the session that started it as a nested one, None if the user started it
+    agent        the name of a nested session in its parent: "explore #2"
+    fork_of      the session that it is a copy of, or ""
     """
 
     sid: str
@@ -64,31 +64,31 @@ class SessionSummary(Struct, frozen=True):
 
     @property
     def is_continuable(self) -> bool:
-        """Return whether it has a prompt, and a user began it."""
+        """Return whether the session has a prompt and is not nested."""
         return bool(self.prompts) and self.parent is None
 
 
 class ProjectRecords(Struct, frozen=True):
-    """The sessions and outputs that are kept in the folder `home` of a project.
+    """The sessions and outputs stored in the directory `home` of a project.
 
-    Where the sessions were made does not count: a project that was moved, renamed or cloned has them with it.
+    A project that was moved, renamed or copied keeps its sessions.
     """
 
     home: Path
 
     @property
     def outputs(self) -> Path:
-        """The folder of stored outputs."""
+        """The directory of stored outputs."""
         return self.home / OUTPUTS_FOLDER
 
     def path_of(self, sid: str) -> Path:
-        """The file of a session. Raises Unreadable for an id that could name a file elsewhere."""
+        """Return the path of a session's transcript. Raises Unreadable for an invalid id."""
         return path_of(self.home, sid)
 
     def sessions(self) -> list[SessionSummary]:
-        """The sessions, the last active first. An unreadable file is left out.
+        """Return the sessions, most recently active first. Unreadable files are omitted.
 
-        Raises StoreError as `transcript_files` does.
+        Raises StoreError like `transcript_files`.
         """
         left = MAX_LISTING_BYTES
         listed = []
@@ -101,11 +101,11 @@ class ProjectRecords(Struct, frozen=True):
         return sorted(listed, key=lambda one: (*_newest_first(one.last_active, now), one.sid))
 
     def continuable(self) -> list[SessionSummary]:
-        """The sessions that have a prompt and are not nested, the last active first. Raises StoreError."""
+        """Return the sessions with a prompt that are not nested, most recent first. Raises StoreError."""
         return [one for one in self.sessions() if one.is_continuable]
 
     def last_written(self) -> SessionSummary | None:
-        """The session whose file was written to last, by that file alone: cheap, whatever else there is."""
+        """Return the continuable session that was written to last, or None. Reads no other files."""
         for path, found in transcript_files(self.home):
             one = _summary(path, found, is_whole=found.st_size <= MAX_START_BYTES)
             if one is not None and one.is_continuable:
@@ -113,7 +113,7 @@ class ProjectRecords(Struct, frozen=True):
         return None
 
     def find(self, wanted: str) -> Path:
-        """The file of the session with this id, this name, or the one id that begins so.
+        """Return the transcript of the session with this id or name, or with this unique prefix of an id.
 
         Raises NoSuchSession and AmbiguousSession.
         """
@@ -123,17 +123,20 @@ class ProjectRecords(Struct, frozen=True):
         fits = fits or [one for one in listed if wanted and one.sid.startswith(wanted)]
         fits = fits or [one for one in listed if wanted and one.name.casefold() == wanted.casefold()]
         if not fits:
-            kept = f"none are kept in {self.home / RECORDS_FOLDER}"
-            there = f"the newest is {listed[0].sid}" if listed else kept
-            raise NoSuchSession(f"no session {wanted!r} here: {there}")
+            none = f"no sessions are stored in {self.home / RECORDS_FOLDER}"
+            hint = f"the most recent one is {listed[0].sid}" if listed else none
+            raise NoSuchSession(f"no session matches {wanted!r}: {hint}")
         if len(fits) > 1:
             names = ", ".join(one.sid for one in fits[:8])
-            raise AmbiguousSession(f"{wanted!r} fits {len(fits)} sessions: {names}")
+            raise AmbiguousSession(f"{wanted!r} matches {len(fits)} sessions: {names}")
         return fits[0].path
 
 
 def transcript_files(project: Path) -> list[tuple[Path, os.stat_result]]:
-    """The records of a project, the last written to first. Raises StoreError if the folder cannot be read."""
+    """Return the transcripts of a project, most recently written first.
+
+    Raises StoreError if the directory cannot be read.
+    """
     folder = project / RECORDS_FOLDER
     found = list[tuple[Path, os.stat_result]]()
     try:
@@ -141,9 +144,9 @@ def transcript_files(project: Path) -> list[tuple[Path, os.stat_result]]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise Unreadable(f"{folder} cannot be read: {error.strerror}") from error
+        raise Unreadable(f"cannot read {folder}: {error.strerror}") from error
     for path in (path for path in paths if path.name.endswith(".jsonl")):
-        with suppress(OSError):  # it went in between
+        with suppress(OSError):  # it was removed in between
             if stat.S_ISREG((about := path.lstat()).st_mode):
                 found.append((path, about))
     now = time.time()
@@ -151,12 +154,12 @@ def transcript_files(project: Path) -> list[tuple[Path, os.stat_result]]:
 
 
 def _newest_first(at: float, now: float) -> tuple[bool, float]:
-    """Sorts moments, the newest first; those in the future, of a clock that was wrong, come last."""
+    """Return a key that sorts times newest first; times in the future, from a wrong clock, come last."""
     return at > now + MAX_CLOCK_SKEW_S, -at
 
 
 def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummary | None:
-    """Summarize one file for a list, read whole or at its ends; None where it cannot be read."""
+    """Describe one file for a list, read whole or at both ends; None if it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(fd, "rb", buffering=1 << 16) as file:
@@ -187,20 +190,20 @@ def _summary(path: Path, found: os.stat_result, is_whole: bool) -> SessionSummar
 
 
 def _last_active(stamps: Sequence[float], written: float) -> float:
-    """Return the time of a session's last activity; the file's time where its own stamps cannot be right."""
+    """Return the time of a session's last activity, or the file's mtime if a fact is in the future."""
     newest = max(stamps, default=written)
     return written if newest > time.time() + MAX_CLOCK_SKEW_S else newest
 
 
 def _first_text(fact: User) -> str:
-    """The first text of a prompt, on one line, without the program's own context."""
+    """Return the first text of a prompt, on one line, without makeroom's own context."""
     blocks = said_by_user(fact.blocks) or fact.blocks
     texts = [block.text for block in blocks if isinstance(block, TextBlock)]
     return " ".join((texts or [""])[0].split())
 
 
 def _head(file: BinaryIO) -> Iterator[bytes]:
-    """The first lines, up to the first prompt."""
+    """Yield the first lines, up to the first prompt."""
     left = MAX_HEAD_BYTES
     for _ in range(MAX_HEAD_LINES):
         line = file.readline(left)
@@ -213,7 +216,7 @@ def _head(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _prompts_metadata_and_last(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of prompts and of metadata in what is left of a file, and its last line."""
+    """Yield the lines of prompts and metadata in the rest of a file, and its last line."""
     last = b""
     for line in file:
         last = line if line.strip() else last

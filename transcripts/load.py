@@ -1,12 +1,12 @@
-"""Reads a record from its file: every good line, what is damaged, and where the good part ends.
+"""Read a transcript from its file: the valid lines, the damaged ones, and the end of the valid part.
 
-Nothing is written. A damaged line between good ones is skipped and reported; what stands behind the last good
-line is a torn tail, which the store sets aside before it appends.
+Nothing is written. A damaged line between valid ones is skipped and reported. Data after the last valid line
+is a torn tail, which the store moves aside before it appends.
 
-Most bytes of a long session are tool outputs that a compaction has cleared or folded. On request their lines
-are checked but not parsed: the fact in memory has numbers, flags and `about`, but no content; that is fetched
-on demand. The conversation folds to the same messages until a fact is undone or rewound; before that, all
-content must be fetched.
+Most bytes of a long session are tool outputs that a compaction has cleared or summarized. On request their
+lines are checked but not parsed: the fact in memory has numbers, flags and `about`, but no content, which is
+fetched on demand. The conversation folds to the same messages until something is undone or rewound; before
+that, all content must be fetched.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .facts import Compacted, Fact, Opened, Result, Rewound, Undone, UnknownFact
 from .folding import Folded, fold, replace_facts
 from .storage.disk import DISK, Disk, opened_fd
 
-MAX_LINE_BYTES = 1 << 28  # a longer line is no record: we write at most 50 MB
-MAX_RECORDS_IN_LINE = 8  # beginnings of a record that are tried in a damaged line
+MAX_LINE_BYTES = 1 << 28  # a longer line is not a fact: we write at most 50 MB
+MAX_RECORDS_IN_LINE = 8  # possible starts of a fact that are tried in a damaged line
 MIN_LAZY_LINE_BYTES = 2_048  # a shorter line is parsed faster than it is fetched again
 _RESULT_HEAD = lazy_bytes_pattern(
     rb'\{"v":%d,"seq":\d{1,15},"ts":"[0-9TZ:.+-]{1,40}","sid":"[^"\\]{0,200}",'
@@ -45,7 +45,7 @@ _RESULT_KEYS = {"v", "ts", "sid", "kind", *Result.__struct_fields__}
 
 
 class DamagedLine(Struct, frozen=True):
-    """A line that is no record: its number from 1, its offset in bytes, what is wrong with it."""
+    """A line that is not a fact: its number from 1, its offset in bytes, and its defect."""
 
     line: int
     offset: int
@@ -53,30 +53,30 @@ class DamagedLine(Struct, frozen=True):
 
 
 class LazyResults(dict[int, tuple[int, int]]):
-    """The results without content in memory: seq -> (offset, length) of the line in the file, in bytes."""
+    """The results whose content is not in memory: seq -> (offset, length) of their line in bytes."""
 
     def __init__(self, path: Path | None = None) -> None:
         super().__init__()
         self.path = path
 
     def fetch(self, *seqs: int) -> Iterator[Fact]:
-        """The whole facts, one after the other. Raises StoreError where the file has changed."""
-        assert self.path is not None, "results are left in a file only"
+        """Yield the complete facts in the order given. Raises StoreError if the file has changed."""
+        assert self.path is not None, "only results in a file are lazy"
         try:
             with opened_fd(self.path, os.O_RDONLY) as fd:
                 for seq in seqs:
                     offset, length = self[seq]
                     fact, _ = decode_line(os.pread(fd, length, offset))
                     if fact.seq != seq:
-                        raise BadLine(f"record {seq} is not where it was")
+                        raise BadLine(f"fact {seq} is not where it was")
                     yield fact
         except (OSError, BadLine) as error:
             raise StoreError(
-                f"{self.path} was changed since it was read ({error}): resume it anew"
+                f"{self.path} has changed since it was read ({error}): resume the session again"
             ) from error
 
     def complete(self, folded: Folded) -> Folded:
-        """Return the session with all content. Raises StoreError where the file has changed."""
+        """Return the session with all content. Raises StoreError if the file has changed."""
         if not self:
             return folded
         seqs = [fact.seq for fact in folded.facts if fact.seq in self]
@@ -87,10 +87,10 @@ class LoadedTranscript(Struct):
     """The content of a session transcript.
 
     facts              in the order of `seq`, each number once
-    whole_size         where the last good line ends, in bytes
-    size               of the file; what lies between the two is torn
-    ends_with_newline  whether the last good line does
-    damaged            damaged lines between good ones, left where they are
+    whole_size         the end of the last valid line, in bytes
+    size               of the file; the data between `whole_size` and the end is torn
+    ends_with_newline  the last valid line ends with a newline
+    damaged            damaged lines between valid ones, which stay in the file
     version            the newest format version in it; above codec.FORMAT_VERSION it must not be written to
     lazy_results       the results whose content was left in the file
     """
@@ -107,38 +107,38 @@ class LoadedTranscript(Struct):
 
     @property
     def torn_size(self) -> int:
-        """Bytes behind the last good line."""
+        """The number of bytes after the last valid line."""
         return self.size - self.whole_size
 
     def require_known_format(self) -> None:
-        """Raise TranscriptTooNew where a newer version wrote the record: it must not be written to."""
+        """Raise TranscriptTooNew if a newer version wrote the transcript: it must not be written to."""
         if self.version > FORMAT_VERSION:
             raise TranscriptTooNew(self.sid, self.version)
 
 
 def read_transcript(path: Path, disk: Disk = DISK, *, defer: bool = False) -> LoadedTranscript:
-    """Load a record; with `defer`, results that the conversation does not show are left in the file.
+    """Load a transcript; with `defer`, results that the conversation does not show are left in the file.
 
-    Raises NoSuchSession, Unreadable for a link or no regular file, and StoreError where the disk fails.
+    Raises NoSuchSession, Unreadable for anything but a regular file, and StoreError if the disk fails.
     """
     try:
         fd = disk.open(str(path), os.O_RDONLY | os.O_NONBLOCK, 0)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise Unreadable(f"{path} is no regular file: it is not read")
+            raise Unreadable(f"cannot read {path}: it is not a regular file")
         with os.fdopen(fd, "rb", buffering=1 << 20) as file, _without_garbage_collection():
             return _read(file, path, defer)
     except FileNotFoundError as error:
-        raise NoSuchSession(f"there is no session file {path}") from error
+        raise NoSuchSession(f"session file {path} does not exist") from error
     except OSError as error:
         if path.is_symlink():
-            raise Unreadable(f"{path} is a link: it is not followed, give the file itself") from error
-        raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
+            raise Unreadable(f"cannot read {path}: it is a symbolic link; give its target") from error
+        raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """The collector would look through all facts again and again, and all of them stay."""
+    """Disable the garbage collector, which would traverse all facts repeatedly although all of them stay."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -184,7 +184,7 @@ def _read(file: BinaryIO, path: Path, defer: bool) -> LoadedTranscript:
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """(number, offset, line) of each line; one that is too long comes in pieces, none of them a record."""
+    """Yield (number, offset, line) of each line; one that is too long comes in pieces that are not facts."""
     number = 1
     offset = 0
     while line := file.readline(MAX_LINE_BYTES):
@@ -194,10 +194,10 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _record_at_end(line: bytes) -> tuple[Fact, str] | None:
-    """The record at the end of a line that begins with something else.
+    """Return the fact at the end of a line that begins with something else, and its session id; or None.
 
-    That is: zeros of a power loss, or a torn record onto which another program appended. Quotes within a
-    record are escaped, so only a true beginning can match, and the checksum confirms it.
+    The line may begin with zeros from a power loss, or with a torn fact to which another program appended.
+    Quotes within a fact are escaped, so only a real beginning can match, and the checksum confirms it.
     """
     at = len(line)
     for _ in range(MAX_RECORDS_IN_LINE):
@@ -212,29 +212,30 @@ def _record_at_end(line: bytes) -> tuple[Fact, str] | None:
 
 
 def _put_in_order(loaded: LoadedTranscript, places: list[tuple[int, int]]) -> Iterator[DamagedLine]:
-    """Sort the facts by seq where lines were moved; of several with one seq the first counts.
+    """Sort the facts by seq if lines were moved; of several with the same seq the first counts.
 
-    The same record again does no harm. `places` are the (number, offset) of the facts' lines.
+    Yields the others as damaged unless they are identical to the first. `places` has (number, offset) of the
+    line of each fact.
     """
     facts = loaded.facts
     if any(after.seq <= before.seq for before, after in pairwise(facts)):
         unique: dict[int, Fact] = {}
         for fact, (number, offset) in zip(facts, places, strict=True):
             if unique.setdefault(fact.seq, fact) != fact:
-                why = f"record {fact.seq} comes again with other words: the first one counts"
+                why = f"fact {fact.seq} occurs again with different content: the first one is used"
                 yield DamagedLine(number, offset=offset, why=why)
         loaded.facts = [unique[seq] for seq in sorted(unique)]
 
 
 def parse_without_content(line: bytes) -> tuple[Result, str] | None:
-    """The fact, without its content, of a line that is a large result in the form that we write; its sid.
+    """Return the fact of a large result without its content, and its session id; None for other lines.
 
-    The checksum of the whole line is verified. None for any other line.
+    The line must have the form that we write. The checksum of the whole line is verified.
     """
     if len(line) < MIN_LAZY_LINE_BYTES or (head := _RESULT_HEAD.match(line)) is None:
         return None
     checksum = _CHECKSUM.search(line, len(line) - _CHECKSUM_MAX_BYTES)
-    end = line.rfind(_CONTENT_END, head.end())  # one within `about` would leave no valid JSON behind it
+    end = line.rfind(_CONTENT_END, head.end())  # a match within `about` would leave invalid JSON
     if checksum is None or end < 0:
         return None
     if int(checksum[1], 16) != zlib.crc32(memoryview(line)[: checksum.start()]):
@@ -245,7 +246,7 @@ def parse_without_content(line: bytes) -> tuple[Result, str] | None:
         return None
     if raw["content"] or not raw.keys() <= _RESULT_KEYS:
         return None
-    tokens = raw["tokens"]  # the size must be known without the content
+    tokens = raw["tokens"]  # without the content, the size must be known from here
     if not isinstance(tokens, list) or any(type(count) is not int for count in tokens) or sum(tokens) <= 0:
         return None
     raw.pop("human", None)
@@ -254,7 +255,7 @@ def parse_without_content(line: bytes) -> tuple[Result, str] | None:
 
 
 def fetch_shown(facts: list[Fact], lazy_results: LazyResults) -> list[Fact]:
-    """The facts with the content of every result that the conversation shows; those are lazy no longer."""
+    """Return the facts with the content of every shown result, and remove those from `lazy_results`."""
     edits = fold(fact for fact in facts if isinstance(fact, Opened | Compacted | Undone | Rewound)).edits
     rewound = [range(fact.to, fact.seq) for fact in facts if isinstance(fact, Rewound)]
     shown = [

@@ -1,6 +1,6 @@
-"""The blocks of a message, named as the Messages API names them, and their JSON.
+"""The blocks of a message, named as in the Messages API, and their JSON.
 
-A block of a type or with fields that this version does not know is kept and sent back unchanged.
+A block whose type or fields this version does not know is kept and sent back unchanged.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ ADDED_TAGS = frozenset(
     for tag in (HOOK_OPENING_TAG, INJECTED_OPENING_TAG, SKILL_OPENING_TAG, OWN_COMMAND_OPENING_TAG)
 )
 INJECTED_TAGS = ((INJECTED_OPENING_TAG, INJECTED_CLOSING_TAG), (SKILL_OPENING_TAG, SKILL_CLOSING_TAG))
-PUT_BACK_START = "[put back:"  # of a text in a result that an earlier one showed; the file's path follows
-SKILL_START = "Instructions of the skill "  # of a text that loads some; name and folder follow
-INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is no JSON object
-MAX_INPUT_VALUES = 50_000  # in the input of one tool call, keys not counted
-MAX_INPUT_DEPTH = 100  # of lists and objects within each other
-# The key of thinking that a server does not sign and wants back as it came: the field that it came in.
+PUT_BACK_START = "[put back:"  # begins text in a result that an earlier one showed; the file's path follows
+SKILL_START = "Instructions of the skill "  # begins the text of a skill; its name and directory follow
+INVALID_JSON = "INVALID_JSON"  # the key of a tool input that is not a JSON object
+MAX_INPUT_VALUES = 50_000  # in the input of one tool call, excluding keys
+MAX_INPUT_DEPTH = 100  # nesting of lists and objects
+# Names the field of thinking that a server does not sign and expects back unchanged.
 UNSIGNED = "unsigned"
 _EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 JsonValue = TypeVar("JsonValue")
 
 
 class Attached(NamedTuple):
-    """A file, folder, image or resource that is attached to a prompt: its kind, its name and its size."""
+    """A file, directory, image or resource that is attached to a prompt: its kind, and its name with size."""
 
     kind: str
     name: str
 
 
 def empty_mapping() -> Mapping[str, Any]:
-    """The one empty mapping that all values share."""
+    """Return the immutable empty mapping that all values share."""
     return _EMPTY_MAPPING
 
 
 class TextBlock(Struct, frozen=True):
-    """A text; `extra` holds the fields that this version does not know, here and in the other blocks."""
+    """A text; `extra` has the fields that this version does not know, here and in the other blocks."""
 
     text: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 class ThinkingBlock(Struct, frozen=True):
-    """Reasoning of the model; `signature` binds it to what was sent before it, `thinking` may be empty."""
+    """Reasoning of the model; `signature` covers the messages before it, `thinking` may be empty."""
 
     thinking: str
     signature: str
@@ -66,14 +66,14 @@ class ThinkingBlock(Struct, frozen=True):
 
 
 class RedactedThinkingBlock(Struct, frozen=True):
-    """Reasoning that the API gives in encrypted form only."""
+    """Reasoning that the API returns only in encrypted form."""
 
     data: str
     extra: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 class ToolUseBlock(Struct, frozen=True):
-    """A call of a tool. `input` is always an object; what was none stands under INVALID_JSON."""
+    """A call of a tool. `input` is always an object; input of another type is its value for INVALID_JSON."""
 
     id: str
     name: str
@@ -82,7 +82,7 @@ class ToolUseBlock(Struct, frozen=True):
 
 
 class ImageBlock(Struct, frozen=True):
-    """An image of the user or of a result: `data` in base64; the API takes image/png, jpeg, gif and webp."""
+    """An image in a prompt or result: `data` in base64; the API accepts image/png, jpeg, gif and webp."""
 
     media_type: str
     data: str
@@ -97,7 +97,7 @@ class ToolResultBlock(Struct, frozen=True):
 
 
 class UnknownBlock(Struct, frozen=True):
-    """A block of a type that this version does not know, as it came."""
+    """A block of a type that this version does not know, unchanged."""
 
     raw: Mapping[str, Any]
 
@@ -120,17 +120,17 @@ class Usage(Struct, frozen=True):
     output: int = 0
     cache_read: int = 0
     cache_written: int = 0
-    cache_written_hour: int = 0  # the part of cache_written that lives one hour
-    searches: int = 0  # of the web, by the server: charged one by one
+    cache_written_hour: int = 0  # the part of cache_written that lasts one hour
+    searches: int = 0  # web searches by the server, charged individually
 
     @property
     def prompt(self) -> int:
-        """The whole prompt."""
+        """The tokens of the whole prompt."""
         return self.input + self.cache_read + self.cache_written
 
     @property
     def total(self) -> int:
-        """Prompt and output."""
+        """The tokens of prompt and output."""
         return self.prompt + self.output
 
     def __add__(self, other: Usage) -> Usage:
@@ -148,7 +148,7 @@ class Usage(Struct, frozen=True):
 
 
 def usage_from_json(raw: Mapping[str, Any]) -> Usage:
-    """The usage that a record holds; figures that it lacks, and ones unknown here, count nothing."""
+    """Return the usage in a transcript; missing figures count as 0, unknown ones are ignored."""
     return Usage(**{name: int(raw[name]) for name in Usage.__struct_fields__ if name in raw})
 
 
@@ -158,25 +158,25 @@ def is_thinking(block: Block) -> bool:
 
 
 def is_injected(block: Block) -> bool:
-    """Return whether a block of a prompt is the program's own context."""
+    """Return whether a block of a prompt is makeroom's own context."""
     return isinstance(block, TextBlock) and any(
         block.text.startswith(first) and block.text.rstrip().endswith(last) for first, last in INJECTED_TAGS
     )
 
 
 def injected(text: str) -> str:
-    """A text within the tags of what the program adds, which it cannot close itself."""
+    """Return a text between the tags of makeroom's own context, with closing tags within it escaped."""
     closed = text.replace(INJECTED_CLOSING_TAG, f"<\\{INJECTED_CLOSING_TAG[1:]}")
     return f"{INJECTED_OPENING_TAG}\n{closed}\n{INJECTED_CLOSING_TAG}"
 
 
 def injected_skill(instructions: str) -> str:
-    """The instructions of a skill for a prompt, where they follow the words that called for them."""
+    """Return the instructions of a skill for a prompt, in which they follow the user's words."""
     return f"{SKILL_OPENING_TAG}\n{instructions}\n{SKILL_CLOSING_TAG}"
 
 
 def injected_text(block: Block) -> str | None:
-    """Return the text of a block that is the program's own context, without its tags; None for others."""
+    """Return the text of a block that is makeroom's own context, without its tags; None for other blocks."""
     if not (isinstance(block, TextBlock) and is_injected(block)):
         return None
     text = block.text.rstrip()
@@ -187,22 +187,22 @@ def injected_text(block: Block) -> str | None:
 
 
 def hook_words(words: str) -> str:
-    """The words of a user's hook for a prompt."""
+    """Return the output of a user's hook for a prompt, between its tags."""
     return f"{HOOK_OPENING_TAG}\n{words}\n</hook>"
 
 
 def is_put_back(block: Block) -> bool:
-    """Return whether a block of a result is a span of an earlier one that was put back."""
+    """Return whether a block of a result is text of an earlier one that was put back."""
     return isinstance(block, TextBlock) and block.text.startswith(PUT_BACK_START)
 
 
 def attached(kind: str, name: str, text: str) -> TextBlock:
-    """Attach the text of something that the prompt mentions, as `attachment_of` reads it."""
+    """Return a block with the text of something that the prompt mentions, as `attachment_of` reads it."""
     return TextBlock(injected(f"{ATTACHED_LINE}\n{kind}: {name}\n{text}"))
 
 
 def attachment_of(block: Block) -> Attached | None:
-    """Return what a block of a prompt attaches, such as Attached("File", "a.py (lines 1-20 of 80)")."""
+    """Return the attachment in a block of a prompt, such as Attached("File", "a.py (lines 1-20 of 80)")."""
     opening = f"{INJECTED_OPENING_TAG}\n{ATTACHED_LINE}\n"
     if not (isinstance(block, TextBlock) and block.text.startswith(opening) and is_injected(block)):
         return None
@@ -211,28 +211,28 @@ def attachment_of(block: Block) -> Attached | None:
 
 
 def without_injected(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The blocks of a prompt that the user wrote."""
+    """Return the blocks of a prompt without makeroom's own context."""
     return tuple(block for block in blocks if not is_injected(block))
 
 
 def is_added(block: Block) -> bool:
-    """Return whether a block of a prompt is the program's own context, or the words of a hook."""
+    """Return whether a block of a prompt is makeroom's own context or the output of a hook."""
     hook = isinstance(block, TextBlock) and block.text.startswith(HOOK_OPENING_TAG)
     return hook or is_injected(block)
 
 
 def without_added(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The blocks of a prompt that the person wrote or ran."""
+    """Return the blocks of a prompt that the user wrote or ran."""
     return tuple(block for block in blocks if not is_added(block))
 
 
 def typed_blocks(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The blocks of a prompt that the person wrote or ran; all of them where there are none such."""
+    """Return the blocks of a prompt that the user wrote or ran; all of them if there are none."""
     return without_added(blocks) or blocks
 
 
 def said_by_user(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The blocks of a prompt that name it to people: also without what hooks and own commands added."""
+    """Return the blocks of a prompt that the user typed, without hooks' and their own commands' output."""
     return tuple(
         block
         for block in without_added(blocks)
@@ -241,16 +241,16 @@ def said_by_user(blocks: tuple[Block, ...]) -> tuple[Block, ...]:
 
 
 def own_words(text: str) -> str:
-    """Return the user's words in a text of a prompt: all of it, or the part up to their own command."""
+    """Return the user's words in a text of a prompt: the whole text, or the command line that they ran."""
     if not text.startswith(OWN_COMMAND_OPENING_TAG):
         return text
-    return "\n".join(text.split("\n", 2)[:2])  # what it wrote is not their words
+    return "\n".join(text.split("\n", 2)[:2])  # without the output of the command
 
 
 def replace_surrogates(value: JsonValue) -> JsonValue:
-    """Replace each lone surrogate within a text or a JSON value by "?": no file and no request can hold one.
+    """Replace each lone surrogate in a text or a JSON value by "?", since UTF-8 cannot encode it.
 
-    Returns the same value where there is none.
+    Returns the same value if there is none.
     """
     try:
         json.dumps(value, ensure_ascii=False, default=dict).encode()
@@ -264,7 +264,7 @@ def _without_surrogates(text: str) -> str:
 
 
 def map_strings(value: Any, change: Callable[[str], str], keys: bool = True) -> Any:
-    """A JSON value with `change` applied to every string in it, and with `keys` to every key."""
+    """Return a JSON value with `change` applied to every string in it, and with `keys` to every key."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
@@ -277,7 +277,7 @@ def map_strings(value: Any, change: Callable[[str], str], keys: bool = True) -> 
 
 
 def block_to_json(block: Block) -> dict[str, Any]:
-    """The block as the JSON object that the API takes, its fields in a fixed order."""
+    """Return the block as the JSON object that the API accepts, with its fields in a fixed order."""
     match block:
         case TextBlock():
             return {"type": "text", "text": block.text, **block.extra}
@@ -301,7 +301,7 @@ def block_to_json(block: Block) -> dict[str, Any]:
 
 
 def block_from_json(raw: Mapping[str, Any]) -> Block:
-    """The block that a JSON object stands for; UnknownBlock where its fields are not as expected."""
+    """Return the block that a JSON object represents; an UnknownBlock if its fields are not as expected."""
     match raw:
         case {"type": "text", "text": str(text)}:
             return TextBlock(text, _extra(raw, "type", "text"))
@@ -324,7 +324,7 @@ def block_from_json(raw: Mapping[str, Any]) -> Block:
 
 
 def blocks_from_json(content: str | Iterable[Mapping[str, Any]] | None) -> tuple[Block, ...]:
-    """The blocks of a message's content, which is a string or a list of objects."""
+    """Return the blocks of a message's content, which is a string or a list of objects."""
     if content is None:
         return ()
     if isinstance(content, str):
@@ -333,27 +333,27 @@ def blocks_from_json(content: str | Iterable[Mapping[str, Any]] | None) -> tuple
 
 
 def _extra(raw: Mapping[str, Any], *known: str) -> Mapping[str, Any]:
-    """The other fields; not the cache breakpoints, which are placed anew for each request."""
+    """Return the other fields, without cache breakpoints, which are placed again for each request."""
     if len(raw) == len(known) and known[-1] in raw:  # only the last may be missing
         return _EMPTY_MAPPING
     return {key: raw[key] for key in raw if key not in known and key != "cache_control"} or _EMPTY_MAPPING
 
 
 def check_shape(value: Any) -> None:
-    """Raise ValueError for a JSON value with too many parts, or nested too deeply for all who handle it.
+    """Raise ValueError for a JSON value with too many parts or too much nesting.
 
-    Also for NaN and infinite numbers, which Python reads, and which no request can hold.
+    Also for NaN and infinite numbers, which Python reads but JSON does not allow in a request.
     """
     level = [value]
     seen = 0
     for _ in range(MAX_INPUT_DEPTH):
         if any(isinstance(part, float) and not math.isfinite(part) for part in level):
-            raise ValueError("it has a number that JSON cannot hold")
+            raise ValueError("it contains a number that is not valid in JSON")
         inner = [each for each in level if isinstance(each, dict | list)]
         level = [part for each in inner for part in (each.values() if isinstance(each, dict) else each)]
         seen += len(level)
         if not inner:
             return
         if seen > MAX_INPUT_VALUES:
-            raise ValueError(f"it has more than {MAX_INPUT_VALUES:,} values")
-    raise ValueError(f"it is nested more than {MAX_INPUT_DEPTH} deep")
+            raise ValueError(f"it contains more than {MAX_INPUT_VALUES:,} values")
+    raise ValueError(f"it is nested more than {MAX_INPUT_DEPTH} levels deep")

@@ -1,8 +1,8 @@
-"""Recall: the original text of anything that was left out of the conversation, by its id or found by words.
+"""Recall the original text of anything that was removed from the conversation, by id or by search.
 
-Ids: `r12` a fact, `r12.0` one block of it, `r12-r40` a stretch, `c41` what a compaction left out; with
-`SESSION/` before it, the same of an earlier session of the project. A whole output that was stored beside the
-record is read from there if its hash still fits.
+Ids: `r12` is a fact, `r12.0` one of its blocks, `r12-r40` a range, and `c41` everything that a compaction
+removed. With the prefix `SESSION/` they refer to an earlier session of the project. A full output that is
+stored in a file of its own is read from there if its hash still matches.
 """
 
 from __future__ import annotations
@@ -29,20 +29,23 @@ from .search import Found, Hit, make_hits, record_path, recorded_sids, search_fa
 from .stored_outputs import OutputsFolder
 
 _RECALL_ID = lazy_pattern(r"r(\d{1,15})(?:\.(\d{1,9}))?(?:-r(\d{1,15}))?\Z|c(\d{1,15})\Z")
-MAX_FACT_CHARS = 4_000  # of one fact in a stretch; `r<seq>` gives the rest
+MAX_FACT_CHARS = 4_000  # of one fact in a range; `r<seq>` returns the whole text
 MAX_STRETCH_CHARS = 400_000
-NOTHING_SAID = "(nothing was said there)"
-REWOUND_NOTE = "[rewound: no part of the conversation now; makeroom -r {} --at r{} is a copy up to there]"
+NOTHING_SAID = "(no text)"
+REWOUND_NOTE = (
+    "[rewound: no longer part of the conversation. To continue from this point in a copy, "
+    "run makeroom -r {} --at r{}]"
+)
 
 
 Scope = Literal["session", "project"]
 
 
 class Originals(Struct, frozen=True):
-    """The record of a running session `sid`: its live `folded`, and the folder of its stored outputs.
+    """The facts of a running session `sid` (its live `folded`) and the directory of its stored outputs.
 
-    `home` is the folder that holds the records, `project` the one that paths are relative to; None where no
-    files are searched. With `typed`, prompts are shown without what was added to them, as people want them.
+    `home` is the directory with the transcripts, None if none are stored; paths are relative to `project`.
+    With `typed`, prompts are shown to the user without what makeroom and hooks added.
     """
 
     folded: Folded
@@ -54,30 +57,30 @@ class Originals(Struct, frozen=True):
     typed: bool = False
 
     def original(self, id: str) -> str:
-        """The original text of a recall id. Raises KeyError, which names ids that exist."""
+        """Return the original text of a recall id. Raises KeyError with a message that lists valid ids."""
         sid, slash, rest = id.strip().rpartition("/")
         if slash and (wanted := self._whole_sid(sid)) != self.sid:
             return self._of_session(wanted).original(rest)
         return self._own_original(rest)
 
     def find(self, words: str, scope: Scope = "session", limit: int = 10) -> list[Hit]:
-        """The facts that fit words or a question best, stored outputs included. Blocks on the disk.
+        """Return the facts that match words or a question best, stored outputs included. Blocks on the disk.
 
-        With the scope "project" the sessions that were recorded earlier are searched too.
+        The scope "project" includes the earlier sessions of the project.
         """
         home = self.home
         is_recorded = home is not None and record_path(home, self.sid).exists()
         found: list[Found] = []
-        if not is_recorded:  # as before the first prompt
+        if not is_recorded:  # there is no transcript before the first prompt
             found += search_facts(self.outputs, words, self.sid, list(self._whole_facts()), limit)
         if home is not None and (is_recorded or scope == "project"):
             every = recorded_sids(home) if scope == "project" else (self.sid,)
-            sids = sorted(every, key=lambda sid: sid != self.sid)  # of copies the own one counts
+            sids = sorted(every, key=lambda sid: sid != self.sid)  # this session comes before its copies
             found += search_records(home, words, sids, limit).found
         return make_hits(found[:limit], self.sid, self.project)
 
     def prompt_in_view(self) -> str:
-        """The id of what the person said last, "" where the context does not show all of it."""
+        """Return the id of the user's latest prompt, "" if the context does not show all of it."""
         prompts = (fact for fact in reversed(self.folded.facts) if isinstance(fact, User))
         said = next((fact for fact in prompts if fact.source == "user"), None)
         edits = self.folded.edits
@@ -87,7 +90,7 @@ class Originals(Struct, frozen=True):
         return "" if is_cleared else f"r{said.seq}"
 
     def _whole_sid(self, sid: str) -> str:
-        """The id of the session with this id or name, or whose id begins so. Raises KeyError."""
+        """Return the full id of the session with this id, name, or prefix of an id. Raises KeyError."""
         try:
             if self.home is None or sid == self.sid or ProjectRecords(self.home).path_of(sid).exists():
                 return sid
@@ -96,10 +99,10 @@ class Originals(Struct, frozen=True):
             raise KeyError(str(error)) from error
 
     def _of_session(self, sid: str) -> Originals:
-        """The record of an earlier session. Raises KeyError."""
+        """Return the facts of an earlier session. Raises KeyError."""
         try:
             if self.home is None:
-                raise NoSuchSession("no records are kept")
+                raise NoSuchSession("this session has no transcript, so no other session can be recalled")
             loaded = read_transcript(ProjectRecords(self.home).path_of(sid))
         except StoreError as error:
             raise KeyError(str(error)) from error
@@ -108,7 +111,7 @@ class Originals(Struct, frozen=True):
     def _own_original(self, id: str) -> str:
         match = _RECALL_ID.match(id.strip())
         if match is None:
-            raise KeyError(f"{id!r} is no recall id: r12, r12.0, r12-r40 or c41")
+            raise KeyError(f"invalid recall id {id!r}: valid forms are r12, r12.0, r12-r40 and c41")
         first, block, last, compaction = match.groups()
         if compaction is not None:
             return self._left_out(int(compaction))
@@ -122,13 +125,14 @@ class Originals(Struct, frozen=True):
             return self._text(fact)
         blocks = fact.content if isinstance(fact, Result) else getattr(fact, "blocks", ())
         if int(block) >= len(blocks):
-            raise KeyError(f"there is no {id}; r{fact.seq} has {len(blocks)} blocks")
+            count = "1 block" if len(blocks) == 1 else f"{len(blocks)} blocks"
+            raise KeyError(f"unknown recall id {id}: r{fact.seq} has {count}")
         return block_text(blocks[int(block)])
 
     def _whole_facts(self) -> Iterator[Fact]:
         lazy = [fact.seq for fact in self.folded.facts if fact.seq in self.lazy_results]
         yield from (fact for fact in self.folded.facts if fact.seq not in self.lazy_results)
-        with suppress(StoreError):  # what the disk no longer gives cannot be found
+        with suppress(StoreError):  # facts that can no longer be read are not found
             yield from self.lazy_results.fetch(*lazy) if lazy else ()
 
     def _fact(self, seq: int) -> Fact:
@@ -137,8 +141,8 @@ class Originals(Struct, frozen=True):
         if at < len(facts) and facts[at].seq == seq:
             return self._fetched(facts[at])
         near = [f"r{fact.seq}" for fact in facts[max(0, at - 3) : at + 3] if speaker_of(fact)]
-        told = f"near it are {', '.join(near)}" if near else "nothing was said in this session yet"
-        raise KeyError(f"there is no r{seq}; {told}")
+        hint = f"closest ids: {', '.join(near)}" if near else "this session has no messages yet"
+        raise KeyError(f"unknown recall id r{seq}; {hint}")
 
     def _fetched(self, fact: Fact) -> Fact:
         if fact.seq not in self.lazy_results:
@@ -146,7 +150,7 @@ class Originals(Struct, frozen=True):
         try:
             return next(self.lazy_results.fetch(fact.seq))
         except StoreError as error:
-            raise KeyError(f"r{fact.seq} cannot be read from the record any more: {error}") from error
+            raise KeyError(f"cannot read r{fact.seq} from the transcript: {error}") from error
 
     def _text(self, fact: Fact) -> str:
         if isinstance(fact, Compacted):
@@ -154,11 +158,11 @@ class Originals(Struct, frozen=True):
         if isinstance(fact, Result) and fact.stored is not None:
             size = fact.stored.size
             path = fact.stored.path
-            lost = f"[the whole output, {size:,} bytes, is not in {path} any more, or has changed]"
+            lost = f"[the full output ({size:,} bytes) is lost: {path} was removed or changed]"
             return self._stored_output(fact) or f"{fact_text(fact)}\n\n{lost}"
         if isinstance(fact, Result):
             return "".join(map(block_text, fact.content)) or NOTHING_SAID  # byte for byte
-        return self._words(fact) or _what_it_is(fact, self.folded.facts)
+        return self._words(fact) or _description(fact, self.folded.facts)
 
     def _words(self, fact: Fact) -> str:
         if self.typed and isinstance(fact, User):
@@ -166,7 +170,7 @@ class Originals(Struct, frozen=True):
         return fact_text(fact)
 
     def _stored_output(self, fact: Fact) -> str | None:
-        """The whole output of a fact that has one beside the record, if it is still there."""
+        """Return the full output of a fact that is stored in a file; None if there is none or it is lost."""
         if isinstance(fact, Result) and fact.stored is not None:
             return OutputsFolder(self.outputs).read(fact.stored)
         return None
@@ -184,7 +188,7 @@ class Originals(Struct, frozen=True):
             pieces.append(f"[r{fact.seq} {speaker}]\n{text}")
             size += len(text)
             if size > MAX_STRETCH_CHARS:
-                pieces.append(f"[... and more: recall the stretch behind r{fact.seq}]")
+                pieces.append(f"[... more follows: recall the range after r{fact.seq}]")
                 break
         return "\n\n".join(pieces) or NOTHING_SAID
 
@@ -192,7 +196,7 @@ class Originals(Struct, frozen=True):
         compaction = next((one for one in self.folded.compactions if one.seq == seq), None)
         if compaction is None:
             known = ", ".join(one.id for one in self.folded.compactions[-6:]) or "none"
-            raise KeyError(f"there is no compaction c{seq}; the newest are {known}")
+            raise KeyError(f"unknown compaction c{seq}; latest compactions: {known}")
         cleared = {edit.seq for edit in compaction.edits if isinstance(edit, Clear)}
         folds = [edit for edit in compaction.edits if isinstance(edit, Fold)]
         return self._stretch(
@@ -203,12 +207,12 @@ class Originals(Struct, frozen=True):
 
 
 def is_recall_id(text: str) -> bool:
-    """Return whether a text has the form of a recall id; one of another session begins with that and `/`."""
+    """Return whether a text has the form of a recall id, with or without `SESSION/`."""
     return _RECALL_ID.match(text.rpartition("/")[2]) is not None
 
 
 def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
-    """The facts of a stretch of which a rewind has left none, from the record's file."""
+    """Return the facts of a range that a rewind removed entirely, read from the transcript; else []."""
     facts = record.folded.facts
     home = record.home
     at = bisect_left(facts, first, key=lambda fact: fact.seq)
@@ -223,14 +227,14 @@ def _rewound(record: Originals, first: int, last: int) -> list[Fact]:
     return []
 
 
-def _what_it_is(fact: Fact, facts: Iterable[Fact]) -> str:
-    """Describe a fact without words to somebody who asks for its text."""
+def _description(fact: Fact, facts: Iterable[Fact]) -> str:
+    """Describe a fact that has no text."""
     if isinstance(fact, User | Reply):
         return NOTHING_SAID
     if isinstance(fact, Started):
         answers = (one for one in facts if isinstance(one, Result))
         result = next((one for one in answers if (one.of, one.block) == (fact.of, fact.block)), None)
-        end = f"its result is r{result.seq}" if result is not None else "it has no result"
-        return f"(r{fact.seq} notes that the call r{fact.of}.{fact.block} began to act; {end})"
+        end = f"whose result is r{result.seq}" if result is not None else "which has no result"
+        return f"(r{fact.seq} marks the start of call r{fact.of}.{fact.block}, {end})"
     kind = next((name for name, made in FACT_TYPES.items() if type(fact) is made), "unknown")
-    return f"(r{fact.seq} is a line of kind {kind!r} of the record, in which nothing is said)"
+    return f"(r{fact.seq} is a transcript entry of kind {kind!r}, without text)"

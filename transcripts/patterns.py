@@ -1,6 +1,6 @@
 """Regular expressions of modules, compiled when they are first used.
 
-Compiling takes 0.1 to 2 ms each, and most runs of the program use few of them.
+Compiling takes 0.1 to 2 ms each, and most runs use few of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, cast
 
 
 class _LazyPattern:
-    """A stand-in for a compiled pattern. An attribute that was looked up once becomes its own."""
+    """A stand-in for a compiled pattern; it keeps each attribute after the first lookup."""
 
     def __init__(self, text: str | bytes, flags: int) -> None:
         self._text = text
@@ -23,7 +23,7 @@ class _LazyPattern:
 
 
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a pattern like `re.compile(text, flags)`, compiled on first use; errors are raised only then."""
+    """Return a pattern like `re.compile(text, flags)`, compiled on first use, when it also raises errors."""
     return cast("re.Pattern[str]", _LazyPattern(text, flags))
 
 

@@ -1,7 +1,8 @@
-"""Keep the records of a project from the commands that run in it, where no wall hides them.
+"""Protect the transcripts of a project from commands that run in it, when no sandbox hides them.
 
-What a command did to them is undone after it, and the model is told; so it is where the command read the
-record of this very conversation, which holds the words of the command and is found by every recursive search.
+After each command its changes to them are undone and the model is notified. The model is also notified if a
+command read the transcript of this conversation: it contains the command itself, so that every recursive
+search finds it.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from .session_lock import RECORDS_FOLDER, lock_holder
 from .spare_copy import Restored, SpareCopy, make_spare_copy
 from .store import Store
 
-READ_MARK_NS = 1_000_000_000  # by which a file that nobody read was read before its last change
-MAX_MARKED_FILES = 200  # whose times of reading are looked at
+READ_MARK_NS = 1_000_000_000  # the atime of an unread file is set this long before its mtime
+MAX_MARKED_FILES = 200  # whose atime is set and checked
 READ_NOTE = (
-    "[this command read {path}: there stand the words of this conversation, the command's own too. Leave "
-    + " and ".join(RECORD_FOLDERS)
-    + " out of searches (grep --exclude-dir=NAME, find -name NAME -prune)]"
+    "[this command read {path}, the transcript of this conversation, which contains the command itself. "
+    f"Exclude {' and '.join(RECORD_FOLDERS)} from searches "
+    "(grep --exclude-dir=NAME, find -name NAME -prune)]"
 )
 
 
 class RecordsGuard(Struct):
-    """Puts back what commands change in the records of the project `home`.
+    """Restores transcripts and stored outputs of the project `home` that commands change.
 
-    `places` are folders for the copy that this takes, the preferred first; `tell` takes one line for the
-    person. `before` and `after` stand around each command; `busy` tells whether others go on running.
+    `places` are directories for the spare copy, in order of preference; `tell` shows one line to the user.
+    Call `before` and `after` around each command, with `busy` if other commands keep running.
     """
 
     home: Path
@@ -43,16 +44,16 @@ class RecordsGuard(Struct):
     _copy: SpareCopy | None = None
     _is_tried: bool = False
     _running: int = 0  # commands between `before` and `after`
-    _unchecked: bool = False  # whether a command may have gone on after the last look
-    _marked: list[Path] = field(default_factory=list)  # as not read
+    _unchecked: bool = False  # a command may have continued after the last check
+    _marked: list[Path] = field(default_factory=list)  # files whose atime marks them as unread
     _notes: list[str] = field(default_factory=list)
 
     def watch(self, store: Store) -> None:
-        """A session's record is written from now on by this process."""
+        """Protect the transcript that this process writes through `store` as well."""
         self._stores.append(store)
 
     async def before(self, busy: bool) -> None:
-        """A command is about to run."""
+        """Bring the spare copy up to date before a command runs."""
         async with self._turn:
             if (copy := await asyncio.to_thread(self._made)) is None:
                 return
@@ -67,13 +68,16 @@ class RecordsGuard(Struct):
             self._mark_unread(copy)
 
     async def after(self, busy: bool) -> None:
-        """A command has ended, or was begun in the background; with `busy` it may also go on for a moment."""
+        """Restore changed files after a command has ended or moved to the background.
+
+        With `busy`, commands may still be running, so that the next call checks again.
+        """
         self._running -= self._running > 0
         await self.later(busy)
         self._notes += self._reading_notes()
 
     async def later(self, busy: bool) -> None:
-        """A command in the background has ended: put back what is not as it was."""
+        """Restore changed files after a background command has ended."""
         async with self._turn:
             if self._copy is None:
                 return
@@ -85,13 +89,13 @@ class RecordsGuard(Struct):
             self._tell_of(Restored((*own, *restored.files), restored.lost))
 
     def take_notes(self) -> tuple[str, ...]:
-        """Return the notes for the model about the commands so far, a line each."""
+        """Return the notes for the model about the commands so far, one line each, and clear them."""
         notes = tuple(self._notes)
         self._notes = []
         return notes
 
     def close(self) -> None:
-        """Put back what is to be; no command runs any more. The copy is removed."""
+        """Restore changed files a last time, when no command is running, and remove the copy."""
         if self._copy is not None:
             if self._unchecked:
                 self._tell_of(self._copy.restore(self._live()))
@@ -99,14 +103,14 @@ class RecordsGuard(Struct):
             self._copy = None
 
     def _made(self) -> SpareCopy | None:
-        """The copy; None, told once, where there is no place for one."""
+        """Return the copy; None, with one warning, if there is no place for it."""
         if not self._is_tried:
             self._is_tried = True
             self._copy = make_spare_copy(self.home, self.places)
             if self._copy is None:
-                where = " and ".join(map(str, self.places)) or "no folder"
+                where = " or ".join(map(str, self.places)) or "any directory"
                 folders = " and ".join(RECORD_FOLDERS)
-                self.tell(f"what commands change in {folders} cannot be undone: {where} cannot be written to")
+                self.tell(f"cannot protect {folders} from commands: cannot write a copy to {where}")
         return self._copy
 
     def _name(self, store: Store) -> str:
@@ -118,10 +122,10 @@ class RecordsGuard(Struct):
     def _tell_of(self, restored: Restored) -> None:
         for line in restored.lines():
             self.tell(line)
-            self._notes.append(f"[{line}: these are the program's own records, leave them alone]")
+            self._notes.append(f"[{line}. These files belong to makeroom: do not modify them]")
 
     def _mark_unread(self, copy: SpareCopy) -> None:
-        """Set the times of reading so that the next read changes them, where the file system keeps them."""
+        """Set the atime of transcripts so that the next read changes it, if the file system records it."""
         self._marked.clear()
         for name in (*self._live(), *copy.newest_texts()[:MAX_MARKED_FILES]):
             with suppress(OSError):
@@ -132,7 +136,7 @@ class RecordsGuard(Struct):
                 self._marked.append(path)
 
     def _reading_notes(self) -> list[str]:
-        """Return the notes about transcripts that were read; none where another session may have done so."""
+        """Return notes about transcripts that were read; none if another session may have read them."""
         locks = (self.home / RECORDS_FOLDER).glob("*.lock")
         others = {f"{RECORDS_FOLDER}/{path.stem}.jsonl" for path in locks} - self._live()
         if any(lock_holder(self.home / name) is not None for name in others):

@@ -1,6 +1,6 @@
-"""Put the records of a project right after a process was killed while it ran commands without a wall.
+"""Restore the transcripts of a project after makeroom was killed while it ran commands without a sandbox.
 
-It left its spare copy (spare_copy.py), with a mark that a command was running.
+The killed process left its spare copy (spare_copy.py) with a mark that a command was running.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .spare_copy import Restored, SpareCopy, is_ours, lock_folder, project_key
 from .spare_files import SpareFile
 from .storage.disk import DISK, opened_fd, read_pieces, replace_and_open
 
-MAX_LEFT_S = 30 * 86_400.0  # a copy that was left for a project that is not used any more
+MAX_LEFT_S = 30 * 86_400.0  # age at which the abandoned copy of another project is removed
 
 
 def recover_transcripts(home: Path, places: Iterable[Path]) -> Restored:
-    """Put back what commands did to the records of a project when the process that ran them was killed."""
+    """Restore the transcripts that commands changed before the process that ran them was killed."""
     back: list[str] = []
     lost: list[str] = []
     for folder in [each for place in places for each in _folders_in(place)]:
@@ -43,11 +43,14 @@ def recover_transcripts(home: Path, places: Iterable[Path]) -> Restored:
 
 
 def _recover_live(copy: SpareCopy) -> Iterator[str]:
-    """Put back the records that the killed process wrote to, where their copies hold more of them."""
+    """Restore the transcripts that the killed process wrote to, if their copies contain more.
+
+    Yields their paths below the project.
+    """
     files = copy.place / "copies" / RECORDS_FOLDER
     for lock in (copy.home / RECORDS_FOLDER).glob("*.lock"):
         with suppress(OSError):
-            lock.chmod(0o600)  # or it could not be taken
+            lock.chmod(0o600)  # otherwise it could not be acquired
     indexed = copy.index.get(f"{RECORDS_FOLDER}/", {})
     for kept in [path for path in files.glob("*.jsonl") if f"{RECORDS_FOLDER}/{path.name}" not in indexed]:
         path = copy.home / RECORDS_FOLDER / kept.name
@@ -67,7 +70,7 @@ def _recover_live(copy: SpareCopy) -> Iterator[str]:
 
 
 def _whole_records_size(path: Path) -> int:
-    """Return the size in bytes of the whole records at the beginning of a file."""
+    """Return the size in bytes of the valid lines at the beginning of a transcript."""
     size = 0
     with path.open("rb") as file:
         for line in file:
@@ -80,7 +83,7 @@ def _whole_records_size(path: Path) -> int:
 
 
 def _read_index(path: Path) -> dict[str, dict[str, SpareFile]]:
-    """The index that a process wrote; a line of anything else is passed over."""
+    """Read the index that a process wrote; invalid lines are skipped."""
     index: dict[str, dict[str, SpareFile]] = {}
     with suppress(OSError):
         for line in path.read_bytes().splitlines():
@@ -95,7 +98,7 @@ def _read_index(path: Path) -> dict[str, dict[str, SpareFile]]:
 
 
 def _folders_in(place: Path) -> list[Path]:
-    """The copies in a place, if it is plainly ours."""
+    """Return the spare copies in a directory, or [] if others can write to it."""
     with suppress(OSError):
         if is_ours(place):
             return [path for path in place.iterdir() if path.is_dir() and not path.is_symlink()]

@@ -1,8 +1,8 @@
-"""Calls of tools that the service runs itself: call and result stand in the view together, or not at all.
+"""Calls of tools that the API runs itself: the view contains both call and result, or neither.
 
-A call without its result is run by the service on the next request where the reply called tools of ours too,
-or paused and nothing was said since; elsewhere (the stream broke off, the result was cleared) the API refuses
-it. A result without its call it refuses always.
+The API runs a call without a result on the next request if the reply also called our tools, or if it paused
+and no message followed. Otherwise (the stream broke off, the result was cleared) the API rejects the call. It
+always rejects a result without its call.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ PAUSED = "pause_turn"
 
 
 def call_id(block: Block) -> str | None:
-    """The id of a call that the service runs; None for every other block."""
+    """Return the id of a call that the API runs; None for every other block."""
     if not isinstance(block, UnknownBlock) or block.raw.get("type") != CALL_TYPE:
         return None
     return str(block.raw.get("id"))
 
 
 def answered_id(block: Block) -> str | None:
-    """The id of the call that a result of the service answers; None for every other block."""
+    """Return the id of the call that a result of the API answers; None for every other block."""
     if not isinstance(block, UnknownBlock) or not str(block.raw.get("type")).endswith(RESULT_ENDING):
         return None
     return str(block.raw.get("tool_use_id"))
 
 
 def finished_results(exchange: Exchange) -> tuple[int, ...]:
-    """The places of the results that a reply holds with their calls, and that the service is done with."""
+    """Return the indexes of the results in a reply that also contains their calls; () while it is paused."""
     blocks = exchange.fact.blocks
     if exchange.fact.stop == PAUSED or not any(isinstance(block, UnknownBlock) for block in blocks):
         return ()
@@ -43,14 +43,17 @@ def finished_results(exchange: Exchange) -> tuple[int, ...]:
 
 
 def server_call_of(result: Block, blocks: Sequence[Block]) -> Mapping[str, Any]:
-    """The call among the blocks that a result of the service answers, as it came; {} where there is none."""
+    """Return the raw call among the blocks that a result of the API answers; {} if there is none."""
     ident = answered_id(result)
     raws = (block.raw for block in blocks if isinstance(block, UnknownBlock) and call_id(block) == ident)
     return next(raws, {}) if ident is not None else {}
 
 
 def open_server_calls(exchange: Exchange, following: Entry | None) -> frozenset[str]:
-    """The calls of a reply that the service runs on the next request, where `following` comes next."""
+    """Return the ids of the calls of a reply that the API runs on the next request.
+
+    `following` is the entry after the reply, if there is one.
+    """
     if exchange.superseded or not (exchange.uses or exchange.fact.stop == PAUSED):
         return frozenset()
     blocks = exchange.fact.blocks
@@ -64,10 +67,10 @@ def open_server_calls(exchange: Exchange, following: Entry | None) -> frozenset[
 def with_whole_server_calls(
     parts: Sequence[Part], still_open: frozenset[str], left_open: frozenset[str]
 ) -> tuple[Part, ...]:
-    """The parts of a reply without calls and results that lack the other half.
+    """Return the parts of a reply without calls that lack a result, and results that lack a call.
 
-    `still_open` are calls of this reply that the service is still to run, `left_open` those of the reply
-    before, which this one may answer.
+    `still_open` are calls of this reply that the API has yet to run, `left_open` those of the previous reply,
+    which this one may answer.
     """
     blocks = [part.block for part in parts]
     called = set(filter(None, map(call_id, blocks)))
@@ -77,6 +80,6 @@ def with_whole_server_calls(
         for part in parts
         if call_id(part.block) in (None, *whole) and answered_id(part.block) in (None, *whole, *left_open)
     ]
-    while kept and is_thinking(kept[-1].block):  # which no message may end with
+    while kept and is_thinking(kept[-1].block):  # the API rejects a message that ends with thinking
         kept.pop()
     return tuple(kept)

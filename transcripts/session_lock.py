@@ -1,8 +1,8 @@
-"""The folder of the records, `.transcripts`, and the lock of each session in it.
+"""The directory of transcripts, `.transcripts`, and the lock of each session in it.
 
-The folder is private (mode 0700, with a .gitignore). A link, or a folder of another user, is refused: what is
-written there could be read or replaced. The lock is a file beside the record, so that the record can be
-replaced while the lock is held; it ends with the process that holds it.
+The directory is private (mode 0700, with a .gitignore). A symbolic link or a directory of another user is
+rejected, since others could read or replace its contents. The lock is a file next to the transcript, so that
+the transcript can be replaced while the lock is held. It is released when the process that holds it ends.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ _SESSION_ID = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 
 
 def new_sid() -> str:
-    """The id of a new session, a random UUID: clients take nothing else for one."""
+    """Return the id of a new session, a random UUID, which is the only form that clients accept."""
     return str(uuid.uuid4())
 
 
 def path_of(project: Path, sid: str) -> Path:
-    """The file of a session. Raises Unreadable for an id that could name a file elsewhere."""
+    """Return the path of a session's transcript. Raises Unreadable for an invalid id."""
     if not _SESSION_ID.match(sid):
-        raise Unreadable(f"{sid!r} is no session id: letters, digits, dots and dashes only")
+        raise Unreadable(
+            f"invalid session id {sid!r}: use only letters, digits, dots, dashes and underscores"
+        )
     return project / RECORDS_FOLDER / f"{sid}.jsonl"
 
 
 def ensure_private_folder(folder: Path, disk: Disk = DISK) -> None:
-    """Make the folder, or check that the one there is ours. Raises Unreadable and OSError."""
+    """Create the directory, or check that the existing one is ours. Raises Unreadable and OSError."""
     with suppress(FileExistsError):
         disk.mkdir(str(folder), 0o700)
     found = folder.lstat()
     if stat.S_ISLNK(found.st_mode):
-        raise Unreadable(f"{folder} is a link: remove it, sessions are kept in a folder of their own")
+        raise Unreadable(f"cannot store files in {folder}: it is a symbolic link; remove it")
     if not stat.S_ISDIR(found.st_mode):
-        raise Unreadable(f"{folder} is no folder: move it away, sessions are kept there")
+        raise Unreadable(f"cannot store files in {folder}: it is not a directory; move it away")
     if found.st_uid != os.geteuid():
-        raise Unreadable(
-            f"{folder} belongs to another user (uid {found.st_uid}): sessions are not kept there"
-        )
+        raise Unreadable(f"cannot store files in {folder}: it belongs to another user (uid {found.st_uid})")
     if stat.S_IMODE(found.st_mode) != 0o700:
         with suppress(PermissionError):  # some file systems have no modes
             folder.chmod(0o700)
@@ -56,9 +56,9 @@ def ensure_private_folder(folder: Path, disk: Disk = DISK) -> None:
 
 
 def acquire_lock(record: Path, disk: Disk = DISK) -> int:
-    """Take the lock of a session. Returns the descriptor that holds it.
+    """Acquire the lock of a session. Returns the descriptor that holds it.
 
-    Raises SessionInUse where it is held already, by another process or in this one, and OSError.
+    Raises SessionInUse if this or another process already holds it, and OSError.
     """
     name = str(record.with_suffix(".lock"))
     while True:
@@ -76,21 +76,19 @@ def acquire_lock(record: Path, disk: Disk = DISK) -> int:
         except BaseException:
             os.close(fd)
             raise
-        os.close(fd)  # its holder released the lock and removed the file in between: try again
+        os.close(fd)  # its holder released the lock and removed the file in the meantime: try again
 
 
 def release_lock(record: Path, fd: int) -> None:
-    """Give the lock back. Its file is removed while it is still held, so that no one locks a removed file."""
-    with suppress(OSError):  # a lock file that stays behind keeps no one out
+    """Release the lock. Its file is removed first, so that no other process locks a removed file."""
+    with suppress(OSError):  # a lock file that is left behind blocks no one
         if holds_lock(record, fd):
             record.with_suffix(".lock").unlink()
     os.close(fd)
 
 
 def holds_lock(record: Path, fd: int) -> bool:
-    """Return whether `fd` is of the lock file that is there now: it may have been removed, even with its
-    folder.
-    """
+    """Return whether `fd` is the current lock file, which may have been removed or replaced meanwhile."""
     try:
         there = record.with_suffix(".lock").lstat()
     except FileNotFoundError:
@@ -100,8 +98,8 @@ def holds_lock(record: Path, fd: int) -> bool:
 
 
 def lock_holder(record: Path) -> int | None:
-    """The pid of the process that has the session open, 0 if it cannot be told; None if it is not open."""
-    # An OSError: there is no lock file, or the file system has no locks.
+    """Return the pid of the process that has the session open, 0 if unknown; None if it is not open."""
+    # OSError means that there is no lock file, or that the file system has no locks.
     with suppress(OSError), opened_fd(record.with_suffix(".lock"), os.O_RDONLY) as fd:
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -111,7 +109,7 @@ def lock_holder(record: Path) -> int | None:
 
 
 def _lock_without_waiting(fd: int, disk: Disk) -> None:
-    """Lock a file. Where the file system has no locks, the journal notices another writer by the size."""
+    """Lock a file. If the file system has no locks, the journal detects another writer by the file's size."""
     try:
         disk.lock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -1,15 +1,16 @@
-"""A spare copy of a project's records, for where no wall keeps commands away from them.
+"""A spare copy of a project's transcripts and stored outputs, used when no sandbox hides them from commands.
 
-Commands run in the project, and so do `sed -i` over a recursive search and `git clean -fdx`. Before one the
-copy takes over what is there (`adopt`), after it what was changed or removed is put back (`restore`); what
-only grew is left. The copy lies outside of the project, belongs to one process and goes with it. Where that
-is killed while a command runs, the next one in the project puts back what is needed (recovery.py).
+Commands run in the project, including `sed -i` over a recursive search and `git clean -fdx`. Before a command
+the copy is brought up to date (`adopt`); afterwards changed and removed files are restored (`restore`), and
+files that only grew are left alone. The copy is outside the project and belongs to one process, which removes
+it on exit. If that process is killed while a command runs, the next one in the project restores the files
+(recovery.py).
 
-A hard link keeps a file that is removed or replaced; it costs nothing, and other processes that have the file
-open go on with the same one. A file that is changed in place needs a true copy. There is none of the contents
-of checkpoints, of which there are thousands, which no search finds a word in, and which are checked when they
-are read; and none beyond MAX_COPIED_BYTES. Of the records that this process writes to, the journal keeps the
-copies.
+A hard link preserves a file that is removed or replaced. It costs nothing, and other processes that have the
+file open continue with the same file. A file that is changed in place needs a real copy. Two kinds of files
+are not copied: the contents of checkpoints, of which there are thousands, which no text search matches and
+which are verified when they are read, and files beyond MAX_COPIED_BYTES. The journal keeps the copies of the
+transcripts that this process writes to.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from .file_states import WRITTEN_ONCE, RecordFiles, Stamp
 from .spare_files import SpareFile, SpareFiles
 from .storage.disk import append_line, make_private_folders
 
-MAX_NAMED_FILES = 3  # in a line about what was put back
-MAX_COPIED_BYTES = 256 << 20  # of older files there are hard links at best
+MAX_NAMED_FILES = 3  # in a line about restored files
+MAX_COPIED_BYTES = 256 << 20  # older files have at most a hard link
 
 
 class Restored(Struct, frozen=True):
@@ -44,20 +45,20 @@ class Restored(Struct, frozen=True):
     lost: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """Describe the files, a line for each kind; empty where there are none."""
-        ends = {self.files: "put back as before", self.lost: "there is no whole copy to put back"}
+        """Describe the files, one line for each kind; [] if there are none."""
+        ends = {self.files: "restored", self.lost: "cannot restore without an intact copy"}
         return [
             f"{_named(names)} changed or removed by a command: {end}" for names, end in ends.items() if names
         ]
 
 
 class SpareCopy:
-    """The copy, in the private folder `place`, of the records in the project `home`.
+    """The spare copy of the project `home` in the private directory `place`.
 
-    The methods block on the disk. One call at a time.
+    The methods block on the disk and must not be called concurrently.
 
-    index      the files that are kept, by their paths below the project, by folders
-    uncovered  the files that could not be kept: too much for MAX_COPIED_BYTES, or the disk is full
+    index      directory -> path -> the kept file; paths below the project
+    uncovered  the files that could not be kept: MAX_COPIED_BYTES is exceeded, or the disk is full
     """
 
     def __init__(self, home: Path, place: Path, lock: int) -> None:
@@ -72,17 +73,17 @@ class SpareCopy:
         self._lines: list[bytes] = []  # of the index, for after a crash
 
     def path_of(self, name: str) -> Path:
-        """Return the place of a file's copy; its directory is made. Raises OSError."""
+        """Return the path of a file's copy, creating its directory. Raises OSError."""
         return self.files.path_of(name)
 
     def newest_texts(self) -> list[str]:
-        """The records and outputs that are kept, the last changed first."""
+        """Return the transcripts and outputs that are kept, most recently changed first."""
         folders = (kept for base, kept in self.index.items() if not base.startswith(WRITTEN_ONCE))
         texts = [item for kept in folders for item in kept.items() if item[0].endswith((".jsonl", ".txt"))]
         return [name for name, _ in sorted(texts, key=lambda item: -item[1].stamp[2])]
 
     def begin(self) -> None:
-        """A command is about to run: after a crash from now on, what it changed is put back."""
+        """Mark that a command is running, so that its changes are undone even after a crash."""
         with suppress(OSError):
             (self.place / "running").touch(0o600)
 
@@ -91,7 +92,7 @@ class SpareCopy:
         (self.place / "running").unlink(missing_ok=True)
 
     def adopt(self, live: Collection[str] = ()) -> None:
-        """Bring the copy up to date; `live` are the records that this process writes to."""
+        """Bring the copy up to date; `live` are the transcripts that this process writes to."""
         scanned = self._records.scan(self.index)
         new = list[tuple[str, Stamp]]()
         for base, found in scanned.items():
@@ -104,12 +105,12 @@ class SpareCopy:
                 if name not in live and _is_new(kept.get(name), now)
             )
         self.uncovered &= {name for found in scanned.values() for name in found}
-        for name, now in sorted(new, key=lambda item: -item[1][2]):  # the last changed first
+        for name, now in sorted(new, key=lambda item: -item[1][2]):  # most recently changed first
             self._take(name, now)
         self._write_lines()
 
     def _take(self, name: str, now: Stamp) -> None:
-        """Keep a file as it is now, by a hard link, a copy, or both."""
+        """Keep the current state of a file by a hard link, a copy, or both."""
         known = self.index[_folder_of(name)].get(name)
         linked = known is not None and known.linked and known.stamp[0] == now[0]
         linked = linked or self.files.link(name)
@@ -129,7 +130,7 @@ class SpareCopy:
             self._remember(name, kept)
 
     def restore(self, live: Collection[str] = ()) -> Restored:
-        """Put back what is not as it was; a file that only grew is left as it is."""
+        """Restore files that were changed or removed; files that only grew are left alone."""
         back = list[str]()
         lost = list[str]()
         for base, found in self._records.scan(self.index).items():
@@ -149,7 +150,7 @@ class SpareCopy:
         return Restored(tuple(back), tuple(lost))
 
     def close(self) -> None:
-        """Remove the copy, and the folder that it lies in where there is no other one."""
+        """Remove the copy, and its parent directory if that is empty."""
         shutil.rmtree(self.place, ignore_errors=True)
         os.close(self.lock)
         with suppress(OSError):
@@ -166,7 +167,7 @@ class SpareCopy:
         if spare is not None:
             self._copied_bytes -= _copied(spare)
             self._note([name])
-            if not is_kept_otherwise:  # the journal's copy lies in the same place
+            if not is_kept_otherwise:  # the journal's copy has the same path
                 self.files.drop(name)
 
     def _note(self, line: list[object]) -> None:
@@ -192,7 +193,7 @@ def _is_new(known: SpareFile | None, now: Stamp) -> bool:
 
 
 def make_spare_copy(home: Path, places: Iterable[Path]) -> SpareCopy | None:
-    """An empty copy in the first of `places` that is outside of the project and can be written to."""
+    """Create an empty copy in the first of `places` that is outside the project and writable; else None."""
     for place in places:
         if place.resolve().is_relative_to(home):
             continue
@@ -207,7 +208,7 @@ def make_spare_copy(home: Path, places: Iterable[Path]) -> SpareCopy | None:
 
 
 def is_ours(place: Path) -> bool:
-    """Return whether nobody else can write to a folder: what is in it is written to the project.
+    """Return whether only we can write to a directory, whose contents are restored to the project.
 
     Raises OSError.
     """
@@ -216,14 +217,14 @@ def is_ours(place: Path) -> bool:
 
 
 def _named(names: tuple[str, ...]) -> str:
-    """Some of the names, how many more, and "was" or "were"."""
+    """Return some of the names, the number of others, and "was" or "were"."""
     some = ", ".join(names[:MAX_NAMED_FILES])
     more = len(names) - MAX_NAMED_FILES
     return f"{some}{f' and {more} more' if more > 0 else ''} {'was' if len(names) == 1 else 'were'}"
 
 
 def lock_folder(folder: Path) -> int:
-    """Lock a copy's folder for as long as this process lives. Raises OSError where another one holds it."""
+    """Lock a copy's directory until this process ends. Raises OSError if another process holds the lock."""
     fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

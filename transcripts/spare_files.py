@@ -1,4 +1,4 @@
-"""Keep single files outside the project: a hard link, a copy of their beginning, or both."""
+"""Keep individual files outside the project: a hard link, a copy of their beginning, or both."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from .storage.disk import (
 class SpareFile(Struct, frozen=True):
     """The kept parts of one file.
 
-    stamp     of the file itself when it was last found to be as it should
-    size      how many bytes from its beginning are copied
-    checksum  CRC-32 of these; None: there is no copy
-    linked    whether there is a hard link
+    stamp     the stamp of the file when it was last found intact
+    size      the number of bytes copied from its beginning
+    checksum  CRC-32 of these bytes; None if there is no copy
+    linked    there is a hard link
     """
 
     stamp: Stamp
@@ -44,14 +44,14 @@ class SpareFile(Struct, frozen=True):
 
 
 class SpareFiles(Struct, frozen=True):
-    """Files of the project `home`, kept in the private folder `place`; each by its path below the project."""
+    """Files of the project `home`, kept in the private directory `place` by their paths below the project."""
 
     home: Path
     place: Path
     _made: set[Path] = field(default_factory=set)
 
     def path_of(self, name: str, kind: Literal["copies", "links"] = "copies") -> Path:
-        """Return the place of a file's copy or link; its directory is made. Raises OSError."""
+        """Return the path of a file's copy or link, creating its directory. Raises OSError."""
         path = self.place / kind / name
         if path.parent not in self._made:
             make_private_folders(path.parent)
@@ -59,7 +59,7 @@ class SpareFiles(Struct, frozen=True):
         return path
 
     def link(self, name: str) -> bool:
-        """Make a hard link; False where the file system is another one, or has none."""
+        """Create a hard link; return False if the file system is another one or has no hard links."""
         with suppress(OSError):
             target = self.path_of(name, "links")
             target.unlink(missing_ok=True)
@@ -68,7 +68,7 @@ class SpareFiles(Struct, frozen=True):
         return False
 
     def copy(self, name: str, known: SpareFile | None, linked: bool) -> SpareFile:
-        """Copy what a file has more than its copy, or all of it. Raises OSError."""
+        """Copy what was appended to a file since it was last copied, or all of it. Raises OSError."""
         target = self.path_of(name)
         with opened_unread(self.home / name) as source:
             now = os.fstat(source)
@@ -87,7 +87,7 @@ class SpareFiles(Struct, frozen=True):
         return SpareFile(stamp_of(now), size=now.st_size, checksum=checksum, linked=linked)
 
     def without_copy(self, name: str, linked: bool) -> SpareFile:
-        """A file of which there is a hard link only. Raises OSError where there is not even that."""
+        """Keep a file by its hard link only, removing any copy. Raises OSError if there is no link either."""
         if not linked:
             raise FileNotFoundError(name)
         with suppress(OSError):
@@ -96,7 +96,7 @@ class SpareFiles(Struct, frozen=True):
         return SpareFile(stamp_of(now), size=now.st_size, checksum=None, linked=linked)
 
     def stamp_if_whole(self, name: str, spare: SpareFile) -> Stamp | None:
-        """The stamp of a file that holds what its copy does, and perhaps more behind it; None for another."""
+        """Return the stamp of a file that begins with what was kept of it; None for a changed file."""
         path = self.home / name
         try:
             if stat.S_IMODE(path.lstat().st_mode) != 0o600:
@@ -107,7 +107,7 @@ class SpareFiles(Struct, frozen=True):
             return None
 
     def _is_as_kept(self, name: str, spare: SpareFile, fd: int) -> bool:
-        """Return whether a file that is open is what was kept of it, and perhaps more. Raises OSError."""
+        """Return whether an open file begins with what was kept of it. Raises OSError."""
         now = os.fstat(fd)
         if spare.checksum is None:
             return (now.st_ino, now.st_size, now.st_mtime_ns) == spare.stamp[:3]
@@ -115,13 +115,13 @@ class SpareFiles(Struct, frozen=True):
             return now.st_size >= spare.size and has_same_start(DISK, fd, copy, spare.size)
 
     def put_back(self, name: str, spare: SpareFile) -> Stamp:
-        """Make a file what it was, durably; its stamp then. Raises OSError and StoreError."""
+        """Restore a file durably and return its new stamp. Raises OSError and StoreError."""
         path = self.home / name
         _make_folders_of(self.home, name)
         if spare.linked and self._link_back(name, spare, path):
             return stamp_of(path.lstat())
         if spare.checksum is None:
-            raise FileEndsEarly("it was changed in place, and there is only a hard link of it")
+            raise FileEndsEarly("the file was changed in place, and only a hard link was kept")
         with opened_fd(self.path_of(name), os.O_RDONLY) as source:
             pieces = _checked(read_pieces(source, 0, spare.size), spare.checksum)
             os.close(replace_and_open(path, pieces, DISK, path.parent)[0])
@@ -129,7 +129,7 @@ class SpareFiles(Struct, frozen=True):
         return stamp_of(path.lstat())
 
     def _link_back(self, name: str, spare: SpareFile, path: Path) -> bool:
-        """Put the file itself back from its hard link, unless it was changed in place. Raises OSError."""
+        """Restore the file itself from its hard link, unless it was changed in place. Raises OSError."""
         link = self.path_of(name, "links")
         with opened_unread(link) as fd:
             if not self._is_as_kept(name, spare, fd):
@@ -141,14 +141,14 @@ class SpareFiles(Struct, frozen=True):
         return True
 
     def drop(self, name: str) -> None:
-        """Remove what is kept of a file."""
+        """Remove the copy and the link of a file."""
         for kind in ("copies", "links"):
             with suppress(OSError):
                 (self.place / kind / name).unlink()
 
 
 def _make_folders_of(home: Path, name: str) -> None:
-    """Make the folders of a file of ours, or take the rights to them back. Raises OSError and StoreError."""
+    """Create the directories of one of our files, with mode 0700. Raises OSError and StoreError."""
     top, *inner, _ = name.split("/")
     ensure_private_folder(folder := home / top)
     for each in inner:
@@ -160,7 +160,7 @@ def _make_folders_of(home: Path, name: str) -> None:
 
 
 def _checked(pieces: Iterable[bytes], checksum: int) -> Iterator[bytes]:
-    """The pieces. Raises FileEndsEarly behind them where they are not what was copied: the power was lost."""
+    """Yield the pieces, then raise FileEndsEarly if they are not what was copied, as after a power loss."""
     found = 0
     for piece in pieces:
         found = zlib.crc32(piece, found)

@@ -1,7 +1,7 @@
-"""The store: the record of one session on disk, appended to by this process and never rewritten.
+"""The store: the transcript of one session on disk, appended to by this process and never rewritten.
 
-A disk that fails while the session runs raises nothing: the records stay in memory, the user is told once,
-and every append tries again. What can keep a record from being opened is in errors.py.
+A disk that fails while the session runs raises nothing: the facts stay in memory, the user is warned once,
+and every append tries again. The errors that prevent a transcript from being opened are in errors.py.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ Warn = Callable[[str], None]
 
 
 def create_store(project: Path, sid: str | None, warn: Warn, disk: Disk = DISK) -> Store:
-    """The store of a new session; without `sid` it has a random id.
+    """Create the store of a new session, with a random id if `sid` is None.
 
-    Its file is made with the first fact that is worth keeping. `warn` takes one line for the user; a failing
-    disk is told to it.
+    The file is created with the first fact that is worth keeping. `warn` shows one line to the user, such as
+    that the disk fails.
 
-    Raises Unreadable where the id is taken or invalid, or the folder of records is not plainly ours,
-    and SessionInUse where another process holds the lock of this id.
+    Raises Unreadable if the id is taken or invalid or the directory of transcripts is not safe to use, and
+    SessionInUse if another process holds the lock of this id.
     """
     sid = new_sid() if sid is None else sid
     path = path_of(project, sid)
     if os.path.lexists(path):
-        raise Unreadable(f"{path} is there already: take another session id")
+        raise Unreadable(f"cannot create session {sid}: {path} exists; choose another id")
     return _locked(Store(Journal(path, disk), sid, warn))
 
 
 def resume_store(path: Path, warn: Warn, disk: Disk = DISK) -> tuple[Store, LoadedTranscript]:
-    """The store of a recorded session, and what the record holds: locked first, then read.
+    """Open the store of an existing session and load its transcript, which is locked first, then read.
 
-    Results that are not shown are left in the file. A torn tail is saved in `<sid>.torn` and cut off before
-    the first append. Raises every StoreError; after TranscriptTooNew and SessionInUse `read_transcript` still
-    shows the session.
+    Results that are not shown are left in the file. A torn tail is saved in `<sid>.torn` and truncated before
+    the first append. Raises every StoreError; after TranscriptTooNew and SessionInUse `read_transcript` can
+    still read the session.
     """
     journal = Journal(path, disk)
     store = _locked(Store(journal, path.stem, warn))
@@ -80,10 +80,10 @@ def _locked(store: Store) -> Store:
 
 
 class Store:
-    """One session's record. `append`, `sync` and `close` raise no OSError.
+    """The transcript of one session. `append`, `sync` and `close` raise no OSError.
 
-    pending   lines that are in memory only, oldest first
-    is_begun  whether anything is worth a file: a session without a prompt leaves none
+    pending   lines that are only in memory, oldest first
+    is_begun  the session has a fact that is worth a file: one without a prompt leaves none
     """
 
     def __init__(self, journal: Journal, sid: str, warn: Warn) -> None:
@@ -94,7 +94,7 @@ class Store:
         self.pending: list[bytes] = []
         self.is_begun = False
         self._warn = warn
-        self.failure = ""  # why what was appended is in memory only, as long as that lasts
+        self.failure = ""  # the reason while appended facts are only in memory
 
     @property
     def path(self) -> Path:
@@ -102,18 +102,16 @@ class Store:
 
     @property
     def is_written_to(self) -> bool:
-        """Return whether this process has the record open: not before its first append, nor after it was
-        closed.
-        """
+        """Return whether this process has the transcript open, between the first append and `close`."""
         return self.journal.is_open
 
     def hide(self, masks: SecretMasks) -> None:
-        """Let no line from now on hold the values of `masks`; the facts themselves stay as they are."""
+        """Mask the values of `masks` in every line from now on; the facts in memory stay unchanged."""
         self._masks = masks
         self._hidden = masks.encoded()
 
     def append(self, fact: Fact, durable: bool = False) -> None:
-        """Add one record; with `durable` it is on the disk when this returns, or the user was told."""
+        """Append one fact; with `durable` it is on the disk when this returns, or the user was warned."""
         line = encode_fact(fact, self.sid)
         self.pending.append(
             mask_line(line, self._masks) if any(map(line.__contains__, self._hidden)) else line
@@ -123,24 +121,24 @@ class Store:
             self._save(durable)
 
     def digest(self, body: bytes) -> str:
-        """The SHA-256 of a request's JSON body, the values masked that no line holds."""
+        """Return the SHA-256 of a request's JSON body in hex, with the same values masked as in the lines."""
         is_masked = any(map(body.__contains__, self._hidden))
         if is_masked:
             body = to_json_bytes(self._masks.in_json(json.loads(body)))
         return hashlib.sha256(body).hexdigest()
 
     def sync(self) -> None:
-        """Put everything so far on the disk."""
+        """Make everything so far durable."""
         if self.is_begun:
             self._save(durable=True)
 
     def keep_spare(self, path: Path) -> None:
-        """Keep a second copy in `path` from now on, from which the file is put back where it is changed."""
-        with suppress(OSError):  # without it the file is still put back where it is removed
+        """Keep a second copy in `path` from now on, from which the file is restored if it is changed."""
+        with suppress(OSError):  # without the copy, the file is still restored if it is removed
             self.journal.keep_spare(path)
 
     def put_back(self) -> bool:
-        """Put the file back if something else changed or removed it; whether that was so."""
+        """Restore the file if another process changed or removed it. Returns whether it did so."""
         before = self.journal.times_put_back
         if self.is_written_to:
             with suppress(OSError):
@@ -152,7 +150,7 @@ class Store:
         return self.journal.times_put_back > before
 
     def close(self) -> None:
-        """Save what is left, if need be to a temporary file, and release the lock."""
+        """Save everything that is pending, in a temporary file if necessary, and release the lock."""
         journal = self.journal
         if self.is_begun and (self.pending or journal.unsynced):
             self._save(durable=True)
@@ -164,7 +162,7 @@ class Store:
         journal.release()
 
     def join(self, saved: Path, loaded: LoadedTranscript) -> None:
-        """Take over what an earlier run saved elsewhere, where it goes on from what the record holds."""
+        """Add the lines that an earlier run saved in the file `saved`, if they continue the transcript."""
         known = {fact.seq: fact for fact in loaded.facts}
         new: list[tuple[Fact, bytes]] = []
         with suppress(OSError):
@@ -177,29 +175,31 @@ class Store:
             if new and (not known or new[0][0].seq != max(known) + 1):
                 apart = saved.with_suffix(".apart")
                 saved.rename(apart)
-                told = "do not fit to the record any more, as the session went on without them: they are in"
-                self._warn(f"{len(new)} records of this session that had not reached the disk {told} {apart}")
+                self._warn(
+                    f"cannot add {_entries(len(new))} that an earlier run of this session could not save, "
+                    f"since the session continued without them; they are in {apart}"
+                )
                 return
             loaded.facts += [fact for fact, _ in new]
             self.pending += [line for _, line in new]
             self.sync()
             if new:
-                self._warn(f"{len(new)} records that had not reached the disk were joined from {saved}")
+                self._warn(f"added {_entries(len(new))} that an earlier run could not save, from {saved}")
             if not self.pending and not self.failure:
                 saved.unlink()
 
     def warn_of_failure(self, error: Exception) -> None:
-        """Tell the user that the disk fails, once until it works again."""
+        """Warn the user that the disk fails, once until it works again."""
         if self.failure:
             return
         folder = self.path.parent
         why = getattr(error, "strerror", None) or str(error)
         self.failure = why
-        advice = f"Make room, or see what is wrong with {folder}"
+        advice = f"Free disk space, or check {folder}"
         if getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS):
-            advice = f"{folder} cannot be written to: change that, or /export the session to another folder"
-        state = "it goes on in memory and every record is tried again"
-        self._warn(f"the session cannot be saved ({why}): {state}. {advice}")
+            advice = f"Make {folder} writable, or /export the session to another directory"
+        state = "It continues in memory, and saving is retried with every step"
+        self._warn(f"cannot save the session: {why}. {state}. {advice}")
 
     def _save(self, durable: bool) -> None:
         try:
@@ -208,17 +208,21 @@ class Store:
             self.warn_of_failure(error)
             if not self.journal.sync_failed:
                 return
-            try:  # at once: until the file is rebuilt, nothing is safe
+            try:  # immediately, since nothing is safe until the file is rebuilt
                 self.journal.write(self.pending, durable)
             except (OSError, StoreError):
                 return
         if self.failure:
             self.failure = ""
-            self._warn(f"the session is saved again, nothing is missing in {self.path}")
+            self._warn(f"the session is saved again; {self.path} is complete")
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count} entries"
 
 
 def _saved_elsewhere(sid: str) -> list[Path]:
-    """The files in which earlier runs of a session saved what the disk did not take, oldest first."""
+    """Return the files in which earlier runs of a session saved what the disk rejected, oldest first."""
     found: list[tuple[int, Path]] = []
     with suppress(OSError):
         for path in Path(gettempdir()).glob(f"makeroom-{sid}-*.jsonl"):
@@ -229,9 +233,9 @@ def _saved_elsewhere(sid: str) -> list[Path]:
 
 
 def _save_elsewhere(lines: Iterable[bytes], new: int, path: Path, is_all: bool) -> str:
-    """Save lines where there may still be room, the last `new` of which are nowhere else.
+    """Save lines in a temporary file; the last `new` of them are in no other file.
 
-    Returns what to tell the user.
+    With `is_all`, the lines are the whole transcript. Returns the message for the user.
     """
     try:
         fd, name = mkstemp(prefix=f"makeroom-{path.stem}-", suffix=".jsonl")
@@ -240,8 +244,8 @@ def _save_elsewhere(lines: Iterable[bytes], new: int, path: Path, is_all: bool) 
             file.flush()
             os.fsync(fd)
     except OSError as error:
-        return f"the last {new} records of this session could not be saved anywhere: {error}"
+        return f"cannot save the last {_entries(new)} of this session anywhere: {error}"
     if is_all:
-        return f"the session could not be saved in {path.parent}: go on with makeroom --resume {name}"
-    how = f"makeroom --resume {path.stem} joins them once there is room"
-    return f"the last {new} records did not reach {path}: they are in {name}, and {how}"
+        return f"cannot save the session in {path.parent}: continue it with makeroom --resume {name}"
+    how = f"once the disk works, makeroom --resume {path.stem} adds them"
+    return f"cannot save the last {_entries(new)} in {path}: they are in {name}; {how}"

@@ -1,6 +1,6 @@
-"""Files for tool outputs that are too large for a line of the record.
+"""Files for tool outputs that are too large for a line of the transcript.
 
-A record may name only what is on the disk, so `OutputsFolder.write` or `sync` comes before the fact.
+A fact may only refer to files that are on the disk, so call `OutputsFolder.write` or `sync` before adding it.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from .storage.disk import (
 )
 
 MAX_OUTPUT_FILE_BYTES = 64 << 20  # outputs are kept up to 50 MB
-OUTPUTS_TOP = ".task_outputs"  # in the project; what is in it is kept in a folder of its own
+OUTPUTS_TOP = ".task_outputs"  # in the project
 OUTPUTS_FOLDER = Path(OUTPUTS_TOP) / "tool-results"
-_SYNCED_FOLDERS = 3  # whose names must last: that of the outputs, .task_outputs, and the project's
+_SYNCED_FOLDERS = 3  # whose entries must be durable: tool-results, .task_outputs and the project
 
 
 class OutputsFolder(Struct, frozen=True):
-    """The folder of stored outputs in a project."""
+    """The directory of stored outputs in a project."""
 
     path: Path
     disk: Disk = DISK
 
     def make(self) -> None:
-        """Make the folder where it is missing, but not the project where that was moved away. Raises OSError.
+        """Create the directory if it is missing, but not a project that was moved away. Raises OSError.
 
-        It lies in the project, whose author may have put a link in its place: none is followed.
+        It is in the project, whose author may have replaced it by a symbolic link: links are not followed.
         """
         if self.path.resolve() != self.path:
-            raise NotADirectoryError(errno.ENOTDIR, "a link is in its place", str(self.path))
+            raise NotADirectoryError(errno.ENOTDIR, "its path contains a symbolic link", str(self.path))
         self.path.parents[1].stat()
         make_private_folders(self.path, self.disk)
         write_ignore_files(self.path, self.disk)
 
     def write(self, name: str, content: bytes) -> Path:
-        """Write an output to a file of that name: in whole or not at all, durably. Raises OSError."""
+        """Write an output to a file of that name, atomically and durably. Raises OSError."""
         self.make()
         path = self.path / Path(name).name
         replace_file(path, content, self.disk)
@@ -56,16 +56,16 @@ class OutputsFolder(Struct, frozen=True):
         return path
 
     def sync(self, name: str) -> None:
-        """Put an output that is written already on the disk, its name too. Raises OSError."""
+        """Make an output that is already written durable, including its name. Raises OSError."""
         path = self.path / name
         with opened_fd(path, os.O_RDONLY, self.disk) as fd:
             self.disk.sync(fd)
         sync_folders(self.disk, *_folders(path))
 
     def read(self, stored: StoredOutput) -> str | None:
-        """Return a whole output; None where it is missing, elsewhere, or has changed.
+        """Return a full output; None if its file is missing, not a regular file, or changed.
 
-        What something else wrote behind it is left out.
+        Data that another process appended to the file is ignored.
         """
         path = self.path / Path(stored.path).name
         try:

@@ -1,6 +1,7 @@
-"""The definition of a tool in the record (`Instructed.tools`): what the model sees, and its kind of work.
+"""The definition of a tool in a transcript (`Instructed.tools`): what the model sees, and its kind of work.
 
-Records of versions that declared no kinds, and recordings of other agents, are read by the tools' names.
+In transcripts of versions that declared no kinds, and in recordings of other agents, the name of a tool
+determines its kind.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
 
 ToolKind = Literal["reads", "searches", "writes", "runs", "recalls", "asks", "instructs", "other"]
-"""reads: shows a file. searches: names files, or shows lines of many. writes: changes a file.
-runs: executes a command. recalls: shows earlier text again. asks: puts a question to the user or the program.
-instructs: loads instructions that hold from then on, so that its results are not cleared.
+"""reads: shows a file. searches: lists files, or shows lines of many. writes: changes a file.
+runs: executes a command. recalls: shows earlier text again. asks: asks the user or makeroom something.
+instructs: loads instructions that apply from then on, so that its results are not cleared.
 other: none of these."""
 TOOL_KINDS: tuple[ToolKind, ...] = get_args(ToolKind)
 
-RECALLED_KEY = "recalled"  # in what the record keeps about a result: it shows earlier text again
-_VISIBLE_KEYS = ("name", "description", "input_schema")  # the kind is for the record alone
+RECALLED_KEY = "recalled"  # a key of `Result.about`: the result shows earlier text again
+_VISIBLE_KEYS = ("name", "description", "input_schema")  # the kind is only in the transcript
 _KIND_BY_NAME: dict[str, ToolKind] = {
     **dict.fromkeys(("read", "view", "open", "cat"), "reads"),
     **dict.fromkeys(("grep", "glob"), "searches"),
@@ -30,7 +31,7 @@ _KIND_BY_NAME: dict[str, ToolKind] = {
 
 
 def tool_kind(name: str, definitions: Iterable[Mapping[str, Any]] = ()) -> ToolKind:
-    """The kind that the definition of a tool declares; without one, the kind that its name suggests."""
+    """Return the kind that the definition of a tool declares, otherwise the one that its name suggests."""
     declared = next((tool.get("kind") for tool in definitions if tool.get("name") == name), None)
     if declared in TOOL_KINDS:
         return cast("ToolKind", declared)
@@ -38,12 +39,12 @@ def tool_kind(name: str, definitions: Iterable[Mapping[str, Any]] = ()) -> ToolK
 
 
 def is_server_tool(definition: Mapping[str, Any]) -> bool:
-    """Return whether a tool is one that the service runs: its definition is a `type` with settings."""
+    """Return whether the API runs a tool itself: its definition is a `type` with settings."""
     return "type" in definition
 
 
 def visible_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a definition that the model is sent."""
+    """Return the part of a definition that is sent to the model."""
     if is_server_tool(definition):
         return dict(definition)
     return {key: definition[key] for key in _VISIBLE_KEYS if key in definition}

@@ -1,7 +1,7 @@
-"""The view: the messages that the model is sent, each part naming the fact that it shows.
+"""The view: the messages that are sent to the model; each part refers to the fact that it shows.
 
-A view grows at its end and is cut back to the first message that an edit changes. A running tally of tokens
-is kept for each message, so that the size of any stretch is one subtraction.
+A view grows at its end and is truncated to the first message that an edit changes. It keeps a running tally
+of tokens for each message, so that the size of any range is one subtraction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .messages import Block, ToolResultBlock, ToolUseBlock
 
 
 class PartKind(IntEnum):
-    """The kind of a part; its value is its place in a tally."""
+    """The kind of a part; its value is its index in a tally."""
 
     USER = 0
     ASSISTANT = 1
@@ -29,17 +29,17 @@ class PartKind(IntEnum):
 
 
 Tally = tuple[int, ...]
-"""Tokens of the parts of each kind, by the value of PartKind."""
+"""Tokens of the parts of each kind, indexed by the value of PartKind."""
 NO_TOKENS: Tally = (0,) * len(PartKind)
-CALL_ID_TOKENS = 24  # of the id that a call and its result carry: 30 characters without a word in them
-MESSAGE_TOKENS = 4  # role and framing of one message, as tiktoken's own recipe counts them
+CALL_ID_TOKENS = 24  # of the id of a call or result: 30 random characters
+MESSAGE_TOKENS = 4  # role and framing of one message, as in tiktoken's recipe
 
 
 class Part(Struct, frozen=True):
     """One block as shown.
 
-    `seq` and `index` address the fact behind it; `tokens` is our count of the block; `use` is the call that a
-    result answers. A part that an edit put there has the kind PLACEHOLDER.
+    `seq` and `index` address the fact that it shows; `tokens` is our count of the block; `use` is the call
+    that a result answers. A part that an edit inserted has the kind PLACEHOLDER.
     """
 
     block: Block
@@ -53,7 +53,7 @@ class Part(Struct, frozen=True):
 class Message(Struct, frozen=True, eq=False):
     """One message of the view, showing the facts first..last.
 
-    `encoded` keeps the bytes that model adapters made of the message, by the name of their format.
+    `encoded` caches the bytes of the message in each model adapter's format, by the name of the format.
     """
 
     role: Literal["user", "assistant"]
@@ -78,14 +78,14 @@ class Message(Struct, frozen=True, eq=False):
 
 
 def ids_in(parts: Iterable[Part]) -> int:
-    """Count the parts that carry the id of a call: calls and results."""
+    """Count the parts that contain the id of a call: calls and results."""
     return sum(isinstance(part.block, ToolUseBlock | ToolResultBlock) for part in parts)
 
 
 def to_json_bytes(value: Any) -> bytes:
-    """Compact UTF-8 JSON with the keys in the order given: the same value, the same bytes.
+    """Encode a value as compact UTF-8 JSON with keys in the given order; equal values give equal bytes.
 
-    Lone surrogates are replaced as in the record, so that a resumed session sends the same bytes.
+    Lone surrogates are replaced as in the transcript, so that a resumed session sends the same bytes.
     """
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
@@ -93,16 +93,16 @@ def to_json_bytes(value: Any) -> bytes:
 class View(list[Message]):
     """The messages as sent, with running tallies. Only `view_renderer.render_view` changes it.
 
-    `starts` names for each rendered entry the index of its first message; -1 where it has none, or begins
-    within the message of the entry before it.
+    `starts` has for each rendered entry the index of its first message; -1 if it has none, or if it begins
+    within the last message of the previous entry.
     """
 
     __slots__ = ("_ids", "_tallies", "_tokens", "starts")
 
     def __init__(self) -> None:
         self._tallies: list[Tally] = []
-        self._ids: list[int] = []  # ids of calls in the messages up to each
-        self._tokens: list[int] = []  # our count of the messages up to each, framing included
+        self._ids: list[int] = []  # number of ids of calls in the messages up to each
+        self._tokens: list[int] = []  # our count of the messages up to each, including framing
         self.starts: list[int] = []
 
     @property
@@ -112,18 +112,18 @@ class View(list[Message]):
 
     @property
     def tokens(self) -> int:
-        """Our count of all messages, framing included; without system prompt and tools."""
+        """Our count of all messages including framing, without system prompt and tools."""
         return self.tokens_before(len(self))
 
     def sendable(self) -> Sequence[Message]:
-        """Return the messages up to the last one of the user: models do not continue a reply."""
+        """Return the messages up to the last user message, since models do not continue a reply."""
         end = len(self)
         while end and self[end - 1].role == "assistant":
             end -= 1
         return self[:end] if end < len(self) else self
 
     def tokens_before(self, index: int) -> int:
-        """Our count of the messages before `index`."""
+        """Return our count of the messages before `index`."""
         return self._tokens[index - 1] if index > 0 else 0
 
     def ids_before(self, index: int) -> int:
@@ -131,18 +131,18 @@ class View(list[Message]):
         return self._ids[index - 1] if index > 0 else 0
 
     def between(self, kind: PartKind, first: int, last: int) -> int:
-        """Our count of the parts of one kind in the messages first..last-1."""
+        """Return our count of the parts of one kind in the messages first..last-1."""
         if last <= first:
             return 0
         before = self._tallies[first - 1][kind] if first > 0 else 0
         return self._tallies[last - 1][kind] - before
 
     def index_of(self, seq: int) -> int:
-        """Index of the first message that shows fact `seq` or a later one; len(self) if there is none."""
+        """Return the index of the first message that shows fact `seq` or a later one, else len(self)."""
         return bisect_left(self, seq, key=lambda message: message.last)
 
     def add(self, message: Message) -> bool:
-        """Add a message at the end. Returns False where it was joined with the last one, of the same role."""
+        """Add a message at the end. Returns False if it was merged into the last one of the same role."""
         is_joined = bool(self) and self[-1].role == message.role
         if is_joined:
             last = self[-1]
@@ -154,7 +154,7 @@ class View(list[Message]):
         ids = self._ids[-1] if self._ids else 0
         for part in message.parts:
             counts[part.kind] += part.tokens
-            ids += isinstance(part.block, ToolUseBlock | ToolResultBlock)  # as `ids_in`, in one pass
+            ids += isinstance(part.block, ToolUseBlock | ToolResultBlock)  # like `ids_in`, in the same pass
         self.append(message)
         self._tallies.append(tuple(counts))
         self._ids.append(ids)
@@ -162,7 +162,7 @@ class View(list[Message]):
         return not is_joined
 
     def copy(self) -> View:
-        """An independent view of the same messages."""
+        """Return an independent view of the same messages."""
         made = View()
         made.extend(self)
         made._tallies = list(self._tallies)

@@ -1,7 +1,7 @@
-"""Renders entries under the edits in force as messages, and renders again only from the first change on.
+"""Render entries with the edits in force as messages, again only from the first change on.
 
 The API accepts every view once a user message follows it: calls without a result are answered here, and
-blocks that the API would refuse are left out.
+blocks that the API would reject are omitted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BEGINNING_LOST = "[the beginning of this session could not be read]"
 NOTICE_TOKENS = 12  # our count of each of these lines
 MAX_IMAGE_TOKENS = 1_600  # of the largest image after the API has scaled it
 PIXELS_PER_TOKEN = 750  # of an image, by the API's documentation
-IMAGE_HEAD_CHARS = 64_000  # of base64, in which the size of an image is looked for
+IMAGE_HEAD_CHARS = 64_000  # of base64, in which the dimensions of an image are searched
 CHARS_PER_TOKEN = 4
 _CLEARED_FIELD: dict[type[Block], str] = {
     ToolResultBlock: "content",
@@ -50,10 +50,10 @@ _CLEARED_FIELD: dict[type[Block], str] = {
 
 
 def render_view(view: View, entries: list[Entry], edits: ActiveEdits, first_changed: int) -> None:
-    """Bring a view up to date with `entries`, which are as before up to index `first_changed`."""
+    """Bring a view up to date with `entries`, which are unchanged before index `first_changed`."""
     starts = view.starts
     last = entries[first_changed - 1] if first_changed else None
-    if isinstance(last, Exchange) and last.fact.stop == PAUSED:  # what follows ends the pause
+    if isinstance(last, Exchange) and last.fact.stop == PAUSED:  # the next entry ends the pause
         first_changed -= 1
     if first_changed < len(starts):
         while first_changed > 0 and starts[first_changed] < 0:
@@ -91,7 +91,7 @@ def _messages(entries: list[Entry], index: int, edits: ActiveEdits, is_first: bo
 
 
 def _open_calls(entries: list[Entry], index: int, edits: ActiveEdits) -> frozenset[str]:
-    """The ids of calls that the service was still to run when a reply ended that is shown."""
+    """Return the ids of the calls that the API had yet to run when a shown reply ended."""
     entry = entries[index] if index >= 0 else None
     if not isinstance(entry, Exchange) or edits.covering(entry.fact.seq) is not None:
         return frozenset()
@@ -99,7 +99,7 @@ def _open_calls(entries: list[Entry], index: int, edits: ActiveEdits) -> frozens
 
 
 def _prompt_parts(fact: User) -> list[Part]:
-    """The user's blocks, but for empty texts and what only a reply or a result may hold."""
+    """Return the user's blocks, without empty texts and blocks allowed only in replies or results."""
     return [
         Part(block, fact.seq, index, PartKind.USER, _tokens(fact, index))
         for index, block in enumerate(fact.blocks)
@@ -110,7 +110,7 @@ def _prompt_parts(fact: User) -> list[Part]:
 
 
 def _reply_parts(exchange: Exchange, with_thinking: bool) -> list[Part]:
-    """The usable blocks of a reply; none if nothing but thinking is left."""
+    """Return the usable blocks of a reply; [] if only thinking is left."""
     fact = exchange.fact
     parts = list[Part]()
     says_something = False
@@ -134,7 +134,7 @@ def _reply_parts(exchange: Exchange, with_thinking: bool) -> list[Part]:
 
 
 def _result_parts(exchange: Exchange) -> list[Part]:
-    """One result for each call, in call order; for a call without one a line that says so."""
+    """Return one result for each call, in call order; for a call without a result, a line that says so."""
     parts = []
     for index, use in exchange.uses.items():
         result = exchange.results.get(index)
@@ -152,7 +152,7 @@ def _result_parts(exchange: Exchange) -> list[Part]:
 
 
 def _summary_parts(fold: Fold) -> tuple[Part, ...]:
-    """The blocks in the place of a folded stretch, its tokens spread evenly and the rest on the first."""
+    """Return the blocks that replace a summarized range, with its tokens spread evenly over them."""
     each, rest = divmod(fold.tokens, max(1, len(fold.blocks)))
     return tuple(
         Part(block, fold.first, index, PartKind.PLACEHOLDER, each + (rest if index == 0 else 0))
@@ -162,7 +162,7 @@ def _summary_parts(fold: Fold) -> tuple[Part, ...]:
 
 
 def _cleared(parts: list[Part], clears: Mapping[tuple[int, int], Mapping[str, Clear]]) -> tuple[Part, ...]:
-    """The parts with the text of each clear in the place of the field that it names."""
+    """Return the parts with each cleared field replaced by the text of its edit."""
     made = []
     for part in parts:
         if fields := clears.get((part.seq, part.index)):
@@ -186,17 +186,17 @@ def _cleared_block(block: Block, fields: Mapping[str, Clear]) -> Block:
 
 
 def _is_empty_text(block: Block) -> bool:
-    """Return whether it is a text that the API refuses."""
+    """Return whether a block is a blank text, which the API rejects."""
     return isinstance(block, TextBlock) and not block.text.strip()
 
 
 def _tokens(fact: User | Reply, index: int) -> int:
-    """Tokens of a block as counted when the fact was made, or estimated where they were not."""
+    """Return the tokens of a block as counted when the fact was made, otherwise an estimate."""
     return fact.tokens[index] if index < len(fact.tokens) else rough_tokens((fact.blocks[index],))
 
 
 def rough_tokens(blocks: tuple[Block, ...]) -> int:
-    """Tokens by the length of the texts."""
+    """Estimate the tokens of blocks from the length of their texts."""
     total = 0
     for block in blocks:
         match block:
@@ -214,12 +214,12 @@ def rough_tokens(blocks: tuple[Block, ...]) -> int:
 
 
 def image_tokens(data: str) -> int:
-    """The tokens of a base64 image."""
+    """Estimate the tokens of a base64 image from its dimensions."""
     return min(MAX_IMAGE_TOKENS, max(1, _pixels(data) // PIXELS_PER_TOKEN))
 
 
 def _pixels(data: str) -> int:
-    """Width times height of a base64 png, gif or jpeg, from its first bytes; a huge one if unknown."""
+    """Return width times height of a base64 png, gif or jpeg from its first bytes; the maximum if unknown."""
     unknown = MAX_IMAGE_TOKENS * PIXELS_PER_TOKEN
     try:
         head = b64decode(data[:IMAGE_HEAD_CHARS])

@@ -1,4 +1,4 @@
-"""Write a session as Markdown, JSON, JSONL, HTML or plain text, with secrets masked; read diffs."""
+"""Export a session as Markdown, JSON, JSONL, HTML or plain text with secrets masked, and read diffs."""
 
 from typing import TYPE_CHECKING
 

@@ -1,11 +1,11 @@
-"""The languages that code is coloured in, by file name, and the lexers that take little time."""
+"""The languages of code that is coloured, by file name, and the limits within which their lexers are fast."""
 
 from __future__ import annotations
 
 from pathlib import PurePath
 
-# Code beyond these limits, or in another language, has no colours: some lexers take time without end for text
-# that was made for that. Those of these languages take at most half a second within the limits.
+# Code beyond these limits, or in another language, is not coloured: some lexers can be made to run forever by
+# crafted text. The lexers of these languages take at most half a second within the limits.
 MAX_COLOURED_CHARS = 10_000
 MAX_COLOURED_LINE_CHARS = 500
 COLOURED_LANGUAGES = frozenset((
@@ -17,7 +17,7 @@ COLOURED_LANGUAGES = frozenset((
     "r", "rst", "ruby", "rust", "scala", "scss", "sh", "shell", "sql", "svelte", "swift", "terraform",
     "tex", "toml", "ts", "tsx", "typescript", "vim", "vue", "xml", "yaml", "zig", "zsh",
 ))  # fmt: skip
-# Endings of files that are no names of their languages.
+# File extensions that differ from the names of their languages.
 _ENDINGS = {
     "bat": "batch", "cc": "cpp", "cfg": "ini", "clj": "clojure", "cs": "csharp", "cxx": "cpp",
     "erl": "erlang", "ex": "elixir", "exs": "elixir", "h": "c", "hpp": "cpp", "hs": "haskell",
@@ -28,7 +28,7 @@ _ENDINGS = {
 
 
 def language_of(file_name: str) -> str:
-    """The language of a file by its name, "text" if it has none that is coloured."""
+    """Return the language of a file by its name, "text" if it has none that is coloured."""
     path = PurePath(file_name.lower())
     ending = path.suffix.removeprefix(".") or path.name
     name = _ENDINGS.get(ending, ending)
@@ -36,6 +36,6 @@ def language_of(file_name: str) -> str:
 
 
 def is_quickly_coloured(code: str, language: str) -> bool:
-    """Return whether a lexer takes little time for the code, and there is one for the language."""
+    """Return whether there is a lexer for the language that is fast for the code."""
     short = len(code) <= MAX_COLOURED_CHARS and max(map(len, code.split("\n"))) <= MAX_COLOURED_LINE_CHARS
     return short and language.lower() in COLOURED_LANGUAGES

@@ -1,4 +1,4 @@
-"""The conversation of a session, as text for the user.
+"""Convert the conversation of a session to text for the user.
 
 Control characters are not escaped here.
 """
@@ -23,7 +23,10 @@ MAX_OUTPUT_CHARS = 2_000  # of one output or input of a tool
 
 
 def load_conversation(wanted: str, folder: Path) -> tuple[str, Folded]:
-    """A session by id, name or file (of another agent too). Raises StoreError, ValueError."""
+    """Load a session by id, name or file, which may be of another agent. Returns its id and its fold.
+
+    Raises StoreError and ValueError.
+    """
     path = Path(wanted).expanduser()
     if path.is_file() and ("/" in wanted or path.suffix):
         recording = read_regular(path, MAX_RECORDING_BYTES)
@@ -36,7 +39,10 @@ def load_conversation(wanted: str, folder: Path) -> tuple[str, Folded]:
 
 
 def conversation_text(wanted: str, folder: Path, masks: SecretMasks, since: int = 0) -> str:
-    """One conversation behind the fact `since`, without what `masks` hides. Raises as `load_conversation`."""
+    """Return a conversation after fact `since` as text, with `masks` applied.
+
+    Raises StoreError and ValueError.
+    """
     sid, folded = load_conversation(wanted, folder)
     return "\n\n".join(_passages(mask_session(folded, sid, masks), since))
 

@@ -1,4 +1,4 @@
-"""Exports a session as markdown, JSON, JSONL or one HTML page, with secrets masked in each of them."""
+"""Export a session as Markdown, JSON, JSONL or one HTML page, each with secrets masked."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from ..render_text import block_text, content_text, session_title, shortened, ut
 from ..secrets.masking import SecretMasks
 from .size_chart import compaction_words
 
-# Suffix -> the function that makes the text of such a file. The page's module loads a markdown parser.
+# Suffix -> the function that returns the text of such a file. The module for HTML loads a Markdown parser.
 EXPORTERS: Mapping[str, str] = {
     ".md": "transcripts.export.formats:session_markdown",
     ".html": "transcripts.export.html_page:session_page",
@@ -43,22 +43,23 @@ def export_text(
     lazy_results: LazyResults | None = None,
     masks: SecretMasks | None = None,
 ) -> str:
-    """The session as text in the format of a file with this suffix.
+    """Return the session as text in the format of a file with this suffix.
 
-    `lazy_results` are those that the session was loaded with; `masks` masks exact values besides the known
-    shapes of secrets. Raises ValueError for any other suffix.
+    `lazy_results` are those that the session was loaded with; `masks` masks exact values in addition to the
+    known forms of secrets. Raises ValueError for an unknown suffix.
     """
     if suffix not in EXPORTERS:
         known = ", ".join(EXPORTERS)
-        raise ValueError(f"no export for {suffix or 'a file without an ending'}: use {known}")
-    with suppress(StoreError):  # where the record was removed meanwhile, what is left is exported
+        wanted = f"a {suffix} file" if suffix else "a file without an extension"
+        raise ValueError(f"cannot export to {wanted}: use one of {known}")
+    with suppress(StoreError):  # if the transcript was removed meanwhile, export the facts in memory
         folded = lazy_results.complete(folded) if lazy_results else folded
     text: str = resolve_name(EXPORTERS[suffix])(mask_session(folded, sid, masks or SecretMasks()), sid)
     return text
 
 
 def mask_session(folded: Folded, sid: str, masks: SecretMasks) -> Folded:
-    """The session with the values of `masks` and every known shape of a secret masked."""
+    """Return the session with the values of `masks` and every known form of a secret masked."""
     return fold(
         fact_from_json(map_strings(json.loads(encode_fact(fact, sid)), masks.all, keys=False))[0]
         for fact in folded.facts
@@ -66,9 +67,9 @@ def mask_session(folded: Folded, sid: str, masks: SecretMasks) -> Folded:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write an export that only its owner may read: not every secret has a known shape.
+    """Write an export with mode 0600, since not every secret has a known form.
 
-    Raises FileExistsError, for nothing is overwritten, and other OSErrors, after which there is no file.
+    Raises FileExistsError instead of overwriting a file, and other OSErrors, after which there is no file.
     """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -81,12 +82,12 @@ def write_private(path: Path, text: str) -> None:
 
 
 def session_lines(folded: Folded, sid: str) -> str:
-    """The facts, one a line, as in the record."""
+    """Return the facts as in a transcript, one per line."""
     return b"".join(encode_fact(fact, sid) for fact in folded.facts).decode()
 
 
 def session_json(folded: Folded, sid: str) -> str:
-    """The conversation before any compaction, as the API takes it."""
+    """Return the conversation before any compaction as JSON, in the format of the Messages API."""
     plain = fold(fact for fact in folded.facts if isinstance(fact, Opened | User | Reply | Result))
     opened = folded.opened
     value = {
@@ -103,7 +104,7 @@ def session_json(folded: Folded, sid: str) -> str:
 
 
 def session_markdown(folded: Folded, sid: str) -> str:
-    """The conversation as markdown: prompts as headings, calls and results in fences."""
+    """Return the conversation as Markdown: prompts with headings, calls and results in fences."""
     pieces = [f"# {session_title(folded.facts, sid)}"]
     if (opened := folded.opened) is not None:
         pieces.append(f"{opened.model} in `{opened.folder}`, {utc_time(began_at(folded))}")
@@ -113,9 +114,7 @@ def session_markdown(folded: Folded, sid: str) -> str:
 
 
 def began_at(folded: Folded) -> float:
-    """Return the time at which a session was first opened, in seconds since the epoch; another model opens
-    it again.
-    """
+    """Return the time at which a session was first opened, in seconds since the epoch; 0 if unknown."""
     return next((fact.ts for fact in folded.facts if isinstance(fact, Opened)), 0.0)
 
 
@@ -139,18 +138,18 @@ def _fact_markdown(fact: Fact, folded: Folded) -> Iterator[str]:
             name = "Error" if fact.error else "Result"
             yield f"{name} of `r{fact.of}.{fact.block}`\n\n{fenced(shortened(content_text(fact.content)))}"
         case Compacted():
-            undone = " (taken back)" if fact.id in folded.undone else ""
+            undone = " (undone)" if fact.id in folded.undone else ""
             words = f"{compaction_words(fact)} ({fact.label}, {fact.trigger}){undone}"
             yield f"---\n\n*Compaction {fact.id}: {words}*\n\n---"
 
 
 def quoted(block: Block) -> str:
-    """A block as a quote: what neither the user nor the model said to the other."""
+    """Return a block as a quote, for text that neither the user nor the model wrote to the other."""
     return f"> {block_text(block)}".replace("\n", "\n> ")
 
 
 def fenced(text: str) -> str:
-    """The text in a fence that is longer than any within it."""
+    """Return the text in a fence that is longer than any within it."""
     fence = "```"
     while fence in text:
         fence += "`"

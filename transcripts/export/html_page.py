@@ -1,8 +1,8 @@
-"""A session as one HTML page that needs nothing else: it is readable on a phone, in the dark, and offline.
+"""Render a session as one self-contained HTML page that works on a phone, in dark mode and offline.
 
-The page's policy forbids it the network. Calls, results and diffs can be folded; a chart shows the size of
-the context over time with a mark for each compaction; words can be searched for. What does not depend on the
-session is in page.html, page.css and page.js.
+The page's content security policy forbids network access. Calls, results and diffs can be collapsed. A chart
+shows the size of the context over time with a mark for each compaction, and the text can be searched. The
+parts that do not depend on the session are in page.html, page.css and page.js.
 """
 
 import json
@@ -40,25 +40,25 @@ from .formats import began_at
 from .size_chart import compaction_words, size_chart
 from .unified_diff import DiffRow, read_diff
 
-Words = list[tuple[str, str]]  # of a line of code: (kind, text)
-# What the lexers call words -> their class on the page.
+Words = list[tuple[str, str]]  # a line of code as (kind, text)
+# The lexers' token types -> their CSS classes.
 KIND_BY_TOKEN = {
     "Token.Comment": "rem", "Token.Keyword": "key", "Token.Operator.Word": "key", "Token.Name.Tag": "key",
     "Token.Name.Builtin": "lib", "Token.Name.Exception": "lib", "Token.Name.Attribute": "lib",
     "Token.Name.Function": "def", "Token.Name.Class": "def", "Token.Name.Decorator": "lib",
     "Token.Literal.String": "str", "Token.Literal.Number": "num",
 }  # fmt: skip
-PROGRAM_LABEL = "From the program"
+PROGRAM_LABEL = "Added by makeroom"
 MAX_LABEL_CHARS = 120
 MAX_PARTIAL_CHARS = 2_000  # of an interrupted reply
-MAX_MARKDOWN_CHARS = 30_000  # of one text; markdown-it takes a second for as much that was made for that
+MAX_MARKDOWN_CHARS = 30_000  # of one text; crafted text of that size takes markdown-it a second
 _UNSEEN_IN_PAGE = lazy_pattern(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{INVISIBLE}]")
 _BASE64 = lazy_pattern("[A-Za-z0-9+/=]+")
 _IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
 def session_page(folded: Folded, sid: str) -> str:
-    """The whole page."""
+    """Return the whole page as HTML."""
     page, style, script = (
         Path(__file__).with_name(f"page.{suffix}").read_text("utf-8") for suffix in ("html", "css", "js")
     )
@@ -72,7 +72,7 @@ def session_page(folded: Folded, sid: str) -> str:
 
 
 def _html(text: str) -> str:
-    """Text as HTML: markup is escaped, invisible characters are shown by number."""
+    """Return text as HTML, with markup escaped and invisible characters shown by number."""
     return escape(_visible(text))
 
 
@@ -112,11 +112,11 @@ def _articles(folded: Folded) -> Iterator[str]:
                 note = f"<p>{_html(f'{fact.what} failed: {fact.reason}')}</p>"
                 yield _article("note", fact, "Note", [note])
             case Opened() if fact is not folded.facts[0]:
-                yield _article("note", fact, "Note", [f"<p>opened again with {_html(fact.model)}</p>"])
+                yield _article("note", fact, "Note", [f"<p>reopened with {_html(fact.model)}</p>"])
 
 
 def _article(kind: str, fact: User | Reply | Failed | Opened, speaker: str, inside: Iterable[str]) -> str:
-    time = f" <time>{utc_time(fact.ts)}</time>" if fact.ts else ""  # other agents may record none
+    time = f" <time>{utc_time(fact.ts)}</time>" if fact.ts else ""  # 0 in recordings without times
     head = f"<h2>{speaker} <a href=#r{fact.seq}>r{fact.seq}</a>{time}</h2>"
     return f"<article class={kind} id=r{fact.seq}>{head}{''.join(inside)}</article>"
 
@@ -141,7 +141,7 @@ def _reply_blocks(fact: Reply) -> Iterator[str]:
 
 
 class _ImagesAsLinks(RendererHTML):
-    """A renderer of images as links, which are followed only on a click: nothing is fetched."""
+    """A renderer that shows images as links, so that nothing is fetched without a click."""
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
@@ -151,13 +151,13 @@ class _ImagesAsLinks(RendererHTML):
 
 @cache
 def _markdown() -> MarkdownIt:
-    """Renders markdown; the HTML in it stays text."""
+    """Return a Markdown parser that escapes HTML."""
     parser = MarkdownIt("commonmark", {"html": False}, renderer_cls=_ImagesAsLinks)
     return parser.enable(["table", "strikethrough"])
 
 
 def _block(block: Block) -> str:
-    """A block of a prompt or a result; the program's own context is folded and labelled."""
+    """Render a block of a prompt or a result; makeroom's own context is collapsed and labelled."""
     if is_added(block):
         return _details(PROGRAM_LABEL, _pre(block_text(block)), "about")
     if isinstance(block, ImageBlock) and block.media_type in _IMAGE_TYPES and _BASE64.fullmatch(block.data):
@@ -167,13 +167,13 @@ def _block(block: Block) -> str:
 
 
 def _call_label(use: ToolUseBlock) -> str:
-    """The tool and its first string argument, on one line: the path, the command."""
+    """Return the tool and its first string argument (a path or a command) on one line."""
     first = next((value for value in use.input.values() if isinstance(value, str)), "")
     return f"{use.name} {' '.join(first.split())[:MAX_LABEL_CHARS]}"
 
 
 def _result(fact: Result, reply: Reply | None) -> str:
-    """A result, labelled with its call, or with its first words where the record lost the call."""
+    """Render a result, labelled with its call, or with its first words if the call was lost."""
     kind = "error" if fact.error else "result"
     inside = []
     if diff := fact.human.get("diff"):
@@ -182,7 +182,7 @@ def _result(fact: Result, reply: Reply | None) -> str:
     text = content_text(tuple(block for block in fact.content if not isinstance(block, ImageBlock)))
     inside.append(_pre(text))
     if (stored := fact.stored) is not None:
-        inside.append(f"<p class=about>whole output: {_html(stored.path)}, {stored.size:,} bytes</p>")
+        inside.append(f"<p class=about>full output: {_html(stored.path)}, {stored.size:,} bytes</p>")
     use = call_of(reply, fact)
     label = f"of {_call_label(use)}" if use is not None else " ".join(text[:400].split())[:MAX_LABEL_CHARS]
     body = _details(f"{kind} {label}", "".join(inside), kind, is_open=bool(diff))
@@ -190,7 +190,7 @@ def _result(fact: Result, reply: Reply | None) -> str:
 
 
 def _diff_lines(diff: str) -> Iterator[str]:
-    """The file, and the rows of its diff with their numbers; changed words are marked."""
+    """Yield the name of the file and the numbered rows of its diff, with changed words marked."""
     lines = shortened(diff).splitlines()
     read = read_diff(lines).marked()
     digits = max((len(str(row.number)) for row in read.rows if row.number), default=1)
@@ -204,7 +204,7 @@ def _diff_lines(diff: str) -> Iterator[str]:
 
 
 def _words(code: str, language: str) -> list[Words]:
-    """The lines of the code, each as its words with their kinds, as far as that is quick."""
+    """Return the lines of the code, each as words with their kinds; without kinds if the lexer is slow."""
     plain: list[Words] = [[("", line)] for line in code.split("\n")]
     if not is_quickly_coloured(code, language):
         return plain
@@ -220,8 +220,8 @@ def _words(code: str, language: str) -> list[Words]:
 
 
 def _marked(row: DiffRow, words: Words) -> str:
-    """The text of a row as HTML: its words by their kinds, those that changed marked instead."""
-    if "".join(text for _, text in words) != row.text:  # the lexer has changed it
+    """Return the text of a row as HTML, with words coloured by kind and changed words marked instead."""
+    if "".join(text for _, text in words) != row.text:  # the lexer changed the text
         words = [("", row.text)]
     pieces = []
     at = 0
@@ -249,7 +249,7 @@ def _details(label: str, inside: str, kind: str, is_open: bool = False) -> str:
 
 
 def _compaction(fact: Compacted, folded: Folded) -> str:
-    undone = ", taken back later" if fact.id in folded.undone else ""
+    undone = ", undone later" if fact.id in folded.undone else ""
     texts = {
         str(name): value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         for name, value in fact.report.items()
@@ -257,7 +257,7 @@ def _compaction(fact: Compacted, folded: Folded) -> str:
     report = "".join(f"<dt>{_html(name)}</dt><dd>{_html(text)}</dd>" for name, text in texts.items())
     edits = "".join(f"<li>{_edit(edit)}</li>" for edit in fact.edits)
     label = f"Compaction {fact.id}: {compaction_words(fact)} ({fact.label}, {fact.trigger}){undone}"
-    inside = f"<dl>{report}</dl><p>What left:</p><ul>{edits}</ul>"
+    inside = f"<dl>{report}</dl><p>Removed from the context:</p><ul>{edits}</ul>"
     return f"<article class=compaction id=r{fact.seq}>{_details(label, inside, 'compaction')}</article>"
 
 

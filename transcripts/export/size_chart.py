@@ -1,4 +1,4 @@
-"""Draw the size of the context over a session as SVG: with a scale, and words at each compaction."""
+"""Draw the size of the context over a session as SVG, with a scale and a label for each compaction."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ WIDTH = 900
 HEIGHT = 252  # in the chart's own units
 LEFT = 52
 TOP = 66
-BOTTOM = 230  # where the plot begins, its upper and its lower edge
+BOTTOM = 230  # left, upper and lower edge of the plot
 MAX_SCALE_LINES = 5
 WORD_ROWS = 3
 WORD_ROW_HEIGHT = 16  # above the plot
-WORDS_WIDTH = 270  # that the words at a mark take at most
+WORDS_WIDTH = 270  # maximum width of a label
 WORDS_BY_LAYER = {
-    "budget": "large results went to files",
-    "snip": "the middle was left out",
-    "micro": "old output was cleared",
-    "collapse": "old parts became digests",
-    "summary": "the model summarised",
-    "ledger": "a record took its place",
-    "reactive": "shortened after a refusal",
-    "unthink": "thinking was dropped",
+    "budget": "large results moved to files",
+    "snip": "middle of the conversation omitted",
+    "micro": "old output cleared",
+    "collapse": "old steps summarized",
+    "summary": "summarized by the model",
+    "ledger": "summarized without the model",
+    "reactive": "shortened after a request was too large",
+    "unthink": "thinking dropped",
 }
 
 
@@ -41,7 +41,10 @@ def compaction_words(fact: Compacted) -> str:
 
 
 def size_chart(folded: Folded) -> str:
-    """The size of the context at each reply, in tokens, with a line for each compaction; "" without two."""
+    """Return a chart of the context size in tokens at each reply; "" for fewer than two replies.
+
+    Each compaction is a vertical line.
+    """
     sizes, estimated = _context_sizes(folded)
     if len(sizes) < 2:
         return ""
@@ -78,7 +81,7 @@ def size_chart(folded: Folded) -> str:
 
 
 def scale_step(most: int) -> int:
-    """The distance of the lines of a scale up to so many tokens: 1, 2 or 5 times a power of ten."""
+    """Return the distance of the lines of a scale up to `most` tokens: 1, 2 or 5 times a power of ten."""
     step = 1
     while most / step > MAX_SCALE_LINES:
         step = step * 5 // 2 if str(step).startswith("2") else step * 2
@@ -86,8 +89,8 @@ def scale_step(most: int) -> int:
 
 
 def _marks(shown: list[tuple[Compacted, float]]) -> Iterator[str]:
-    """A line for each compaction, then the words of those that have room for them, over the lines."""
-    free = [0.0] * WORD_ROWS  # what is to the right of it has no words yet
+    """Yield a line for each compaction, then the labels that fit without overlapping, above the lines."""
+    free = [0.0] * WORD_ROWS  # the x from which on each row is free
     labels = []
     for one, at in shown:
         words = escape(compaction_words(one))
@@ -109,7 +112,7 @@ def _marks(shown: list[tuple[Compacted, float]]) -> Iterator[str]:
 
 
 def _short(tokens: int) -> str:
-    """`950`, `31k`, `1.5M`."""
+    """Format a number of tokens: `950`, `31k`, `1.5M`."""
     if tokens < 1_000:
         return str(tokens)
     if tokens < 1_000_000:
@@ -118,7 +121,7 @@ def _short(tokens: int) -> str:
 
 
 def _context_sizes(folded: Folded) -> tuple[list[tuple[int, int]], str]:
-    """(seq, tokens) of each reply as charged, else by the length of the texts; and a remark on the latter."""
+    """Return (seq, tokens) of each reply, and a note if they are estimates because no usage is known."""
     replies = [fact for fact in folded.facts if isinstance(fact, Reply)]
     if sizes := [(fact.seq, fact.usage.prompt) for fact in replies if fact.usage.prompt]:
         return sizes, ""
@@ -127,4 +130,4 @@ def _context_sizes(folded: Folded) -> tuple[list[tuple[int, int]], str]:
         if isinstance(fact, Reply):
             sizes.append((fact.seq, characters // 4))
         characters += len(fact_text(fact))
-    return sizes, " (estimated: four characters a token)"
+    return sizes, " (estimated: four characters per token)"

@@ -1,6 +1,6 @@
-"""Read a unified diff as numbered rows, and find the words by which a changed line differs. Pure.
+"""Read a unified diff as numbered rows, and find the words that differ in a changed line. Pure.
 
-For the screen and for exported pages.
+Used by the screen and by exported pages.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from transcripts.patterns import lazy_pattern
 
 from .code_languages import language_of
 
-_HUNK_STARTS = lazy_pattern(r"@@ -(\d+)\S* \+(\d+)")  # in the old and the new file
+_HUNK_STARTS = lazy_pattern(r"@@ -(\d+)\S* \+(\d+)")  # line numbers in the old and the new file
 _PIECE = lazy_pattern(r"\w+|\s+|.")
-MAX_MARKED_LINE_CHARS = 400  # words of longer lines are not compared
-MAX_MARKED_LINES = 150  # of one diff: comparing takes up to half a millisecond a line
-MAX_SKIPPED_LINES = 4  # that were put between two that belong together
-MIN_KEPT_SHARE = 0.5  # of both lines that must have stayed, for marks to tell more than they hide
+MAX_MARKED_LINE_CHARS = 400  # longer lines are not compared
+MAX_MARKED_LINES = 150  # of one diff: comparing takes up to half a millisecond per line
+MAX_SKIPPED_LINES = 4  # between a removed line and the added line that replaced it
+MIN_KEPT_SHARE = 0.5  # the share of both lines that must be equal for marks to be useful
 
 T = TypeVar("T")
 Span = tuple[int, int]
@@ -30,7 +30,7 @@ ChangedWords = tuple[tuple[Span, ...], tuple[Span, ...]]  # of the old line, of 
 
 
 class DiffRow(Struct, frozen=True):
-    """A line of a diff. `sign` is "+", "-", " ", or "@" for a gap; `marks` are the words that changed."""
+    """A line of a diff. `sign` is "+", "-", " ", or "@" for a gap; `marks` are the changed words."""
 
     number: int | None
     sign: str
@@ -39,25 +39,25 @@ class DiffRow(Struct, frozen=True):
 
 
 class UnifiedDiff(Struct, frozen=True):
-    """A diff as rows; `name` is the one that its head gives the file, "" if it has none."""
+    """A diff as rows; `name` is the file's name in the header of the diff, "" if there is none."""
 
     name: str
     rows: tuple[DiffRow, ...]
 
     @property
     def language(self) -> str:
-        """The language of the file, "text" if it has none that is coloured."""
+        """The language of the file, "text" if its code is not coloured."""
         return language_of(self.name)
 
     def marked(self, count: int | None = None) -> UnifiedDiff:
-        """Return the diff, or its first `count` rows, with the words marked that changed in a line.
-
-        They are looked for where removed and added lines stand in pairs.
-        """
+        """Return the diff, or its first `count` rows, with the changed words of paired lines marked."""
         return replace(self, rows=tuple(_with_marks(self.rows[:count])))
 
     def by_side(self, read: Callable[[str], Iterable[T]]) -> list[T]:
-        """Apply `read` to each row, as lines of a whole file: removed ones as they stood in the old file."""
+        """Apply `read` to the code of each side, and return its result for each row, in order.
+
+        `read` gets the lines of the old or the new file and returns one value per line.
+        """
         sides = {}
         for sign in "-+":
             rows = (row for row in self.rows if row.sign in (sign, " ", "@"))
@@ -77,7 +77,7 @@ def read_diff(lines: Sequence[str]) -> UnifiedDiff:
 
 
 def _file_name(lines: Sequence[str]) -> str:
-    """The name that the head of a diff gives the file, "" if it has none."""
+    """Return the file's name in the header of a diff, "" if there is none."""
     for line in lines:
         if line.startswith("@@"):
             break
@@ -87,7 +87,7 @@ def _file_name(lines: Sequence[str]) -> str:
 
 
 def _rows(lines: Sequence[str]) -> list[DiffRow]:
-    """The lines of a unified diff with the numbers that they have in their file; heads are left out."""
+    """Return the lines of a unified diff with their line numbers in the file, without headers."""
     rows: list[DiffRow] = []
     old = new = 0
     for line in lines:
@@ -108,7 +108,7 @@ def _rows(lines: Sequence[str]) -> list[DiffRow]:
 
 
 def _with_marks(rows: Sequence[DiffRow]) -> list[DiffRow]:
-    """The rows with the words marked that changed in a line, where removed and added lines stand in pairs."""
+    """Return the rows with the changed words marked where an added line replaced a removed one."""
     runs = [(sign, [*run]) for sign, run in groupby(rows, lambda row: row.sign)]
     compared = 0
     for at in range(len(runs) - 1):
@@ -124,9 +124,9 @@ def _with_marks(rows: Sequence[DiffRow]) -> list[DiffRow]:
 
 
 def _pairs(removed: Sequence[DiffRow], added: Sequence[DiffRow]) -> Iterator[tuple[int, int, ChangedWords]]:
-    """Pair each removed line with the added one that replaced it, in order, and yield the changed words.
+    """Yield (removed, added, changed words) for each removed line and the added one that replaced it.
 
-    The partner of a line is the next one that has enough in common with it.
+    The first two are indexes. A line is paired with the next added line that has enough in common with it.
     """
     begin = 0
     for old, row in enumerate(removed):
@@ -139,7 +139,7 @@ def _pairs(removed: Sequence[DiffRow], added: Sequence[DiffRow]) -> Iterator[tup
 
 
 def changed_words(old: str, new: str) -> ChangedWords:
-    """The stretches of both lines that differ; none where they have little in common."""
+    """Return the spans of both lines that differ; none if they have little in common."""
     if max(len(old), len(new)) > MAX_MARKED_LINE_CHARS or not (old.strip() and new.strip()):
         return (), ()
     words = [_PIECE.findall(old), _PIECE.findall(new)]

@@ -1,4 +1,4 @@
-"""Read recordings of this and other agents as facts."""
+"""Read session recordings of makeroom and other agents as facts."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Reads Messages API messages: one object a line or a list of them, {"role", "content", "timestamp"?}."""
+"""Read messages of the Messages API, {"role", "content", "timestamp"?}: one per line, or a list of them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ def recognizes(file: ParsedFile) -> bool:
 
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:
-    """Add the conversation; messages with another role (a system prompt) are left out."""
+    """Add the conversation, without messages of another role such as a system prompt."""
     for raw in _messages(file):
         if raw.get("role") not in _MESSAGE_ROLES:
             continue

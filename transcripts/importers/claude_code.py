@@ -1,8 +1,8 @@
-"""Reads sessions of Claude Code: lines of {"type", "message", "uuid", "parentUuid", "timestamp", ...}.
+"""Read sessions of Claude Code: lines of {"type", "message", "uuid", "parentUuid", "timestamp", ...}.
 
 A reply is split over several lines with one `message.id`; results of its first calls may come between them.
-Left out are side chains (subagents have a context of their own), lines marked as meta, summaries that
-replaced history (a replay has the history itself), and what a second prompt on the same parent rewound.
+Side chains (subagents have their own context), lines marked as meta, summaries that replaced history (a
+replay has the history itself) and messages that a second prompt on the same parent rewound are omitted.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ _LEFT_OUT = ("isSidechain", "isMeta", "isCompactSummary")
 
 
 class _Message(Struct):
-    """A whole reply, or a message of the user."""
+    """A complete reply, or a message from the user."""
 
     role: str
     blocks: tuple[Block, ...]
     ts: float | None
     parent: str | None
     id: str
-    told: Any  # the note beside a result
+    told: Any  # Claude Code's note on a result (`toolUseResult`)
 
     @property
     def is_prompt(self) -> bool:
@@ -72,7 +72,7 @@ def _add(message: _Message, messages: list[_Message]) -> None:
     """Append a message, or join it to the reply that it continues; a prompt may rewind to an earlier one."""
     if message.role == "assistant" and message.id:
         said = (old for old in reversed(messages) if old.role == "assistant" or old.is_prompt)
-        newest = next(said, None)  # only results may stand between the parts of a reply
+        newest = next(said, None)  # only results may come between the parts of a reply
         if newest is not None and newest.role == "assistant" and newest.id == message.id:
             newest.blocks += message.blocks
             return

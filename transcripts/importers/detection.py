@@ -1,4 +1,4 @@
-"""The formats of recordings: detect the format of a file, and read its facts.
+"""Detect the format of a recording and read its facts.
 
 Pure: bytes in, facts out. Each format is a module with `recognizes(file)` and `read_session(file, session)`.
 """
@@ -7,38 +7,38 @@ from ..facts import Reply
 from . import api_messages, claude_code, makeroom_record, pi, swe_agent
 from .recording import Count, ImportedSession, ParsedFile, UnreadableRecording, parse_file
 
-MAX_RECORDING_BYTES = 1 << 30  # a recording is read at once
-# Name -> what it is, and the module that reads it; in the order in which they are tried.
+MAX_RECORDING_BYTES = 1 << 30  # a recording is read into memory
+# Name -> description and module; tried in this order.
 IMPORT_FORMATS = {
-    "makeroom": ("our own transcripts (.transcripts/*.jsonl)", makeroom_record),
+    "makeroom": ("makeroom transcripts (.transcripts/*.jsonl)", makeroom_record),
     "swe-agent": ("SWE-agent trajectories (*.traj)", swe_agent),
     "claude-code": ("Claude Code sessions (~/.claude/projects/*/*.jsonl)", claude_code),
     "pi": ("pi sessions (~/.pi/agent/sessions/*/*.jsonl)", pi),
-    "messages": ("plain Messages API messages, one a line", api_messages),
+    "messages": ("plain messages of the Messages API, one per line", api_messages),
 }
 
 
 def detect_format(raw: bytes) -> tuple[str, ParsedFile]:
-    """The name of the format of a file's bytes, and the file parsed.
+    """Return the name of a file's format, and the parsed file.
 
-    Raises UnreadableRecording where it is empty, or of no known format: the message lists those.
+    Raises UnreadableRecording for an empty file or an unknown format; the message lists the known ones.
     """
     file = parse_file(raw)
     for name, (_, module) in IMPORT_FORMATS.items():
         if module.recognizes(file):
             return name, file
-    known = "; ".join(what for what, _ in IMPORT_FORMATS.values())
-    raise UnreadableRecording(f"no known format. Give one of: {known}")
+    known = ", ".join(what for what, _ in IMPORT_FORMATS.values())
+    raise UnreadableRecording(f"the format is unknown. Supported formats: {known}")
 
 
 def import_session(raw: bytes, count: Count) -> ImportedSession:
-    """The facts of a recording, their tokens counted by `count`.
+    """Read the facts of a recording, with tokens counted by `count`.
 
-    Raises UnreadableRecording where it is empty, of no known format, or without any reply of a model.
+    Raises UnreadableRecording for an empty file, an unknown format, or a recording without a model's reply.
     """
     name, file = detect_format(raw)
     session = ImportedSession(name, count, damaged=file.damaged)
     IMPORT_FORMATS[name][1].read_session(file, session)
     if not any(isinstance(fact, Reply) for fact in session.facts):
-        raise UnreadableRecording(f"a {name} recording without any reply of a model: nothing to replay")
+        raise UnreadableRecording(f"the {name} recording contains no reply of a model")
     return session

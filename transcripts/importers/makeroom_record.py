@@ -1,7 +1,7 @@
-"""Reads our own transcripts: prompts, replies, results and metadata, without what was compacted or rewound.
+"""Read makeroom's transcripts: prompts, replies, results and metadata, without compactions and rewound facts.
 
-The facts are folded first, so that rewound stretches are gone; compactions, requests and failures are left
-out, for a replay makes its own.
+The facts are folded first, which removes rewound ones. Compactions, requests and failures are omitted, since
+a replay produces its own.
 """
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ def recognizes(file: ParsedFile) -> bool:
 
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:
-    """Add prompts, complete replies, their results and the metadata (pins), numbered anew."""
+    """Add prompts, complete replies, their results and the metadata (pins), with new numbers."""
     folded = Folded()
     damaged = 0
     for line in filter(str.strip, file.text.split("\n")):

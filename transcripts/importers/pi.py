@@ -1,7 +1,7 @@
-"""Reads sessions of pi: a {"type": "session"} header, then lines of {"type": "message", "message": {...}}.
+"""Read sessions of pi: a {"type": "session"} header, then lines of {"type": "message", "message": {...}}.
 
-Newer files are trees: each entry has `id` and `parentId`, and the conversation is the path from the last
-entry to the root. Summaries are left out: a replay has the history itself.
+Newer files are trees: each entry has `id` and `parentId`, and the conversation is the path from the root to
+the last entry. Summaries are omitted, since a replay has the history itself.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _PI_ROLES = ("user", "assistant", "toolResult", "bashExecution", "custom")
 
 
 def recognizes(file: ParsedFile) -> bool:
-    """Return whether there is a header of a session, or messages wrapped as pi wraps them."""
+    """Return whether the file has a session header, or messages wrapped as in pi."""
     return any(
         (raw.get("type") == "session" and "cwd" in raw) or _message(raw).get("role") in _PI_ROLES
         for raw in file.objects
@@ -30,7 +30,7 @@ def read_session(file: ParsedFile, session: ImportedSession) -> None:
 
 
 def _message(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The message that a line wraps; an empty mapping where it wraps none."""
+    """Return the message that a line wraps; {} if there is none."""
     message = raw.get("message") if raw.get("type") == "message" else None
     return message if isinstance(message, Mapping) else {}
 

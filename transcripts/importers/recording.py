@@ -1,6 +1,6 @@
-"""Parse a recording and put its messages together as facts, for the readers of all formats.
+"""Parse a recording and convert its messages to facts, for the readers of all formats.
 
-What cannot be parsed or paired is counted and left out, never guessed at.
+Lines and messages that cannot be parsed or paired are counted and omitted, never guessed.
 """
 
 import json
@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from ..facts import Fact, Reply, Result, User, about_said
 from ..messages import Block, TextBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, block_from_json
 
-_MAX_SECONDS = 1e11  # a larger time is in milliseconds: this is the year 5138
-# What Claude Code puts around a person's words in a result.
+_MAX_SECONDS = 1e11  # the year 5138; a larger time is in milliseconds
+# The texts that Claude Code puts around the user's words in a result.
 _REFUSAL_START = "The user doesn't want to "
 _REASON_START = "To tell you how to proceed, the user said:"
 _REFUSAL_NOTE = "User rejected tool use"
@@ -29,24 +29,24 @@ Count = Callable[[tuple[Block, ...]], tuple[int, ...]]
 
 
 class UnreadableRecording(ValueError):
-    """The bytes are no recording that can be read. The message says what to give instead."""
+    """The bytes are not a readable recording. The message names the defect."""
 
 
 class ParsedFile(Struct, frozen=True):
-    """A file as text and parsed."""
+    """The text of a file and its JSON values."""
 
     text: str
-    whole: Any  # the one JSON value that the file is, None where it is none
-    objects: list[dict[str, Any]]  # those that have a line of their own
-    damaged: int  # how many lines hold no object, blank ones not counted; 0 where there is a whole
+    whole: Any  # the JSON value of the whole file, None if it is not a single value
+    objects: list[dict[str, Any]]  # the objects of the lines that contain one
+    damaged: int  # number of non-blank lines without an object; 0 if `whole` is a value
 
 
 def parse_file(raw: bytes) -> ParsedFile:
-    """The bytes of a file, parsed. Raises UnreadableRecording for an empty one."""
+    """Parse the bytes of a file. Raises UnreadableRecording if it is empty."""
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines:
-        raise UnreadableRecording("the file is empty. Give a recorded session")
+        raise UnreadableRecording("the file is empty")
     whole = _json_value(text)
     objects = [value for value in map(_json_value, lines) if isinstance(value, dict)]
     return ParsedFile(
@@ -62,7 +62,7 @@ def _json_value(text: str) -> Any:
 
 
 def parse_time(stamp: Any) -> float | None:
-    """Seconds since the epoch, from ISO 8601, seconds or milliseconds; None if it is no time."""
+    """Convert ISO 8601, seconds or milliseconds to seconds since the epoch; None for anything else."""
     if isinstance(stamp, int | float) and not isinstance(stamp, bool):
         return stamp / 1000 if stamp > _MAX_SECONDS else float(stamp)
     try:
@@ -74,20 +74,20 @@ def parse_time(stamp: Any) -> float | None:
 class ImportedSession(Struct):
     """A recording as facts, which its reader adds message by message, in order."""
 
-    format: str  # its name
-    count: Count  # of the tokens of the facts
-    facts: list[Fact] = field(default_factory=list)  # numbered from 1; `ts` never falls, and is 0 if unknown
+    format: str  # a key of IMPORT_FORMATS
+    count: Count
+    facts: list[Fact] = field(default_factory=list)  # numbered from 1; `ts` never decreases, 0 if unknown
     damaged: int = 0  # lines or messages that could not be read or paired
     _calls: dict[str, tuple[int, int]] = field(default_factory=dict)  # tool id -> (reply, block), unanswered
     _clock: float = 0.0
 
     def add_user(self, blocks: tuple[Block, ...], ts: float | None) -> None:
-        """Add a prompt; one without blocks is left out. `ts` is None where the recording has no time."""
+        """Add a prompt unless it has no blocks. `ts` is None if the recording has no time."""
         if blocks:
             self.facts.append(User(*self._place(ts), blocks, self.count(blocks)))
 
     def add_reply(self, blocks: tuple[Block, ...], ts: float | None, model: str = "") -> None:
-        """Add a whole reply of the model; one without blocks is left out."""
+        """Add a complete reply of the model unless it has no blocks."""
         if not blocks:
             return
         seq, at = self._place(ts)
@@ -104,22 +104,22 @@ class ImportedSession(Struct):
     def add_result(
         self, call: str, content: tuple[Block, ...], ts: float | None, error: bool = False, told: Any = None
     ) -> None:
-        """Add the result of the call with the tool id `call`; a second one counts as damaged.
+        """Add the result of the call with the tool id `call`; a second result counts as damaged.
 
-        `told` is what Claude Code noted beside it, None where there is no such note.
+        `told` is Claude Code's note on it, None if there is none.
         """
         if (called := self._calls.pop(call, None)) is None:
             self.damaged += 1
             return
         reply = self.facts[called[0] - 1]
-        assert isinstance(reply, Reply), "a call is that of a reply"
+        assert isinstance(reply, Reply), "calls belong to replies"
         text = "".join(each.text for each in content if isinstance(each, TextBlock))
         about = _said_in(text, reply.blocks[called[1]], error, told)
         counts = self.count(content)
         self.facts.append(Result(*self._place(ts), *called, content, counts, error=error, about=about))
 
     def add_message(self, role: str, blocks: tuple[Block, ...], ts: float | None, told: Any = None) -> None:
-        """Add a message of the Messages API: results among a user's blocks are joined to their calls.
+        """Add a message of the Messages API; results among a user's blocks are added to their calls.
 
         `told` is that of `add_result`.
         """
@@ -132,15 +132,15 @@ class ImportedSession(Struct):
         self.add_user(tuple(block for block in blocks if not isinstance(block, ToolResultBlock)), ts)
 
     def _place(self, ts: float | None) -> tuple[int, float]:
-        """Number and time of the next fact."""
-        self._clock = max(self._clock, ts or 0.0)  # a clock that was set back is no pause
+        """Return the number and time of the next fact."""
+        self._clock = max(self._clock, ts or 0.0)  # times never decrease, even if a clock was set back
         return len(self.facts) + 1, self._clock
 
 
 def _said_in(result: str, use: Block, error: bool, told: Any) -> dict[str, Any]:
-    """Return the user's words in answer to a call, as Claude Code stores them in the result.
+    """Return the user's words in answer to a call, which Claude Code stores in the result.
 
-    The text of an error may be a server's or a command's own, which imitates a person's words.
+    The text of an error may come from a server or a command that imitates the user's words.
     """
     if not isinstance(use, ToolUseBlock) or use.name.startswith(_SERVER_TOOL_START):
         return {}
@@ -159,16 +159,16 @@ def _said_in(result: str, use: Block, error: bool, told: Any) -> dict[str, Any]:
 
 
 def _tells_refusal(told: Any) -> bool:
-    """Return whether what was noted beside an error, if anything, is that a person refused the call."""
+    """Return whether the note on an error, if there is one, says that the user denied the call."""
     starts = (_REFUSAL_START, _REFUSAL_NOTE)
     return told is None or (isinstance(told, str) and told.removeprefix(_ERROR_START).startswith(starts))
 
 
 def content_blocks(content: Any) -> tuple[Block, ...] | None:
-    """Message content as blocks, or None where it is neither a text nor a list.
+    """Return message content as blocks, or None if it is neither a text nor a list.
 
-    A block of a known type that cannot be read could not be sent either and is left out; of an unknown type
-    it is kept as it came.
+    Malformed blocks of known types are omitted, since they could not be sent either; blocks of unknown types
+    are kept unchanged.
     """
     if content is None:
         return ()

@@ -1,7 +1,7 @@
-"""Reads SWE-agent trajectories: one JSON object with `history` (role, content, action, ...) or `trajectory`.
+"""Read SWE-agent trajectories: one JSON object with `history` (role, content, action, ...) or `trajectory`.
 
-Calls that the model made through the API are taken as they are. An action that it wrote as text becomes a
-call of `bash`, and the observation after it the result.
+Calls that the model made through the API are kept unchanged. An action that it wrote as text becomes a call
+of `bash`, and the next observation becomes its result.
 """
 
 import json
@@ -14,12 +14,12 @@ from .recording import ImportedSession, ParsedFile, content_blocks
 
 
 def recognizes(file: ParsedFile) -> bool:
-    """Return whether it is one object with steps."""
+    """Return whether the file is one object with steps."""
     return bool(_steps(file, "history") or _steps(file, "trajectory"))
 
 
 def read_session(file: ParsedFile, session: ImportedSession) -> None:
-    """Add the conversation of `history`; of `trajectory` where a file has no history."""
+    """Add the conversation of `history`, or of `trajectory` if the file has no history."""
     pending: list[str] = []  # calls without a result so far
     for number, step in enumerate(_steps(file, "history") or _trajectory(_steps(file, "trajectory"))):
         if not isinstance(step, Mapping):
@@ -49,7 +49,7 @@ def _steps(file: ParsedFile, name: str) -> list[Any]:
 
 
 def _trajectory(steps: list[Any]) -> Iterator[Any]:
-    """The steps of a trajectory as a history has them: the query, then replies and observations."""
+    """Yield the steps of a trajectory in the form of a history: the query, then replies and observations."""
     for message in steps[0].get("query") or () if isinstance(steps[0], Mapping) else ():
         if isinstance(message, Mapping) and message.get("role") == "user":
             yield message
@@ -64,7 +64,7 @@ def _trajectory(steps: list[Any]) -> Iterator[Any]:
 def _reply(
     step: Mapping[str, Any], ident: str, content: tuple[Block, ...]
 ) -> tuple[tuple[Block, ...], list[ToolUseBlock]]:
-    """The text of a step, its thought if there is one, and its calls; a written action is called `ident`."""
+    """Return the content of a step and its calls; the call of an action that is text gets the id `ident`."""
     thought = step.get("thought")
     action = step.get("action")
     calls = step.get("tool_calls")

@@ -1,4 +1,4 @@
-"""Search a project's session transcripts by words or a question, and keep the index of their words."""
+"""Search a project's transcripts by words or a question, and maintain the search index."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Bring the search index up to date behind a session."""
+"""Update the search index in the background of a session."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .index_file import IndexUnavailable, open_database, recorded_sids
 
 
 def update_index(home: Path, is_over: Callable[[], bool]) -> bool:
-    """Bring the project's index up to date, a little at a time so that searches come in between.
+    """Update the project's index in small steps, between which searches can use it.
 
-    Blocks; ends early once `is_over`. Returns False only where the index cannot be used.
+    Blocks; ends early once `is_over` returns True. Returns False only if the index cannot be used.
     """
     with suppress(IndexUnavailable, StoreError):
         sids = recorded_sids(home)
@@ -34,21 +34,21 @@ def update_index(home: Path, is_over: Callable[[], bool]) -> bool:
 
 
 class IndexThread:
-    """Brings a project's index up to date behind a session, which neither waits for it nor ends late."""
+    """Updates a project's index in the background of a session without delaying it or its end."""
 
     def __init__(self) -> None:
         self._over = Event()
         self._thread: Thread | None = None
 
     def begin(self, home: Path) -> None:
-        """Begin, unless it is at work already."""
+        """Start updating, unless the thread is already running."""
         if self._thread is None or not self._thread.is_alive():
             work = partial(update_index, home, self._over.is_set)
             self._thread = Thread(target=work, name="search index", daemon=True)
             self._thread.start()
 
     def end(self, wait: bool) -> None:
-        """End it soon; with `wait`, return when it has ended."""
+        """Stop soon; with `wait`, return when the thread has ended."""
         self._over.set()
         if wait and self._thread is not None:
             self._thread.join()

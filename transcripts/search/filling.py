@@ -1,7 +1,8 @@
-"""Fill the search index from the session transcripts, and keep it small.
+"""Fill the search index from the transcripts, and keep it small.
 
-A passage is one fact or a few short ones in a row, such as a call and its result: together they take less
-space and are found more often. The index holds no text: all that is shown comes from the transcript.
+A passage is one fact or a few consecutive short ones, such as a call and its result: together they take less
+space and are found more often. The index contains no text; everything that is shown is read from the
+transcript.
 """
 
 from __future__ import annotations
@@ -26,30 +27,30 @@ from .words import document_terms
 if TYPE_CHECKING:
     import sqlite3
 
-BATCH_BYTES = 4 << 20  # of a transcript that are read in one transaction
-MAX_TERMS = 60  # of a passage that more facts may join
-MAX_TERMS_WITH_RESULT = 200  # where it is the result of a call
-MIN_MERGED_PAGES = 64  # of words
-MIN_STALE_PASSAGES = 1_000  # of transcripts that are gone
+BATCH_BYTES = 4 << 20  # of a transcript, read in one transaction
+MAX_TERMS = 60  # of a passage after adding a fact
+MAX_TERMS_WITH_RESULT = 200  # of a passage after adding the result of a call
+MIN_MERGED_PAGES = 64  # of the words table; a smaller one is not merged
+MIN_STALE_PASSAGES = 1_000  # of removed transcripts; with fewer the index is not rebuilt
 _READ_KINDS = tuple(b'"kind":"%s"' % kind for kind in (b"user", b"reply", b"result", b"rewound", b"opened"))
 
 
 class IndexedFile(NamedTuple):
-    """A transcript that was read up to `size` bytes."""
+    """A transcript of which the first `size` bytes are indexed."""
 
     id: int
     size: int
 
 
 class IndexFiller:
-    """Writes an index that is open and locked. Its methods raise sqlite3.Error and OSError."""
+    """Writes an open and locked index. Its methods raise sqlite3.Error and OSError."""
 
     def __init__(self, home: Path, database: sqlite3.Connection) -> None:
         self._home = home
         self._db = database
 
     def update(self, sids: Iterable[str], until: float) -> int:
-        """Read what was appended to these sessions until a monotonic time; return how many bytes are left."""
+        """Index what was appended to these sessions until a monotonic time; return the bytes left to read."""
         stamps = dict(self._db.execute("SELECT sid, stamp FROM files"))
         left = 0
         for sid in sids:
@@ -60,7 +61,7 @@ class IndexFiller:
         return left
 
     def forget_all_but(self, sids: Collection[str]) -> bool:
-        """Drop other sessions; return whether that was so much that the index has to be made again."""
+        """Drop all other sessions; return True if so much is stale that the index must be rebuilt."""
         wanted = frozenset(sids)
         for file, sid in self._db.execute("SELECT id, sid FROM files").fetchall():
             if sid not in wanted:
@@ -73,20 +74,20 @@ class IndexFiller:
         return is_stale
 
     def merge(self, until: float) -> bool:
-        """Merge what was added bit by bit, so that a word stands in one place; return whether it is done."""
+        """Merge the segments of the index, so that each word is in one place; return whether it is done."""
         parts = "SELECT count(*) AS pages FROM words_idx GROUP BY segid"
         most, pages = self._db.execute(f"SELECT max(pages), total(pages) FROM ({parts})").fetchone()
         while pages > MIN_MERGED_PAGES and most < 0.75 * pages:
             before = self._db.total_changes
             self._db.execute("INSERT INTO words (words, rank) VALUES ('merge', -500)")
             if self._db.total_changes - before < 2:
-                break  # as FTS5 says that nothing is left to merge
+                break  # FTS5's sign that nothing is left to merge
             if time.monotonic() > until:
                 return False
         return True
 
     def _update_one(self, sid: str, path: Path, until: float) -> int:
-        """Read one transcript on; return how many bytes are left."""
+        """Index the rest of one transcript; return the bytes left to read."""
         with opened_unread(path) as fd:
             found = os.fstat(fd)
             known = self._known(sid, fd)
@@ -96,12 +97,12 @@ class IndexFiller:
                 before = known
                 known = self._read_batch(fd, known)
                 if known == before:
-                    break  # its last line is not whole yet
+                    break  # its last line is incomplete
             self._db.execute("UPDATE files SET stamp = ? WHERE id = ?", (_stamp(found), known.id))
             return 0
 
     def _known(self, sid: str, fd: int) -> IndexedFile:
-        """Return the indexed part of a transcript; an empty one if the file is not the one indexed before."""
+        """Return the indexed part of a transcript; an empty one if another file was indexed before."""
         row = self._db.execute("SELECT id, size, mark FROM files WHERE sid = ?", (sid,)).fetchone()
         if row is not None:
             id, size, mark = row
@@ -112,13 +113,13 @@ class IndexFiller:
         return IndexedFile(made.lastrowid or 0, 0)
 
     def _drop(self, file: int) -> None:
-        """Forget a transcript. Its words stay until the index is made again: they lead nowhere."""
+        """Forget a transcript. Its words stay until the index is rebuilt, but lead nowhere."""
         for table in ("passages", "rewound", "opened"):
             self._db.execute(f"DELETE FROM {table} WHERE file = ?", (file,))
         self._db.execute("DELETE FROM files WHERE id = ?", (file,))
 
     def _read_batch(self, fd: int, known: IndexedFile) -> IndexedFile:
-        """Read some lines of a transcript on, in one transaction."""
+        """Index the next lines of a transcript in one transaction; return its indexed part."""
         with os.fdopen(os.dup(fd), "rb") as file, self._db:
             file.seek(known.size)
             end = known.size
@@ -131,13 +132,13 @@ class IndexFiller:
                 batch.add(line, end)
                 end += len(line)
             batch.write_passage()
-            mark = os.pread(fd, 32, max(0, end - 32))  # which holds a checksum
+            mark = os.pread(fd, 32, max(0, end - 32))  # includes a checksum
             self._db.execute("UPDATE files SET size = ?, mark = ? WHERE id = ?", (end, mark, known.id))
         return IndexedFile(known.id, end)
 
 
 class _Batch:
-    """Lines of a transcript that are read in one transaction, and the passage that they make up."""
+    """Lines of a transcript that are read in one transaction, and the current passage."""
 
     def __init__(self, database: sqlite3.Connection, file: int, outputs: Path) -> None:
         self._db = database
@@ -147,7 +148,7 @@ class _Batch:
         self._first = self._last = self._at = 0
 
     def add(self, line: bytes, at: int) -> None:
-        """Take in a line that stands at this offset."""
+        """Add the line at offset `at` of the file."""
         if not any(kind in line[:300] for kind in _READ_KINDS):
             return
         try:
@@ -172,7 +173,7 @@ class _Batch:
         self._last = fact.seq
 
     def write_passage(self) -> None:
-        """Write the passage so far, if there is one."""
+        """Write the current passage, if there is one."""
         if not self._terms:
             return
         id = self._db.execute("INSERT INTO words (text) VALUES (?)", (" ".join(self._terms),)).lastrowid

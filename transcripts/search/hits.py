@@ -1,4 +1,4 @@
-"""The hits of a search as users and models read them: where, how old, what it is, and the lines that fit."""
+"""Format search hits for the user and the model: their id, age, kind, and the matching lines."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ MAX_EXCERPT_LINE_CHARS = 160  # of a line of an excerpt
 
 
 class Hit(Struct, frozen=True):
-    """One place that fits a query.
+    """A fact that matches a query.
 
-    id       recalls the original; that of another session begins with the session's id
-    kind     who spoke, or the call that a result answers
-    changed  the file is another one now than what was recorded; None where no file was, or one outside of the
-             project
-    offset   characters into the original at which the match is, if that has several pages; else 0
-    beside   only the facts beside it have the words
-    rewound  a rewind took it out of the conversation
+    id       the recall id; in another session it begins with the session's id
+    kind     the speaker, or the call that a result answers
+    changed  the file has changed since; None if there was no file, or one outside the project
+    offset   of the match in the original, in characters, if that has several pages; otherwise 0
+    beside   only the neighbouring facts contain the words
+    rewound  a rewind removed the fact from the conversation
     """
 
     id: str
@@ -50,11 +49,9 @@ class Hit(Struct, frozen=True):
         sid, slash, place = self.id.rpartition("/")
         head = f"{short_sid(sid)}{slash}{place}  {format_age(self.ts, now)}  {self.kind}"
         head += ", rewound" if self.rewound else ""
-        head += ", beside what fits" if self.beside else ""
+        head += ", nearby" if self.beside else ""
         head += f", from character {self.offset:,}" if self.offset else ""
-        head += {True: ", the file has changed since", False: ", the file is as it was", None: ""}[
-            self.changed
-        ]
+        head += {True: ", file changed since", False: ", file unchanged", None: ""}[self.changed]
         return [head, *(f"    {line}" for line in self.excerpt)]
 
     def to_json(self, now: float) -> dict[str, Any]:
@@ -64,14 +61,14 @@ class Hit(Struct, frozen=True):
 
 
 def short_sid(sid: str) -> str:
-    """Return a session's id as users see it: the first eight characters of a UUID."""
+    """Return a session's id in the short form for users: the first eight characters of a UUID."""
     return sid[:8] if len(sid) == 36 else sid
 
 
 def make_hits(
     found: Sequence[Found], here: str, project: Path, mask: Callable[[str], str] = str
 ) -> list[Hit]:
-    """Return the hits of what was found; `here` is the session whose ids need no prefix. Reads the files."""
+    """Return hits for the facts found; ids in the session `here` have no prefix. Reads project files."""
     return [_hit(one, here, project, mask) for one in found]
 
 
@@ -87,7 +84,7 @@ def _hit(one: Found, here: str, project: Path, mask: Callable[[str], str]) -> Hi
         score=one.score,
         path=path if isinstance(path, str) else "",
         changed=_has_changed(project, one.folder, path, about.get("sha256")),
-        offset=one.start if len(one.text) > 30_000 else 0,  # which is recalled in pages
+        offset=one.start if len(one.text) > 30_000 else 0,  # longer texts are recalled in pages
         beside=one.beside,
         rewound=one.rewound,
     )
@@ -101,7 +98,7 @@ def _kind(one: Found) -> str:
 
 
 def _call_label(call: ToolUseBlock) -> str:
-    """Return a call in a few words: its name and the first text among its arguments."""
+    """Return a short label of a call: its name and its first string argument."""
     texts = (value for value in call.input.values() if isinstance(value, str) and value.strip())
     return f"{call.name} {_cut(' '.join(next(texts, '')[:320].split()), 80)}".strip()
 
@@ -111,7 +108,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _excerpt(text: str, start: int) -> list[str]:
-    """Return the line of the match and the next one that is not blank, cut to length; no bare tags."""
+    """Return the line of the match and the next one, cut to length, without blank lines and bare tags."""
     begin = text.rfind("\n", 0, start) + 1
     if start - begin > MAX_EXCERPT_LINE_CHARS // 2:
         begin = start - 40
@@ -121,9 +118,9 @@ def _excerpt(text: str, start: int) -> list[str]:
 
 
 def _has_changed(project: Path, folder: str, path: object, sha256: object) -> bool | None:
-    """Return whether a file of the project is another one now than what was recorded; None for not known.
+    """Return whether a file of the project has changed since it was recorded; None if unknown.
 
-    `folder` is the directory of the session: the project may have been moved or copied since.
+    `folder` is the directory of the session; the project may have been moved or copied since.
     """
     if not isinstance(path, str) or not isinstance(sha256, str):
         return None
@@ -132,7 +129,7 @@ def _has_changed(project: Path, folder: str, path: object, sha256: object) -> bo
     try:
         found = Path(os.path.realpath(project / inside))
         if not found.is_relative_to(os.path.realpath(project)):
-            return None  # what is outside is not read, neither by a link
+            return None  # files outside the project are not read, not even through a link
         return hashlib.sha256(read_regular(found, 64 << 20)).hexdigest() != sha256
     except (OSError, ValueError):
-        return True  # gone, or no file that could be the same
+        return True  # removed, or no longer a regular file

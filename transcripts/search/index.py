@@ -1,4 +1,4 @@
-"""Ask the search index: which passages of the session transcripts have which terms, and where they stand."""
+"""Query the search index: the passages of the transcripts, their terms and their offsets."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from .words import QueryTerm
 if TYPE_CHECKING:
     import sqlite3
 
-MAX_RANKED = 3_000  # passages, about, that FTS5 ranks; it takes a microsecond for each
+MAX_RANKED = 3_000  # approximate number of passages that FTS5 ranks; each takes a microsecond
 _PASSAGE = "passages.id, file, sid, first, last, at"
 
 
 class FoundPassage(NamedTuple):
-    """The facts `first` to `last` of a session, the offset of their first line, and how well they fit."""
+    """The facts `first` to `last` of a session, the offset of their first line (`at`), and their score."""
 
     id: int
     file: int
@@ -27,13 +27,13 @@ class FoundPassage(NamedTuple):
 
 
 class SearchIndex:
-    """An index that is open and locked. Its methods raise sqlite3.Error."""
+    """An open and locked index. Its methods raise sqlite3.Error."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._db = database
 
     def begin_reading(self) -> None:
-        """Read all that follows in one transaction: one for each statement takes longer than to read."""
+        """Begin one transaction for all queries: one per statement would take longer than the queries."""
         self._db.execute("BEGIN")
 
     def count(self) -> int:
@@ -53,9 +53,9 @@ class SearchIndex:
         return int(self._db.execute(query, (_expression([term]), ids.start, ids.stop)).fetchone()[0])
 
     def rank(self, counts: dict[QueryTerm, int], ids: range, limit: int) -> list[FoundPassage]:
-        """Return the passages that fit best by FTS5's bm25. `counts`: how many have each term.
+        """Return the best passages by FTS5's bm25. `counts` has the number of passages with each term.
 
-        Those that have only the most frequent terms are left out where enough have others.
+        Passages with only the most frequent terms are omitted if enough have others.
         """
         ordered = sorted(counts, key=lambda term: counts[term])
         telling = ordered[:1]
@@ -76,12 +76,12 @@ class SearchIndex:
         return [FoundPassage(*row) for row in self._db.execute(query, (matched, ids.start, ids.stop, limit))]
 
     def is_rewound(self, file: int, seq: int) -> bool:
-        """Return whether a rewind took a fact out of the conversation."""
+        """Return whether a rewind removed a fact from the conversation."""
         query = "SELECT 1 FROM rewound WHERE file = ? AND ? BETWEEN first AND last"
         return self._db.execute(query, (file, seq)).fetchone() is not None
 
     def passage_before(self, passage: FoundPassage, seq: int) -> FoundPassage | None:
-        """Return the passage of an earlier fact of the same session that is not far away."""
+        """Return the passage of an earlier fact `seq` of the same session, or None if it is far away."""
         query = f"""
             SELECT {_PASSAGE} FROM passages JOIN files ON files.id = file
             WHERE passages.id BETWEEN ? AND ? AND file = ? AND ? BETWEEN first AND last
@@ -90,13 +90,13 @@ class SearchIndex:
         return FoundPassage(*row) if row else None
 
     def opening_before(self, passage: FoundPassage, seq: int) -> FoundPassage | None:
-        """Return the place where the session of a fact was last opened before it."""
+        """Return the last opening of the session before fact `seq` as a passage, or None."""
         query = "SELECT seq, at FROM opened WHERE file = ? AND seq < ? ORDER BY seq DESC LIMIT 1"
         row = self._db.execute(query, (passage.file, seq)).fetchone()
         return passage._replace(first=row[0], last=row[0], at=row[1]) if row else None
 
     def stems_beginning(self, start: str, lengths: range) -> list[str]:
-        """Return the stems of the index that begin so and are about as long."""
+        """Return the stems in the index that begin with `start` and have one of these lengths."""
         self._db.execute(
             "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, words, row)"
         )
@@ -106,5 +106,5 @@ class SearchIndex:
 
 
 def _expression(terms: Iterable[QueryTerm]) -> str:
-    """Return the FTS5 expression of any of these terms."""
+    """Return the FTS5 expression that matches any of these terms."""
     return " OR ".join(f'"{term.text}"{"*" if term.is_prefix else ""}' for term in terms)

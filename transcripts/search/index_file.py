@@ -1,7 +1,7 @@
-"""The file of the search index: an SQLite database beside the session transcripts that is only a cache.
+"""The file of the search index: an SQLite database next to the transcripts, which is only a cache.
 
-It is made again where it is missing, damaged or of another version. One process uses it at a time, and only
-for a moment; who must not wait searches without it.
+It is rebuilt if it is missing, damaged or of another version. One process uses it at a time, and only
+briefly; a search that must not wait does without it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..storage.disk import make_private_folders, opened_fd
 if TYPE_CHECKING:
     import sqlite3
 
-INDEX_VERSION = 9  # another number makes every index again
+INDEX_VERSION = 9  # changing it rebuilds every index
 SCHEMA = """
     CREATE TABLE files (
         id INTEGER PRIMARY KEY AUTOINCREMENT, sid TEXT UNIQUE, size INTEGER, mark BLOB, stamp TEXT,
@@ -41,11 +41,11 @@ SCHEMA = """
 
 
 class IndexUnavailable(Exception):
-    """The index cannot be used now: search without it."""
+    """The index cannot be used now; search without it."""
 
 
 def recorded_sids(home: Path) -> tuple[str, ...]:
-    """Return the sessions of the project, the last written to first. Raises StoreError."""
+    """Return the ids of the project's sessions, most recently written first. Raises StoreError."""
     return tuple(path.stem for path, _ in transcript_files(home))
 
 
@@ -56,21 +56,21 @@ def record_path(home: Path, sid: str) -> Path:
 
 @contextmanager
 def open_database(home: Path, timeout: float = 1.0) -> Iterator[sqlite3.Connection]:
-    """Open the index of the project `home`, with this process its only user. Raises IndexUnavailable."""
-    import sqlite3  # 17 ms that a session which does not search saves
+    """Open the index of the project `home` for exclusive use by this process. Raises IndexUnavailable."""
+    import sqlite3  # saves 17 ms in a session that does not search
 
     folder = home / SEARCH_FOLDER
     try:
         if folder.resolve() != home.resolve() / SEARCH_FOLDER:
-            raise NotADirectoryError(f"a link is in the place of {folder}")
-        home.stat()  # a project that was moved away is not made again
+            raise NotADirectoryError(f"the path {folder} contains a symbolic link")
+        home.stat()  # a project that was moved away is not created again
         make_private_folders(folder)
         with opened_fd(folder / "lock", os.O_RDWR | os.O_CREAT) as lock:
             _wait_for(lock, timeout)
             with closing(_connect(folder / "index.db")) as connection:
                 yield connection
-    except sqlite3.DatabaseError as error:  # damaged only where it says so: another search may not wait
-        if not isinstance(error, sqlite3.OperationalError):
+    except sqlite3.DatabaseError as error:
+        if not isinstance(error, sqlite3.OperationalError):  # an operational error does not mean damage
             _remove(folder)
         raise IndexUnavailable(str(error)) from error
     except OSError as error:
@@ -89,7 +89,7 @@ def _wait_for(lock: int, timeout: float) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Connect to the file, made again where it is not plainly ours or is of no use."""
+    """Connect to the file, and recreate it if it is unusable or may be shared with another user."""
     import sqlite3  # as in open_database
 
     with suppress(FileNotFoundError):
@@ -106,7 +106,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _connect_once(path: Path) -> sqlite3.Connection:
-    """Connect to the file, and fill one that is empty. Raises sqlite3.Error and OSError."""
+    """Connect to the file, and create the schema if it is empty. Raises sqlite3.Error and OSError."""
     import sqlite3  # as in open_database
 
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

@@ -1,4 +1,4 @@
-"""Find the terms of a query in a text: which of them, how close together, and where. Pure."""
+"""Locate the terms of a query in a text, and measure how close together they are. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .words import QueryTerm, is_unspaced
 
 
 class Placed(NamedTuple):
-    """The stems that a text has, the largest share of the query in one place, and where its best term is."""
+    """The stems in a text, the largest share of the query in one place, and the offset of its best term."""
 
     stems: frozenset[str]
     closest: float
@@ -20,17 +20,17 @@ class Placed(NamedTuple):
 
 
 class Matcher:
-    """Finds the terms of a query by their stems; `weights` tells how telling each term is."""
+    """Finds the terms of a query by their stems; `weights` is the significance of each term."""
 
     def __init__(self, weights: Mapping[QueryTerm, float]) -> None:
-        # Those of two letters stand everywhere: they do not count.
+        # Terms of two letters occur everywhere and do not count.
         placed = [
             term
             for term in weights
             if len(term.text) > 2 or not term.text.isalpha() or _stands_out(term.text)
         ]
         spelt = {term.stem: _pattern(term, len(weights)) for term in placed or weights}
-        # By their first characters; what follows is only looked at, so that the parts of a name are found.
+        # Matched by the first character with a lookahead for the rest, so that parts of a name are found too.
         ordered = groupby(sorted(spelt, key=lambda stem: (stem[0], -len(stem))), lambda stem: stem[0])
         starts = (
             f"{re.escape(start)}(?=({'|'.join(spelt[stem] for stem in same)}))" for start, same in ordered
@@ -41,7 +41,7 @@ class Matcher:
         self._whole = sum(self._weights.values())
 
     def matches(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield (offset, stem) of each match in order, of a short stem only where a word begins with it."""
+        """Yield (offset, stem) of each match in order; a short stem must be a whole word or its beginning."""
         folded = text.casefold()
         ends = list(accumulate(len(char.casefold()) for char in text)) if len(folded) > len(text) else None
         for match in islice(self._pattern.finditer(folded), 1_000):
@@ -57,7 +57,7 @@ class Matcher:
             yield from ((offset, each) for each in self._beginnings[stem])
 
     def place(self, text: str) -> Placed:
-        """Find the narrowest place of 300 characters with the largest share of the query."""
+        """Find the narrowest span of at most 300 characters with the largest share of the query."""
         inside = dict.fromkeys(self._weights, 0)
         placed = list(self.matches(text))
         best = total = 0.0
@@ -68,7 +68,7 @@ class Matcher:
                 total += self._weights[stem]
             inside[stem] += 1
             begins, old = placed[first]
-            while begins < at - 300 or inside[old] > 1:  # too far off, or there again later
+            while begins < at - 300 or inside[old] > 1:  # too far away, or repeated later
                 inside[old] -= 1
                 total -= 0.0 if inside[old] else self._weights[old]
                 first += 1
@@ -82,14 +82,14 @@ class Matcher:
         return Placed(frozenset(stem for _, stem in placed), closest=best / self._whole, start=start)
 
     def share(self, stems: Iterable[str]) -> float:
-        """Return the share of the query that these stems are."""
+        """Return the share of the query's weight that these stems have, from 0 to 1."""
         return sum(self._weights[stem] for stem in stems) / self._whole
 
 
 def _pattern(term: QueryTerm, terms: int) -> str:
-    """Return the pattern of a stem behind its first character: of a name, however its parts are joined.
+    """Return the pattern of a stem after its first character; a name matches however its parts are joined.
 
-    So of all stems where there are few `terms`: `maxtries` may stand for `max_tries`. It is slow to compile.
+    With few `terms` this applies to all stems, so that `maxtries` finds `max_tries`; it is slow to compile.
     """
     rest = term.stem[1:]
     if rest.isascii() and (term.is_name or terms <= 4):
@@ -98,5 +98,5 @@ def _pattern(term: QueryTerm, terms: int) -> str:
 
 
 def _stands_out(text: str) -> bool:
-    """Return whether a term is found however short it is: of a script without spaces, or a symbol."""
+    """Return whether a term counts even if it is short: in a script without spaces, or a symbol."""
     return not text.isascii() and (is_unspaced(text) or not text.isalnum())

@@ -1,8 +1,8 @@
-"""Search session transcripts: the facts that fit a query, the best first.
+"""Search transcripts for the facts that match a query best.
 
 FTS5 ranks the passages (bm25). The facts of the best ones are then read from the transcript and ranked by how
-many of the words stand in each, and how close together. Where the index cannot be used the transcripts are
-read through.
+many of the words each contains, and how close together. If the index cannot be used, the transcripts are read
+completely.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from .index_file import IndexUnavailable, open_database, record_path
 from .placing import Matcher
 from .words import QueryTerm, query_terms
 
-MAX_PASSAGES = 12  # that are read
-NEIGHBOUR_WEIGHT = 0.15  # of the better one of the passages beside one
-CLOSENESS_WEIGHT = 1.0  # of how much of the query stands in one place
-UNPLACED_WEIGHT = 0.1  # of a fact of a passage that fits, wherever the words stand
-BESIDE_WEIGHT = 0.5  # of words that only a fact beside one has
-REWOUND_WEIGHT = 0.5  # of a fact that a rewind took out of the conversation
-MAX_TERMS_WITH_SLIPS = 8  # of a longer query, a word that nothing has says little
-UPDATE_S = 2.0  # spent on what was appended since the last search; the rest is not found yet
+MAX_PASSAGES = 12  # read from the transcripts
+NEIGHBOUR_WEIGHT = 0.15  # of the better neighbour of a passage
+CLOSENESS_WEIGHT = 1.0  # of the share of the query in one place
+UNPLACED_WEIGHT = 0.1  # of any fact in a matching passage
+BESIDE_WEIGHT = 0.5  # of words that only a neighbouring fact contains
+REWOUND_WEIGHT = 0.5  # of a fact that a rewind removed from the conversation
+MAX_TERMS_WITH_SLIPS = 8  # misspellings are corrected only in queries with at most this many terms
+UPDATE_S = 2.0  # spent on indexing recently appended facts; the rest is not found yet
 
 
 class Found(Struct, frozen=True):
-    """A fact that fits a query; from `start` on its words stand together in `text`.
+    """A fact that matches a query; the best match in `text` is at the offset `start`.
 
-    `beside`: none does, but some in the facts beside it. `call`: the call that a result answers. `folder`:
-    the directory of the session at that time ("": not known).
+    `beside`: only neighbouring facts contain the words. `call`: the call that a result answers. `folder`: the
+    directory of the session at that time, "" if unknown.
     """
 
     sid: str
@@ -59,11 +59,11 @@ class Found(Struct, frozen=True):
     rewound: bool = False
 
     def rewound_if(self, is_rewound: bool) -> Found:
-        """Return it as it is, or marked as taken out of the conversation."""
+        """Return it unchanged, or marked as rewound with a lower score."""
         return replace(self, score=self.score * REWOUND_WEIGHT, rewound=True) if is_rewound else self
 
     def with_origin(self, reply: Fact | None, opened: Fact | None) -> Found:
-        """Return it with the call that it answers, and with the directory of its session then."""
+        """Return it with the call that it answers, and the directory of its session at that time."""
         call = call_of(reply, self.fact) if isinstance(self.fact, Result) else None
         return replace(self, call=call, folder=opened.folder if isinstance(opened, Opened) else "")
 
@@ -78,9 +78,9 @@ class SearchResult(Struct, frozen=True):
 def search_records(
     home: Path, query: str, sids: Sequence[str], limit: int, update_s: float = UPDATE_S
 ) -> SearchResult:
-    """Return the facts of these sessions of the project `home` that fit words or a question best.
+    """Return the facts of these sessions of the project `home` that match words or a question best.
 
-    Blocks on the disk. Raises nothing: a transcript that cannot be read is left out.
+    Blocks on the disk. Raises nothing; a transcript that cannot be read is omitted.
     """
     terms = query_terms(query)
     if not terms or not sids:
@@ -96,7 +96,7 @@ def search_records(
 
 
 def search_facts(outputs: Path, query: str, sid: str, facts: Sequence[Fact], limit: int) -> tuple[Found, ...]:
-    """Return the same among facts in memory, each word as telling as the others: for what no file holds."""
+    """Search facts in memory in the same way, for sessions without a file; all words have the same weight."""
     terms = query_terms(query)
     if not terms:
         return ()
@@ -134,7 +134,7 @@ def _ranked(
         facts = _facts_of(home, passage)
         for one in _judged(facts, passage.sid, home / OUTPUTS_FOLDER, matcher, passage.score):
             one = one.rewound_if(index.is_rewound(passage.file, one.fact.seq))
-            # Of a fact that a session and its copies share, that of the first session.
+            # If a session and its copies share a fact, keep that of the first session.
             key = (one.fact.seq, one.fact.ts, one.text)
             if key not in best or order[one.sid] < order[best[key][0].sid]:
                 best[key] = one, passage
@@ -152,7 +152,7 @@ def _ranked(
 
 
 def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most: int) -> list[FoundPassage]:
-    """Return the passages that fit best by their own words and those of the passages beside them."""
+    """Return the best passages by their own words and those of their neighbours."""
     ranked = {passage.id: passage for passage in index.rank(counts, ids, 3 * most)}
     weighed = list[FoundPassage]()
     for passage in ranked.values():
@@ -165,7 +165,7 @@ def _weighed(index: SearchIndex, counts: dict[QueryTerm, int], ids: range, most:
 def _judged(
     facts: Iterable[Fact], sid: str, outputs: Path, matcher: Matcher, score: float = 1.0
 ) -> Iterator[Found]:
-    """Yield the facts of a passage that has this score, each with a score by its text and those beside it."""
+    """Yield the facts of a passage with this score, each scored by its text and its neighbours."""
     texts = ((fact, indexed_text(fact, outputs)) for fact in facts)
     read = [(fact, text, matcher.place(text)) for fact, text in texts if text.strip()]
     for at, (fact, text, placed) in enumerate(read):
@@ -180,7 +180,7 @@ def _merit(one: Found) -> tuple[float, float, int]:
 
 
 def _facts_of(home: Path, passage: FoundPassage | None) -> Iterator[Fact]:
-    """Yield the facts of a passage; none where the transcript has changed meanwhile."""
+    """Yield the facts of a passage; none if the transcript has changed meanwhile."""
     if passage is None:
         return
     with suppress(OSError, BadLine), opened_regular(record_path(home, passage.sid)) as file:
@@ -192,7 +192,7 @@ def _facts_of(home: Path, passage: FoundPassage | None) -> Iterator[Fact]:
 
 
 def _counts(index: SearchIndex, terms: Sequence[QueryTerm], ids: range) -> dict[QueryTerm, int]:
-    """Count the passages that contain each term; a term in none is read as a prefix, or as misspelled."""
+    """Count the passages with each term; a term without any is tried as a prefix, then as a misspelling."""
     counts = dict[QueryTerm, int]()
     for term in terms:
         count = index.count_with(term, ids)
@@ -202,7 +202,7 @@ def _counts(index: SearchIndex, terms: Sequence[QueryTerm], ids: range) -> dict[
             if count:
                 term = longer
             elif len(terms) <= MAX_TERMS_WITH_SLIPS and not index.count_with(longer, range(1 << 62)):
-                # What another session has is not a slip.
+                # A term that another session contains is not a misspelling.
                 term = QueryTerm(_slip_for(index, term.text) or term.text, is_prefix=True)
                 count = index.count_with(term, ids)
         if count:
@@ -211,17 +211,17 @@ def _counts(index: SearchIndex, terms: Sequence[QueryTerm], ids: range) -> dict[
 
 
 def _slip_for(index: SearchIndex, word: str) -> str:
-    """Return the stem that a word which nothing has is most like; "" for none."""
-    from difflib import get_close_matches  # 3 ms that searches for words that are found save
+    """Return the stem that is most similar to a word that is not in the index; "" for none."""
+    from difflib import get_close_matches  # saves 3 ms in searches for words that are found
 
     stems = index.stems_beginning(word[: max(2, len(word) // 3)], range(len(word) - 5, len(word) + 2))
-    likely = {stem + word[len(stem) :]: stem for stem in stems}  # with the ending of the word
+    likely = {stem + word[len(stem) :]: stem for stem in stems}  # stem with the ending of the word
     close = get_close_matches(word, likely, n=1, cutoff=0.8)
     return likely[close[0]] if close else ""
 
 
 def _search_without_index(home: Path, query: str, sids: Sequence[str], limit: int) -> SearchResult:
-    """Return the same by reading the transcripts through."""
+    """Search by reading the transcripts completely."""
     found = list[Found]()
     for sid in sids:
         with suppress(StoreError):

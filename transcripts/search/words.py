@@ -1,9 +1,9 @@
-"""Words as the search index holds them: words, parts of compound names, and whole names. Pure.
+"""Split text into the terms of the search index: words, parts of compound names, and whole names. Pure.
 
-`resumeSession`, `max_tokens` and `agent/loop/turn.py` are found by each of their parts. A name itself is
-held without what joins its parts, so that `maxTokens`, `max-tokens` and `maxtokens` are one term. A word ends
-where its script changes (`使用Redis`); text without spaces is held as pairs of characters. Stems and accents
-are left to FTS5.
+`resumeSession`, `max_tokens` and `agent/loop/turn.py` are found by each of their parts. A whole name is
+stored without separators, so that `maxTokens`, `max-tokens` and `maxtokens` are one term. A word ends where
+its script changes (`使用Redis`); text without spaces is stored as pairs of characters. FTS5 handles stems and
+accents.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from ..patterns import lazy_pattern
 
-MAX_QUERY_TERMS = 32  # of a long query, the longest ones
-MAX_TERM_CHARS = 40  # of a word, its beginning
-MAX_DATA_CHARS = 12  # of a hash or other data, enough to tell it from others
-MAX_FOLDERS = 3  # of a path, the last ones
+MAX_QUERY_TERMS = 32  # the longest terms of a long query
+MAX_TERM_CHARS = 40  # the beginning of a long word
+MAX_DATA_CHARS = 12  # the beginning of a hash or other data, enough to distinguish it
+MAX_FOLDERS = 3  # the last directories of a path
 
 # Thai to Myanmar, Khmer, the scripts of Chinese, Japanese and Korean.
 _UNSPACED = (
@@ -55,9 +55,9 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 
 
 class QueryTerm(Struct, frozen=True):
-    """A word to look for as the index holds it; with `is_prefix`, every word that begins so.
+    """A term to search for, in the form of the index; with `is_prefix`, every term that begins with it.
 
-    `is_name`: it is all of a compound name.
+    `is_name`: it is a whole compound name.
     """
 
     text: str
@@ -72,16 +72,16 @@ class QueryTerm(Struct, frozen=True):
 
 
 def document_terms(text: str) -> set[str]:
-    """Return the terms by which a text is found, in lower case."""
+    """Return the terms of a text in lower case, without stop words."""
     shown = _SHOWN_LINE_NUMBER.sub(" ", text)
     names = (_NAME if text.isascii() else _NAME_OR_EMOJI).findall(shown)
     return set[str]().union(*map(name_terms, set(names))) - STOP_WORDS
 
 
 def query_terms(query: str) -> tuple[QueryTerm, ...]:
-    """Return the terms to look for, the longest first: no stop words, unless there is nothing else.
+    """Return the terms of a query, longest first, without stop words unless there is nothing else.
 
-    `word*` stands for every word that begins so.
+    `word*` matches every word with this prefix.
     """
     text = normalize("NFC", query)
     found = dict[str, QueryTerm]()
@@ -100,7 +100,7 @@ def query_terms(query: str) -> tuple[QueryTerm, ...]:
 
 
 def is_unspaced(text: str) -> bool:
-    """Return whether a text is of a script that is written without spaces."""
+    """Return whether a text is in a script that is written without spaces."""
     return not text.isascii() and _ONE_UNSPACED.fullmatch(text) is not None
 
 
@@ -111,7 +111,7 @@ def names_in(text: str) -> Iterator[re.Match[str]]:
 
 @lru_cache(maxsize=1 << 16)
 def name_terms(name: str) -> tuple[str, ...]:
-    """Return the terms of a word, name, path or emoji: what is whole first, then the parts."""
+    """Return the terms of a word, name, path or emoji: whole names first, then their parts."""
     if name.isalnum() and name.isascii():
         return _word_terms(name)
     wholes = list[str]()
@@ -134,9 +134,9 @@ def name_terms(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1 << 16)
 def _word_terms(word: str) -> tuple[str, ...]:
-    """Return the terms of a word of one script: itself and the parts at its humps and digits."""
+    """Return the terms of a word of one script: itself and its parts, split at capitals and digits."""
     if is_unspaced(word):
-        # Of the last character, a pair begins that ends there.
+        # The last character is a term of its own, so that a prefix search finds it.
         return (*(first + second for first, second in pairwise(word)), word[-1])
     if word.islower() and word.isalpha() and word.isascii() and len(word) > 1:
         return (word[: MAX_DATA_CHARS if _HEX_HASH.fullmatch(word) else MAX_TERM_CHARS],)

@@ -1,4 +1,4 @@
-"""Tell secrets from other text, and mask them where text is written."""
+"""Recognize secrets, and mask them in text that is written."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,8 @@
-"""Masks secrets where text is written: exact values everywhere, known forms of others in exports and logs.
+"""Mask secrets in text that is written: exact values everywhere, and known forms in exports and logs.
 
-In the record only the exact values are masked: what the model was shown must stay as it was. Thinking is
-never changed, since its signature covers every byte. What is run, written to a file or sent is not changed.
+In transcripts only exact values are masked, since what the model saw must stay unchanged. Thinking is never
+masked, since its signature covers every byte. Masking never alters what is executed, written to the user's
+files or sent to the model.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MASK_TEXT = "****"
 
 
 def mask(text: str) -> str:
-    """The text with everything of a known secret's form replaced by its kind, in brackets."""
+    """Return the text with everything that has the form of a secret replaced by its kind in brackets."""
     for form in SECRET_FORMS:
         if any(hint in text for hint in form.hints):
             text = re.sub(form.pattern, f"[{form.kind} masked]", text)
@@ -26,12 +27,12 @@ def mask(text: str) -> str:
 
 
 class SecretMasks(Struct, frozen=True):
-    """Exact values that must not stand in the record. Those under MIN_SECRET_CHARS are ignored."""
+    """Exact values that must not appear in transcripts. Values under MIN_SECRET_CHARS are ignored."""
 
     values: tuple[str, ...] = ()
 
     def text(self, text: str) -> str:
-        """The text with each value masked, the longest first."""
+        """Return the text with each value masked, the longest first."""
         for value in self.used():
             text = text.replace(value, MASK_TEXT)
         return text
@@ -42,19 +43,16 @@ class SecretMasks(Struct, frozen=True):
         return sorted(used, key=len, reverse=True)
 
     def all(self, text: str) -> str:
-        """The text with these values and every known form of a secret masked, for exports and logs."""
+        """Return the text with these values and every known form of a secret masked, for exports and logs."""
         return mask(self.text(text))
 
     def encoded(self) -> tuple[bytes, ...]:
-        """The values as they would stand within a line of JSON."""
+        """Return the values as they would appear in a line of JSON."""
         encoded = (json.dumps(value, ensure_ascii=False)[1:-1] for value in self.values)
         return tuple(value.encode("utf-8", "replace") for value in encoded)
 
     def in_json(self, value: Any) -> Any:
-        """Return a JSON value with the values masked in every string and key within it.
-
-        Thinking is not changed.
-        """
+        """Return a JSON value with the values masked in every string and key, except in thinking."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):

@@ -1,12 +1,12 @@
-"""The forms of secrets: one table of names, forms and exact values for both of its uses.
+"""Recognize secrets among environment variables by name and form, and the forms of secrets in any text.
 
-tools' env_filter.py withholds from commands every variable that is a secret here; masking.py masks what
-`secret_values` gives, and the forms. A variable is judged by its name, by a form that only secrets have, and
-by whether it repeats another secret.
+Two modules use these tables: tools' env_filter.py withholds every variable that is a secret from commands,
+and masking.py masks the forms and the texts of `secret_values`. A variable is a secret because of its name,
+because of a form that only secrets have, or because it repeats another secret.
 
-Withheld is more than what is masked: a value is masked only where that tears no innocent text. So it has at
-least MIN_SECRET_CHARS characters, and is no plain word (letters of one case, also joined by `_`), no number,
-no path, no placeholder such as `no-key-required`, and no part of the person's name or folder.
+More is withheld than masked: a value is masked only if that does not damage innocent text. It must have at
+least MIN_SECRET_CHARS characters. It must not be a plain word (letters of one case, possibly joined by `_`),
+a number, a path, a placeholder such as `no-key-required`, or part of the user's name or home directory.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-MIN_SECRET_CHARS = 8  # a shorter value would be found in innocent text
-MIN_RANDOM_CHARS = 12  # of the value of a name that other things have too, such as SORT_KEY
-MIN_MIXED_CHARS = 5  # of a stretch of letters and digits in it: h0rse, not v1 or x2
+MIN_SECRET_CHARS = 8  # a shorter value would occur in innocent text
+MIN_RANDOM_CHARS = 12  # of a value whose name is also used for other things, such as SORT_KEY
+MIN_MIXED_CHARS = 5  # of a run of letters and digits in it: h0rse, not v1 or x2
 MAX_WORD_CHARS = 19  # of a plain word
-MIN_ADDRESS_KEY_CHARS = 16  # of a key in the place of a user's name: https://KEY@host
+MIN_ADDRESS_KEY_CHARS = 16  # of a key instead of a user name: https://KEY@host
 
-# Patterns are texts: `re` compiles them when they are first needed, which at the start is not yet so (5 ms).
+# Patterns are strings: `re` compiles them on first use, which saves 5 ms at start-up.
 _BEGIN = r"(?<![A-Za-z])"
-_END = r"(?![A-Za-z])"  # of a word of a name: `_`, digits and the like are between
+_END = r"(?![A-Za-z])"  # of a word in a name; `_`, digits and other characters separate words
 _SURE_NAME = (
     r"(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL"
     r"|(?:ACCESS|ACCOUNT|ADMIN|API|APP|AUTH|CLIENT|CONSUMER|DEPLOY|ENCRYPTION|HMAC|LICENSE|MASTER|PRIVATE|SECRET"
@@ -35,34 +35,34 @@ _SURE_NAME = (
     rf"|{_BEGIN}(?:JWT|DSN|BEARER|MNEMONIC|CONN(?:ECTION)?_?STR(?:ING)?)S?{_END}"
     rf"|PW{_END}|(?<=_)PWD{_END}|SSHPASS{_END}|{_BEGIN}PASS_?\d*$"
 )
-# Names that other things have too: their value decides as well.
+# Names that are also used for other things: the value decides as well.
 _LIKELY_NAME = (
     rf"{_BEGIN}(?:KEY|PAT|AUTH|COOKIE|OTP|TOTP)S?"
     r"(?:_?(?:\d+|B(?:ASE)?64|PEM|HEX|DATA|VALUE|CONFIG|OLD|NEW|HEADER))*$"
 )
-# About a secret, but none: where it is, what kind it is, how many there may be.
+# Names of facts about a secret: its location, its kind, a limit.
 _NO_SECRET_NAME = (
     r"_(?:SOCK|SOCKET|FILE|FILENAME|PATH|DIR|FOLDER|STORE|URI?|URL|ENDPOINT|HOST|PORT|NAME|USER|USERNAME|EMAIL"
     r"|(?<!ACCESS_KEY_)ID|TYPE|KIND|MODE|METHOD|ALGORITHM|SCOPE|SCOPES|DOMAIN|PREFIX|TTL|EXPIRY|EXPIRES|AGE"
     r"|TIMEOUT|LENGTH|SIZE|COUNT|LIMIT|BUDGET|ENABLED|DISABLED|REQUIRED|HELPER|COMMAND|PROVIDER|PARALLELISM)$"
     rf"|{_BEGIN}(?:MAX|MIN|NUM|COUNT|BUDGET)\w*TOKENS?{_END}|{_BEGIN}PUBLI(?:C|SHABLE)_?KEY|^GIT_CONFIG_KEY_"
 )
-# Its address is the secret.
+# The URL itself is the secret.
 _WEBHOOK_NAME = rf"{_BEGIN}WEBHOOKS?(?:_?(?:\d+|UR[IL]|ENDPOINT|ADDRESS))*$"
 _HEADERS_NAME = r"HEADERS?(?:_|$)"
 _SECRET_HEADER = (
     r"(?:^|[\n,])[ \t]*[\w-]*(?:auth|key|token|secret|cookie|pass|sign)[\w-]*[ \t]*[:=][ \t]*([^\n,]+)"
 )
-# Variables of services that lead to a person's account, secret or not, and files of credentials.
+# Variables of services that give access to the user's account, secret or not, and credential files.
 _WITHHELD_NAME = r"^(?:ANTHROPIC|AWS|AZURE|OPENAI)_|^PGPASSFILE$"
 _SWITCHES = frozenset(["0", "1", "true", "false", "yes", "no", "on", "off", "none", "null", "auto"])
 
-# The beginning of a word, also behind an escaped line end or tab, as in JSON and in logs.
+# The beginning of a word, also after an escaped newline or tab, as in JSON and logs.
 _WORD_START = r"(?:\b|(?<=\\[tnrfv]))"
 
 
 class SecretForm(Struct, frozen=True):
-    """A form that only secrets of this kind have; a text without any of `hints` holds none."""
+    """A form that only secrets of this kind have; a text without any of `hints` contains none."""
 
     kind: str
     hints: tuple[str, ...]
@@ -73,7 +73,7 @@ def _form(kind: str, hints: str, pattern: str) -> SecretForm:
     return SecretForm(kind, hints=tuple(hints.split()), pattern=pattern)
 
 
-# The forms are those that their issuers document.
+# The forms as documented by their issuers.
 SECRET_FORMS: tuple[SecretForm, ...] = (
     _form("private key", "-----BEGIN", r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
           r"(?:[\s\S]{0,20000}?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|(?:[A-Za-z0-9+/=\s]|\\[rn])*)"),
@@ -105,7 +105,7 @@ SECRET_FORMS: tuple[SecretForm, ...] = (
           r"(?i:authorization)[\"']?\s{0,9}[:=]\s{0,9}[\"']?(?i:basic|bearer|token)\s{1,9}[\w+/=.~-]{8,}"),
     _form("password", "://", r"(?<=://)[^\s/@:\"'<>]{0,200}:[^\s/@\"'<>]{1,400}(?=@)"),
 )  # fmt: skip
-# user and password of an address that is a whole value: the password may hold what it should not, `/` and `@`
+# User and password of a value that is a URL; the password may contain unescaped `/` and `@`.
 _ADDRESS = r"[A-Za-z][\w+.-]*://([^\s/:@]*)(?::(?!\d{1,5}(?:/|$))(\S*))?@[^\s@]*"
 _PLAIN_PATH = (
     r"(?:~|\.\.?)/.*"
@@ -121,12 +121,12 @@ _PLACEHOLDER_WORDS = """
     staging studio test testing the this to todo token unset unused user value vllm with x xx xxx xxxx your
 """
 _PLACEHOLDERS = frozenset(_PLACEHOLDER_WORDS.split())
-_USER = ("HOME", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER", "HOSTNAME")  # in many texts
+_USER = ("HOME", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER", "HOSTNAME")  # their values are common
 
 
 @lru_cache(maxsize=512)
 def is_secret(name: str, value: str = "") -> bool:
-    """Return whether a variable holds a secret."""
+    """Return whether a variable contains a secret."""
     if any(map(str.strip, _parts(name, value))):
         return True
     if value.strip().lower() in _SWITCHES:
@@ -141,13 +141,13 @@ def is_secret(name: str, value: str = "") -> bool:
 
 
 def is_withheld(name: str, value: str = "") -> bool:
-    """Return whether commands do not get a variable: it is a secret, or leads to a person's account."""
+    """Return whether commands must not get a variable: it is a secret, or gives access to an account."""
     return is_secret(name, value) or _is_named(_WITHHELD_NAME, name)
 
 
 @lru_cache(maxsize=512)
 def secret_texts(name: str, value: str) -> tuple[str, ...]:
-    """The texts within a variable that are masked wherever they stand; none where it holds no secret."""
+    """Return the texts within a variable that are masked everywhere; () if it contains no secret."""
     if not is_secret(name, value):
         return ()
     whole = value.strip()
@@ -160,7 +160,7 @@ def secret_texts(name: str, value: str) -> tuple[str, ...]:
 
 
 def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The texts in the environment that are masked wherever they stand, the longest first."""
+    """Return the texts in the environment that are masked everywhere, longest first."""
     commonplace = "\n".join(environ.get(name, "") for name in _USER)
     found = {text for name, value in environ.items() for text in secret_texts(name, value)}
     return tuple(
@@ -173,7 +173,7 @@ def _is_named(pattern: str, name: str) -> bool:
 
 
 def _parts(name: str, value: str) -> Iterator[str]:
-    """Return the parts of a value that are secret by their form, whatever the variable is called."""
+    """Yield the parts of a value that are secret because of their form, whatever the variable's name."""
     for form in SECRET_FORMS:
         if form.kind != "password" and any(hint in value for hint in form.hints):
             for match in re.finditer(form.pattern, value):
@@ -187,7 +187,7 @@ def _parts(name: str, value: str) -> Iterator[str]:
             yield user
     if _is_named(_HEADERS_NAME, name):
         for header in re.findall(_SECRET_HEADER, value, re.IGNORECASE):
-            yield from (header.strip(), header.strip().partition(" ")[2])  # behind "Bearer"
+            yield from (header.strip(), header.strip().partition(" ")[2])  # after "Bearer"
 
 
 def _can_be_masked(text: str) -> bool:
@@ -197,15 +197,15 @@ def _can_be_masked(text: str) -> bool:
 
 
 def _is_placeholder(text: str) -> bool:
-    """Return whether a text stands where a secret would: `dummy-key`, `xxxxxxxx`, `<your token>`."""
+    """Return whether a text is a placeholder for a secret: `dummy-key`, `xxxxxxxx`, `<your token>`."""
     words = [word for word in re.split(r"[\W_]+", text.lower()) if word]
     return len(set(text)) < 4 or all(word in _PLACEHOLDERS for word in words)
 
 
 def _looks_random(text: str) -> bool:
-    """Return whether a text is no word and no words joined by signs: it has a stretch of letters mixed with
-    digits,
-    or a very long one of both cases.
+    """Return whether a text looks random rather than like words joined by punctuation.
+
+    It has a run of letters mixed with digits, or a very long run of letters of both cases.
     """
     stretches = re.findall(rf"[A-Za-z0-9]{{{MIN_MIXED_CHARS},}}", text)
     return len(text) >= MIN_RANDOM_CHARS and any(

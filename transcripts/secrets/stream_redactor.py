@@ -1,4 +1,4 @@
-"""Mask exact values in bytes that come in pieces, such as the output of a command."""
+"""Mask exact values in bytes that arrive in pieces, such as the output of a command."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .masking import MASK_TEXT, SecretMasks
 
 
 class StreamRedactor:
-    """Hides exact values in bytes that come in pieces, wherever they are cut.
+    """Masks exact values in bytes that arrive in pieces, even if a value is split between pieces.
 
-    The end of what came is held back as long as a hidden value may begin there.
+    Output is delayed while its end may be the beginning of a masked value.
     """
 
     def __init__(self, masks: SecretMasks) -> None:
@@ -18,7 +18,7 @@ class StreamRedactor:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Take output in, and return the part that can be shown now."""
+        """Add output, and return the part that can be shown now."""
         text = self._held + data
         for value in self._values:
             text = text.replace(value, MASK_TEXT.encode())
@@ -27,7 +27,7 @@ class StreamRedactor:
         return text[:shown]
 
     def flush(self) -> bytes:
-        """Return the part that was held back."""
+        """Return the delayed part."""
         held = self._held
         self._held = b""
         return held

@@ -1,4 +1,4 @@
-"""Read, append to and replace files: private, durable, and in whole or not at all."""
+"""Read, append to and replace files privately, durably and atomically."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
-"""Private and durable files: the system calls that can fail, and the file operations made of them.
+"""Private and durable files: the system calls that can fail, and the file operations built on them.
 
-The calls are the fields of a `Disk`, so that a test can pass one whose n-th call fails. Every function here
-raises OSError.
+The calls are fields of `Disk`, so that a test can pass one whose n-th call fails. Every function here raises
+OSError.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def _open(path: str, flags: int, mode: int) -> int:
 
 
 class Disk(Struct, frozen=True):
-    """System calls by descriptor and path; each raises OSError.
+    """System calls on descriptors and paths; each raises OSError.
 
-    `open` never follows a link; `write` may write less than it was given.
+    `open` never follows a symbolic link; `write` may write less than requested.
     """
 
     open: Callable[[str, int, int], int] = _open
@@ -47,12 +47,12 @@ DISK = Disk()
 
 
 class FileEndsEarly(OSError):
-    """A file is shorter than it was."""
+    """A file is shorter than expected, or its contents differ."""
 
 
 @contextmanager
 def opened_fd(path: Path, flags: int, disk: Disk = DISK) -> Iterator[int]:
-    """A descriptor of a file or folder for the block; a file that is made is private. Raises OSError."""
+    """Open a file or directory for a block; a new file is private. Yields the descriptor. Raises OSError."""
     fd = disk.open(str(path), flags, 0o600)
     try:
         yield fd
@@ -62,9 +62,9 @@ def opened_fd(path: Path, flags: int, disk: Disk = DISK) -> Iterator[int]:
 
 @contextmanager
 def opened_unread(path: Path) -> Iterator[int]:
-    """A file for reading that does not change its time of reading, by which others notice what commands read.
+    """Open a file for reading without changing its atime, by which makeroom detects what commands read.
 
-    Raises OSError.
+    Yields the descriptor. Raises OSError.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK
     try:
@@ -79,9 +79,9 @@ def opened_unread(path: Path) -> Iterator[int]:
 
 @contextmanager
 def opened_regular(path: Path) -> Iterator[BinaryIO]:
-    """A regular file, open for reading; links are followed, and nothing is waited for.
+    """Open a regular file for reading, following symbolic links, without blocking.
 
-    Raises OSError, also for whatever else stands there: a pipe or a device could block, or never end.
+    Raises OSError, also for anything but a regular file: a pipe or a device could block, or never end.
     """
     _check_regular(path.stat().st_mode, path)
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
@@ -90,26 +90,29 @@ def opened_regular(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_regular(path: Path, max_bytes: int, start: int = 0) -> bytes:
-    """A regular file from byte `start` on. Raises OSError as `opened_regular`, and where that is more."""
+    """Return a regular file from byte `start` on.
+
+    Raises OSError like `opened_regular`, and if there are more than `max_bytes`.
+    """
     with opened_regular(path) as file:
         file.seek(start)
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
-        raise OSError(errno.EFBIG, f"it has more than {max_bytes:,} bytes", str(path))
+        raise OSError(errno.EFBIG, f"it is larger than {max_bytes:,} bytes", str(path))
     return data
 
 
 def _check_regular(mode: int, path: Path) -> None:
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, "it is a folder, not a file", str(path))
+        raise IsADirectoryError(errno.EISDIR, "it is a directory, not a file", str(path))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is a pipe, a device or a socket, not a regular file", str(path))
 
 
 def trusted_owners(folder: Path) -> frozenset[int]:
-    """The user ids whose files we follow in a project folder: ours and root's.
+    """Return the user ids whose files we trust in a project directory: ours and root's.
 
-    Root, who works in the folders of others, follows the owner of the folder too, unless that was moved away.
+    Root, who works in other users' directories, also trusts the owner of the directory, if it still exists.
     Raises OSError.
     """
     ours = os.geteuid()
@@ -121,19 +124,20 @@ def trusted_owners(folder: Path) -> frozenset[int]:
 def append_whole(disk: Disk, fd: int, data: bytes, end: int) -> int:
     """Append `data` to a file of `end` bytes with one write. Returns the new end; raises OSError.
 
-    A short write is not continued, since another writer could come between; it is cut off again and counts
-    as a failure.
+    A short write is not continued, since another process could write in between; it is truncated again and
+    counts as a failure.
     """
     if disk.write(fd, data) < len(data):
         disk.truncate(fd, end)
-        raise OSError(errno.ENOSPC, "no space left on the disk, it took only a part of the record")
+        raise OSError(errno.ENOSPC, "no space left on device (partial write)")
     return end + len(data)
 
 
 def append_line(path: Path, line: bytes, follow_links: bool = False) -> None:
-    """Append a line to a private file, on a new line even if its last one was torn. Raises OSError.
+    """Append a line to a private file, after a newline if its last line was torn. Raises OSError.
 
-    Nothing is synced or cut off: for files that several processes write to, or that may lose their end.
+    Nothing is synced or truncated: use it for files that several processes write to or that may lose their
+    end.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
     fd = os.open(path, flags, 0o600)
@@ -148,20 +152,20 @@ def append_line(path: Path, line: bytes, follow_links: bool = False) -> None:
 
 
 def make_private_folders(folder: Path, disk: Disk = DISK) -> None:
-    """Make a folder and those above it where they are missing, each with mode 0700. Raises OSError."""
+    """Create a directory and its missing parents, each with mode 0700. Raises OSError."""
     for each in [*reversed(folder.parents), folder]:
         try:
             if not each.is_dir():
                 disk.mkdir(str(each), 0o700)
         except FileExistsError:
-            if not each.is_dir():  # another process may make it at the same time
+            if not each.is_dir():  # another process may create it at the same time
                 raise
 
 
 def write_ignore_files(folder: Path, disk: Disk = DISK) -> None:
-    """Exclude everything in a directory from git and from the searches of rg, fd and ag. Raises OSError.
+    """Exclude everything in a directory from git and from searches with rg, fd and ag. Raises OSError.
 
-    An empty file counts as missing: a full disk may have left one.
+    An empty ignore file counts as missing, since a full disk may have left one.
     """
     for path in (folder / ".gitignore", folder / ".ignore"):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -174,15 +178,15 @@ def write_ignore_files(folder: Path, disk: Disk = DISK) -> None:
 
 
 def replace_file(path: Path, data: bytes, disk: Disk = DISK) -> None:
-    """Make `data` the content of a private file: in whole or not at all, durably. Raises OSError."""
+    """Replace the content of a private file by `data`, atomically and durably. Raises OSError."""
     fd, _ = replace_and_open(path, [data], disk, path.parent.resolve())
     os.close(fd)
 
 
 def replace_and_open(path: Path, pieces: Iterable[bytes], disk: Disk, *folders: Path) -> tuple[int, int]:
-    """Make `pieces`, one after the other, the content of a private file: in whole or not at all, durably.
+    """Replace the content of a private file by the concatenated `pieces`, atomically and durably.
 
-    `folders` are those whose names must last too. Returns the descriptor of the file, for reading and
+    `folders` are directories to sync as well. Returns the descriptor of the file, open for reading and
     appending, and its size. Raises OSError.
     """
     temporary = f"{path}.{os.getpid()}.tmp"
@@ -203,11 +207,11 @@ def replace_and_open(path: Path, pieces: Iterable[bytes], disk: Disk, *folders: 
 
 
 def read_pieces(fd: int, start: int, end: int, disk: Disk = DISK) -> Iterator[bytes]:
-    """Yield the bytes between two offsets, 1 MB at a time. Raises OSError where the file is shorter."""
+    """Yield the bytes between two offsets, 1 MB at a time. Raises OSError if the file is shorter."""
     while start < end:
         piece = disk.read(fd, min(_PIECE_BYTES, end - start), start)
         if not piece:
-            raise FileEndsEarly("the record became shorter while it was copied")
+            raise FileEndsEarly("the file is shorter than expected")
         yield piece
         start += len(piece)
 
@@ -222,7 +226,7 @@ def has_same_start(disk: Disk, one: int, other: int, size: int) -> bool:
 
 
 def sync_folders(disk: Disk, *folders: Path) -> None:
-    """Make the names in each folder durable, where we may open it and its file system can. Raises OSError."""
+    """Make the names in each directory durable, if permissions and the file system allow. Raises OSError."""
     for folder in folders:
         with suppress(PermissionError), opened_fd(folder, os.O_RDONLY | os.O_DIRECTORY, disk) as fd:
             try:
@@ -233,9 +237,7 @@ def sync_folders(disk: Disk, *folders: Path) -> None:
 
 
 def is_foreign(path: Path, folder: Path) -> bool:
-    """Return whether somebody else put the file into a project, or the link or the folder that leads
-    to it.
-    """
+    """Return whether another user owns a file of a project, the link to it, or its directory."""
     with suppress(OSError):
         owners = {found.st_uid for found in (path.stat(), path.lstat(), path.parent.lstat())}
         return not owners <= trusted_owners(folder)
