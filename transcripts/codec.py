@@ -153,7 +153,7 @@ def parse_line(line: bytes) -> Any:
         text = line.decode()
     value, end = _parse_value(text)
     if end != len(text):
-        raise ValueError(f"more than one JSON value: unexpected data after character {end}")
+        raise ValueError(f"unexpected data after character {end}")
     return value
 
 

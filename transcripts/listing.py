@@ -125,7 +125,7 @@ class ProjectRecords(Struct, frozen=True):
         if not fits:
             none = f"no sessions are stored in {self.home / RECORDS_FOLDER}"
             hint = f"the most recent one is {listed[0].sid}" if listed else none
-            raise NoSuchSession(f"no session matches {wanted!r}: {hint}")
+            raise NoSuchSession(f"no session {wanted!r} in this project; {hint}")
         if len(fits) > 1:
             names = ", ".join(one.sid for one in fits[:8])
             raise AmbiguousSession(f"{wanted!r} matches {len(fits)} sessions: {names}")

@@ -111,7 +111,7 @@ class Originals(Struct, frozen=True):
     def _own_original(self, id: str) -> str:
         match = _RECALL_ID.match(id.strip())
         if match is None:
-            raise KeyError(f"invalid recall id {id!r}: valid forms are r12, r12.0, r12-r40 and c41")
+            raise KeyError(f"invalid recall id {id!r}. Valid forms: r12, r12.0, r12-r40, c41")
         first, block, last, compaction = match.groups()
         if compaction is not None:
             return self._left_out(int(compaction))
@@ -141,8 +141,8 @@ class Originals(Struct, frozen=True):
         if at < len(facts) and facts[at].seq == seq:
             return self._fetched(facts[at])
         near = [f"r{fact.seq}" for fact in facts[max(0, at - 3) : at + 3] if speaker_of(fact)]
-        hint = f"closest ids: {', '.join(near)}" if near else "this session has no messages yet"
-        raise KeyError(f"unknown recall id r{seq}; {hint}")
+        hint = f"Closest ids: {', '.join(near)}" if near else "This session has no messages yet"
+        raise KeyError(f"unknown recall id r{seq}. {hint}")
 
     def _fetched(self, fact: Fact) -> Fact:
         if fact.seq not in self.lazy_results:
@@ -196,7 +196,7 @@ class Originals(Struct, frozen=True):
         compaction = next((one for one in self.folded.compactions if one.seq == seq), None)
         if compaction is None:
             known = ", ".join(one.id for one in self.folded.compactions[-6:]) or "none"
-            raise KeyError(f"unknown compaction c{seq}; latest compactions: {known}")
+            raise KeyError(f"unknown compaction c{seq}. Latest compactions: {known}")
         cleared = {edit.seq for edit in compaction.edits if isinstance(edit, Clear)}
         folds = [edit for edit in compaction.edits if isinstance(edit, Fold)]
         return self._stretch(

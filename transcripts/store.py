@@ -176,15 +176,15 @@ class Store:
                 apart = saved.with_suffix(".apart")
                 saved.rename(apart)
                 self._warn(
-                    f"cannot add {_entries(len(new))} that an earlier run of this session could not save, "
-                    f"since the session continued without them; they are in {apart}"
+                    f"cannot add {_entries(len(new))} of an earlier run, "
+                    f"since the session continued without them; moved to {apart}"
                 )
                 return
             loaded.facts += [fact for fact, _ in new]
             self.pending += [line for _, line in new]
             self.sync()
             if new:
-                self._warn(f"added {_entries(len(new))} that an earlier run could not save, from {saved}")
+                self._warn(f"added {_entries(len(new))} of an earlier run that were only in {saved}")
             if not self.pending and not self.failure:
                 saved.unlink()
 
@@ -195,10 +195,13 @@ class Store:
         folder = self.path.parent
         why = getattr(error, "strerror", None) or str(error)
         self.failure = why
-        advice = f"Free disk space, or check {folder}"
-        if getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS):
+        number = getattr(error, "errno", None)
+        advice = f"Check {folder}"
+        if number in (errno.ENOSPC, errno.EDQUOT):
+            advice = "Free disk space"
+        elif number in (errno.EACCES, errno.EPERM, errno.EROFS):
             advice = f"Make {folder} writable, or /export the session to another directory"
-        state = "It continues in memory, and saving is retried with every step"
+        state = "It continues in memory, and makeroom keeps trying to save it"
         self._warn(f"cannot save the session: {why}. {state}. {advice}")
 
     def _save(self, durable: bool) -> None:
@@ -247,5 +250,6 @@ def _save_elsewhere(lines: Iterable[bytes], new: int, path: Path, is_all: bool) 
         return f"cannot save the last {_entries(new)} of this session anywhere: {error}"
     if is_all:
         return f"cannot save the session in {path.parent}: continue it with makeroom --resume {name}"
-    how = f"once the disk works, makeroom --resume {path.stem} adds them"
-    return f"cannot save the last {_entries(new)} in {path}: they are in {name}; {how}"
+    them = "it" if new == 1 else "them"
+    how = f"To add {them}, run makeroom --resume {path.stem}"
+    return f"cannot save the last {_entries(new)} in {path}; saved {them} in {name} instead. {how}"

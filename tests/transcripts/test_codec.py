@@ -190,12 +190,12 @@ def test_nesting_that_json_cannot_parse_is_no_record_though_its_checksum_is_righ
 
 def test_two_values_on_a_line_are_no_record_though_the_checksum_is_right() -> None:
     first = encode_fact(User(1, 0.0, ()), "s")[:-1]
-    with pytest.raises(BadLine, match="more than one value"):
+    with pytest.raises(BadLine, match="unexpected data after character"):
         decode_line(sealed(first + b'{"v":1'))
 
 
 def test_what_the_record_cannot_hold_is_refused_and_mappings_are_objects() -> None:
-    with pytest.raises(TypeError, match="set is no JSON value"):
+    with pytest.raises(TypeError, match="cannot encode set"):
         encode_fact(Metadata(1, 0.0, "x", {"a": {1}}), "s")
     fact = Metadata(1, 0.0, "x", MappingProxyType({"a": MappingProxyType({"b": 1})}))
     assert decode_line(encode_fact(fact, "s"))[0] == Metadata(1, 0.0, "x", {"a": {"b": 1}})

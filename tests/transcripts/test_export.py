@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from transcripts.codec import encode_fact
 from transcripts.export import export_text, fenced, write_private
-from transcripts.export.html_page import session_page
-from transcripts.export.size_chart import scale_step
+from transcripts.export.html_page import PROGRAM_LABEL, session_page
+from transcripts.export.size_chart import WORDS_BY_LAYER, scale_step
 from transcripts.facts import (
     Clear,
     Compacted,
@@ -151,7 +151,7 @@ def test_markdown_holds_prompts_replies_calls_and_results() -> None:
         "(interrupted)",
     ):
         assert piece in text
-    assert "Compaction c11: old output was cleared" in text and "(micro, auto)" in text
+    assert f"Compaction c11: {WORDS_BY_LAYER['micro']}" in text and "(micro, auto)" in text
 
 
 def test_a_fence_is_longer_than_any_in_the_text_and_a_long_text_loses_its_middle() -> None:
@@ -210,11 +210,11 @@ def test_the_page_shows_emoji_and_scripts_as_they_are_and_numbers_what_hides_tex
 
 def test_the_page_shows_what_a_compaction_left_out_and_why() -> None:
     page = export_text(FOLDED, "s1", ".html")
-    assert "Compaction c11: old output was cleared" in page
+    assert f"Compaction c11: {WORDS_BY_LAYER['micro']}" in page
     assert "over 80 % of the window" in page and "<a href=#r4>r4</a>: content, 590 tokens" in page
     assert page.count("class=mark") == 1 and "<polyline" in page
     undone = export_text(fold([*session(), Undone(99, 0.0, "c11")]), "s1", ".html")
-    assert "(micro, auto), taken back later" in undone
+    assert "(micro, auto), undone later" in undone
 
 
 def test_an_empty_session_can_be_exported() -> None:
@@ -273,7 +273,7 @@ def test_injected_context_is_told_apart_from_what_the_user_wrote() -> None:
     folded = fold(with_injected_context())
     page = export_text(folded, "s", ".html")
     you = page[page.index("<h2>You ") : page.index("<h2>Model ")]
-    assert "<details class=about><summary>From the program</summary><pre>&lt;surroundings&gt;" in you
+    assert f"<details class=about><summary>{PROGRAM_LABEL}</summary><pre>&lt;surroundings&gt;" in you
     assert you.endswith("</details><p>change x.py</p></article><article class=reply id=r2>")
     markdown = export_text(folded, "s", ".md")
     assert "> <surroundings>\n> Project folder: /home/me\n" in markdown
@@ -282,7 +282,7 @@ def test_injected_context_is_told_apart_from_what_the_user_wrote() -> None:
 
 def test_the_words_of_a_hook_are_not_shown_as_the_users() -> None:
     folded = fold([User(1, 1.79e9, (TextBlock("<hook>\nhook day\n</hook>"), TextBlock("change x.py")))])
-    assert "<summary>From the program</summary><pre>&lt;hook&gt;" in export_text(folded, "s", ".html")
+    assert f"<summary>{PROGRAM_LABEL}</summary><pre>&lt;hook&gt;" in export_text(folded, "s", ".html")
     assert "> <hook>\n> hook day\n> </hook>\n\n## You\n\nchange x.py\n" in export_text(folded, "s", ".md")
 
 
@@ -353,8 +353,8 @@ def test_the_chart_has_a_scale_and_words_at_its_compactions() -> None:
     facts.insert(3, Compacted(4, 1.0, "micro", "auto", (), None, report))
     page = session_page(fold(facts), "s1")
     assert all(f">{label}</text>" in page for label in ("0", "10k", "20k", "30k", "40k", "r2", "r5"))
-    assert ">old output was cleared, 30k → 13k tokens</text>" in page
-    assert "old output was cleared, 30k → 13k tokens (micro, auto)</summary>" in page
+    assert f">{WORDS_BY_LAYER['micro']}, 30k → 13k tokens</text>" in page
+    assert f"{WORDS_BY_LAYER['micro']}, 30k → 13k tokens (micro, auto)</summary>" in page
 
 
 def test_compactions_close_to_each_other_have_their_words_in_rows_of_their_own() -> None:

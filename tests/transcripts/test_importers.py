@@ -306,13 +306,13 @@ def test_our_own_transcripts_lose_compactions_and_what_was_rewound_and_keep_pins
 
 
 @pytest.mark.parametrize("raw", [b"", b"  \n\n", b"hello\nworld\n", b"[1, 2]", b"\x00\x01\x02", b'{"a": 1}'])
-def test_a_file_of_no_known_format_is_refused_with_what_to_give_instead(raw):
-    with pytest.raises(UnreadableRecording, match="Give"):
+def test_an_empty_file_or_one_of_an_unknown_format_is_refused(raw):
+    with pytest.raises(UnreadableRecording, match=r"is empty|Supported formats: makeroom"):
         detect_format(raw)
 
 
 def test_a_recording_without_any_reply_is_refused():
-    with pytest.raises(UnreadableRecording, match="nothing to replay"):
+    with pytest.raises(UnreadableRecording, match="contains no reply of a model"):
         import_session(lines(PLAIN[0]), count)
 
 

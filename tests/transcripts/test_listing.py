@@ -166,7 +166,7 @@ def test_several_fitting_sessions_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wanted", ["nope", "", "../s1", "/etc/passwd"])
 def test_an_unknown_session_is_refused(tmp_path: Path, wanted: str) -> None:
     keep(tmp_path, "s1", opened(tmp_path), prompt(2, "x"))
-    with pytest.raises(NoSuchSession, match="the newest is s1"):
+    with pytest.raises(NoSuchSession, match="the most recent one is s1"):
         ProjectRecords(tmp_path).find(wanted)
 
 

@@ -64,10 +64,10 @@ def test_a_fact_in_which_nothing_is_said_tells_what_it_is(tmp_path: Path) -> Non
     reply = Reply(3, 0.0, narrow(FACTS[1], Reply).blocks)
     facts = [FACTS[0], asked, reply, started]
     record = Originals(fold(facts), tmp_path)
-    assert record.original("r2") == "(r2 is a line of kind 'asked' of the record, in which nothing is said)"
-    assert record.original("r4") == "(r4 notes that the call r3.1 began to act; it has no result)"
+    assert record.original("r2") == "(r2 is a transcript entry of kind 'asked', without text)"
+    assert record.original("r4") == "(r4 marks the start of call r3.1, which has no result)"
     record.folded.apply(Result(5, 0.0, 3, 1, (TextBlock("x"),)))
-    assert record.original("r4") == "(r4 notes that the call r3.1 began to act; its result is r5)"
+    assert record.original("r4") == "(r4 marks the start of call r3.1, whose result is r5)"
 
 
 def test_what_a_compaction_left_out_can_be_recalled(recall: Originals) -> None:
@@ -87,7 +87,7 @@ def test_what_a_compaction_left_out_can_be_recalled(recall: Originals) -> None:
 def test_an_unknown_recall_id_is_refused_with_known_ones(recall: Originals, id: str) -> None:
     with pytest.raises(KeyError) as caught:
         recall.original(id)
-    assert any(word in str(caught.value) for word in ("near", "blocks", "newest", "r12"))
+    assert any(word in str(caught.value) for word in ("Closest", "1 block", "Latest", "r12"))
 
 
 def test_words_are_found_in_all_facts(recall: Originals) -> None:
@@ -146,9 +146,9 @@ def test_earlier_sessions_are_found_before_this_one_is_recorded(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("as it was", ", the file is as it was"),
-        ("other", ", the file has changed since"),
-        (None, "has changed since"),
+        ("as it was", ", file unchanged"),
+        ("other", ", file changed since"),
+        (None, ", file changed since"),
     ],
 )
 def test_a_hit_tells_whether_its_file_has_changed(tmp_path: Path, content: str | None, told: str) -> None:
@@ -226,7 +226,7 @@ def test_a_stored_output_is_recalled_whole(tmp_path: Path) -> None:
 
 def test_a_stored_output_that_was_changed_or_removed_is_reported(tmp_path: Path) -> None:
     recall = stored(tmp_path / "out", b"changed", hashlib.sha256(b"as it was").hexdigest())
-    assert recall.original("r3").startswith("preview\n\n[the whole output, 7 bytes, is not in")
+    assert recall.original("r3").startswith("preview\n\n[the full output (7 bytes) is lost: ")
     (tmp_path / "out" / "s-3.txt").unlink()
     (tmp_path / "out" / "s-3.txt").symlink_to("/etc/passwd")
     assert "root" not in recall.original("r3")

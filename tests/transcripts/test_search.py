@@ -224,7 +224,7 @@ def test_a_turn_is_found_by_the_words_of_its_neighbours(project: Path) -> None:
     assert set(found(project, "colour")) == {"b1", "b2"}
     answer = search_records(project, "colour", ["b"], 5, 60).found[1]
     (hit,) = make_hits([answer], "b", project)
-    assert hit.lines(NOON + 61)[0].endswith("assistant, beside what fits") and hit.to_json(NOON)["beside"]
+    assert hit.lines(NOON + 61)[0].endswith("assistant, nearby") and hit.to_json(NOON)["beside"]
 
 
 def test_a_result_knows_its_call_and_where_the_words_stand(project: Path) -> None:

@@ -258,7 +258,7 @@ MOUNT = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs -o
 
 @pytest.mark.parametrize(
     ("how", "why", "advice"),
-    [("full", "space left", "Make room"), ("read-only", "Read-only file system", "cannot be written to")],
+    [("full", "space left", "Free disk space"), ("read-only", "Read-only file system", "writable")],
 )
 def test_a_real_file_system_that_is_full_or_read_only_for_a_while_loses_nothing(
     tmp_path: Path, how: str, why: str, advice: str

@@ -65,7 +65,7 @@ def test_a_file_stays_whole_when_it_cannot_be_replaced(tmp_path: Path, error: in
 
 
 def test_a_half_written_output_is_removed(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="only a part"):
+    with pytest.raises(OSError, match="partial write"):
         OutputsFolder(tmp_path, short_writing_disk(FailurePlan(3, 0, ("write",)), 0.5)).write(
             "r3.txt", b"text"
         )

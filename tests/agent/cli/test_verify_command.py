@@ -119,7 +119,7 @@ def say_a_line_twice(facts: list[Fact]) -> list[bytes]:
     ("spoil", "told"),
     [
         (empty, r"s: the record is empty$"),
-        (say_a_line_twice, r"s: line 7 is damaged: record 6 comes again with other words"),
+        (say_a_line_twice, r"s: line 7 is damaged: fact 6 occurs again with different content"),
         (change_a_result, r"s: r\d+: a request of \d+ messages is not what was sent: \w{12} was sent"),
         (leave_out_a_prompt, r"s: r\d+: a request of \d+ message"),
         (leave_out_a_request, r"s: r\d+: the request that it answers, r\d+, is not in the record"),

@@ -256,11 +256,13 @@ def test_a_pin_survives_every_compaction(tmp_path: Path) -> None:
 
 def test_an_id_that_is_not_there_is_answered_with_those_near_it(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
-        assert await run.do("/recall r7") == "there is no r7; nothing was said in this session yet"
+        assert await run.do("/recall r7") == "unknown recall id r7. This session has no messages yet"
         await run.do("hello", "hello again")
         told = await run.do("/recall r99999")
-        assert told.startswith("there is no r99999; near it are r")
-        assert "no session 'f5a78503' here: the newest is" in await run.do("/recall f5a78503/r5")
+        assert told.startswith("unknown recall id r99999. Closest ids: r")
+        assert "no session 'f5a78503' in this project; the most recent one is" in await run.do(
+            "/recall f5a78503/r5"
+        )
         session, _ = run.controller.in_use
         sid, prompt = session.sid, session.folded.entries[-2].seq
         assert await run.do(f"/recall r{prompt}") == "hello again"

@@ -58,7 +58,7 @@ def test_a_record_that_was_damaged_under_a_session_is_told_and_the_session_goes_
             file.seek(offset + length // 2)
             file.write(b"~~~~")
         for line in ("/uncompact", "/fork"):
-            assert f"{line}: {path} was changed since it was read" in await run.do(line)
+            assert f"{line}: {path} has changed since it was read" in await run.do(line)
         await run.do("hello")
 
     run_controller(tmp_path, fill)

@@ -65,19 +65,19 @@ def test_a_command_that_searches_the_records_is_told_so_and_one_that_changes_the
         await run.do("/clear", "where is old_name?")
         kept, own = records(tmp_path), run.controller.in_use[0].sid
         found = await bash(run, SEARCH)
-        assert not keeps_times_of_reading(tmp_path) or "the words of this conversation" in found
+        assert not keeps_times_of_reading(tmp_path) or "the transcript of this conversation" in found
         assert await bash(run, "echo quiet; ls .transcripts >../listed") == "quiet"
         for number, command in enumerate((RENAME, CLEAN, "rm -rf .transcripts"), 1):
             told = await bash(run, command)
-            assert "put back as before" in told and ".transcripts/" in told
+            assert "command: restored" in told and ".transcripts/" in told
             assert f"{own}.jsonl" in told or "more were" in told
-            assert len([one for one in run.emitted(Notice) if "put back" in one.text]) == number
+            assert len([one for one in run.emitted(Notice) if "restored" in one.text]) == number
             assert {path: path.read_bytes() for path in kept} == kept
         await bash(run, "sleep 0.1; rm -rf .transcripts .task_outputs", run_in_background=True)
         job = command_runner(run.controller.in_use[1].tool_context).jobs["b1"]
         await present(job.watching)
         assert {path: path.read_bytes() for path in kept} == kept
-        assert "put back" in await bash(run, "true")
+        assert "restored" in await bash(run, "true")
         await run.do("hello")
         loaded = read_transcript(tmp_path / ".transcripts" / f"{own}.jsonl")
         assert (loaded.damaged, loaded.torn_size) == ((), 0) and len(loaded.facts) > 4
@@ -117,7 +117,7 @@ def test_without_a_place_for_a_copy_the_user_is_told_once(tmp_path: Path) -> Non
             await guard.after(busy=False)
 
     asyncio.run(twice())
-    assert len(told) == 1 and "cannot be undone" in told[0] and guard.take_notes() == ()
+    assert len(told) == 1 and "cannot protect" in told[0] and guard.take_notes() == ()
     guard.close()
 
 
@@ -135,5 +135,5 @@ def test_a_session_killed_by_the_command_that_removed_its_record_goes_on(
             monkeypatch.setenv(name, value)
         assert launch(parse(["-p", "-c", "and now?"])) == 0
         out, err = capfd.readouterr()
-        assert out == "gone on\n" and "put back as before" in err
+        assert out == "gone on\n" and "command: restored" in err
         assert "may have run" in str(server.requests[-1]["messages"])
