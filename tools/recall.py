@@ -54,9 +54,8 @@ def _original(record: Originals, id: str, first: int, most: int) -> ToolResult:
     try:
         text = record.original(id)
     except KeyError as error:
-        near = ", ".join(str(each) for each in error.args if str(each) != id)
-        hint = f"Ids near it: {near}." if near else "Look for it with `query`."
-        raise ToolError(f"There is nothing with the id {id} in this session.\n{hint}") from error
+        why = str(error.args[0])
+        raise ToolError(f"{why[:1].upper()}{why[1:]}.\nYou can also search with `query`.") from error
     if not text:
         return text_result(f"[{id} is empty]")
     if first >= len(text):

@@ -37,7 +37,7 @@ class Originals:
 
     def original(self, id: str) -> str:
         if id not in self.originals:
-            raise KeyError(*self.originals)
+            raise KeyError(f"unknown recall id {id}. Closest ids: {', '.join(self.originals)}")
         return self.originals[id]
 
     def find(self, words: str, scope: str, limit: int) -> list[Hit]:
@@ -118,8 +118,8 @@ def test_a_prompt_that_is_not_shown_whole_is_found(edit: Fold | Clear):
 @pytest.mark.parametrize(
     ("originals", "given", "told"),
     [
-        (Originals(r5="x", r7="y"), {"id": "r6"}, "near it: r5, r7"),
-        (Originals(), {"id": "r6"}, "Look for it"),
+        (Originals(r5="x", r7="y"), {"id": "r6"}, r"^Unknown recall id r6\. Closest ids: r5, r7\.\n"),
+        (Originals(), {"id": "r6"}, "search with `query`"),
         (Originals(), {}, "Neither"),
         (Originals(), {"id": " ", "query": ""}, "Neither"),
         (None, {"id": "r6"}, "no record"),

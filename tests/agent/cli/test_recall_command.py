@@ -113,7 +113,7 @@ def test_secrets_of_the_environment_are_masked(
         ((), "takes words"),
         (("--json",), "takes words"),
         (("x", "--session", "nope"), "no session 'nope'"),
-        (("r9",), "there is no r9"),
+        (("r9",), "unknown recall id r9"),
         (("--queries", "/none"), "/none"),
         (("--queries", "-"), 'a query is a line of words, or an object with "query": {"query'),
     ],
