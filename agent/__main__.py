@@ -1,10 +1,10 @@
-"""The entry point: guard the imports, look at the first word, hand over. Imports nothing that is slow."""
+"""The entry point: guard the imports, and dispatch on the first word. Imports nothing slow."""
 
 from .import_guard import guard_imports
 
 guard_imports()
 
-import gc  # noqa: E402  nothing may be imported before the guard holds
+import gc  # noqa: E402  nothing may be imported before the guard
 import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable, Sequence  # noqa: E402
@@ -12,7 +12,7 @@ from importlib import import_module  # noqa: E402
 
 from .version import __version__  # noqa: E402
 
-# Each is a function (words) -> exit code, whose module is imported only when its word comes first.
+# Functions (words) -> exit code. The module of a subcommand is imported when it is used.
 SUBCOMMANDS = {
     "mcp": "agent.cli:run_mcp",
     "permissions": "agent.cli:run_permissions",
@@ -24,36 +24,36 @@ SUBCOMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program; returns the exit code."""
+    """Run the program and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words in (["--version"], ["-v"], ["version"]):
         sys.stdout.write(f"makeroom {__version__}\n")
         return 0
-    from . import cli  # 4 ms that --version saves
+    from . import cli  # saves --version 4 ms
 
     words = ["--help"] if words == ["help"] else words
     asked = cli.subcommand_of(words, SUBCOMMANDS)
     if asked is None:
-        options = cli.parse(words)  # first: --help loads no more than this takes
+        options = cli.parse(words)  # before anything else is loaded, so that --help is quick
         return cli.run(options)
     if asked.folder:
         try:
             os.chdir(asked.folder)
         except OSError as error:
-            sys.stderr.write(f"makeroom: cannot work in {asked.folder}: {error.strerror}\n")
+            sys.stderr.write(f"makeroom: cannot change to {asked.folder}: {error.strerror}\n")
             return 2
     package, _, function = SUBCOMMANDS[asked.name].partition(":")
     subcommand: Callable[[Sequence[str]], int] = getattr(import_module(package), function)
-    gc.enable()  # `replay` and `verify` may run for long, `mcp` until its client leaves
+    gc.enable()  # `replay`, `verify` and `mcp` may run for long
     return subcommand(asked.words)
 
 
 def command() -> None:
-    """Run the program as a command: when it is over the process ends at once.
+    """Run the program as a command, and end the process at once when it returns.
 
-    What is loaded at the start does not become garbage: collecting meanwhile would take 5 % of the start. A
-    session that is ready enables the collector again, as a subcommand does. Taking apart an interpreter that
-    has loaded everything takes 0.1 to 0.2 s, and nothing is left to do.
+    Nothing loaded at the start becomes garbage, and collecting would take 5 % of the start, so that the
+    collector is off until a session is ready or a subcommand runs. An orderly exit of the interpreter would
+    take 0.1 to 0.2 s although nothing is left to do.
     """
     gc.disable()
     code = main()
@@ -61,7 +61,7 @@ def command() -> None:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
-    except (OSError, ValueError):  # closed by whoever read it: the interpreter says so in its way
+    except (OSError, ValueError):  # closed by the reader: the interpreter reports it
         sys.exit(code)
     os._exit(code)
 

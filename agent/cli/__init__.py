@@ -1,4 +1,4 @@
-"""The command line: flags become a setup, a face is chosen; subcommands and their own words."""
+"""The command line: options, the choice of a face, and the subcommands."""
 
 from typing import TYPE_CHECKING
 

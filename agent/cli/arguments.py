@@ -18,105 +18,119 @@ from .client_flags import add_client_flags, joined_values, settle_client_flags
 from .command_words import OneLineParser, Subcommand, find_subcommand
 
 EXIT_CODES = """\
+commands:
+  makeroom mcp                 list, add and remove MCP servers
+  makeroom permissions check   show whether commands would be allowed
+  makeroom recall WORDS        search the sessions of this directory
+  makeroom replay FILE...      compare the cost of compaction policies on recorded sessions
+  makeroom sessions            list, show, search and export sessions
+  makeroom verify [SESSION]    check that a transcript reproduces the requests that were sent
+
 exit codes:
-  0 success             1 agent or API error    2 usage error
+  0 success
+  1 error of the agent or the API
+  2 usage error
   3 --max-turns or --max-budget-usd reached
   4 permission denied to the last call before the answer
-  5 no usable credentials                       6 settings invalid
-  75 try again later    130 interrupted         141 output closed
+  5 no usable credentials
+  6 invalid settings
+  75 temporary failure, try again later
+  130 interrupted
+  141 output closed
   143 terminated
-
-other commands:
-  makeroom mcp                 list, add and remove MCP servers
-  makeroom permissions check   how command lines would be judged
-  makeroom recall WORDS        search the sessions of this folder
-  makeroom replay FILE...      what policies would cost on recorded sessions
-  makeroom sessions            list, show, search and export sessions
-  makeroom verify [SESSION]    check that a record gives what was sent
 """
 
 
 @cache
 def parser() -> OneLineParser:
-    """The parser; its help is the reference that the README's table is checked against."""
+    """Return the parser. The reference page of the command line is generated from its help."""
     made = OneLineParser(
         prog="makeroom",
-        usage="makeroom [options] [prompt]\n       makeroom [-C DIR] command ...",
+        usage="makeroom [OPTIONS] [PROMPT]\n       makeroom [-C DIR] COMMAND ...",
         description="A coding agent in your terminal whose context never runs out.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    made.add_argument("prompt", nargs="*", help="what to do; with -p also read from standard input")
+    made.add_argument("prompt", nargs="*", help="the first prompt; with -p, standard input is added to it")
     made.add_argument("-v", "-V", "--version", action="version", version=f"makeroom {__version__}")
     add = made.add_argument_group("running").add_argument
-    add("-p", "--print", dest="headless", action="store_true", help="answer once and leave")
-    add("--output-format", choices=OUTPUT_FORMATS, default="text", help="what -p prints")
-    add("-m", "--model", help="a model id, or opus, sonnet, haiku")
+    add("-p", "--print", dest="headless", action="store_true", help="print the answer and exit")
+    add("--output-format", choices=OUTPUT_FORMATS, default="text", help="output format of -p (default: text)")
+    add("-m", "--model", help="use this model: an id, or opus, sonnet or haiku")
     add("--max-turns", type=_count, metavar="N", help="stop after N requests")
-    add("--max-budget-usd", type=_dollars, metavar="X", help="stop before a request when X dollars are spent")
-    add("--policy", choices=("thrifty", "classic", "off"), help="how room is made (default: thrifty)")
-    add("--context-window", type=_count, metavar="N", help="take the window to be N tokens")
-    add("--effort", choices=(NO_EFFORT, *EFFORTS), help="how hard to think")
-    add("--append-system-prompt", default="", metavar="TEXT", help="more for the system prompt")
-    add("-C", "--cd", dest="folder", metavar="DIR", help="work in DIR")
+    add("--max-budget-usd", type=_dollars, metavar="X", help="send no more requests once X dollars are spent")
+    add("--policy", choices=("thrifty", "classic", "off"), help="compaction policy (default: thrifty)")
+    add("--context-window", type=_count, metavar="N", help="set the size of the context window to N tokens")
+    add("--effort", choices=(NO_EFFORT, *EFFORTS), help="set how much the model thinks")
+    add("--append-system-prompt", default="", metavar="TEXT", help="append TEXT to the system prompt")
+    add("-C", "--cd", dest="folder", metavar="DIR", help="change to DIR first")
     add("--offline", action="store_true", help="use the built-in rule-based demo model")
-    add("--sample", action="store_true", help="work in a small project made to try it on: ./makeroom-sample")
-    add("--plain", "--screen-reader", action="store_true", help="plain lines, no live screen")
-    add("--color", choices=("auto", "always", "never"), default="auto", help="colours")
-    add("--safe-mode", action="store_true", help="no memory files, hooks, skills, agents, MCP servers")
+    add("--sample", action="store_true", help="create a sample project in ./makeroom-sample and work there")
+    add("--plain", "--screen-reader", action="store_true", help="print plain lines instead of a live screen")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="use colors (default: auto)")
+    add("--safe-mode", action="store_true", help="no memory files, hooks, skills, agents or MCP servers")
     add("--debug-file", metavar="FILE", help="write a debug log to FILE")
     add = made.add_argument_group("sessions").add_argument
-    add("-c", "--continue", dest="continue_", action="store_true", help="go on with the newest")
-    resuming = "go on with a session: its id, its name, or a file (also of another agent); bare: choose one"
+    add("-c", "--continue", dest="continue_", action="store_true", help="resume the newest session")
+    resuming = "resume a session by its id, name or file (also of another agent); without ID, choose one"
     add("-r", "--resume", nargs="?", const="", metavar="ID", help=resuming)
-    forking = "with -c or -r: go on in a copy, the old one stays as it is"
+    forking = "with -c or -r: continue in a copy and leave the original unchanged"
     add("--fork-session", action="store_true", help=forking)
-    add("--at", type=_fact_number, metavar="ID", help="with -c or -r: go on in a copy from there (r57)")
-    add("--no-session", "--no-session-persistence", action="store_true", help="keep no record")
+    add(
+        "--at",
+        type=_fact_number,
+        metavar="ID",
+        help="with -c or -r: fork from this point (such as r57)",
+    )
+    add("--no-session", "--no-session-persistence", action="store_true", help="keep no transcript")
     add = made.add_argument_group("permissions").add_argument
     add("--permission-mode", type=_mode, metavar="MODE", help=", ".join(MODES))
     add(
-        "--dangerously-skip-permissions", "--yolo", dest="skip", action="store_true", help="bypassPermissions"
+        "--dangerously-skip-permissions",
+        "--yolo",
+        dest="skip",
+        action="store_true",
+        help="same as --permission-mode bypassPermissions",
     )
-    add("--sandbox", choices=SANDBOX_MODES, help="wall commands in (default: auto)")
+    add("--sandbox", choices=SANDBOX_MODES, help="sandbox commands (default: auto)")
     for name, verb in (("allowed", "allow"), ("disallowed", "deny")):
         flags = (f"--{name}Tools", f"--{name}-tools")
-        told = f"{verb}: edit, bash(git *)"
-        add(*flags, dest=f"{name}_tools", nargs="+", action="extend", default=[], metavar="RULE", help=told)
+        about = f"{verb} these calls, such as edit, bash(git *)"
+        add(*flags, dest=f"{name}_tools", nargs="+", action="extend", default=[], metavar="RULE", help=about)
     add_client_flags(made)
     return made
 
 
 def subcommand_of(argv: Sequence[str], names: Collection[str]) -> Subcommand | None:
-    """The subcommand that argv asks for, None where it is none. Raises SystemExit as `parse` does."""
+    """Return the subcommand in argv, None if there is none. Raises SystemExit as `parse` does."""
     return find_subcommand(parser(), argv, names)
 
 
 def parse(argv: Sequence[str]) -> Options:
-    """The options that argv asks for. Raises SystemExit (2, or 0 for --help and --version)."""
+    """Return the options in argv. Raises SystemExit (2, or 0 for --help and --version)."""
     made = parser()
     made.line = argv
     given = made.parse_args(joined_values(made, argv))
     continues = given.continue_ or given.resume is not None
     if given.skip and given.permission_mode not in (None, "bypassPermissions"):
-        made.error("--dangerously-skip-permissions contradicts --permission-mode; give one of them")
+        made.error("--dangerously-skip-permissions cannot be used with --permission-mode")
     if given.continue_ and given.resume is not None:
-        made.error("give either --continue or --resume, not both")
+        made.error("--continue cannot be used with --resume")
     if given.fork_session and not continues:
-        made.error("--fork-session goes with --continue or --resume: which session is to be copied?")
+        made.error("--fork-session requires --continue or --resume")
     if given.at is not None and not continues:
-        made.error("--at goes with --continue or --resume: at a moment of which session?")
+        made.error("--at requires --continue or --resume")
     if given.no_session and continues:
-        made.error("--no-session keeps no record, so there is nothing to continue")
+        made.error("--no-session cannot be used with --continue or --resume")
     if given.output_format != "text" and not given.headless and given.input_format == "text":
-        made.error("--output-format goes with -p")
+        made.error("--output-format requires -p")
     values = vars(given)
     values["fork_session"] = given.fork_session or given.at is not None
     values["prompt"] = " ".join(values["prompt"])
     if values["permission_mode"] == "auto":
         values["permission_mode"] = "manual"
-        values["remarks"] += ("--permission-mode auto is not known here: the mode is default",)
+        values["remarks"] += ("--permission-mode auto is not supported; using default",)
     values["permission_mode"] = "bypassPermissions" if values.pop("skip") else values["permission_mode"]
     for name in ("allowed_tools", "disallowed_tools"):
         values[name] = _rules(made, values, values[name])
@@ -125,9 +139,9 @@ def parse(argv: Sequence[str]) -> Options:
 
 
 def _rules(made: argparse.ArgumentParser, values: dict[str, Any], words: list[str]) -> tuple[str, ...]:
-    """The rules among the words after a --…Tools flag; a last one that is no rule is the prompt.
+    """Return the rules among the words after a --…Tools flag; a last word that is not a rule is the prompt.
 
-    Rules about tools that there are not here become remarks: clients name the tools of other agents.
+    Rules about unknown tools become remarks, because clients name the tools of other agents.
     """
     rules: list[str] = []
     for place, word in enumerate(words, 1):
@@ -152,32 +166,32 @@ def _number(text: str, digits: str) -> float:
     try:
         return float(digits)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def _count(text: str) -> int:
     number = _number(text, text.replace("_", ""))
     if number != int(number) or number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
     return int(number)
 
 
 def _fact_number(text: str) -> int:
     digits = text.removeprefix("r").partition(".")[0]
     if not digits.isdecimal() or int(digits) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no recall id such as r57")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an id such as r57")
     return int(digits)
 
 
 def _dollars(text: str) -> float:
     number = _number(text, text.removeprefix("$"))
     if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no amount above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount above 0")
     return number
 
 
 def _mode(text: str) -> str:
     mode = "manual" if text == "default" else text
     if mode not in (*MODES, "auto"):
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(MODES)}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(MODES)}")
     return mode

@@ -1,8 +1,8 @@
-"""Tell a subcommand from a prompt: `makeroom -C DIR sessions list`, and commands that only other agents have.
+"""Distinguish subcommands from prompts: `makeroom -C DIR sessions list`, and commands of other agents.
 
-Also the parser of command lines that make no sense: it says so in one line.
+Also contains the parser that reports errors of a command line in one line.
 
-Imports nothing that is slow; reads no file and changes nothing.
+Imports nothing slow. Reads no files and changes nothing.
 """
 
 from __future__ import annotations
@@ -16,60 +16,62 @@ from typing import NamedTuple, NoReturn
 from agent import ui
 from transcripts.patterns import lazy_pattern
 
-# First words of commands that other agents have, or that begin with a slash here. Nobody means one of them
-# alone as a prompt.
+# First words of commands that other agents have, or that begin with a slash here. None of them is a likely
+# prompt by itself.
 FOREIGN_COMMANDS = frozenset({
     "agents", "auth", "compact", "completion", "config", "context", "continue", "cost", "doctor", "exec",
     "export", "features", "hooks", "init", "install", "list", "login", "logout", "logs", "migrate-installer",
     "models", "plugin", "plugins", "resume", "rewind", "serve", "session", "setup-token", "skills", "stats",
     "status", "uninstall", "update", "upgrade", "usage",
 })  # fmt: skip
-# What follows them there. Any other second word makes a sentence: "update the readme".
+# The second words of such commands. Any other second word makes a sentence: "update the readme".
 COMMAND_VERBS = frozenset({
     "add", "add-json", "check", "delete", "disable", "edit", "enable", "export", "get", "init", "install",
     "json", "list", "login", "logout", "path", "remove", "reset", "rm", "run", "serve", "set", "show",
     "status", "uninstall", "unset", "update",
 })  # fmt: skip
 ELSEWHERE = {
-    "config": "/config shows the settings",
-    "doctor": "makeroom -p /doctor looks for what is missing",
-    "resume": "makeroom --resume goes on with a session",
-    "continue": "makeroom -c goes on with the newest session",
-    "export": "makeroom sessions export ID writes a session down",
-    "init": "/init has the model write AGENTS.md",
-    "logs": "--debug-file FILE keeps one",
-    **dict.fromkeys(("compact", "context", "hooks", "rewind", "skills", "status"), "it begins with a slash"),
-    **dict.fromkeys(("cost", "stats", "usage"), "/cost shows what a session has cost"),
-    "session": "makeroom sessions lists the sessions",
-    "list": "makeroom sessions lists the sessions",
-    "models": "/model shows and changes the model",
+    "config": "use /config in a session",
+    "doctor": "use makeroom -p /doctor",
+    "resume": "use makeroom --resume",
+    "continue": "use makeroom --continue",
+    "export": "use makeroom sessions export ID",
+    "init": "use /init in a session",
+    "logs": "use --debug-file FILE",
+    **dict.fromkeys(
+        ("compact", "context", "hooks", "rewind", "skills", "status"), "use it with a slash in a session"
+    ),
+    **dict.fromkeys(("cost", "stats", "usage"), "use /cost in a session"),
+    "session": "use makeroom sessions",
+    "list": "use makeroom sessions",
+    "models": "use /model in a session",
     "login": "set ANTHROPIC_API_KEY instead",
     "auth": "set ANTHROPIC_API_KEY instead",
-    **dict.fromkeys(("update", "upgrade"), "pipx or uv upgrades it where they installed it; see --help"),
+    **dict.fromkeys(("update", "upgrade"), "upgrade with the tool that installed makeroom, such as uv"),
 }
-OWN_WORDS = ("help", "version")  # commands that have no module
-USAGE_CODE = 2  # as of any command line that makes no sense
+OWN_WORDS = ("help", "version")  # commands without a module
+USAGE_CODE = 2  # the exit code of every usage error
 MIN_LIKENESS = 0.8  # of a misspelt subcommand
-OF_THE_LIBRARY = ("argument ", "unrecognized ", "the following ")  # messages that do not tell what to do
-UNKNOWN_WORDS = "unrecognized arguments: "  # as argparse begins what it says of them
+OF_THE_LIBRARY = ("argument ", "unrecognized ", "the following ")  # messages without a remedy
+UNKNOWN_WORDS = "unrecognized arguments: "  # the start of the message of argparse
 HEADLESS_FLAGS = frozenset(("-p", "--print", "--input-format"))
 CD_FLAGS = ("-C", "--cd")
 _WANTS_RESULT = lazy_pattern(r"--(?:in|out)put-format[= ](?:stream-)?json\b")
-# These are given command lines, whose options are not ours.
+# Commands that take a command line, whose options are not those of makeroom.
 TAKE_COMMAND_LINES = ("mcp", "permissions")
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser that tells what is wrong in one line, without the usage; of a misspelt flag what was meant.
+    """A parser that reports errors in one line without the usage, and suggests a flag for a misspelt one.
 
-    A program that waits for the result of the command `line` gets one.
+    If the command `line` asks for JSON output, it also writes a result for the program that waits for one.
     """
 
     line: Sequence[str] = ()
 
     @property
     def actions_by_flag(self) -> dict[str, argparse.Action]:
-        """Every spelling of every option, and what argparse does at it."""
+        """Return the action of argparse for every spelling of every option."""
         return {flag: action for action in self._actions for flag in action.option_strings}
 
     def error(self, message: str) -> NoReturn:
@@ -77,8 +79,8 @@ class OneLineParser(argparse.ArgumentParser):
         if wrong != message and (flag := wrong.split()[0].partition("=")[0]).startswith("-"):
             shown = (each for each in self._actions if each.help != argparse.SUPPRESS)
             flags = {name.lstrip("-"): name for each in shown for name in each.option_strings}
-            near = get_close_matches(flag.lstrip("-"), flags, 1)  # the dashes are alike in all
-            message = f"unrecognized option {flag}{f': did you mean {flags[near[0]]}?' if near else ''}"
+            near = get_close_matches(flag.lstrip("-"), flags, 1)  # without the dashes, which all flags share
+            message = f"unknown option {flag}{f': did you mean {flags[near[0]]}?' if near else ''}"
         more = f" ({self.prog} --help lists the options)" if message.startswith(OF_THE_LIBRARY) else ""
         if _WANTS_RESULT.search(" ".join(self.line)):
             write_refusal(message)
@@ -86,12 +88,12 @@ class OneLineParser(argparse.ArgumentParser):
 
 
 def write_refusal(error: str, session: str = "") -> None:
-    """The result of a run that could not begin, for the program that waits for it."""
+    """Write the result of a run that could not start, for the program that waits for it."""
     sys.stdout.write(f"{ui.json_line(ui.refused_result(error, session))}\n")
 
 
 class Subcommand(NamedTuple):
-    """A subcommand with its own words, to be run in `folder` ("": the current one)."""
+    """A subcommand with its own words, and the directory to run it in ("": the current one)."""
 
     name: str
     words: list[str]
@@ -99,15 +101,15 @@ class Subcommand(NamedTuple):
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
-    """Return whether the words of a subcommand, as far as they are its own, ask how it is used."""
+    """Return whether the words of a subcommand ask for its help, leaving aside those behind `--`."""
     own = words[: words.index("--")] if "--" in words else words
     return words[:1] == ["help"] or not {"-h", "--help"}.isdisjoint(own)
 
 
 def find_subcommand(made: OneLineParser, argv: Sequence[str], names: Collection[str]) -> Subcommand | None:
-    """The subcommand that argv asks for; None where it is none: a prompt, or only options.
+    """Return the subcommand in argv, None for a prompt or options alone.
 
-    Exits with code 2 where it cannot be meant as it stands.
+    Exits with code 2 if the subcommand is unknown or follows options that it does not take.
     """
     at = _first_positional(made, argv)
     if at is None or any(word.partition("=")[0] in HEADLESS_FLAGS for word in argv[:at]):
@@ -120,15 +122,15 @@ def find_subcommand(made: OneLineParser, argv: Sequence[str], names: Collection[
         return None
     folder = _take_folder(before)
     if before:
-        what = f"{before[0]} does not go with the command {name!r}; quote the words if they are a prompt"
-        made.exit(USAGE_CODE, f"makeroom: {what}\n")
+        error = f"{before[0]} cannot be used with the command {name!r}; quote the words if they are a prompt"
+        made.exit(USAGE_CODE, f"makeroom: {error}\n")
     if name not in TAKE_COMMAND_LINES:
         folder = _take_folder(after) or folder
     return Subcommand(name, words=after, folder=folder)
 
 
 def _first_positional(made: OneLineParser, argv: Sequence[str]) -> int | None:
-    """The place of the first word that is no option and no value of one; None without, or behind `--`."""
+    """Return the index of the first word before `--` that is neither an option nor its value, or None."""
     flags = made.actions_by_flag
     at = 0
     while at < len(argv):
@@ -153,7 +155,7 @@ def _first_positional(made: OneLineParser, argv: Sequence[str]) -> int | None:
 
 
 def _take_folder(words: list[str]) -> str:
-    """The value of the last -C among the words, which are then without it; "" for none."""
+    """Remove each -C from the words; returns the value of the last one, "" if there is none."""
     folder = ""
     at = 0
     while at < len(words) and words[at] != "--":
@@ -167,7 +169,7 @@ def _take_folder(words: list[str]) -> str:
 
 
 def _refuse_foreign(made: argparse.ArgumentParser, words: Sequence[str], names: Collection[str]) -> None:
-    """Exit with code 2 for what looks like a command, and is none here."""
+    """Exit with code 2 if the words look like a command that does not exist."""
     first = words[0]
     second = words[1] if len(words) > 1 else ""
     alone = not second or second.startswith("-")
@@ -176,11 +178,11 @@ def _refuse_foreign(made: argparse.ArgumentParser, words: Sequence[str], names: 
     ours = (*names, *OWN_WORDS)
     if near := [*_nearest(first, ours), *_nearest(first, FOREIGN_COMMANDS)]:
         hint = f"did you mean {near[0]!r}?" if near[0] in ours else ELSEWHERE.get(near[0], "see --help")
-        prompt = f"as a prompt: makeroom -- {' '.join(words)}"
-        made.exit(USAGE_CODE, f"makeroom: there is no command {first!r}: {hint} ({prompt})\n")
+        prompt = f"to send it as a prompt: makeroom -- {' '.join(words)}"
+        made.exit(USAGE_CODE, f"makeroom: unknown command {first!r}: {hint} ({prompt})\n")
 
 
 def _nearest(word: str, known: Collection[str]) -> list[str]:
-    """Return the word that was probably meant: letters in another order first."""
+    """Return the most similar known word, one with the same letters first; [] if none is similar."""
     same_letters = [each for each in known if sorted(each) == sorted(word)]
     return [*same_letters, *get_close_matches(word, known, 1, MIN_LIKENESS)]

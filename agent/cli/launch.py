@@ -1,4 +1,4 @@
-"""Launch the program: options become a setup, a face is chosen, and every way out has its exit code."""
+"""Launch the program: turn options into a setup, choose a face, and return the exit code."""
 
 from __future__ import annotations
 
@@ -35,47 +35,49 @@ if TYPE_CHECKING:
     from agent.ports import Approver, Chooser, Driver
 
 SAFE_MODE = (
-    "--safe-mode: no memory files, hooks, skills, agents, output styles, and no MCP servers but those of"
-    " --mcp-config; settings and permission rules hold"
+    "--safe-mode: memory files, hooks, skills, agents, output styles and MCP servers are disabled, except the"
+    " servers of --mcp-config; settings and permission rules still apply"
 )
 NO_MODEL = """\
-makeroom needs a model to talk to. One of these will do:
+No model is configured. Use one of these:
 
-  your key for the Anthropic API
+  an API key for Anthropic
     export ANTHROPIC_API_KEY=sk-ant-...
-  any Anthropic-compatible server, such as Ollama or llama.cpp, and its model
+  any Anthropic-compatible server, such as Ollama or llama.cpp, and one of its models
     export ANTHROPIC_BASE_URL=http://localhost:11434
     makeroom --model NAME
-  OpenAI, or with OPENAI_BASE_URL any server of chat completions
+  OpenAI, or any server for chat completions with OPENAI_BASE_URL
     export MAKEROOM_PROVIDER=openai OPENAI_API_KEY=...
-  the built-in rule-based demo in a sample project: no key, no network
+  the built-in rule-based demo in a sample project, without a key or network
     makeroom --offline --sample
 
-makeroom -p /doctor looks for what else is missing.
+Run makeroom -p /doctor to check the rest of your installation.
 """
 
 
 def run(options: Options) -> int:
-    """Run the program to its end. Raises nothing; errors are one line on standard error.
+    """Run the program and return its exit code. Errors are one line on standard error, never raised.
 
-    A program that waits for a result gets one also where the run could not begin.
+    A program that waits for a result gets one even if the run could not start.
     """
-    return with_errors_told(partial(_begin, options), partial(_refuse, options))
+    return with_errors_reported(partial(_begin, options), partial(_refuse, options))
 
 
-def with_errors_told(action: Callable[[], int], tell: Callable[[str], None] = lambda error: None) -> int:
-    """The exit code of an action; an error of it is one line on standard error, and `tell` gets it."""
+def with_errors_reported(
+    action: Callable[[], int], report: Callable[[str], None] = lambda error: None
+) -> int:
+    """Return the exit code of an action; writes its error to standard error, and passes it to `report`."""
     try:
         return action()
     except (AgentError, StoreError) as error:
-        masks = SecretMasks(secret_values(os.environ))  # an error may quote a variable or an address
-        told = masks.all(str(error))
-        sys.stderr.write(f"makeroom: {escaped(told)}\n")
-        tell(told)
+        masks = SecretMasks(secret_values(os.environ))  # an error may quote a variable or a URL
+        message = masks.all(str(error))
+        sys.stderr.write(f"makeroom: {escaped(message)}\n")
+        report(message)
         return error.code if isinstance(error, AgentError) else UsageError.code
-    except ImportError as error:  # of what is loaded when it is first used
+    except ImportError as error:  # of a module that is loaded on first use
         sys.stderr.write(
-            f"makeroom: {escaped(str(error))}: it was replaced just now, or is not installed whole\n"
+            f"makeroom: {escaped(str(error))}: makeroom was just updated, or is not fully installed\n"
         )
         return 1
     except KeyboardInterrupt:
@@ -85,14 +87,14 @@ def with_errors_told(action: Callable[[], int], tell: Callable[[str], None] = la
 def _begin(options: Options) -> int:
     setup = run_setup(options)
     if options.resume is not None or options.continue_:
-        from .session_choice import with_session  # 60 ms that a new session saves
+        from .session_choice import with_session  # saves a new session 60 ms
 
         try:
             chosen = with_session(setup)
         except (AgentError, StoreError) as error:
             if options.output_format == "text":
                 raise
-            raise AgentError(str(error)) from error  # exit 1, as clients know it
+            raise AgentError(str(error)) from error  # exit code 1, which clients expect
         if chosen is None:
             return 0
         setup = chosen
@@ -100,33 +102,33 @@ def _begin(options: Options) -> int:
 
 
 def _refuse(options: Options, error: str) -> None:
-    """The result of the run, where a program waits for it."""
+    """Write the result of a run that could not start, if a program waits for one."""
     if options.output_format != "text" or options.input_format != "text":
         write_refusal(error, options.resume or "")
 
 
 def run_setup(options: Options) -> RunSetup:
-    """Return the setup that the options ask for, in the directory that they name.
+    """Return the setup for the options, and change to their directory.
 
     Raises UsageError and ConfigError.
     """
     if options.sample:
-        from .sample_project import with_sample  # 5 ms that others save
+        from .sample_project import with_sample  # saves other runs 5 ms
 
         options = with_sample(options)
     try:
         folder = Path(options.folder or "").resolve()
         os.chdir(folder)
     except OSError as error:
-        where = options.folder or "the current folder"
-        raise UsageError(f"cannot work in {where}: {error.strerror}; name another with -C") from error
+        where = options.folder or "the current directory"
+        raise UsageError(f"cannot change to {where}: {error.strerror}; choose another with -C") from error
     for name in [name for name, value in os.environ.items() if not value.strip()]:
-        if name.startswith("ANTHROPIC_"):  # the SDK reads them too, and takes an empty one for a value
+        if name.startswith("ANTHROPIC_"):  # the SDK reads them too, even if they are empty
             del os.environ[name]
     given = given_settings(options.settings, options.setting_sources, folder)
     environ = {**os.environ, **given.environ}
     config = load_config(environ, folder, Path.home(), given)
-    if options.safe_mode:  # settings and rules hold: they may be what keeps the model from something
+    if options.safe_mode:  # settings and rules still apply: they may restrict the model
         config = replace(config, hooks=(), status_line="", output_style="")
         remarks = (*options.remarks, SAFE_MODE)
         options = options._replace(setting_sources=(), strict_mcp_config=True, remarks=remarks)
@@ -134,8 +136,8 @@ def run_setup(options: Options) -> RunSetup:
     options = with_prompt_files(options, folder)
     added = added_folders((*options.add_dirs, *given.add_dirs), folder)
     setup = RunSetup(options, config=config, folder=folder, environ=environ, added=added)
-    if told := recover_transcripts(folder, setup.spare_places).lines():
-        config = replace(setup.config, warnings=(*setup.config.warnings, *told))
+    if lines := recover_transcripts(folder, setup.spare_places).lines():
+        config = replace(setup.config, warnings=(*setup.config.warnings, *lines))
         setup = replace(setup, config=config)
     if options.debug_file:
         begin_debug_log(options.debug_file, setup.masks)
@@ -151,9 +153,9 @@ def _run(setup: RunSetup) -> int:
         interactive = sys.stdin.isatty() and sys.stdout.isatty() and not headless
         warnings = "".join(f"makeroom: {escaped(each)}\n" for each in setup.config.warnings)
         (sys.stdout if interactive else sys.stderr).write(f"{warnings}{NO_MODEL}")
-        _refuse(setup.options._replace(resume=None), "makeroom needs a model to talk to")
+        _refuse(setup.options._replace(resume=None), "no model is configured")
         return AuthenticationError.code
-    # The doors load a face when it is chosen: 110 ms with prompt_toolkit, 60 ms the others.
+    # A face is loaded when it is chosen: 110 ms with prompt_toolkit, 60 ms for the others.
     if setup.options.input_format == "stream-json":
         return stream_protocol.run_stream(setup, commands.make_controller)
     if headless:
@@ -164,13 +166,13 @@ def _run(setup: RunSetup) -> int:
 async def _make_driver(
     setup: RunSetup, emit: Emit, approver: Approver, chooser: Chooser | None = None
 ) -> Driver:
-    """Return the controller for a screen; its modules are loaded by a thread, so that keys are taken."""
+    """Return the controller for a screen; a thread loads its modules, so that keys are read meanwhile."""
     await asyncio.to_thread(getattr, app, "Controller")
     return commands.make_controller(setup, emit, approver, chooser)
 
 
 class MaskedFormatter(logging.Formatter):
-    """Lines with their time, traceback and all, without the values in `masks` and known forms of secrets."""
+    """Format log lines with time and traceback; masks the values in `masks` and known forms of secrets."""
 
     def __init__(self, masks: SecretMasks) -> None:
         super().__init__("%(asctime)s %(name)s %(message)s")
@@ -181,11 +183,13 @@ class MaskedFormatter(logging.Formatter):
 
 
 def begin_debug_log(path: str, masks: SecretMasks) -> None:
-    """Log to the file from now on. Raises UsageError."""
+    """Start a debug log in the file. Raises UsageError."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise UsageError(f"cannot write the debug log {path}: {error.strerror}; name another file") from error
+        raise UsageError(
+            f"cannot write the debug log {path}: {error.strerror}; choose another file"
+        ) from error
     handler = logging.StreamHandler(os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace"))
     handler.setFormatter(MaskedFormatter(masks))
     logging.basicConfig(level=logging.DEBUG, handlers=[handler])

@@ -1,21 +1,22 @@
 """`makeroom mcp`: list, add and remove MCP servers.
 
-    mcp list                     every configured server; connects to each (exit code 1 if one fails)
-    mcp get NAME                 what is configured about one
-    mcp add NAME URL             a server that is reached by http
-    mcp add NAME -- COMMAND ...  a server that is a program
-    mcp add-json NAME JSON       a server by its entry, as it would stand in .mcp.json
-    mcp remove NAME              remove one
-    mcp import                   take over the servers that Claude Code has in ~/.claude.json
-    mcp login NAME               log in to a server that is reached by http (OAuth, in your browser)
-    mcp logout NAME              forget that login
+    mcp list                     list the configured servers and connect to each (exit code 1 if one fails)
+    mcp get NAME                 show the configuration of a server
+    mcp add NAME URL             add a remote server
+    mcp add NAME -- COMMAND ...  add a server that is a local program
+    mcp add-json NAME JSON       add a server by its entry in the format of .mcp.json
+    mcp remove NAME              remove a server
+    mcp import                   copy the servers of Claude Code from ~/.claude.json
+    mcp login NAME               log in to a remote server (OAuth, in your browser)
+    mcp logout NAME              delete that login
 
-    -s local|project|user        .makeroom/mcp.local.json (the default), .mcp.json, your settings folder
-    -t stdio|http|sse            how it is reached, where that does not follow from the rest
-    -e KEY=VALUE                 a variable of the program's environment
-    -H "NAME: VALUE"             a header of requests to the URL
+    -s local|project|user        the file: .makeroom/mcp.local.json (the default), .mcp.json, or mcp.json in
+                                 your settings directory
+    -t stdio|http|sse            the transport (default: stdio for a program, http for a URL)
+    -e KEY=VALUE                 set an environment variable of the program
+    -H "NAME: VALUE"             add a header to requests to the URL
 
-A value may name a variable of yours: ${TOKEN}, or ${PORT:-80} with a default.
+A value may refer to an environment variable: ${TOKEN}, or ${PORT:-80} with a default.
 """
 
 from __future__ import annotations
@@ -53,20 +54,19 @@ from tools.text import escaped, pluralize
 
 from .arguments import parse
 from .command_words import OneLineParser, asks_for_help
-from .launch import run_setup, with_errors_told
+from .launch import run_setup, with_errors_reported
 from .recall_command import print_text
 
 
 def run_mcp(words: list[str]) -> int:
-    """Run `mcp` with these words. Exit code 0, 1 if a server fails or there is none, 2 for bad usage."""
+    """Run `mcp` with these words. Returns 0, 1 if a server fails, 2 for a usage error."""
     if not words or asks_for_help(words):
         return print_text(__doc__ or "")
     if words[0] not in MCP_ACTIONS:
-        sys.stderr.write(
-            f"makeroom: unknown: mcp {escaped(words[0])}; it is one of {', '.join(MCP_ACTIONS)}\n"
-        )
+        known = ", ".join(MCP_ACTIONS)
+        sys.stderr.write(f"makeroom: unknown command 'mcp {escaped(words[0])}'; the commands are {known}\n")
         return UsageError.code
-    return with_errors_told(partial(_act, words[0], words[1:]))
+    return with_errors_reported(partial(_act, words[0], words[1:]))
 
 
 def _act(action: str, words: list[str]) -> int:
@@ -90,26 +90,26 @@ def _parsed(action: str, words: list[str]) -> argparse.Namespace:
         parser.add_argument("target", nargs="*")
     given = parser.parse_intermixed_args(words[:at])
     if words[at + 1 :] and action != "add":
-        raise UsageError(f"mcp {action} takes no command line")
+        raise UsageError(f"mcp {action} takes no words after --")
     given.command = words[at + 1 :]
     return given
 
 
 def files_of(setup: RunSetup) -> ServerFiles:
-    """Return the places that configure the servers of a run."""
+    """Return the files that configure the servers of a run."""
     return ServerFiles(setup.folder, setup.config.user_dir)
 
 
 def approvals_of(setup: RunSetup) -> Approvals:
-    """Return the decisions about what the project contains."""
+    """Return the decisions about the extensions of the project."""
     return Approvals(setup.config.state_dir / "approvals.json", setup.folder)
 
 
 def list_servers(setup: RunSetup, given: argparse.Namespace) -> int:
-    """Connect to every server, and print a line about each."""
+    """Connect to every server and print a line for each."""
     found = files_of(setup).servers(setup.environ)
     if not found.entries and not found.warnings:
-        return print_text("no MCP servers are configured; makeroom mcp add NAME -- COMMAND adds one")
+        return print_text("no MCP servers are configured; add one with makeroom mcp add NAME -- COMMAND")
     source = McpServers(
         McpSetup(files_of(setup), state_dir=setup.config.state_dir, approved=approvals_of(setup).allows)
     )
@@ -133,7 +133,7 @@ def list_servers(setup: RunSetup, given: argparse.Namespace) -> int:
 
 def _line(server: McpServer) -> str:
     if not server.approved:
-        how = f"off: {NOT_APPROVED}"
+        how = f"disabled: {NOT_APPROVED}"
     elif server.failure:
         how = f"failed: {server.failure}"
     else:
@@ -152,9 +152,9 @@ def show_server(setup: RunSetup, given: argparse.Namespace) -> int:
         if isinstance(names, dict) and names:
             lines.append(f"  {label}: {', '.join(names)}")
     if entry.timeout_s:
-        lines.append(f"  time limit of a call: {entry.timeout_s:g} s")
+        lines.append(f"  timeout of a call: {entry.timeout_s:g} s")
     if entry.always_load:
-        lines.append("  its tools are offered to the model directly (alwaysLoad)")
+        lines.append("  always offers its tools to the model (alwaysLoad)")
     if entry.problem:
         lines.append(f"  problem: {entry.problem}")
     return print_text("\n".join(lines))
@@ -166,23 +166,23 @@ def _known(setup: RunSetup, name: str) -> ServerEntry:
     entry = found.named(name)
     if entry is None:
         names = ", ".join(each.name for each in found.entries) or "none"
-        raise UsageError(f"there is no MCP server {name!r}; configured are: {names}")
+        raise UsageError(f"unknown MCP server {name!r}; configured: {names}")
     return entry
 
 
 def add_written(setup: RunSetup, given: argparse.Namespace) -> int:
-    """Add a server by its entry."""
+    """Add a server by its entry in JSON."""
     try:
         raw = json.loads(given.json)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{given.name}: the entry is no JSON: {error}") from error
+        raise UsageError(f"cannot add {given.name}: the entry is not valid JSON: {error}") from error
     if not isinstance(raw, dict):
-        raise UsageError(f'{given.name}: an entry has the form {{"command": ..., "args": [...]}}')
+        raise UsageError(f'cannot add {given.name}: an entry has the form {{"command": ..., "args": [...]}}')
     return _add(setup, given, raw)
 
 
 def add_server(setup: RunSetup, given: argparse.Namespace) -> int:
-    """Add a server; one that the user adds is approved."""
+    """Add a server, which is thereby approved."""
     return _add(setup, given, _entry(given))
 
 
@@ -190,21 +190,21 @@ def _add(setup: RunSetup, given: argparse.Namespace, raw: Mapping[str, Any]) -> 
     scope: FileScope = given.scope or "local"
     entry = read_entry(given.name, raw, scope, setup.environ)
     if entry.problem and "needs the variable" not in entry.problem:
-        raise UsageError(f"{given.name}: {entry.problem}")
+        raise UsageError(f"cannot add {given.name}: {entry.problem}")
     path = files_of(setup).path(scope)
     try:
         replaced = _store(setup, scope, given.name, raw)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
     print_text(f"{'replaced' if replaced else 'added'} {given.name} ({entry.kind}) in {path}")
-    # It may be installed later, so that the entry stays.
+    # The program may be installed later, so the entry is kept.
     if missing := entry.problem or missing_requirement(entry, setup.environ, setup.folder):
         sys.stderr.write(f"makeroom: {given.name} cannot start yet: {escaped(missing)}\n")
     return 0
 
 
 def _store(setup: RunSetup, scope: FileScope, name: str, raw: Mapping[str, Any]) -> bool:
-    """Put an entry into the file of a scope, approved; return whether it replaced one. Raises OSError."""
+    """Write an approved entry to the file of a scope; returns whether it replaced one. Raises OSError."""
     replaced = files_of(setup).store(scope, name, raw)
     if scope != "user":
         approvals_of(setup).record([server_item(name, raw)], True)
@@ -219,15 +219,15 @@ def _entry(given: argparse.Namespace) -> dict[str, Any]:
     if kind == "stdio":
         line = command or given.target
         if not line:
-            raise UsageError("mcp add NAME URL, or mcp add NAME -- COMMAND ARGUMENTS")
+            raise UsageError("usage: mcp add NAME URL, or mcp add NAME -- COMMAND ...")
         if given.header:
-            raise UsageError("-H goes with a URL; a program takes variables, by -e")
+            raise UsageError("-H requires a URL; use -e to set variables of a program")
         env = {"env": _pairs(given.env, "=")} if given.env else {}
         return {"command": line[0], "args": line[1:], **env}
     if len(given.target) != 1 or given.command:
-        raise UsageError(f"mcp add -t {kind} NAME URL")
+        raise UsageError(f"usage: mcp add -t {kind} NAME URL")
     if given.env:
-        raise UsageError("-e goes with a program; a URL takes headers, by -H")
+        raise UsageError("-e requires a program; use -H to add headers for a URL")
     headers = {"headers": _pairs(given.header, ":")} if given.header else {}
     return {"type": kind, "url": given.target[0], **headers}
 
@@ -238,32 +238,32 @@ def _pairs(texts: Sequence[str], sign: str) -> dict[str, str]:
     for text in texts:
         name, found, value = text.partition(sign)
         if not name or not found:
-            raise UsageError(f"{text.partition('=')[0]!r}: it has the form KEY{sign}VALUE")
+            raise UsageError(f"{text.partition('=')[0]!r} does not have the form KEY{sign}VALUE")
         pairs[name.strip()] = value.strip() if sign == ":" else value
     return pairs
 
 
 def remove_server(setup: RunSetup, given: argparse.Namespace) -> int:
-    """Remove a server from the file that has it."""
+    """Remove a server from the file that configures it."""
     files = files_of(setup)
     scopes: list[FileScope] = [given.scope] if given.scope else []
     if not scopes:
         scopes = [scope for scope in FILE_SCOPES if files.has(scope, given.name)]
     if len(scopes) > 1:
-        raise UsageError(f"{given.name} is configured in {' and '.join(scopes)}; name one with -s")
+        raise UsageError(f"{given.name} is configured in {' and '.join(scopes)}; choose one with -s")
     for scope in scopes:
         try:
             if files.remove(scope, given.name):
                 return print_text(f"removed {given.name} from {files.path(scope)}")
         except OSError as error:
-            raise UsageError(f"{files.path(scope)}: {error.strerror}") from error
+            raise UsageError(f"cannot write {files.path(scope)}: {error.strerror}") from error
     entry = _known(setup, given.name)
     where = files.path(entry.scope) if entry.scope != "flag" else "--mcp-config"
-    raise UsageError(f"{given.name} is not configured there; it is in {where}")
+    raise UsageError(f"cannot remove {given.name} there: it is configured in {where}")
 
 
 def import_servers(setup: RunSetup, given: argparse.Namespace) -> int:
-    """Copy the servers of ~/.claude.json, except those that are there already."""
+    """Copy the servers of ~/.claude.json that are not configured yet."""
     files = files_of(setup)
     lines: list[str] = []
     try:
@@ -271,52 +271,52 @@ def import_servers(setup: RunSetup, given: argparse.Namespace) -> int:
             path = files.path(scope)
             for name, raw in found.items():
                 if files.has(scope, name):
-                    lines.append(f"{name} is there already, in {path}")
+                    lines.append(f"skipped {name}: it is already configured in {path}")
                     continue
                 _store(setup, scope, name, raw)
-                lines.append(f"added {name} in {path}")
+                lines.append(f"added {name} to {path}")
     except (ValueError, OSError) as error:
         raise UsageError(str(error)) from error
-    return print_text("\n".join(lines) or "~/.claude.json has no MCP servers")
+    return print_text("\n".join(lines) or "~/.claude.json configures no MCP servers")
 
 
 def log_in_to(setup: RunSetup, given: argparse.Namespace) -> int:
-    """Log in to a server in the browser."""
+    """Log in to a server with the browser."""
     entry = _remote(setup, given.name)
     item = server_item(entry.name, entry.raw)
     if entry.scope not in ("flag", "user") and not approvals_of(setup).allows(item):
-        raise UsageError(f"{entry.name}: {NOT_APPROVED}")
+        raise UsageError(f"cannot log in to {entry.name}: {NOT_APPROVED}")
     try:
         asyncio.run(log_in(setup.config.state_dir, entry, _show_address))
     except ServerFailed as error:
-        raise UsageError(f"{entry.name}: {error}") from error
+        raise UsageError(f"cannot log in to {entry.name}: {error}") from error
     return print_text(f"logged in to {entry.name}")
 
 
 async def _show_address(address: str, take: Callable[[str], bool]) -> None:
-    """Send the user to the browser; the address that it ends at may be pasted."""
-    print_text(f"Log in at this address:\n\n  {address}\n")
+    """Open the browser; at a terminal, the user may paste the address that the login ends at."""
+    print_text(f"Open this address to log in:\n\n  {address}\n")
     await asyncio.to_thread(open_browser, address)
     if sys.stdin.isatty():
-        print_text("Where no browser is on this machine, paste the address that it ends at:")
+        print_text("If your browser runs on another machine, paste the address that it ends at here:")
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), lambda: take(sys.stdin.readline()))
 
 
 def _remote(setup: RunSetup, name: str) -> ServerEntry:
     entry = _known(setup, name)
     if entry.kind == "stdio" or entry.problem:
-        raise UsageError(f"{name}: {entry.problem or 'a program has no login'}")
+        raise UsageError(f"cannot log in to {name}: {entry.problem or 'it is a local program'}")
     return entry
 
 
 def log_out_of(setup: RunSetup, given: argparse.Namespace) -> int:
-    """Forget the tokens for a server."""
+    """Delete the tokens for a server."""
     entry = _remote(setup, given.name)
     try:
         found = log_out(setup.config.state_dir, entry)
     except OSError as error:
-        raise UsageError(f"{error.filename}: {error.strerror}") from error
-    return print_text(f"logged out of {given.name}" if found else f"there is no login to {given.name}")
+        raise UsageError(f"cannot delete {error.filename}: {error.strerror}") from error
+    return print_text(f"logged out of {given.name}" if found else f"not logged in to {given.name}")
 
 
 MCP_ACTIONS: Mapping[str, Callable[[RunSetup, argparse.Namespace], int]] = {

@@ -1,12 +1,16 @@
-"""`makeroom permissions check`: how command lines would be judged, without running any of them.
+"""`makeroom permissions check`: show whether command lines would be allowed, without running them.
 
-    permissions check [--wall on|off] [flags]
+    permissions check [--sandboxed on|off] [OPTIONS]
 
-reads command lines from standard input and prints one JSON object for each: the command, the verdict
-("allow", "ask" or "deny"), why, the rule that decided, and the rule that "always" would add (null where there
-is none). A line that is a JSON string stands for a command with line ends. Flags are those of a session: -C
-DIR, --permission-mode, --allowedTools, --disallowedTools, --yolo. Settings and stored rules count as in a
-session; without `--wall on` a line is judged as where commands cannot be walled in.
+Reads command lines from standard input and prints a JSON object for each: the command, the verdict ("allow",
+"ask" or "deny"), the reason, the rule that decided, and the rule that "always allow" would add (null if there
+is none). A line that is a JSON string is a command that may contain line breaks.
+
+    --sandboxed on|off           judge the lines as with or without a sandbox (default: off)
+    OPTIONS                      options of a session: -C DIR, --permission-mode, --allowedTools,
+                                 --disallowedTools, --yolo
+
+Settings and stored rules apply as in a session.
 """
 
 from __future__ import annotations
@@ -29,26 +33,28 @@ from tools.text import escaped
 
 from .arguments import parse
 from .command_words import OneLineParser, asks_for_help
-from .launch import run_setup, with_errors_told
+from .launch import run_setup, with_errors_reported
 
 _TOOL = "bash"
 
 
 def run_permissions(words: list[str]) -> int:
-    """Run `permissions` with these words. Exit code 0, 2 for bad usage, 6 for invalid settings."""
+    """Run `permissions` with these words. Returns 0, 2 for a usage error, 6 for invalid settings."""
     if not words or asks_for_help(words):
         sys.stdout.write(__doc__ or "")
         return 0
     if words[0] != "check":
-        sys.stderr.write(f"makeroom: unknown: permissions {escaped(words[0])}; it is permissions check\n")
+        sys.stderr.write(
+            f"makeroom: unknown command 'permissions {escaped(words[0])}'; use permissions check\n"
+        )
         return UsageError.code
-    return with_errors_told(partial(check, words[1:], sys.stdin.buffer))
+    return with_errors_reported(partial(check, words[1:], sys.stdin.buffer))
 
 
 def check(words: list[str], lines: BinaryIO) -> int:
-    """Judge each line and print the verdict. Raises UsageError and ConfigError."""
+    """Print the verdict on each line. Raises UsageError and ConfigError."""
     made = OneLineParser(prog="makeroom permissions check", add_help=False, allow_abbrev=False)
-    made.add_argument("--wall", choices=("on", "off"), default="off", dest="sandboxed")
+    made.add_argument("--sandboxed", "--wall", choices=("on", "off"), default="off")
     given, others = made.parse_known_args(words)
     options = parse(others)
     if options.prompt:
@@ -63,13 +69,13 @@ def check(words: list[str], lines: BinaryIO) -> int:
         for command in _commands(lines):
             sys.stdout.write(json.dumps(_judged(command, rules)) + "\n")
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def _commands(lines: BinaryIO) -> Iterator[str]:
-    """The command of each line; bytes that are no UTF-8 stay what they are."""
+    """Yield the command of each line; bytes that are not UTF-8 are kept."""
     for line in lines:
         text = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
         try:
@@ -80,7 +86,7 @@ def _commands(lines: BinaryIO) -> Iterator[str]:
 
 
 def _judged(command: str, rules: PermissionRules) -> dict[str, Any]:
-    """The verdict on one command, as it is printed."""
+    """Return the verdict on one command as the object to print."""
     verdict = _verdict(command, rules)
     return {
         "command": command,
@@ -93,7 +99,7 @@ def _judged(command: str, rules: PermissionRules) -> dict[str, Any]:
 
 def _verdict(command: str, rules: PermissionRules) -> Verdict:
     if not command.strip():
-        return Verdict("allow", "there is no command")
+        return Verdict("allow", "the line is empty")
     try:
         access = command_access(command, rules.folder)
     except ToolError as error:

@@ -1,15 +1,16 @@
-"""`makeroom recall`: search the sessions of this folder, in plain text and without a model.
+"""`makeroom recall`: search the sessions of this directory, in plain text and without a model.
 
-    recall WORDS                 what fits words or a question best, the best first
-    recall ID                    the original of a recall id: SESSION/r57 (SESSION: the beginning of its id),
-                                 or r57 of the newest session
+    recall WORDS                 show the best matches for words or a question, best first
+    recall ID                    show the original text of an id: SESSION/r57, where SESSION is the start of a
+                                 session's id, or r57 of the newest session
 
-    --scope session|project      the newest session (or that of --session), or all of them (the default)
-    --session ID                 an id, the beginning of one, or a name
-    --limit N                    at most so many hits (default: 10)
-    --json                       one JSON object: the query and its hits
-    --queries FILE               a query a line, or a JSON object with "query"; one JSON object for each
-    -C DIR                       the sessions of DIR
+    --scope session|project      search the newest session (or that of --session), or all (the default)
+    --session ID                 search this session: an id, the start of one, or a name
+    --limit N                    show at most N matches (default: 10)
+    --json                       print a JSON object with the query and its matches
+    --queries FILE               search for each line of FILE, a query or a JSON object with "query", and
+                                 print a JSON object for each
+    -C DIR                       search the sessions of DIR
 
 Exit codes: 0 found, 1 nothing found, 2 usage error.
 """
@@ -37,12 +38,12 @@ from transcripts.secrets import SecretMasks, secret_values
 
 from .command_words import OneLineParser, asks_for_help
 
-HIT_INDENT = "    "  # of the excerpts of a hit
-QUIET_UPDATE_S = 1.0  # that the index is brought up to date for before the person is told
+HIT_INDENT = "    "  # of the excerpts of a match
+QUIET_UPDATE_S = 1.0  # time to update the index before the user is notified
 
 
 class RecallScope(Struct, frozen=True):
-    """The project to search, the sessions in it, and how many hits are wanted."""
+    """The project to search, the ids of its sessions, and the maximum number of matches."""
 
     project: Path
     sids: tuple[str, ...]
@@ -56,10 +57,10 @@ class RecallScope(Struct, frozen=True):
 def run_recall(words: list[str], folder: Path | None = None) -> int:
     """Run `recall` with these words."""
     if not words or asks_for_help(words):
-        return print_text(__doc__ or "") if words else complain("recall takes words, a question or an id")
+        return print_text(__doc__ or "") if words else complain("usage: makeroom recall WORDS | ID")
     try:
         return _recall(_parser().parse_args(words), folder)
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (StoreError, OSError, ValueError, KeyError) as error:
@@ -82,10 +83,10 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
     project = Path(given.folder or folder or "").resolve()
     words = " ".join(given.words).strip()
     if not words and not given.queries:
-        return complain("recall takes words, a question or an id")
+        return complain("usage: makeroom recall WORDS | ID")
     sids = recorded_sids(project)
     if not sids:
-        return complain(f"no sessions are kept in {project}")
+        return complain(f"no sessions in {project}")
     here = ProjectRecords(project).find(given.session).stem if given.session else sids[0]
     if is_recall_id(words) and not given.queries:
         outputs = ProjectRecords(project).outputs
@@ -95,20 +96,20 @@ def _recall(given: argparse.Namespace, folder: Path | None) -> int:
         )
     in_one = given.scope == "session" or (given.session and given.scope is None)
     scope = RecallScope(project, sids=(here,) if in_one else sids, limit=max(1, min(given.limit, 1_000)))
-    _bring_up_to_date(scope)
+    _update_index(scope)
     if given.queries:
         return _answer_all(scope, given.queries)
     return _answer(scope, words, given.json)
 
 
-def _bring_up_to_date(scope: RecallScope) -> None:
-    """Index what is not yet; where that takes long, say so."""
+def _update_index(scope: RecallScope) -> None:
+    """Update the index; print a notice if that takes long."""
     paths = [record_path(scope.project, sid) for sid in scope.sids]
     quiet_until = time.monotonic() + QUIET_UPDATE_S
     is_there = update_index(scope.project, lambda: time.monotonic() > quiet_until)
     if is_there and time.monotonic() > quiet_until:
         size = sum(path.stat().st_size for path in paths if path.exists())
-        sys.stderr.write(f"indexing {size / 1e6:,.0f} MB of records, once ...\n")
+        sys.stderr.write(f"indexing {size / 1e6:,.0f} MB of transcripts (only once) ...\n")
         update_index(scope.project, lambda: False)
 
 
@@ -123,7 +124,7 @@ def _answer(scope: RecallScope, query: str, as_json: bool) -> int:
 
 
 def _within_screen(lines: Iterable[str]) -> Iterator[str]:
-    """The lines in the columns of the terminal, if they go to one; a longer one goes on indented."""
+    """Wrap the lines to the columns of the terminal, if they go to one, and indent continuation lines."""
     columns = get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in lines:
         indent = HIT_INDENT if line.startswith(HIT_INDENT) else ""
@@ -150,23 +151,23 @@ def _answer_all(scope: RecallScope, file: str) -> int:
 
 
 def _queries(text: str) -> Iterator[dict[str, Any]]:
-    """The queries of a file, with what else stands in their objects. Raises ValueError."""
+    """Yield the objects of a file of queries, each with a text "query". Raises ValueError."""
     for line in filter(str.strip, text.splitlines()):
         about: dict[str, Any] = {} if line.lstrip().startswith("{") else {"query": line}
         with suppress(ValueError):
             about = about or json.loads(line)
         if not isinstance(about.get("query"), str):
-            raise ValueError(f'a query is a line of words, or an object with "query": {line[:80]}')
+            raise ValueError(f'not a query: {line[:80]} (a line of words, or an object with "query")')
         yield about
 
 
 def environment_masks() -> SecretMasks:
-    """The secrets of the environment: they are shown nowhere."""
+    """Return masks for the secrets in the environment, which are never shown."""
     return SecretMasks(secret_values(os.environ))
 
 
 def print_text(text: str, *, raw: bool = False) -> int:
-    """Print the text; unless it is to be `raw`, control characters are escaped."""
+    """Print the text and return 0; escapes control characters unless `raw`."""
     shown = text if raw else escaped(text)
     sys.stdout.write(shown.encode("utf-8", "replace").decode() + ("" if shown.endswith("\n") else "\n"))
     sys.stdout.flush()
@@ -174,6 +175,6 @@ def print_text(text: str, *, raw: bool = False) -> int:
 
 
 def complain(line: str) -> int:
-    """Tell what is wrong on standard error."""
+    """Print an error on standard error and return the exit code for usage errors."""
     sys.stderr.write(f"{escaped(line)}\n")
     return 2  # a usage error

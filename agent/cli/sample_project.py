@@ -1,4 +1,4 @@
-"""Make the sample project of `--sample`: small, with a bug that a test finds, and logs that fill a window."""
+"""Create the sample project of `--sample`: a bug that a test finds, and logs that fill the context window."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from tools.search import Checkout
 from transcripts.storage import append_line
 
 SAMPLE_FOLDER = "makeroom-sample"
-SAMPLE_WINDOW_TOKENS = 40_000  # of the demo in it: room is made within a minute
+SAMPLE_WINDOW_TOKENS = 40_000  # of the demo: small enough to compact within a minute
 LOG_LINES = 400
 LOG_FILES = 8
 SAMPLE_FILES = {
     "README.md": """\
 # temperature
 
-Reads the temperatures that weather stations have logged, and tells which day was the warmest.
+Reads the temperatures that weather stations have logged, and reports the warmest day.
 
     python3 report.py logs/station-1.txt
 
-This is the sample project of makeroom. Try these, one after the other:
+This is the sample project of makeroom. Try these prompts one after the other:
 
 1. what does this project do?
 2. fix the failing test
 3. Read every txt file in the logs directory one by one
-4. /context, and then /rewind
+4. /context, then /rewind
 """,
     "temperature.py": '''\
-"""What the temperatures of a day come to."""
+"""Statistics about the temperatures of a day."""
 
 
 def mean(values):
-    """The mean of the values; 0.0 for none."""
+    """Return the mean of the values, 0.0 without values."""
     if not values:
         return 0.0
     return sum(values) / (len(values) - 1)
 
 
 def warmest(days):
-    """The day with the highest mean, of a mapping from days to values."""
+    """Return the day with the highest mean, from a mapping of days to values."""
     return max(days, key=lambda day: mean(days[day]))
 ''',
     "report.py": '''\
-"""Tell which day of a log was the warmest."""
+"""Report the warmest day of a log."""
 
 import sys
 from collections import defaultdict
@@ -54,7 +54,7 @@ from temperature import mean, warmest
 
 
 def read_log(path):
-    """A mapping from days to temperatures."""
+    """Return a mapping of days to temperatures."""
     days = defaultdict(list)
     with open(path) as log:
         for line in log:
@@ -85,30 +85,30 @@ class Temperatures(unittest.TestCase):
 if __name__ == "__main__":
     unittest.main()
 """,
-    # A root of its own for pytest: the folder may lie in a project whose settings ask for plugins.
+    # A root for pytest: the directory may be in a project whose settings require plugins.
     "pytest.ini": "[pytest]\n",
 }
 
 
 def with_sample(options: Options) -> Options:
-    """The options of a run in the sample project, which is made where there is none. Raises UsageError."""
+    """Create the sample project if needed; returns the options of a run in it. Raises UsageError."""
     folder = Path(options.folder or "") / SAMPLE_FOLDER
     try:
         make_sample(folder)
     except OSError as error:
-        raise UsageError(f"cannot make the sample project {folder}: {error.strerror}") from error
+        raise UsageError(f"cannot create the sample project {folder}: {error.strerror}") from error
     try:
         leave_out_of_git(folder.resolve())
     except OSError as error:
-        told = f"git will show {SAMPLE_FOLDER} as untracked: {error.filename}: {error.strerror}"
-        options = options._replace(remarks=(*options.remarks, told))
+        remark = f"cannot exclude {SAMPLE_FOLDER} from git: {error.filename}: {error.strerror}"
+        options = options._replace(remarks=(*options.remarks, remark))
     if options.offline and not options.context_window:
         options = options._replace(context_window=SAMPLE_WINDOW_TOKENS, window_flag="--sample")
     return options._replace(folder=str(folder))
 
 
 def make_sample(folder: Path) -> None:
-    """Write the files of the sample project that are not there. Raises OSError."""
+    """Write the files of the sample project that do not exist. Raises OSError."""
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     files = {**SAMPLE_FILES, **{f"logs/station-{at}.txt": log_text(at) for at in range(1, LOG_FILES + 1)}}
     for name, text in files.items():
@@ -132,7 +132,7 @@ def leave_out_of_git(folder: Path) -> None:
 
 
 def log_text(station: int) -> str:
-    """Forty days of temperatures, the same ones at every time."""
+    """Return the log of a station: forty days of temperatures, always the same."""
     lines = []
     for at in range(LOG_LINES):
         day, hour = divmod(at, 10)

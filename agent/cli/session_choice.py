@@ -1,6 +1,6 @@
-"""Choose the session to continue before the program shows its face: named, the newest, or from a list.
+"""Choose the session to resume before the screen is shown: by name, the newest, or from a list.
 
-A session that another process has open is not waited for: the user may look at it, or continue a copy.
+If another process has the session open, the user may view it or continue in a copy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .sessions_command import run_sessions
 
 
 def with_session(setup: RunSetup) -> RunSetup | None:
-    """The setup with the session to resume settled; None when the user only wanted to look.
+    """Return the setup with the session to resume, None if the user only viewed it.
 
     Raises UsageError, StoreError, ChoiceCancelled.
     """
@@ -39,12 +39,12 @@ def with_session(setup: RunSetup) -> RunSetup | None:
 
 
 def _pick(repository: SessionRepository, setup: RunSetup) -> str:
-    """The id of the session that the user chooses from a list."""
+    """Let the user choose a session from a list; returns its id."""
     listed = repository.listed()
     if not listed:
-        raise UsageError("there is no session in this folder to resume")
+        raise UsageError("cannot resume: this directory has no sessions")
     if not _can_ask(setup.options):
-        raise UsageError("--resume needs an id here; `makeroom sessions` lists them")
+        raise UsageError("--resume requires an id without a terminal; run `makeroom sessions` to list them")
     menu = session_menu(listed, setup.clock.now(), setup.masks)
     row = _choose(menu, setup.options)
     if row is None:
@@ -72,15 +72,15 @@ def _can_ask(options: Options) -> bool:
 
 def _choose(menu: Menu, options: Options) -> MenuRow | None:
     if at_screen(options.plain):
-        from agent.ui import run_picker  # 110 ms of prompt_toolkit that --continue saves
+        from agent.ui import run_picker  # saves --continue the 110 ms of prompt_toolkit
 
         return asyncio.run(run_picker(menu, options.color))
     lines = [one_line(menu.title), *(f"  {one_line(line)}" for line in menu.keyed_lines()[:20])]
     sys.stdout.write("\n".join(lines) + "\n")
     while True:
-        sys.stdout.write("Which? (a number, or Enter to leave) ")
+        sys.stdout.write("Number (Enter to cancel): ")
         sys.stdout.flush()
         answer = sys.stdin.readline().strip()
         if not answer or (row := menu.row_for_key(answer)) is not None:
             return row if answer else None
-        sys.stdout.write(f"'{one_line(answer)}' is none of the numbers above\n")
+        sys.stdout.write(f"'{one_line(answer)}' is not one of the numbers above\n")

@@ -1,11 +1,12 @@
 """`makeroom sessions`: list, show, search and export sessions, in plain text and without a model.
 
-    sessions [list]              the sessions of this folder, newest first, each with its agents
-    sessions show ID             one conversation
-    sessions search WORDS        the same as `recall WORDS`
-    sessions export ID [FILE]    .md (the default), .html, .json or .jsonl; `-` writes to standard output
+    sessions [list]              list the sessions of this directory and their agents, newest first
+    sessions show ID             print a conversation
+    sessions search WORDS        same as `recall WORDS`
+    sessions export ID [FILE]    write a session to a .md (the default), .html, .json or .jsonl file, or to
+                                 standard output if FILE is `-`
 
-ID is an id, the beginning of one, a name, or a file (of another agent too).
+ID is an id, the start of an id, a name, or a file (also of another agent).
 """
 
 from __future__ import annotations
@@ -24,34 +25,34 @@ from .recall_command import complain, environment_masks, print_text, run_recall
 
 
 def run_sessions(words: list[str], folder: Path | None = None) -> int:
-    """Run `sessions` with these words. Exit code 0, 1 when nothing was found, 2 for bad usage."""
+    """Run `sessions` with these words. Returns 0, 1 if nothing was found, 2 for a usage error."""
     action, rest = (words[0], words[1:]) if words else ("list", [])
     if asks_for_help(words):
         return print_text(__doc__ or "")
     if action not in ACTIONS:
-        return complain(f"unknown: sessions {action}; it is one of {', '.join(ACTIONS)}")
+        return complain(f"unknown command 'sessions {action}'; the commands are {', '.join(ACTIONS)}")
     try:
         return ACTIONS[action](rest, folder or Path.cwd())
     except (StoreError, ValueError) as error:
         return complain(str(error))
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 def list_sessions(words: list[str], folder: Path) -> int:
-    """The sessions of the folder."""
+    """Print the sessions of the directory."""
     if words:
-        return complain("sessions list takes nothing more; sessions search WORDS looks for words")
+        return complain("usage: sessions list (use `sessions search WORDS` to search)")
     found = ProjectRecords(folder).sessions()
     if not found:
-        return print_text(f"no sessions are kept in {folder}")
+        return print_text(f"no sessions in {folder}")
     masks = environment_masks()
     return print_text("\n".join(session_line(one, masks, depth) for depth, one in in_tree_order(found)))
 
 
 def in_tree_order(listed: Sequence[SessionSummary]) -> list[tuple[int, SessionSummary]]:
-    """Pair each session with its depth: nested ones, the oldest first, behind the one that started them."""
+    """Pair each session with its depth; nested ones follow the session that started them, oldest first."""
     known = {one.sid for one in listed}
     nested: dict[str, list[SessionSummary]] = {}
     for one in reversed(listed):
@@ -66,21 +67,21 @@ def in_tree_order(listed: Sequence[SessionSummary]) -> list[tuple[int, SessionSu
 
 
 def show_session(words: list[str], folder: Path) -> int:
-    """One conversation."""
+    """Print one conversation."""
     if len(words) != 1:
-        return complain("sessions show takes one id, name or file")
+        return complain("usage: sessions show ID")
     return print_text(conversation_text(words[0], folder, environment_masks()))
 
 
 def search_sessions(words: list[str], folder: Path) -> int:
-    """Print the best matches for the words in all sessions, the best first."""
+    """Print the best matches for the words in all sessions, best first."""
     return run_recall([*words, "--scope", "project"] if words else [], folder)
 
 
 def export_session(words: list[str], folder: Path) -> int:
     """Write a session to a file, or to standard output."""
     if len(words) not in (1, 2):
-        return complain("sessions export takes an id, name or file, and where to write it")
+        return complain("usage: sessions export ID [FILE]")
     sid, folded = load_conversation(words[0], folder)
     target = words[1] if len(words) == 2 else f"{sid}.md"
     if target == "-":
@@ -92,10 +93,10 @@ def export_session(words: list[str], folder: Path) -> int:
     try:
         write_private(path, text)
     except FileExistsError:
-        return complain(f"{path} exists already; give another name")
+        return complain(f"cannot write {path}: the file exists; use another name")
     except OSError as error:
-        return complain(f"{path} cannot be written: {error.strerror}")
-    return print_text(f"written to {path.resolve()}")
+        return complain(f"cannot write {path}: {error.strerror}")
+    return print_text(f"wrote {path.resolve()}")
 
 
 ACTIONS: dict[str, Callable[[list[str], Path], int]] = {

@@ -1,13 +1,17 @@
-"""`makeroom verify`: check what the record of a session says against itself, without a model.
+"""`makeroom verify`: check that transcripts are consistent, without a model.
 
-    verify [SESSION...]          an id, the beginning of one, or a name (default: every session of the folder)
-    -C DIR                       the sessions of DIR
+    verify [SESSION...]          verify sessions by id, start of an id, or name (default: all sessions here)
+    -C DIR                       verify the sessions of DIR
 
-Every request is made again from the record alone and compared with the hash of what was sent; everything that
-a compaction left out is fetched by its recall id and compared with the record; every prefix of the record has
-to come to a conversation that the API accepts. One line for each session, or its first difference.
+Three things are checked:
 
-Exit codes: 0 all is as it was, 1 a difference, 2 usage error.
+    - each request, rebuilt from the transcript, has the hash of the request that was sent
+    - each text that a compaction removed can be recalled by its id, unchanged
+    - each prefix of the transcript is a conversation that the API accepts
+
+Prints a line for each session: the counts, or the first difference.
+
+Exit codes: 0 no differences, 1 a difference, 2 usage error.
 """
 
 from __future__ import annotations
@@ -55,19 +59,19 @@ from transcripts.search import record_path, recorded_sids
 from .command_words import OneLineParser, asks_for_help
 from .recall_command import complain, print_text
 
-MAX_CHECKED_PREFIXES = 400  # of one record, evenly spread: each costs as much as its conversation is long
-HASH_CHARS = 12  # of a hash that is shown
+MAX_CHECKED_PREFIXES = 400  # of a transcript, evenly spaced: the cost of each grows with its length
+HASH_CHARS = 12  # of a hash in a message
 _SETTINGS = frozenset(RequestSettings.__struct_fields__)
 
 
 class Difference(Exception):
-    """A difference from the transcript, in one line that names the fact."""
+    """A difference from the transcript. The message is one line that names the fact."""
 
 
 class Verified(Struct):
-    """The number of facts of a transcript that were verified; `unhashed` requests have no hash to compare.
+    """The counts of what was verified in a transcript; `unhashed` requests have no hash to compare.
 
-    `torn` counts the bytes of an incomplete last line, as a crash or a full disk leaves one.
+    `torn` is the size in bytes of an incomplete last line, as a crash or a full disk leaves it.
     """
 
     requests: int = 0
@@ -77,11 +81,13 @@ class Verified(Struct):
     torn: int = 0
 
     def line(self) -> str:
-        made = f"{pluralize(self.requests, 'request')} made again byte for byte"
-        old = f" ({self.unhashed} more have no hash)" if self.unhashed else ""
-        left_out = f"{pluralize(self.removed, 'removed text')} fetched"
-        torn = f"; of its last line {pluralize(self.torn, 'byte')} are left, cut off" if self.torn else ""
-        return f"{made}{old}, {left_out}, {self.prefixes} prefixes fold: all as it was{torn}"
+        requests = f"{pluralize(self.requests, 'request')} identical"
+        old = f" ({self.unhashed} without a hash)" if self.unhashed else ""
+        recalled = f"{pluralize(self.removed, 'removed text')} recalled"
+        torn = f"; the last line is incomplete ({pluralize(self.torn, 'byte')})" if self.torn else ""
+        return (
+            f"ok: {requests}{old}, {recalled}, {pluralize(self.prefixes, 'prefix', 'prefixes')} valid{torn}"
+        )
 
 
 def run_verify(words: list[str], folder: Path | None = None) -> int:
@@ -96,16 +102,17 @@ def run_verify(words: list[str], folder: Path | None = None) -> int:
     try:
         sids = [ProjectRecords(home).find(one).stem for one in given.sessions] or recorded_sids(home)
         if not sids:
-            return complain(f"no sessions are kept in {home}")
-        return max([_tell(home, sid) for sid in sids])
-    except BrokenPipeError:  # the reader has seen enough
+            return complain(f"no sessions in {home}")
+        return max([_report(home, sid) for sid in sids])
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (StoreError, OSError) as error:
         return complain(str(error))
 
 
-def _tell(home: Path, sid: str) -> int:
+def _report(home: Path, sid: str) -> int:
+    """Verify a session and print a line about it; returns the exit code."""
     try:
         print_text(f"{sid}: {verify_record(home, sid).line()}")
     except Difference as difference:
@@ -115,13 +122,13 @@ def _tell(home: Path, sid: str) -> int:
 
 
 def verify_record(home: Path, sid: str) -> Verified:
-    """Check one record. Raises Difference at the first thing that is not as it was, and StoreError."""
+    """Verify one transcript. Raises Difference for the first difference, and StoreError."""
     loaded = read_transcript(record_path(home, sid))
     if loaded.damaged:
         damaged = loaded.damaged[0]
         raise Difference(f"line {damaged.line} is damaged: {damaged.why}")
     if not loaded.facts:
-        raise Difference("the record is empty")
+        raise Difference("the transcript is empty")
     verified = Verified(torn=loaded.torn_size)
     _verify_requests(loaded.facts, verified)
     _verify_removed(home, loaded, verified)
@@ -129,7 +136,7 @@ def verify_record(home: Path, sid: str) -> Verified:
 
 
 def _verify_requests(facts: Sequence[Fact], verified: Verified) -> None:
-    """Fold fact by fact; make each request again on the way, and look at the prefixes in between."""
+    """Fold the facts one by one, rebuilding each request and checking prefixes on the way."""
     folded = Folded()
     sent = set[int]()
     step = -(-len(facts) // MAX_CHECKED_PREFIXES)
@@ -138,16 +145,16 @@ def _verify_requests(facts: Sequence[Fact], verified: Verified) -> None:
             _verify_request(folded, fact, verified)
             sent.add(fact.seq)
         elif isinstance(fact, Reply | Compacted) and fact.asked is not None and fact.asked not in sent:
-            raise Difference(f"r{fact.seq}: the request that it answers, r{fact.asked}, is not in the record")
+            raise Difference(f"r{fact.seq}: its request r{fact.asked} is not in the transcript")
         folded.apply(fact)
         if number % step == 0 or isinstance(fact, Compacted):
             if found := problems(_with_question(folded.view)):
-                raise Difference(f"r{fact.seq}: the API would refuse the conversation up to here: {found[0]}")
+                raise Difference(f"r{fact.seq}: the API would reject the conversation up to here: {found[0]}")
             verified.prefixes += 1
 
 
 def _with_question(view: Sequence[Message]) -> list[Message]:
-    """The conversation with one more message of the user."""
+    """Return the conversation with a message of the user at its end."""
     if view and view[-1].role == "user":
         return list(view)
     part = Part(TextBlock("continue"), seq=0, index=0, kind=PartKind.USER, tokens=1)
@@ -163,16 +170,16 @@ def _verify_request(folded: Folded, sent: RequestSent, verified: Verified) -> No
     found = hashlib.sha256(encode(request)).hexdigest()
     if found != sent.sha256:
         size = pluralize(len(request.messages), "message")
-        hashes = f"{sent.sha256[:HASH_CHARS]} was sent, {found[:HASH_CHARS]} is what the record gives"
-        raise Difference(f"r{sent.seq}: a request of {size} is not what was sent: {hashes}")
+        hashes = f"{sent.sha256[:HASH_CHARS]} was sent, {found[:HASH_CHARS]} was rebuilt"
+        raise Difference(f"r{sent.seq}: a request of {size} differs: {hashes}")
     verified.requests += 1
 
 
 def _request_of(folded: Folded, sent: RequestSent) -> ModelRequest:
-    """The request as it was sent, from what the record says."""
+    """Rebuild a request from the transcript."""
     opened = folded.opened
     if opened is None:
-        raise Difference(f"r{sent.seq}: nothing says what the request was made with")
+        raise Difference(f"r{sent.seq}: the settings of the request are not in the transcript")
     about: dict[str, Any] = {"cache": None, "max_tokens": 0, "model": opened.model, **sent.settings}
     about["rejected"] = frozenset(about.get("rejected", ()))
     known = {name: value for name, value in about.items() if name in _SETTINGS}
@@ -195,7 +202,7 @@ def _request_of(folded: Folded, sent: RequestSent) -> ModelRequest:
 
 
 def _verify_removed(home: Path, loaded: LoadedTranscript, verified: Verified) -> None:
-    """Fetch what compactions left out as `recall` does, and compare it with the facts."""
+    """Recall the texts that compactions removed, and compare them with the facts."""
     deferred = read_transcript(loaded.path, defer=True)
     records = ProjectRecords(home)
     outputs = OutputsFolder(records.outputs)
@@ -209,29 +216,29 @@ def _verify_removed(home: Path, loaded: LoadedTranscript, verified: Verified) ->
     )
     live = {fact.seq for fact in record.folded.facts}
     for id, (fact, wanted) in _removed(loaded.facts).items():
-        if fact.seq not in live:  # rewound: no part of the conversation any more
+        if fact.seq not in live:  # rewound: no longer part of the conversation
             continue
         if isinstance(fact, Result) and fact.stored is not None and outputs.read(fact.stored) is None:
-            raise Difference(f"{id}: the whole output is not in {fact.stored.path} any more, or has changed")
+            raise Difference(f"{id}: the full output in {fact.stored.path} is missing or has changed")
         try:
             found = record.original(id)
         except KeyError as error:
             raise Difference(f"{id} cannot be recalled: {error.args[0]}") from error
         is_stored = isinstance(fact, Result) and fact.stored is not None and "." not in id
         if not is_stored and _hash(found) != _hash(wanted or NOTHING_SAID):
-            raise Difference(f"{id}: what is recalled is not what was left out")
+            raise Difference(f"{id}: the recalled text differs from the removed text")
         verified.removed += 1
 
 
 class _Removed(NamedTuple):
-    """A fact that a compaction left out or cleared, and its text."""
+    """A fact that a compaction summarized or cleared, and its text."""
 
     fact: Fact
     text: str
 
 
 def _removed(facts: Sequence[Fact]) -> dict[str, _Removed]:
-    """Return everything that any compaction left out, by its recall id."""
+    """Return every text that any compaction removed, by its recall id."""
     by_seq = {fact.seq: fact for fact in facts}
     ids: dict[str, _Removed] = {}
     for edit in (edit for fact in facts if isinstance(fact, Compacted) for edit in fact.edits):
@@ -242,7 +249,7 @@ def _removed(facts: Sequence[Fact]) -> dict[str, _Removed]:
             elif isinstance(fact, User | Reply) and edit.block < len(fact.blocks):
                 ids[f"r{edit.seq}.{edit.block}"] = _Removed(fact, block_text(fact.blocks[edit.block]))
             else:
-                raise Difference(f"r{edit.seq}: what was cleared is not in the record")
+                raise Difference(f"r{edit.seq}: the cleared text is not in the transcript")
         elif isinstance(edit, Fold):
             inside = (by_seq[seq] for seq in range(edit.first, edit.last + 1) if seq in by_seq)
             for fact in inside:
@@ -252,7 +259,7 @@ def _removed(facts: Sequence[Fact]) -> dict[str, _Removed]:
 
 
 def _whole_text(fact: Fact) -> str:
-    """The text of a fact; that of a result byte for byte, with nothing between its blocks."""
+    """Return the text of a fact; that of a result unchanged, with nothing between its blocks."""
     return "".join(map(block_text, fact.content)) if isinstance(fact, Result) else fact_text(fact)
 
 
