@@ -52,7 +52,7 @@ ELSEWHERE = {
 OWN_WORDS = ("help", "version")  # commands without a module
 USAGE_CODE = 2  # the exit code of every usage error
 MIN_LIKENESS = 0.8  # of a misspelt subcommand
-OF_THE_LIBRARY = ("argument ", "unrecognized ", "the following ")  # messages without a remedy
+OF_THE_LIBRARY = ("argument ", "unknown option ", "the following ")  # messages without a remedy
 UNKNOWN_WORDS = "unrecognized arguments: "  # the start of the message of argparse
 HEADLESS_FLAGS = frozenset(("-p", "--print", "--input-format"))
 CD_FLAGS = ("-C", "--cd")
@@ -81,7 +81,7 @@ class OneLineParser(argparse.ArgumentParser):
             flags = {name.lstrip("-"): name for each in shown for name in each.option_strings}
             near = get_close_matches(flag.lstrip("-"), flags, 1)  # without the dashes, which all flags share
             message = f"unknown option {flag}{f': did you mean {flags[near[0]]}?' if near else ''}"
-        more = f" ({self.prog} --help lists the options)" if message.startswith(OF_THE_LIBRARY) else ""
+        more = f" (see {self.prog} --help)" if message.startswith(OF_THE_LIBRARY) else ""
         if _WANTS_RESULT.search(" ".join(self.line)):
             write_refusal(message)
         self.exit(USAGE_CODE, f"{self.prog}: {message}{more}\n")

@@ -43,7 +43,7 @@ No model is configured. Use one of these:
 
   an API key for Anthropic
     export ANTHROPIC_API_KEY=sk-ant-...
-  any Anthropic-compatible server, such as Ollama or llama.cpp, and one of its models
+  any Anthropic-compatible server, such as Ollama or llama.cpp
     export ANTHROPIC_BASE_URL=http://localhost:11434
     makeroom --model NAME
   OpenAI, or any server for chat completions with OPENAI_BASE_URL

@@ -84,10 +84,9 @@ class Verified(Struct):
         requests = f"{pluralize(self.requests, 'request')} identical"
         old = f" ({self.unhashed} without a hash)" if self.unhashed else ""
         recalled = f"{pluralize(self.removed, 'removed text')} recalled"
+        prefixes = pluralize(self.prefixes, "valid prefix", "valid prefixes")
         torn = f"; the last line is incomplete ({pluralize(self.torn, 'byte')})" if self.torn else ""
-        return (
-            f"ok: {requests}{old}, {recalled}, {pluralize(self.prefixes, 'prefix', 'prefixes')} valid{torn}"
-        )
+        return f"ok: {requests}{old}, {recalled}, {prefixes}{torn}"
 
 
 def run_verify(words: list[str], folder: Path | None = None) -> int:

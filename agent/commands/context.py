@@ -157,7 +157,7 @@ async def compact_now(controller: Controller, argument: str) -> Event | None:
     """/compact."""
     session, context = controller.in_use
     if not session.folded.entries:
-        return Notice("there is nothing to compact yet")
+        return Notice("nothing to compact yet")
     words = argument.split()
     if DRY_RUN not in words:  # leaves out thinking that the server of another model would reject
         window = context.compaction.window.size

@@ -105,8 +105,8 @@ def test_what_no_shell_can_take_is_denied_and_any_bytes_are_answered(checker: Ch
         (("check", "ls"), "reads command lines from standard input, not 'ls'"),
         (("check", "--wall", "maybe"), "invalid choice: 'maybe'"),
         (("check", "--disallowedTools", "bash()"), "write bash for every use of bash"),
-        (("check", "-C", "/does/not/exist"), "name another with -C"),
-        (("list",), "it is permissions check"),
+        (("check", "-C", "/does/not/exist"), "choose another with -C"),
+        (("list",), "unknown command 'permissions list'"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(
@@ -122,8 +122,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
 
 
 def test_the_help_and_a_reader_that_leaves_early(checker: Checker) -> None:
-    for words in (("--help",), ("check", "--help"), ("check", "--wall", "on", "-h")):
-        assert b"permissions check [--wall on|off]" in checker.run("", *words).stdout
+    for words in (("--help",), ("check", "--help"), ("check", "--sandboxed", "on", "-h")):
+        assert b"permissions check [--sandboxed on|off]" in checker.run("", *words).stdout
     line = f"{sys.executable} -m agent permissions check | head -1"
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(checker.home)}
     done = subprocess.run(

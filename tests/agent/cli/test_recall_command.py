@@ -110,12 +110,12 @@ def test_secrets_of_the_environment_are_masked(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ((), "takes words"),
-        (("--json",), "takes words"),
+        ((), "usage: makeroom recall"),
+        (("--json",), "usage: makeroom recall"),
         (("x", "--session", "nope"), "no session 'nope'"),
         (("r9",), "unknown recall id r9"),
         (("--queries", "/none"), "/none"),
-        (("--queries", "-"), 'a query is a line of words, or an object with "query": {"query'),
+        (("--queries", "-"), 'not a query: {"query'),
     ],
 )
 def test_a_mistake_is_exit_2_and_one_line(

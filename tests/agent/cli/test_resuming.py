@@ -81,7 +81,7 @@ def test_choosing_none_leaves_no_trace_and_no_success(project: Path) -> None:
             assert terminal.text == "makeroom: no session was chosen"
             assert terminal.modes == terminal.initial_modes
     with PtyTerminal(project, argv=forked_makeroom("--offline --resume --plain")) as terminal:
-        terminal.sees("  3  10 min ago  1 prompt  question 0", "Which? (").type("\r")
+        terminal.sees("  3  10 min ago  1 prompt  question 0", "Number (").type("\r")
         assert terminal.ends() == 130
     assert files(project) == before
 
@@ -107,7 +107,7 @@ def test_a_session_in_use_is_viewed_forked_or_left(project: Path, locked: Store)
 
 def test_without_a_terminal_the_commands_are_named(locked: Store, headless: Headless) -> None:
     done = headless("go", "--resume")
-    assert (done.returncode, "`makeroom sessions` lists them" in done.stderr) == (2, True)
+    assert (done.returncode, "run `makeroom sessions` to list them" in done.stderr) == (2, True)
     done = headless("--resume", IDS[2], "go")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"in use by pid {os.getpid()}" in done.stderr
@@ -132,7 +132,7 @@ def test_a_fork_needs_something_to_copy(
     assert parse(["-c", "--fork-session"]) == Options(continue_=True, fork_session=True)
     with pytest.raises(SystemExit, match="2"):
         parse(["--fork-session", "words"])
-    assert "goes with --continue or --resume" in capfd.readouterr().err
+    assert "--fork-session requires --continue or --resume" in capfd.readouterr().err
     shutil.rmtree(project / RECORDS_FOLDER)
     done = headless("-r", "nowhere", "--fork-session", "go")
     assert (done.returncode, "no session 'nowhere'" in done.stderr) == (2, True)
@@ -198,8 +198,8 @@ def test_a_moment_that_is_none_is_a_usage_error(
 ) -> None:
     before = files(project)
     for words, told in (
-        (["--at", "r2", "go"], "--at goes with --continue or --resume"),
-        (["-c", "--at", "x"], "'x' is no recall id such as r57"),
+        (["--at", "r2", "go"], "--at requires --continue or --resume"),
+        (["-c", "--at", "x"], "'x' is not an id such as r57"),
     ):
         with pytest.raises(SystemExit, match="2"):
             parse(words)

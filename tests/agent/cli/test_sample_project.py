@@ -63,10 +63,10 @@ def test_a_repository_that_cannot_be_told_is_a_remark(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "info").write_text("a file")
     (told,) = with_sample(Options(folder=str(tmp_path))).remarks
-    assert told.startswith("git will show makeroom-sample as untracked: ")
+    assert told.startswith("cannot exclude makeroom-sample from git: ")
 
 
 def test_a_place_where_it_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "makeroom-sample").write_text("a file")
-    with pytest.raises(UsageError, match="cannot make the sample project"):
+    with pytest.raises(UsageError, match="cannot create the sample project"):
         with_sample(Options(folder=str(tmp_path)))

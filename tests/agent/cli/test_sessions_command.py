@@ -94,11 +94,11 @@ def test_one_is_exported_privately_and_never_over_a_file(
 ) -> None:
     code, out, _ = run(capsys, project, "export", "name0", "x.json")
     target = project / "x.json"
-    assert code == 0 and out == f"written to {target.resolve()}\n"
+    assert code == 0 and out == f"wrote {target.resolve()}\n"
     assert json.loads(target.read_text())["session"] == "20261121-093012-aaaa"
     assert target.stat().st_mode & 0o777 == 0o600
     code, _, err = run(capsys, project, "export", "name0", "x.json")
-    assert code == 2 and "exists already" in err
+    assert code == 2 and "the file exists" in err
     assert run(capsys, project, "export", "name0", "-")[1].startswith("# name0\n")
     assert run(capsys, project, "export", "name0")[0] == 0
     assert (project / "20261121-093012-aaaa.md").exists()
@@ -107,14 +107,14 @@ def test_one_is_exported_privately_and_never_over_a_file(
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("bogus",), "it is one of list, show, search, export"),
-        (("show",), "takes one id"),
+        (("bogus",), "the commands are list, show, search, export"),
+        (("show",), "usage: sessions show ID"),
         (("show", "nope"), "no session 'nope'"),
         (("show", "2026112"), "matches 2 sessions"),
-        (("search",), "takes words"),
-        (("export",), "takes an id"),
+        (("search",), "usage: makeroom recall"),
+        (("export",), "usage: sessions export ID [FILE]"),
         (("export", "name0", "x.pdf"), "cannot export to a .pdf file"),
-        (("export", "name0", "no/such/folder.md"), "cannot be written"),
+        (("export", "name0", "no/such/folder.md"), "cannot write "),
     ],
 )
 def test_a_mistake_is_exit_2_and_one_line(

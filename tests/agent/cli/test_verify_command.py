@@ -65,7 +65,9 @@ def test_it_is_one_line_and_exit_code_0(
 ) -> None:
     assert run_verify([], recorded[0]) == run_verify([recorded_sids(recorded[0])[0][:8]], recorded[0]) == 0
     line, again = capsys.readouterr().out.splitlines()
-    assert line == again and re.search(r"requests made again byte for byte, .*: all as it was$", line)
+    assert line == again and re.search(
+        r": ok: \d+ requests identical, \d+ removed texts recalled, \d+ valid prefixes$", line
+    )
     assert pkgutil.resolve_name(SUBCOMMANDS["verify"]) is run_verify
 
 
@@ -118,12 +120,12 @@ def say_a_line_twice(facts: list[Fact]) -> list[bytes]:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (empty, r"s: the record is empty$"),
+        (empty, r"s: the transcript is empty$"),
         (say_a_line_twice, r"s: line 7 is damaged: fact 6 occurs again with different content"),
-        (change_a_result, r"s: r\d+: a request of \d+ messages is not what was sent: \w{12} was sent"),
+        (change_a_result, r"s: r\d+: a request of \d+ messages differs: \w{12} was sent, \w{12} was rebuilt"),
         (leave_out_a_prompt, r"s: r\d+: a request of \d+ message"),
-        (leave_out_a_request, r"s: r\d+: the request that it answers, r\d+, is not in the record"),
-        (leave_out_all_requests, r"s: r\d+: the request that it answers, r\d+, is not in the record"),
+        (leave_out_a_request, r"s: r\d+: its request r\d+ is not in the transcript"),
+        (leave_out_all_requests, r"s: r\d+: its request r\d+ is not in the transcript"),
         (damage, r"s: line 6 is damaged"),
     ],
 )
@@ -146,7 +148,7 @@ def test_a_last_line_that_was_cut_off_is_told(tmp_path: Path) -> None:
     record_path(tmp_path, SID).parent.mkdir()
     record_path(tmp_path, SID).write_bytes(b"".join(encode_fact(fact, SID) for fact in TURN)[:-40])
     assert re.search(
-        r"all as it was; of its last line \d+ bytes are left", verify_record(tmp_path, SID).line()
+        r"^ok: .*; the last line is incomplete \(\d+ bytes\)$", verify_record(tmp_path, SID).line()
     )
 
 

@@ -174,7 +174,7 @@ def test_servers_are_added_listed_and_removed(
     assert code == 1 and "(local): connected, 8 tools" in text and "the variable NOT_SET" in text
     assert "secret" not in said("get", "own")[1] and "variables: KEY" in said("get", "own")[1]
     configure(tmp_path / ".mcp.json", web={"url": "http://127.0.0.1:9/other"})
-    assert "off: this project brings it" in said("list")[1]
+    assert "disabled: this project " in said("list")[1]
     (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"mine": {"command": "x"}}, "other": 1}))
     assert said("add-json", "-s", "user", "same", '{"command": "x"}')[0] == 0
     assert said("add-json", "same", "[]")[0] == said("add-json", "same", "{")[0] == 2
