@@ -301,7 +301,7 @@ class GreetingTools:
 
 
 @pytest.mark.sweep
-def test_a_model_provider_is_a_folder_and_a_line(copy: Copy) -> None:
+def test_a_model_provider_is_a_directory_and_a_line(copy: Copy) -> None:
     copy.add(
         "agent/model/parrot/parrot_model.py",
         """

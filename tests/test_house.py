@@ -260,7 +260,7 @@ def test_a_package_of_agent_imports_only_from_the_layers_below() -> None:
     assert breaches(rule) == []
 
 
-def test_what_stands_beside_the_layers_has_one_importer() -> None:
+def test_what_is_next_to_the_layers_has_one_importer() -> None:
     def rule(module: Module) -> Iterator[str]:
         for package, importers in ONLY_IMPORTED_BY.items():
             outside = not module.name.startswith(package) and module.name not in importers

@@ -98,7 +98,7 @@ def test_complaint_10_every_user_message_is_there_byte_for_byte_after_many_compa
     run_controller(tmp_path, work)
 
 
-def test_complaint_18_every_removal_can_be_listed_and_brought_back(tmp_path: Path) -> None:
+def test_complaint_18_every_removal_can_be_listed_and_restored(tmp_path: Path) -> None:
     files(tmp_path, 30)
 
     async def work(run: ControllerRun) -> None:
@@ -158,7 +158,7 @@ def test_complaint_24_a_summary_is_asked_on_the_prefix_that_is_cached(tmp_path: 
     run_controller(tmp_path, work)
 
 
-def test_complaint_35_what_the_model_is_given_anew_comes_from_the_record_and_not_from_memory(
+def test_complaint_35_what_the_model_is_given_again_comes_from_the_record_and_not_from_memory(
     tmp_path: Path,
 ) -> None:
     files(tmp_path, 20)
@@ -175,7 +175,7 @@ def test_complaint_35_what_the_model_is_given_anew_comes_from_the_record_and_not
     run_controller(tmp_path, work)
 
 
-def test_in_a_full_context_without_automatic_compaction_only_compact_goes_on(tmp_path: Path) -> None:
+def test_in_a_full_context_without_automatic_compaction_only_compact_continues(tmp_path: Path) -> None:
     files(tmp_path, 20)
 
     async def work(run: ControllerRun) -> None:

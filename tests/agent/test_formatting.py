@@ -34,12 +34,12 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
         (datetime(2026, 11, 21, 15, 0), "21 Nov 15:00"),
     ],
 )
-def test_moments_are_told_in_local_time(then: datetime, words: str) -> None:
+def test_moments_are_reported_in_local_time(then: datetime, words: str) -> None:
     assert format_age(then.timestamp(), NOW.timestamp()) == words
     assert len(words) <= 15
     assert format_timestamp(then.timestamp()) == f"{then:%Y-%m-%d %H:%M}"
 
 
 @pytest.mark.parametrize("at", [1e300, -1e300, float("inf"), float("nan")])
-def test_a_moment_that_no_calendar_has_is_no_error(at: float) -> None:
+def test_a_moment_that_no_calendar_has_is_not_an_error(at: float) -> None:
     assert format_age(at, NOW.timestamp()) == format_timestamp(at).strip() == "no date"

@@ -24,7 +24,7 @@ def decoys(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("argv", [["--version"], ["--help"], ["-p", "--offline", "--no-session", "help"]])
-def test_decoys_in_the_current_folder_do_not_run(decoys: Path, argv: list[str]) -> None:
+def test_decoys_in_the_current_directory_do_not_run(decoys: Path, argv: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "agent", *argv],
         cwd=decoys,
@@ -46,7 +46,7 @@ def test_the_console_command_is_as_safe(decoys: Path) -> None:
     assert done.stdout.startswith("makeroom ")
 
 
-def test_python_path_is_left_as_it_is_for_children(decoys: Path) -> None:
+def test_python_path_is_left_unchanged_for_children(decoys: Path) -> None:
     guarded = "import os; from agent.import_guard import guard_imports; guard_imports()"
     script = f"{guarded}; print('PYTHONSAFEPATH' in os.environ)"
     done = subprocess.run(

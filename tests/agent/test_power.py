@@ -186,7 +186,7 @@ def test_the_power_takes_nothing_that_was_sent_or_acted_on(run: Run) -> None:
 @pytest.mark.sweep
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(STRACE is None, reason="needs strace")
-def test_whatever_the_power_left_the_program_goes_on_with_it(run: Run) -> None:
+def test_the_program_continues_with_whatever_a_power_loss_left(run: Run) -> None:
     for moment in run.moments:
         run.put_back(moment.left)
         with Server(ScriptedModel(["gone on"]), ServerOptions(binds_thinking=True)) as server:

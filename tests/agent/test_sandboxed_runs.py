@@ -41,7 +41,7 @@ def done(folder: Path, capfd: pytest.CaptureFixture[str], *flags: str) -> tuple[
     return ended.returncode, lines[-1], told[-1]
 
 
-def test_a_script_is_told_which_rule_would_let_the_line_out(
+def test_a_script_is_informed_which_rule_would_allow_the_line(
     repository: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     code, result, told = done(repository, capfd)
@@ -53,7 +53,7 @@ def test_a_script_is_told_which_rule_would_let_the_line_out(
     assert f"--allowedTools 'open({LINE})' would allow it" in told
 
 
-def test_a_required_sandbox_that_cannot_be_had_is_no_start(
+def test_without_a_required_sandbox_there_is_no_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def none(self: object) -> tuple[str, str]:

@@ -167,7 +167,7 @@ def tool_results(messages: list[dict[str, Any]]) -> Iterator[Any]:
         yield from (block["content"] for block in message["content"] if block["type"] == "tool_result")
 
 
-def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_as_it_was(tmp_path: Path) -> None:
+def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_unchanged(tmp_path: Path) -> None:
     store = create_store(tmp_path, "20261121-093012-aaaa", pytest.fail)
     store.hide(SecretMasks((KEY,)))
     session = Session("s", store, Folded(), load_counter(), TestClock().now)
@@ -190,7 +190,7 @@ def test_every_kind_of_fact_is_recorded_without_own_credentials_and_stays_as_it_
     assert read_transcript(store.path).damaged == ()
 
 
-def test_thinking_is_recorded_as_it_is_because_its_signature_covers_it(tmp_path: Path) -> None:
+def test_thinking_is_recorded_unchanged_because_its_signature_covers_it(tmp_path: Path) -> None:
     store = create_store(tmp_path, "20261121-093012-aaaa", pytest.fail)
     store.hide(SecretMasks((KEY,)))
     session = Session("s", store, Folded(), load_counter(), TestClock().now)

@@ -76,7 +76,7 @@ def test_many_short_results_in_a_small_window_do_not_end_the_session(
 
 
 @pytest.mark.parametrize(("window", "count"), [(8_000, 40), (32_000, 200)])
-def test_compact_makes_room_where_the_request_did_not_fit(
+def test_compact_frees_context_where_the_request_did_not_fit(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], window: int, count: int
 ) -> None:
     write_files(tmp_path, count)

@@ -62,7 +62,7 @@ def kill_and_go_on(folder: Path, capfd: pytest.CaptureFixture[str], seed: int) -
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_session_killed_at_a_random_moment_goes_on_to_the_right_answer(
+def test_a_session_killed_at_a_random_moment_continues_to_the_right_answer(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], seed: int
 ) -> None:
     kill_and_go_on(tmp_path, capfd, seed)

@@ -97,7 +97,7 @@ def test_a_new_session_is_ready_soon_after_it_is_painted(tmp_path: Path) -> None
     assert ready <= MAX_READY_TO_PAINTED * painted
 
 
-def test_seconds_until_a_long_session_goes_on(tmp_path: Path) -> None:
+def test_seconds_until_a_long_session_continues(tmp_path: Path) -> None:
     long_record(tmp_path)
     starts = []
     with Server(ScriptedModel([])) as server:

@@ -54,7 +54,7 @@ def test_a_later_batch_keeps_the_end_of_the_one_before():
     assert places(world) == ((4, 8), 9)
 
 
-def test_what_was_never_sent_and_dropped_thinking_are_no_batches():
+def test_what_was_never_sent_and_dropped_thinking_are_not_batches():
     world = session()
     clear(world, 1)
     for layer in ("budget", "unthink", "repair"):
@@ -85,7 +85,7 @@ def bill(world, cache):
 
 
 @pytest.mark.parametrize("edited", [False, True])
-def test_a_reply_with_many_calls_never_makes_the_next_request_write_the_history_anew(edited):
+def test_a_reply_with_many_calls_never_makes_the_next_request_write_the_history_again(edited):
     for count in (1, 2, 5, 8, 9, 10, 12, 19, 20, 21, 30, 60, 100):
         world, cache = session(), PromptCache(lambda: 0.0, joins_runs=False)
         if edited:

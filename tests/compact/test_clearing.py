@@ -61,7 +61,7 @@ def test_a_result_is_cleared_where_that_frees_60_tokens_beyond_its_placeholder(t
     assert found(made) == [(4, "content", tokens - 30)] * clearable
 
 
-def test_what_the_model_has_not_seen_is_no_candidate():
+def test_what_the_model_has_not_seen_is_not_a_candidate():
     made = World(judged=False)
     made.user("begin")
     made.call("bash", "x" * 4_000, command="ls")
@@ -83,7 +83,7 @@ def test_long_texts_among_the_inputs_are_candidates_by_their_share(characters, c
     assert [field for _, field, _ in found(made)] == ["content"] * clearable
 
 
-def test_a_short_field_is_no_candidate_however_many_tokens_it_has():
+def test_a_short_field_is_not_a_candidate_however_many_tokens_it_has():
     made = World(judged=False)
     made.user("begin")
     made.call("write", "ok", file_path="a.py", content="\u4e16" * 159)
@@ -92,7 +92,7 @@ def test_a_short_field_is_no_candidate_however_many_tokens_it_has():
     assert [seq for seq, _, _ in found(made)] == [6]
 
 
-def test_placeholders_and_previews_are_no_candidates():
+def test_placeholders_and_previews_are_not_candidates():
     made = world(
         ("bash", "[cleared: " + "x" * 4_000, {"command": "ls"}),
         ("bash", '<persisted-output path="' + "x" * 4_000, {"command": "ls"}),
@@ -202,7 +202,7 @@ def test_a_block_of_the_user_is_shown_by_head_and_tail_and_an_image_by_a_line():
     assert line.text == "[cleared: image of the user, 1,600 tokens; recall r1.1 shows it]"
 
 
-def test_head_and_tail_leaves_a_short_text_as_it_is():
+def test_head_and_tail_leaves_a_short_text_unchanged():
     assert head_and_tail("abcd", 4, "r1") == "abcd"
     assert head_and_tail("abcde", 4, "r1") != "abcde"
 

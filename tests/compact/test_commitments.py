@@ -140,7 +140,7 @@ def test_short_forms_in_many_languages_are_known(kind, sentence, acts):
 
 @pytest.mark.parametrize("acts", [False, True])
 @pytest.mark.parametrize("sentence", TOLD)
-def test_what_is_told_of_the_work_is_no_commitment(sentence, acts):
+def test_an_account_of_the_work_is_not_a_commitment(sentence, acts):
     assert list(commitments(f"It has 40 lines.\n\n{sentence}", acts)) == []
 
 

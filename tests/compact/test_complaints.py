@@ -71,7 +71,7 @@ def test_complaint_02_the_reactive_path_frees_the_overflow_without_the_model(cal
     assert fits(world.situation)
 
 
-def test_complaint_02_hundreds_of_large_outputs_that_nobody_has_seen_are_previewed():
+def test_complaint_02_hundreds_of_large_outputs_that_no_one_has_seen_are_previewed():
     world = World(window=30_000)
     world.user("run everything")
     uses = [ToolUseBlock(f"t{at}", "bash", {"command": f"make {at}"}) for at in range(100)]
@@ -169,7 +169,7 @@ def test_complaint_08_a_compaction_leaves_less_than_what_makes_the_next_one_due(
     assert world.situation.tokens < world.situation.trigger_tokens
 
 
-def test_complaint_09_less_than_a_tenth_is_no_compaction_and_the_share_is_told():
+def test_complaint_09_less_than_a_tenth_is_not_a_compaction_and_the_share_is_reported():
     world = World(window=200_000, overhead=90_000)
     world.user("word " * 1_500)
     for at in range(8):
@@ -232,7 +232,7 @@ def test_complaint_13_the_newest_request_is_last_and_said_to_be_open_only_while_
     assert "The last of the user's messages above, answers aside, is the request being worked on" in words
 
 
-def test_complaint_14_the_local_summary_tells_what_was_touched_and_how_commands_ended():
+def test_complaint_14_the_local_summary_reports_what_was_touched_and_how_commands_ended():
     world = busy(12)
     world.call("edit", "ok", file_path="src/changed.py", old_string="a", new_string="b")
     world.call("bash", "2 failed", command="pytest tests/test_it.py", thinks="")
@@ -391,7 +391,7 @@ def test_complaint_24_the_summary_is_asked_on_the_view_as_sent_and_its_cost_is_s
     assert made.proposals[0].report["pays_back_calls"] > 0
 
 
-def test_complaint_25_what_the_summary_lacks_is_appended_and_its_coverage_is_told():
+def test_complaint_25_what_the_summary_lacks_is_appended_and_its_coverage_is_reported():
     world = busy(15)
     made = world.compact("manual", answered("<summary>1. It went well.</summary>"))
     coverage = made.proposals[0].report["coverage"]
@@ -419,7 +419,7 @@ def spans(proposal):
 
 
 @pytest.mark.parametrize("policy", ["thrifty", "classic"])
-def test_complaint_25_undoing_brings_every_byte_back(policy):
+def test_complaint_25_undoing_restores_every_byte(policy):
     settings = CompactSettings(
         policy=policy, min_compact_size=100, tail_max_tokens=1_000, batch_min_tokens=1_000
     )

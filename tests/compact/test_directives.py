@@ -751,7 +751,7 @@ def test_what_only_sounds_like_it_takes_nothing_back(sentence):
         ("Bitte antworte immer auf Deutsch.", False),
     ],
 )
-def test_an_errand_is_told_from_a_rule(sentence, errand):
+def test_an_errand_is_distinguished_from_a_rule(sentence, errand):
     assert is_errand(sentence) is errand
 
 
@@ -772,7 +772,7 @@ def test_of_what_was_dictated_without_a_full_stop_the_clauses_are_sentences():
     assert ("and do not delete the staging bucket", LASTING) in weighed(text)
 
 
-def test_sentences_of_languages_without_spaces_are_told_apart():
+def test_sentences_of_languages_without_spaces_are_distinguished():
     assert [sentence for sentence, _ in weighed("好。请用中文。")] == ["好。", "请用中文。"]
 
 
@@ -820,7 +820,7 @@ def test_what_reads_as_a_sentence_binds_whatever_it_ends_with(line):
         "raise PushError (never ValueError) from push",
     ],
 )
-def test_marks_of_lists_headings_and_labels_are_no_signs_of_code(text):
+def test_marks_of_lists_headings_and_labels_are_not_signs_of_code(text):
     assert [each for each, weight in weighed(text) if "push" in each and weight >= REQUEST]
 
 
@@ -905,7 +905,7 @@ def test_the_forms_in_which_they_are_written_while_the_agent_works_are_known(kin
 
 
 @pytest.mark.parametrize("sentence", NARRATION)
-def test_the_narration_of_work_is_no_commitment(sentence):
+def test_the_narration_of_work_is_not_a_commitment(sentence):
     assert list(commitments(sentence, acts=True)) == []
 
 
@@ -935,7 +935,7 @@ def test_what_stands_under_a_heading_is_what_the_heading_says():
         "Shall I go on?",
     ],
 )
-def test_the_next_step_of_a_reply_that_acts_is_no_promise(sentence):
+def test_the_next_step_of_a_reply_that_acts_is_not_a_promise(sentence):
     assert list(commitments(sentence, acts=True)) == []
 
 

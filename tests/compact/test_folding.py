@@ -102,7 +102,7 @@ def test_a_cut_is_never_within_an_older_fold():
         assert present(made).fold.last >= fold.last
 
 
-def test_an_entry_is_counted_as_it_is_shown():
+def test_an_entry_is_counted_as_shown():
     world = session(calls=1)
     entry = world.folded.entries[1]
     whole = entry_tokens(world.folded, entry)
@@ -113,7 +113,7 @@ def test_an_entry_is_counted_as_it_is_shown():
     assert [message_count(each) for each in world.folded.entries] == [1, 2, 1]
 
 
-def test_a_superseded_reply_is_no_message():
+def test_a_superseded_reply_is_not_a_message():
     world = World(judged=False)
     world.user("begin")
     world.reply("hm", complete=False)
@@ -172,7 +172,7 @@ def test_files_that_are_shown_again_take_back_a_fifth_at_most_of_what_is_folded(
     assert made.restored == classic[: len(made.restored)] != classic
 
 
-def test_a_file_that_was_changed_or_stands_in_the_tail_is_not_restored():
+def test_a_file_that_was_changed_or_is_in_the_tail_is_not_restored():
     world = World(judged=False)
     world.user("begin")
     for path in ("changed.py", "tail.py", "failed.py", "twice.py", "twice.py"):

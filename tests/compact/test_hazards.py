@@ -64,7 +64,7 @@ def test_the_mean_over_a_longer_interval_is_lower_as_hazards_fall_with_age(tier)
         assert long.mean[cell][0] < short.mean[cell][0]
 
 
-def test_reads_outputs_and_own_text_are_told_apart_and_small_blocks_left_out():
+def test_reads_outputs_and_own_text_are_distinguished_and_small_blocks_left_out():
     world = session(
         read("a.py"), bash(), bash("ok"), ("write", "ok", {"file_path": "b.py", "content": LINE * 40})
     )
@@ -134,7 +134,7 @@ def test_age_counts_calls_since_a_block_was_touched():
     ]
 
 
-def test_a_name_touches_only_the_newest_result_that_told_it_and_only_once():
+def test_a_name_touches_only_the_newest_result_that_mentioned_it_and_only_once():
     told = "some_name " + LINE * 40
     world = session(bash(told), bash(told), bash("ok"), bash("ok", "grep some_name"), bash("ok", "some_name"))
     assert ages(world) == [4, 1]

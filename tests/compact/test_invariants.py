@@ -67,7 +67,7 @@ def test_thinking_with_an_answer_is_sound():
     assert problems([USER, message("assistant", ThinkingBlock("x", "s"), TextBlock("a")), USER]) == []
 
 
-def test_every_fault_is_told_with_its_message():
+def test_every_fault_is_reported_with_its_message():
     again = [*SOUND, CALL, ANSWER]
     assert problems(again) == ["tool id t1 is used 2 times"]
     assert problems([*SOUND, message("assistant", use("t2")), message("user", result("t2"))]) == []
@@ -98,7 +98,7 @@ def thinking_session():
         (Fold(1, 6, ()), Unthink(1, 9)),
     ],
 )
-def test_where_thinking_is_bound_an_edit_drops_what_stands_behind_it(edit, dropped):
+def test_where_thinking_is_bound_an_edit_drops_what_follows_it(edit, dropped):
     folded = thinking_session().folded
     assert with_dropped_thinking(folded, (edit,), True) == ((edit, dropped) if dropped else (edit,))
 

@@ -204,7 +204,7 @@ def test_a_digest_has_the_last_words_of_the_model():
     assert said.startswith("thought 8: word") and len(said) == 600
 
 
-def test_plan_and_list_that_are_folded_away_stand_in_what_is_shown_instead():
+def test_plan_and_list_that_are_folded_away_are_in_what_is_shown_instead():
     live = ("permission mode: manual", "plan (r4): # Do it\n1. now", "to-do list (r9999):\n  [pending] x")
     world, (first, *_) = folded()
     (digest, *others) = COLLAPSE_LAYER.plan(replace(world.situation, live=live))
@@ -355,7 +355,7 @@ def test_what_is_a_record_already_is_not_summarised_again_on_request():
     assert world.plan("manual").proposals and len(world.questions) == 2
 
 
-def test_a_summary_that_frees_too_little_is_told_to_be_of_no_use():
+def test_a_summary_that_frees_too_little_is_reported_to_be_of_no_use():
     world = World(window=40_000, overhead=4_000, judged=False)
     world.user("begin")
     for _ in range(12):
@@ -365,7 +365,7 @@ def test_a_summary_that_frees_too_little_is_told_to_be_of_no_use():
     assert plan.proposals == () and len(world.questions) == 1
 
 
-def test_the_report_of_a_summary_tells_what_it_covers_and_its_tokens():
+def test_the_report_of_a_summary_reports_what_it_covers_and_its_tokens():
     world = full()
     (made,) = world.plan("manual", answered("<summary>four words of text</summary>")).proposals
     assert made.report["why"] == "summary" and made.report["summary_tokens"] == 5

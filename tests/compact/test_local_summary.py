@@ -22,7 +22,7 @@ def started():
     return world
 
 
-def test_files_are_told_apart_by_what_the_tool_does():
+def test_files_are_distinguished_by_what_the_tool_does():
     world = started()
     world.call("read", "", file_path="a.py")
     world.call("MultiEdit", "", file_path="b.py")
@@ -33,7 +33,7 @@ def test_files_are_told_apart_by_what_the_tool_does():
     assert list(local_summary(world).changed) == ["b.py", "c.py"]
 
 
-def test_what_failed_or_was_refused_changed_and_read_nothing_and_the_reason_is_no_error():
+def test_what_failed_or_was_refused_changed_and_read_nothing_and_the_reason_is_not_an_error():
     world = started()
     world.call("edit", "File has not been read yet", error=True, file_path="a.py")
     world.call("read", "no such file\nthe nearest:\n11\timport b", error=True, file_path="b.py")
@@ -46,7 +46,7 @@ def test_what_failed_or_was_refused_changed_and_read_nothing_and_the_reason_is_n
     assert made.constraints == [("No. Never edit c.py by hand.", f"r{refused.seq}")]
 
 
-def test_what_commands_changed_counts_and_what_they_removed_is_told_as_gone():
+def test_what_commands_changed_counts_and_what_they_removed_is_reported_as_gone():
     world = started()
 
     def run(**files):
@@ -193,7 +193,7 @@ def test_a_file_that_was_changed_does_not_stand_among_those_read():
     assert local_summary_text(local_summary(world), COUNT, 500) == "Files changed:\n  a.py"
 
 
-def test_an_empty_local_summary_is_no_text():
+def test_an_empty_local_summary_is_not_text():
     assert local_summary_text(local_summary(started()), COUNT, 500) == ""
     assert missing_names(local_summary(started()), COUNT, 500, "") == ""
 
@@ -273,7 +273,7 @@ def searched_texts(monkeypatch):
     return searched
 
 
-def test_what_an_entry_says_is_worked_out_once_and_anew_where_it_has_changed(monkeypatch):
+def test_what_an_entry_says_is_worked_out_once_and_again_where_it_has_changed(monkeypatch):
     world = rich()
     asks = world.reply(ToolUseBlock("c1", "read", {"file_path": "src/first_one.py"}))
     before, searched = local_summary(world), searched_texts(monkeypatch)
@@ -287,7 +287,7 @@ def test_what_an_entry_says_is_worked_out_once_and_anew_where_it_has_changed(mon
     assert local_summary(world) == build_local_summary(anew, anew.entries)
 
 
-def test_a_tool_that_turns_out_to_write_is_accounted_for_anew():
+def test_a_tool_that_turns_out_to_write_is_accounted_for_again():
     world = started()
     world.call("put_file", "done", file_path="src/a.py")
     assert list(local_summary(world).read) == ["src/a.py"]

@@ -289,7 +289,7 @@ def test_a_layer_takes_part_as_soon_as_it_is_registered(monkeypatch, place):
     assert "[cleared: bash ls" in world.texts and world.folded.compactions[0].layer == "dummy"
 
 
-def test_a_layer_may_ask_the_model_and_what_it_tells_is_told(monkeypatch):
+def test_a_layer_may_ask_the_model_and_its_reports_are_shown(monkeypatch):
     monkeypatch.setattr(pipeline, "LAYERS", (Layer(asking), *LAYERS))
     world = World()
     world.user("begin")

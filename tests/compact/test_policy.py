@@ -317,7 +317,7 @@ def test_with_a_batch_the_local_summary_takes_the_place_of_what_earlier_batches_
     assert len(folds(world)) == 1  # what was brought back stays
 
 
-def test_a_veto_leaves_what_was_edited_as_it_is():
+def test_a_veto_leaves_what_was_edited_unchanged():
     for world in grown():
         situation = replace(world.situation, vetoed=True)
         planned = finish_plan(plan(situation, "auto"), lambda asked: answered())

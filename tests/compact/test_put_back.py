@@ -76,7 +76,7 @@ def test_a_large_text_of_which_nothing_is_named_stays_away():
     assert back(session(LARGE), touch(outcome="12", pattern="x", path="src/a.py")) == []
 
 
-def test_a_call_that_touches_another_file_brings_nothing():
+def test_a_call_that_touches_another_file_restores_nothing():
     assert back(session(), touch(outcome="src/b.py", path="src/b.py")) == []
 
 
@@ -109,7 +109,7 @@ def edit_that_misses(path):
         ("a.py", [".two/a.py", "one/a.py"]),
     ],
 )
-def test_another_file_of_the_same_name_brings_nothing(path, told):
+def test_another_file_of_the_same_name_restores_nothing(path, told):
     said = back(in_one_of_two_packages(), edit_that_misses(path))
     assert [text.partition(", ")[0].removeprefix("[put back: ") for text in said] == told
 
@@ -118,7 +118,7 @@ def test_another_file_of_the_same_name_brings_nothing(path, told):
     ("real", "told"),
     [("/p/one/a.py", ["one/a.py"]), ("/p/three/a.py", []), ("", [".two/a.py", "one/a.py"])],
 )
-def test_a_name_that_is_a_file_in_the_current_folder_is_no_other_one(real, told):
+def test_a_name_that_is_a_file_in_the_current_directory_is_no_other_one(real, told):
     said = back(in_one_of_two_packages(), replace(edit_that_misses("a.py"), real=lambda name: real))
     assert [text.partition(", ")[0].removeprefix("[put back: ") for text in said] == told
     command = touch("bash", "6: x", command="cd one && grep -n two_6 a.py")
@@ -217,7 +217,7 @@ def prompt(words):
     return FileTouch(None, (TextBlock(words),), False, FAR)
 
 
-def test_a_prompt_that_names_the_file_brings_its_text_and_the_next_call_not_again():
+def test_a_prompt_that_names_the_file_restores_its_text_and_the_next_call_does_not_again():
     world = session()
     assert back(world, prompt("now on with b.py")) == []
     (said,) = back(world, prompt("add a case to src/a.py"))
@@ -231,7 +231,7 @@ def failed_edit():
     return touch("edit", "not found", error=True, file_path="src/a.py", old_string=old, new_string="x")
 
 
-def test_what_stands_before_an_earlier_prompt_or_in_a_result_is_not_put_back_while_it_is_shown():
+def test_what_is_in_an_earlier_prompt_or_in_a_result_is_not_put_back_while_it_is_shown():
     world, found = session(LARGE), []
     for number in range(3):
         words = f"look at function_199 in src/a.py again ({number})"
@@ -251,7 +251,7 @@ def test_what_stands_before_an_earlier_prompt_or_in_a_result_is_not_put_back_whi
     assert back(world, failed_edit()) == []
 
 
-def test_of_a_large_text_a_prompt_brings_the_lines_that_it_names():
+def test_of_a_large_text_a_prompt_restores_the_lines_that_it_names():
     (said,) = back(session(LARGE), prompt("change function_199 in src/a.py"))
     assert "def function_199(" in said and "def function_10(" not in said
 

@@ -92,7 +92,7 @@ def test_beyond_the_last_rung_nothing_is_left_to_do():
 
 @pytest.mark.parametrize("window", [8_000, 9_000, 10_000, 32_000])
 @pytest.mark.parametrize("newest", [100, 4_000])
-def test_compact_never_refuses_where_nothing_else_goes_on(window, newest):
+def test_compact_never_refuses_where_nothing_else_continues(window, newest):
     """While automatic compaction is off, a window that is as good as full lets only /compact through."""
     world = World(CompactSettings(policy="off"), window=window)
     world.user("begin")

@@ -41,7 +41,7 @@ def headings(text):
     return [line for line in text.splitlines() if line.startswith("## ")]
 
 
-def test_its_parts_stand_in_their_order():
+def test_its_parts_are_in_their_order():
     world = session()
     situation = replace(world.situation, live=("permission mode: plan", "1 command runs"))
     text = replacement_text(situation, FoldLimits("auto", "It went well."), 4, 18_000)
@@ -143,7 +143,7 @@ def test_small_talk_gives_way_before_anything_else_is_cut():
     ("trigger", "at", "going_on"),
     [("auto", 5, True), ("tool", 5, True), ("manual", 5, False), ("auto", 3, False), ("auto", 4, True)],
 )
-def test_the_newest_request_is_open_while_its_turn_goes_on(trigger, at, going_on):
+def test_the_newest_request_is_open_while_its_turn_continues(trigger, at, going_on):
     text = record(session(), at, trigger)
     assert ("go on with it" in text) is going_on
     assert text.endswith("wait for the user's next message.") is not going_on

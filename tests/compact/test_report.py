@@ -40,7 +40,7 @@ def test_what_came_is_what_the_next_request_could_not_read_from_the_cache():
     assert abs(came - (1.25 * usage.cache_written + 7) * 3 / 1_000_000) < 0.001
 
 
-def test_an_undoing_is_billed_where_the_cache_holds_no_more_what_it_brings_back():
+def test_undoing_is_billed_if_the_cache_no_longer_holds_what_it_restores():
     world, _ = compacted()
     world.undo()
     assert rewrite_told(world.situation) == "", "the last request was as it is now"
@@ -67,7 +67,7 @@ def test_where_nothing_was_asked_under_it_nothing_came():
 
 
 @pytest.mark.parametrize("window", [40_000, 60_000])
-def test_a_small_window_is_made_room_in_by_halves_and_not_every_other_call(window):
+def test_a_small_window_is_freed_by_halves_and_not_every_other_call(window):
     world = World(window=window, overhead=5_000, judged=False)
     world.user("read every file")
     for number in range(60):
@@ -147,7 +147,7 @@ def test_behind_the_newest_batch_its_prefix_is_still_read():
     assert kept == pytest.approx([1_000 + view.tokens_before(at) for at in (3, 7)], rel=0.04)
 
 
-def test_what_is_not_in_our_count_stands_before_the_messages():
+def test_what_is_not_in_our_count_precedes_the_messages():
     world = World(window=200_000, overhead=1_000, judged=False)
     world.tokenizer = (2_400, 1.0)  # the server's own words about tools
     world.user("begin")
@@ -183,7 +183,7 @@ def made(layer, before=167_600, after=999, cost=0.214, cold=False):
     return Compacted(1, 0.0, layer, "auto", (), report=report)
 
 
-def test_the_notice_tells_the_sizes_what_was_done_and_whether_the_model_was_asked():
+def test_the_notice_reports_the_sizes_what_was_done_and_whether_the_model_was_asked():
     assert compaction_notice([made("summary")]) == (
         "[auto compact] 168k -> 999 tokens (-99%): the model summarised older messages, "
         "the next call costs about $0.21 more, once; /uncompact undoes it"
@@ -198,7 +198,7 @@ def test_the_notice_tells_the_sizes_what_was_done_and_whether_the_model_was_aske
     assert compaction_notice([]) == ""
 
 
-def test_sizes_that_round_to_the_same_are_told_in_full():
+def test_sizes_that_round_to_the_same_are_reported_in_full():
     assert " 6,400 -> 5,900 tokens (-8%)" in compaction_notice([made("micro", 6_400, 5_900)])
 
 

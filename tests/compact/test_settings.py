@@ -30,7 +30,7 @@ def test_names_in_use_are_not_warned_of():
         ("zzz", ""),
     ],
 )
-def test_an_unknown_name_is_told_with_the_nearest_and_ignored(name, hint):
+def test_an_unknown_name_is_reported_with_the_nearest_and_ignored(name, hint):
     table = {name: "what you like", "trigger": 7}
     assert CompactSettings.known(table) == ({"trigger": 7}, (f"[compact] {name} is unknown{hint}; ignored",))
     assert CompactSettings.from_table(table) == CompactSettings(trigger=7)
@@ -51,7 +51,7 @@ def test_an_unknown_name_is_told_with_the_nearest_and_ignored(name, hint):
         ("max_record_tokens = 'x'", "[compact] max_record_tokens must be a whole number"),
     ],
 )
-def test_a_wrong_value_is_told_with_the_key_and_what_it_takes(toml, told):
+def test_a_wrong_value_is_reported_with_the_key_and_what_it_takes(toml, told):
     with pytest.raises(ValueError) as error:
         CompactSettings.from_table(tomllib.loads(toml))
     assert told in str(error.value)

@@ -113,5 +113,5 @@ def test_what_is_settled_binds(sentence):
 
 
 @pytest.mark.parametrize("sentence", TOLD)
-def test_what_is_told_of_a_program_does_not(sentence):
+def test_a_description_of_a_program_does_not(sentence):
     assert not binds(sentence)

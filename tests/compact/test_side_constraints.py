@@ -79,7 +79,7 @@ def test_pasted_source_files_do_not_push_out_what_is_said_between_them():
 
 
 @pytest.mark.parametrize(("user_tokens", "window"), ROOMS)
-def test_they_may_stand_in_one_long_message(user_tokens, window):
+def test_they_may_be_in_one_long_message(user_tokens, window):
     world, share = World(window=window, judged=False), 4 * user_tokens // len(CONSTRAINTS)
     world.user(" ".join(f"{prose(at, share)} {each}" for at, each in enumerate(CONSTRAINTS)))
     world.call("bash", "row\n" * (window // 8), command="make")

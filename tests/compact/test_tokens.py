@@ -85,7 +85,7 @@ def test_every_block_has_its_tokens(block, tokens):
     assert COUNT.blocks((block, block)) == (tokens, tokens)
 
 
-def test_a_text_among_the_arguments_of_a_call_is_counted_as_it_is_and_not_escaped():
+def test_a_text_among_the_arguments_of_a_call_is_counted_unescaped():
     code = 'if name == "main":\n\tprint("\\n")\n' * 50
     call = ToolUseBlock("t", "write", {"content": code})
     assert COUNT.blocks((call,))[0] - COUNT.text(code) <= 12
@@ -174,7 +174,7 @@ def test_what_is_left_after_a_large_cut_is_known(kept, folded):
     assert calibrate(world.folded.sizes.pairs).prompt_tokens(world.folded, 3_000) == tokens
 
 
-def test_what_a_batch_writes_anew_is_known_where_it_is_mostly_calls_and_placeholders():
+def test_what_a_batch_writes_again_is_known_where_it_is_mostly_calls_and_placeholders():
     world = World(overhead=3_000, judged=False)
     for at in range(80):
         world.user(f"and part {at}")

@@ -151,7 +151,7 @@ def test_pages_that_repeat_themselves_take_steps_by_the_line(record):
     assert (shown == text) == ("{" in record), "four lines that repeat are too few"
 
 
-def test_of_equal_runs_the_one_with_the_same_number_is_told():
+def test_of_equal_runs_the_one_with_the_same_number_is_reported():
     head = [f"# line {number} of the licence, which this file carries twice" for number in range(30)]
     world = session((page([*head, *LINES[:50], *head]), {}))
     changed = [*head, *LINES[:50], "added = 1", *head]

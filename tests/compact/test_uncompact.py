@@ -57,7 +57,7 @@ def test_what_left_is_listed_by_what_the_user_typed():
     assert [each.what for each in evicted(world.folded)] == ["user: paint it green"]
 
 
-def test_an_id_that_cannot_be_undone_is_told_with_those_that_can():
+def test_an_id_that_cannot_be_undone_is_reported_with_those_that_can():
     world = session()
     made = [clear(world, 4) for _ in range(7)]
     world.undo(made[0].id)
@@ -69,7 +69,7 @@ def test_an_id_that_cannot_be_undone_is_told_with_those_that_can():
     assert reason(world, "c999").endswith("there are: none")
 
 
-def test_the_message_tells_the_layer_and_the_sizes():
+def test_the_message_reports_the_layer_and_the_sizes():
     world = session()
     made = clear(world, 4)
     before, planned = world.situation.tokens, plan_undo(world.situation, made.id)

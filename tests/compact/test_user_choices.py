@@ -219,7 +219,7 @@ def test_a_summary_is_asked_on_the_previews_of_what_was_never_sent():
     assert asked.leave_out == 0
 
 
-def test_a_cleared_input_is_counted_as_it_is_sent():
+def test_a_cleared_input_is_counted_as_sent():
     world = World(CompactSettings(batch_min_tokens=1_000))
     world.user("begin")
     for at in range(50):

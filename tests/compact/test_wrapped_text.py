@@ -60,7 +60,7 @@ def test_a_line_of_a_wrapped_paragraph_may_begin_with_a_name(sentence, width):
         "It writes its rows to the disk of the server now.\nNever do so.",
     ],
 )
-def test_lines_that_only_look_full_are_not_joined(text):
+def test_lines_that_only_appear_full_are_not_joined(text):
     last = text.splitlines()[-1]
     assert last in [text[each.start : each.end] for each in weighed_sentences(text)]
 

@@ -67,7 +67,7 @@ def test_each_kind_of_fault_is_made(source: str, made: list[str]) -> None:
         "assert a == b",
     ],
 )
-def test_what_is_no_behaviour_is_left_alone(source: str) -> None:
+def test_what_is_not_a_behaviour_is_left_alone(source: str) -> None:
     assert changes(source) == []
 
 

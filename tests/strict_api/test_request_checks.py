@@ -342,7 +342,7 @@ def test_omitted_thinking_is_empty_and_signed() -> None:
     assert content[0]["thinking"] == "" and content[0]["signature"]
 
 
-def test_a_paused_reply_may_be_sent_back_as_it_is() -> None:
+def test_a_paused_reply_may_be_sent_back_unchanged() -> None:
     endpoint = Endpoint(Limits(), time.monotonic)
     body = request(HI)
     message = endpoint.message(endpoint.admit(body, frozenset()), Reply([says("a")], "pause_turn"))

@@ -161,7 +161,7 @@ def test_a_body_over_32_mb_is_too_large(server: Server) -> None:
     assert status == 413 and error(answer)[0] == "request_too_large"
 
 
-def test_what_is_refused_is_recorded_and_the_connection_goes_on(server: Server) -> None:
+def test_what_is_refused_is_recorded_and_the_connection_continues(server: Server) -> None:
     connection = http.client.HTTPConnection(server.base_url.removeprefix("http://"), timeout=10)
     with contextlib.closing(connection):
         for body, status in (({**BODY, "temperature": 1}, 400), (BODY, 200)):
@@ -232,7 +232,7 @@ def test_a_stall_lasts_until_it_is_released(server: Server, at: int | None) -> N
     assert answers[0].endswith(b'{"type":"message_stop"}\n\n')
 
 
-def test_pings_go_on_until_released(server: Server) -> None:
+def test_pings_continue_until_released(server: Server) -> None:
     fault = Fault("pings")
     server.faults.add(fault)
     request = Request(

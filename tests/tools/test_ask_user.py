@@ -51,12 +51,12 @@ def result_of(tool: Tool, answer: UserAnswer | None, mode: Planning | None, **gi
         (UserAnswer("no", reason="ask Bob"), "They said: ask Bob"),
     ],
 )
-def test_what_was_answered_is_told_with_its_question(answer: UserAnswer, told: str) -> None:
+def test_what_was_answered_is_reported_with_its_question(answer: UserAnswer, told: str) -> None:
     result = result_of(ask_user.TOOL, answer, None, questions=[ASKED])
     assert told in text(result) and not result.error
 
 
-def test_what_the_user_said_is_told_apart_from_what_the_model_asked() -> None:
+def test_what_the_user_said_is_distinguished_from_what_the_model_asked() -> None:
     def said(tool: Tool, answer: UserAnswer, **given: Any) -> Any:
         return result_of(tool, answer, Planning(), **given).about.get("said")
 
@@ -74,7 +74,7 @@ def test_what_the_user_said_is_told_apart_from_what_the_model_asked() -> None:
 
 
 @pytest.mark.parametrize("answer", [UserAnswer("nobody"), None])
-def test_where_nobody_is_there_a_question_is_an_error_and_a_plan_the_result(answer: Any) -> None:
+def test_where_no_one_is_there_a_question_is_an_error_and_a_plan_the_result(answer: Any) -> None:
     with pytest.raises(ToolError, match="There is nobody to ask"):
         result_of(ask_user.TOOL, answer, None, questions=[ASKED])
     mode = Planning()

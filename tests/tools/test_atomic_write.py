@@ -141,7 +141,7 @@ def test_a_read_only_file_is_not_overwritten(open_files: FileSession):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of others")
-def test_a_file_of_somebody_else_is_told_by_its_owner(open_files: FileSession):
+def test_a_file_of_others_is_reported_by_its_owner(open_files: FileSession):
     open_files.put("f", b"a\n").chmod(0o644)
     out = child(
         "files.do('read', file_path='f')\nprint(files.refused('write', file_path='f', content='b'))",
@@ -185,7 +185,7 @@ def test_a_link_stays_a_link(files: FileSession):
     assert files.path("d/target").read_bytes() == b"c\n"
 
 
-def test_a_file_in_a_folder_that_cannot_be_written_is_written_in_place(open_files: FileSession):
+def test_a_file_in_a_directory_that_cannot_be_written_is_written_in_place(open_files: FileSession):
     path = open_files.put("d/f", b"a\n")
     path.chmod(0o666)
     if as_nobody() is not None:
@@ -462,7 +462,7 @@ def test_two_agents_lose_none_of_four_hundred_edits(files: FileSession):
     race(files, 200)
 
 
-def test_an_edit_that_comes_too_late_is_told_to_read_again(files: FileSession, tmp_path: Path):
+def test_an_edit_that_comes_too_late_asks_to_read_again(files: FileSession, tmp_path: Path):
     files.seen("f", b"one\ntwo\n")
     other = FileSession(tmp_path)
     other.do("read", file_path="f")
@@ -473,7 +473,7 @@ def test_an_edit_that_comes_too_late_is_told_to_read_again(files: FileSession, t
     assert files.path("f").read_bytes() == b"one\nzwei\n"
 
 
-def test_a_folder_that_is_gone_is_one_clear_error(files: FileSession):
+def test_a_directory_that_is_gone_is_one_clear_error(files: FileSession):
     files.put("here", b"x\n")
     folder = files.path("d")
     folder.mkdir()
@@ -657,7 +657,7 @@ def test_a_file_replaced_while_it_is_written_in_place_is_left_alone(
     assert files.path("linked").read_bytes() == b"old\n"
 
 
-def test_the_folders_default_access_list_does_not_come_upon_an_old_file(files: FileSession):
+def test_the_directories_default_access_list_does_not_come_upon_an_old_file(files: FileSession):
     path = files.seen("f", b"a\n")
     try:
         os.setxattr(files.folder, "system.posix_acl_default", RIGHTS)

@@ -119,7 +119,7 @@ def drive(folder: Path, far: int, *commands: str, mode: str = "namespace") -> li
     return [line["text"] for line in lines]
 
 
-def test_the_terminal_is_left_as_it_was(tmp_path: Path, terminal: int) -> None:
+def test_the_terminal_is_left_unchanged(tmp_path: Path, terminal: int) -> None:
     before = termios.tcgetattr(terminal)
     drive(
         tmp_path,
@@ -274,7 +274,7 @@ def _version(python: str) -> tuple[int, ...]:
     return tuple(int(part) for part in done.stdout.split())
 
 
-def test_the_folder_carries_over(shell: BashSession) -> None:
+def test_the_directory_carries_over(shell: BashSession) -> None:
     shell.run("mkdir -p 'a dir/b' && cd 'a dir'")
     assert shell.say("pwd") == str(shell.folder / "a dir")
     shell.run("cd b; false")
@@ -299,7 +299,7 @@ LEAVING = {
 
 
 @pytest.mark.parametrize("command", LEAVING.values(), ids=LEAVING)
-def test_the_folder_carries_over_however_the_shell_ends(shell: BashSession, command: str) -> None:
+def test_the_directory_carries_over_however_the_shell_ends(shell: BashSession, command: str) -> None:
     (shell.folder / "sub").mkdir()
     said = shell.say(command)
     assert shell.context.cwd == shell.folder / "sub"
@@ -340,7 +340,7 @@ def test_a_way_out_of_the_project_holds_for_one_command(shell: BashSession) -> N
     assert "outside the project" in said and "is gone" not in said
 
 
-def test_a_folder_that_is_gone_is_left_with_a_note(shell: BashSession) -> None:
+def test_a_directory_that_is_gone_is_left_with_a_note(shell: BashSession) -> None:
     said = shell.say("mkdir -p sub/deep; cd sub/deep; rm -rf ../../sub")
     assert said == f"[{shell.folder}/sub/deep is gone; the next command runs in {shell.folder}]"
     assert shell.say("pwd") == str(shell.folder)

@@ -60,7 +60,7 @@ def test_a_long_output_keeps_its_head_and_tail_and_the_file_has_all_of_it(shell:
 
 
 @pytest.mark.parametrize(("command", "last"), [("seq 20000", 20_000), ("seq 100000; printf end", 100_001)])
-def test_a_user_gets_whole_lines_and_is_told_how_many_stand_above(
+def test_a_user_gets_whole_lines_and_the_number_of_hidden_lines_above(
     shell: BashSession, command: str, last: int
 ) -> None:
     result = shell.run(command)
@@ -151,7 +151,7 @@ def test_characters_that_lie_across_a_boundary_stay_whole(shell: BashSession, si
     assert "\ufffd" not in said
 
 
-def test_bytes_that_are_no_text_are_replaced_and_the_result_is_valid_json(shell: BashSession) -> None:
+def test_bytes_that_are_not_text_are_replaced_and_the_result_is_valid_json(shell: BashSession) -> None:
     said = shell.say(
         "printf 'caf\\xe9 \\xed\\xa0\\x80 \\x81 ok and more text to be mostly text here and there'"
     )
@@ -183,7 +183,7 @@ def test_output_in_a_legacy_encoding_is_read_or_escaped_and_its_bytes_are_kept(
     assert "�" not in result.human["text"]
 
 
-def test_a_time_limit_over_the_maximum_is_told_to_be_cut(shell: BashSession) -> None:
+def test_a_time_limit_over_the_maximum_is_reported_to_be_cut(shell: BashSession) -> None:
     assert shell.say("echo a", timeout=900_000).startswith("a\n[timeout was cut to 600000, the maximum;")
     assert shell.say("echo a", timeout=600_000) == "a"
     assert "not used for commands in the background" in shell.say(
@@ -252,7 +252,7 @@ def test_control_sequences_reach_neither_the_model_nor_the_terminal(shell: BashS
         assert not [char for char in shown if unsafe(ord(char))]
 
 
-def test_people_see_colours_and_links_of_an_output_as_plain_text_and_what_is_hidden_by_name(
+def test_users_see_colours_and_links_of_an_output_as_plain_text_and_what_is_hidden_by_name(
     shell: BashSession,
 ) -> None:
     line = "printf '\\e[1;31mred\\e[0m \\e]8;;http://x\\e\\\\link\\e]8;;\\e\\\\ N\\bNA\\bA \\u202e\\a'"
@@ -320,7 +320,7 @@ def reset_signals() -> None:
         signal.signal(sign, signal.SIG_DFL)
 
 
-def test_every_signal_is_told_as_a_bare_bash_would_end(shell: BashSession) -> None:
+def test_every_signal_is_reported_as_a_bare_bash_would_end(shell: BashSession) -> None:
     for sign in signal.Signals:
         if sign.name in STOPPING:
             continue
@@ -368,7 +368,7 @@ def test_without_bash_the_error_names_what_to_do(shell: BashSession) -> None:
         ("echo 'x | grep y'; false", False),
     ],
 )
-def test_a_status_that_is_an_answer_is_no_error(shell: BashSession, command: str, fine: bool) -> None:
+def test_a_status_that_is_an_answer_is_not_an_error(shell: BashSession, command: str, fine: bool) -> None:
     result = shell.run(command)
     assert result.error is not fine
     assert f"[exit code {result.about['exit']}]" in text(result)
@@ -435,7 +435,7 @@ def test_no_start_up_file_runs(shell: BashSession) -> None:
     assert said == "unset unset\ninner\nposix"
 
 
-def test_the_user_is_told_how_a_command_ended_where_it_did_not_succeed(shell: BashSession) -> None:
+def test_the_user_is_informed_how_a_command_ended_where_it_did_not_succeed(shell: BashSession) -> None:
     assert shell.run("echo done").human == {"text": "done\n", "note": ""}
     result = shell.run("echo done; exit 3")
     assert result.human["note"] == "exit 3"

@@ -82,7 +82,7 @@ COMMENTS = [
 
 
 @pytest.mark.parametrize(("codec", "comment", "more"), COMMENTS)
-def test_code_with_comments_in_another_encoding_is_read_and_goes_on_in_it(
+def test_code_with_comments_in_another_encoding_is_read_and_continues_in_it(
     files: FileSession, codec: str, comment: str, more: str
 ):
     data = (CODE % comment).encode(codec)
@@ -121,7 +121,7 @@ def test_bytes_that_no_encoding_explains_get_no_utf_8_beside_them(files: FileSes
     files.edit("f", "\n", "ä\n")
 
 
-def test_an_edit_goes_on_in_the_encoding_that_was_read(files: FileSession):
+def test_an_edit_continues_in_the_encoding_that_was_read(files: FileSession):
     files.put("f", b"x\xe9y\nfoo\n")
     assert "[decoded as cp1252]" in files.do("read", file_path="f")
     files.edit("f", "foo", "föö €")
@@ -221,12 +221,12 @@ def test_a_line_end_never_grows_together_with_its_neighbour(files: FileSession):
         assert unify_newlines(files.path("f").read_bytes().decode()) == "a\nq\n\nc\nd\n"
 
 
-def test_only_line_ends_is_no_edit(files: FileSession):
+def test_only_line_ends_is_not_an_edit(files: FileSession):
     files.seen("f", b"a\r\nb\r\n")
     assert "line ends" in files.refused("edit", file_path="f", old_string="a\r\nb", new_string="a\nb")
 
 
-def test_the_end_of_the_file_stays_as_it_was(files: FileSession):
+def test_the_end_of_the_file_stays_unchanged(files: FileSession):
     assert edited(files, b"a\nb", "a", "x") == b"x\nb"
     assert edited(files, b"a\nb", "b", "x") == b"a\nx"
     assert edited(files, b"a\nb\n", "b", "x") == b"a\nx\n"
@@ -471,7 +471,7 @@ def test_other_dots_and_comments_are_written(files: FileSession, line: str):
     assert edited(files, b"a\n", "a", line) == f"{line}\n".encode()
 
 
-def test_a_miss_in_a_huge_file_is_told_in_bounded_time(files: FileSession):
+def test_a_miss_in_a_huge_file_is_reported_in_bounded_time(files: FileSession):
     files.seen("f", b"".join(b"some line with words %d\n" % n for n in range(200_000)))
     assert "not found" in files.refused(
         "edit", file_path="f", old_string="some lime with wards 77777777", new_string="x"

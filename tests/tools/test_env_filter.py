@@ -57,7 +57,7 @@ def test_a_variable_that_only_sounds_secret_is_neither_withheld_nor_masked(name:
     assert masked({name: value}, f"<{value}>") == f"<{value}>"
 
 
-def test_a_secret_that_is_part_of_the_users_name_or_folder_is_not_masked() -> None:
+def test_a_secret_that_is_part_of_the_users_name_or_directory_is_not_masked() -> None:
     environ = {"MY_PASSWORD": "ada-1815", "HOME": "/home/ada-1815", "USER": "ada-1815"}
     assert masked(environ, "/home/ada-1815/x") == "/home/ada-1815/x"
     assert filter_environment(environ)["HOME"] == "/home/ada-1815"
@@ -96,7 +96,7 @@ def test_start_up_files_of_shells_are_left_out_and_nothing_can_ask_or_page() -> 
     assert "/bin" in kept["PATH"].split(":")
 
 
-def test_an_output_without_masks_is_kept_as_it_is(tmp_path: Path) -> None:
+def test_an_output_without_masks_is_kept_unchanged(tmp_path: Path) -> None:
     spool = Spool(tmp_path / "1.txt", masks=SecretMasks())
     spool.feed(OWN.encode())
     assert spool.tail() == OWN.encode()

@@ -54,7 +54,7 @@ def test_an_emptied_repository_is_put_back_whole(project: Path, packed: bool) ->
 
 
 @pytest.mark.parametrize("part", ["objects", "refs"])
-def test_a_folder_that_only_its_content_was_taken_from_is_put_back(project: Path, part: str) -> None:
+def test_a_directory_that_only_its_content_was_taken_from_is_put_back(project: Path, part: str) -> None:
     """The folder itself may be a mount, which stays."""
     before, backup = state(project), backup_of(project)
     backup.keep()
@@ -64,7 +64,7 @@ def test_a_folder_that_only_its_content_was_taken_from_is_put_back(project: Path
     assert state(project) == before
 
 
-def test_what_changed_since_is_kept_as_it_was_last(project: Path) -> None:
+def test_what_changed_since_is_kept_in_its_last_state(project: Path) -> None:
     backup = backup_of(project)
     backup.keep()
     git(project, "commit", "-qm", "two")
@@ -105,7 +105,7 @@ def test_nothing_is_put_back_through_a_link(project: Path, tmp_path: Path) -> No
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_folder_that_is_no_repository_costs_nothing(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_a_repository_costs_nothing(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: /elsewhere\n")
     backup = GitBackup(tmp_path / ".git", tmp_path / "kept-1")
     backup.keep()

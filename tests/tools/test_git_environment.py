@@ -36,7 +36,7 @@ def test_a_watcher_that_the_project_names_does_not_run(repository: Path) -> None
     assert ran.exists()
 
 
-def test_a_folder_that_looks_like_a_bare_repository_is_none(repository: Path) -> None:
+def test_a_directory_that_looks_like_a_bare_repository_is_not_one(repository: Path) -> None:
     git(repository, "init", "-q", "--bare", "bare")
     inside = {"HOME": str(repository)}
     assert git(repository / "bare", "rev-parse", "--git-dir", **inside) == ".\n"

@@ -191,7 +191,7 @@ def test_lines_that_a_cr_alone_ends_are_counted_as_read_counts_them(searched: Ba
     assert found(searched, r"b\rneedle", path="mac.txt", output_mode="content")[0] == "mac.txt:1:a"
 
 
-def test_what_misleads_in_a_pattern_is_told(project: BashSession) -> None:
+def test_what_misleads_in_a_pattern_is_reported(project: BashSession) -> None:
     assert r"\| stands for the character itself" in found(project, r"needle\|run")[1]
     assert globbed(project, "src") == ["src is a folder; src/** has its files."]
     assert globbed(project, "src/deep/") == ["src/deep/ is a folder; src/deep/** has its files."]
@@ -234,7 +234,7 @@ def test_a_pattern_that_takes_for_ever_is_ended_with_all_of_its_processes(
     assert result.error and "the search was stopped: it took longer than 0.3 s" in text(result)
 
 
-def test_too_much_output_is_cut_and_told(project: BashSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_much_output_is_cut_and_reported(project: BashSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.search.found_lines.MAX_SEARCH_BYTES", 20_000)
     (project.folder / "much").write_text("line\n" * 100_000)
     shown = found(project, "line", path="much", output_mode="content", head_limit=3)
@@ -285,7 +285,7 @@ def test_the_place_is_judged_as_a_read(project: BashSession, tool: Tool) -> None
     assert judged().target == f"{folder}/src"
 
 
-def test_a_pattern_can_lead_to_another_folder_and_that_is_judged(project: BashSession) -> None:
+def test_a_pattern_can_lead_to_another_directory_and_that_is_judged(project: BashSession) -> None:
     arguments = parse_arguments(glob.TOOL, {"pattern": "/etc/ssh/*_key"})
     assert glob.TOOL.access(arguments, project.context) == (Access("read", "/etc/ssh", outside=True),)
     assert globbed(project, f"{project.folder}/src/**/*.ts") == ["src/deep/util.ts"]
@@ -343,7 +343,7 @@ def test_a_file_of_utf_8_is_not_searched_in_another_encoding(searched: BashSessi
     assert found(searched, "\u00e3\u00e9", output_mode="content") == ["old.txt:1:\u00e3\u00e9"]
 
 
-def test_a_list_that_takes_long_is_cut_and_told(
+def test_a_list_that_takes_long_is_cut_and_reported(
     project: BashSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hide_ripgrep(project)
@@ -382,7 +382,7 @@ def test_links_to_files_of_the_project_are_found_by_their_names(
     assert "AGENTS_link.md" not in globbed(project, "*link*")
 
 
-def test_names_that_are_no_text_or_hold_a_new_line_are_shown(searched: BashSession) -> None:
+def test_names_that_are_not_text_or_hold_a_new_line_are_shown(searched: BashSession) -> None:
     for raw in (b"caf\xe9.odd", b"nl\nname.odd", b"esc\x1b[2J.odd", b"d\xff/plain.odd"):
         path = searched.folder / os.fsdecode(raw)
         path.parent.mkdir(exist_ok=True)

@@ -55,7 +55,7 @@ def test_names_count_in_any_case_and_packages_of_others_do_not(project: Path) ->
     assert (fixed, secret) == ({"Agents.MD", ".VSCode"}, set())
 
 
-def test_no_number_of_names_or_folders_opens_the_guard(project: Path) -> None:
+def test_no_number_of_names_or_directories_opens_the_guard(project: Path) -> None:
     for name in ("AGENTS.md", ".env.local", "pkg/AGENTS.md", "pkg/.env", "pkg/b/.env"):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).touch()
@@ -70,7 +70,7 @@ def test_no_number_of_names_or_folders_opens_the_guard(project: Path) -> None:
     assert "new/AGENTS.md" in found(project, "new/AGENTS.md")[0], "what is gone takes no room"
 
 
-def test_a_folder_is_looked_at_again_whenever_its_names_changed(project: Path) -> None:
+def test_a_directory_is_looked_at_again_whenever_its_names_changed(project: Path) -> None:
     long_ago = (1, 1)
     assert found(project, "src/a.py") == (set(), set())
     for name in ("src/.envrc", "src/.mcp.json", "src/deep/.vscode"):
@@ -98,7 +98,7 @@ def test_our_records_are_judged_apart(project: Path) -> None:
         ("index-url = https://${USER}:${WORD}@example.org/simple\n", False),
     ],
 )
-def test_settings_of_package_managers_are_secret_where_a_token_stands_in_them(
+def test_settings_of_package_managers_are_secret_where_a_token_is_in_them(
     project: Path, text: str, is_secret: bool
 ) -> None:
     (project / ".npmrc").write_text(text)
@@ -155,7 +155,7 @@ def test_git_is_steered_from_submodules_worktrees_and_what_its_configuration_nam
     assert not any("hostname" in path for path in fixed)
 
 
-def test_the_folder_that_a_file_leads_a_checkout_to_is_guarded_in_the_project(project: Path) -> None:
+def test_the_directory_that_a_file_leads_a_checkout_to_is_guarded_in_the_project(project: Path) -> None:
     git(project, "init", "-q", "--separate-git-dir", "store")
     for name in ("api", "build"):
         (project / name).mkdir()
@@ -222,7 +222,7 @@ def test_an_index_is_read_as_git_reads_it(project: Path) -> None:
     assert list(repositories_in_index(data, 20)) == [b"x", b"y"]
 
 
-def test_a_project_whose_git_folder_is_a_link_is_guarded_as_others(project: Path) -> None:
+def test_a_project_whose_git_directory_is_a_link_is_guarded_as_others(project: Path) -> None:
     git(project, "init", "-q", "--separate-git-dir", str(project.parent / "store"))
     (project / ".git").unlink()
     (project / ".git").symlink_to("../store")
@@ -270,7 +270,7 @@ def repository(tmp_path: Path) -> Path:
     return main
 
 
-def test_what_steers_git_is_guarded_in_each_part_of_a_git_folder(repository: Path) -> None:
+def test_what_steers_git_is_guarded_in_each_part_of_a_git_directory(repository: Path) -> None:
     git_folder = repository / ".git"
     whole, _ = guarded_elsewhere(str(git_folder))
     assert {str(git_folder / name) for name in ("hooks", "config", "modules/lib/hooks")} <= set(whole)
@@ -280,7 +280,7 @@ def test_what_steers_git_is_guarded_in_each_part_of_a_git_folder(repository: Pat
     assert str(git_folder / "modules/lib/config") in guarded_elsewhere(str(git_folder / "modules"))[0]
 
 
-def test_another_folder_that_may_be_written_is_guarded_as_a_project(repository: Path) -> None:
+def test_another_directory_that_may_be_written_is_guarded_as_a_project(repository: Path) -> None:
     (repository / ".claude").mkdir()
     (repository / ".env").write_text("")
     guarded, secret = guarded_elsewhere(str(repository))
@@ -317,7 +317,7 @@ def test_repositories_within_a_project_are_guarded_as_its_own(project: Path) -> 
     assert {str(project / path) for path in steering} <= set(guarded_elsewhere(str(project))[0])
 
 
-def test_no_number_of_folders_keeps_submodules_from_being_guarded(repository: Path) -> None:
+def test_no_number_of_directories_keeps_submodules_from_being_guarded(repository: Path) -> None:
     for number in range(300):
         (repository / f".git/worktrees/d{number}").mkdir()
     (repository / ".git/modules/HEAD").touch()
@@ -337,7 +337,7 @@ def test_the_file_that_leads_a_worktree_to_its_repository_is_guarded(repository:
     assert found(package, "hooks/pre-commit", "a.py")[0] == {"hooks"}
 
 
-def test_the_folders_of_a_repository_are_found_from_each_of_its_checkouts(repository: Path) -> None:
+def test_the_directories_of_a_repository_are_found_from_each_of_its_checkouts(repository: Path) -> None:
     shared, tree = str(repository / ".git"), repository.parent / "tree"
     assert git_folders(str(repository / "lib/..")) == (shared, shared, str(repository))
     assert git_folders(str(tree)) == (f"{shared}/worktrees/tree", shared, str(tree))

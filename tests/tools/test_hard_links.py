@@ -36,7 +36,7 @@ def later() -> float:
     return time.time()
 
 
-def test_what_is_changed_in_place_is_told_and_what_is_not_shared_is_not(shared: Path) -> None:
+def test_what_is_changed_in_place_is_reported_and_what_is_not_shared_is_not(shared: Path) -> None:
     since = later()
     assert changed_links(shared, since) == []
     (shared / "own").write_text("y")

@@ -30,7 +30,7 @@ def test_what_the_model_has_seen_meanwhile_is_withdrawn() -> None:
     assert inbox.take() == []
 
 
-def test_an_inbox_that_nobody_reads_any_more_gives_all_to_its_heir() -> None:
+def test_an_inbox_that_no_one_reads_any_more_gives_all_to_its_heir() -> None:
     heir, child = Inbox(), Inbox()
     heir.post("own")
     child.post("before", "b1")
@@ -44,7 +44,7 @@ def test_an_inbox_that_nobody_reads_any_more_gives_all_to_its_heir() -> None:
     assert child.take() == []
 
 
-def test_what_a_rewind_took_out_is_told_again_unless_that_is_over_or_there_is_newer_news() -> None:
+def test_what_a_rewind_took_out_is_reported_again_unless_that_is_over_or_there_is_newer_news() -> None:
     inbox = Inbox()
     inbox.post("b1 ended", "b1")
     assert inbox.take(3) == ["b1 ended"]

@@ -39,7 +39,7 @@ def test_its_output_is_in_a_file_that_the_look_names(shell: BashSession) -> None
     assert f".task_outputs/{file.name}" in said
 
 
-def test_a_stop_ends_the_whole_tree_and_tells_the_last_output(shell: BashSession) -> None:
+def test_a_stop_ends_the_whole_tree_and_reports_the_last_output(shell: BashSession) -> None:
     command = "trap 'echo tidied; exit 0' TERM; setsid -f sleep 300; echo up; while :; do sleep 0.01; done"
     shell.run(command, run_in_background=True)
     assert wait_until(lambda: "up" in shell.say(job="b1"))
@@ -147,13 +147,13 @@ def test_one_that_writes_too_much_is_ended(shell: BashSession) -> None:
     assert wait_until(lambda: not shell.survivors())
 
 
-def test_a_question_that_nobody_answers_is_pointed_out(shell: BashSession) -> None:
+def test_a_question_that_no_one_answers_is_pointed_out(shell: BashSession) -> None:
     shell.limit(quiet_s=0.05)
     shell.run("printf 'Password: '; sleep 300", run_in_background=True)
     assert wait_until(lambda: "seems to wait for an answer" in shell.say(job="b1"))
 
 
-def test_the_folder_does_not_follow_a_background_command(shell: BashSession) -> None:
+def test_the_directory_does_not_follow_a_background_command(shell: BashSession) -> None:
     shell.run("mkdir sub; cd sub", run_in_background=True)
     shell.wait_for("b1")
     assert shell.say("pwd") == str(shell.folder)

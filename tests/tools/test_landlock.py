@@ -262,7 +262,7 @@ def test_neighbours_of_what_is_hidden_are_readable_one_by_one(tmp_path: Path) ->
     assert "/usr" in readable
 
 
-def test_a_secret_within_what_may_be_written_is_no_sandbox(tmp_path: Path) -> None:
+def test_a_secret_within_a_writable_place_means_no_sandbox(tmp_path: Path) -> None:
     (tmp_path / ".ssh").mkdir()
     profile = {"folder": str(tmp_path), "writable": [], "hidden": [str(tmp_path / ".ssh")]}
     with pytest.raises(OSError, match=r"Landlock cannot hide .*/.ssh"):
@@ -324,7 +324,7 @@ def test_without_namespaces_the_sandbox_is_the_weaker_one(sandboxed: SandboxedSe
     (folder.parent / "out").unlink()
 
 
-def test_a_hook_that_a_sandboxed_command_writes_is_put_back_and_told(sandboxed: SandboxedSession) -> None:
+def test_a_hook_that_a_sandboxed_command_writes_is_put_back_and_reported(sandboxed: SandboxedSession) -> None:
     hook = sandboxed.shell.folder / ".git/hooks/pre-commit"
     hook.parent.mkdir(parents=True)
     hook.write_text("true")

@@ -32,7 +32,7 @@ def told(shell: BashSession, count: int) -> str:
     return "\n".join(shell.context.inbox.take())
 
 
-def test_new_lines_of_a_watched_command_are_told_once_and_its_end_too(shell: BashSession) -> None:
+def test_new_lines_of_a_watched_command_are_reported_once_and_its_end_too(shell: BashSession) -> None:
     command = "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; printf three"
     result = watch(shell, command)
     assert "Watched as b1, for at most 600 s" in text(result) and result.about == {"job": "b1"}
@@ -65,7 +65,7 @@ def test_no_request_carries_more_than_a_thousand_characters_and_the_newest_lines
     assert inbox.take() == ["[b1 wrote 2 new lines]\nafter\nunfin"]
 
 
-def test_a_command_that_is_moved_goes_on_and_its_end_is_told(shell: BashSession) -> None:
+def test_a_command_that_is_moved_continues_and_its_end_is_reported(shell: BashSession) -> None:
     runner = command_runner(shell.context)
     assert move_to_background(runner) == 0
 
@@ -87,7 +87,7 @@ def test_a_command_that_is_moved_goes_on_and_its_end_is_told(shell: BashSession)
     assert shell.say("echo next") == "next"
 
 
-def test_a_command_past_its_time_goes_on_where_a_user_is_at_the_screen(shell: BashSession) -> None:
+def test_a_command_past_its_time_continues_where_a_user_is_at_the_screen(shell: BashSession) -> None:
     shell.context.attended = True
     command = "echo so far; while [ ! -e go ]; do sleep 0.01; done; echo rest; exit 3"
     result = shell.run(command, timeout=200)

@@ -351,7 +351,7 @@ def test_tls_in_a_tunnel_must_ask_for_the_same_host(
     run(main())
 
 
-def test_a_tunnel_that_is_no_tls_is_closed(tmp_path: Path) -> None:
+def test_a_tunnel_that_is_not_tls_is_closed(tmp_path: Path) -> None:
     async def main() -> None:
         origin = Echo()
         openings = [

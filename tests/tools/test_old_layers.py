@@ -31,7 +31,7 @@ def test_layers_that_were_not_used_for_a_month_are_removed_and_others_are_not(tm
     assert time.time() - mine.stat().st_mtime < MAX_UNUSED_S
 
 
-def test_folders_of_runs_that_were_killed_are_removed_and_those_of_others_are_not(
+def test_directories_of_runs_that_were_killed_are_removed_and_those_of_others_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -59,12 +59,12 @@ def test_equal_lines_and_progress_are_counted() -> None:
         "FOO=1 grep -rn x .",
     ],
 )
-def test_what_shows_files_or_changes_stays_as_it_is(command: str) -> None:
+def test_what_shows_files_or_changes_stays_unchanged(command: str) -> None:
     output = "\n".join(PYTEST + ["x"] * 300)
     assert fold_output(output, command) == output
 
 
-def test_few_and_differing_lines_stay_as_they_are() -> None:
+def test_few_and_differing_lines_stay_unchanged() -> None:
     output = "\n".join(
         f"{number}: something that differs, and that is long enough to count" for number in range(40)
     )
@@ -72,7 +72,7 @@ def test_few_and_differing_lines_stay_as_they_are() -> None:
     assert fold_output("\n".join(["x"] * 20), "make") == "\n".join(["x"] * 20)
 
 
-def test_the_whole_output_is_kept_and_its_place_is_told(shell: BashSession) -> None:
+def test_the_whole_output_is_kept_and_its_place_is_reported(shell: BashSession) -> None:
     result = shell.run("for i in $(seq 200); do echo waiting for the port; done; echo up")
     said = text(result)
     assert said.startswith(

@@ -113,7 +113,7 @@ def test_a_snippet_of_as_many_lines_as_are_shown_is_whole_and_ends_behind_its_la
     assert whole == [f"{n}\tline {n}" for n in range(9, 33)]
 
 
-def test_many_equal_lines_between_two_changes_stay_as_they_are():
+def test_many_equal_lines_between_two_changes_stay_unchanged():
     made = unified_diff("a\n" + "x\n" * 300 + "b\n", "c\n" + "x\n" * 300 + "d\n", "f")
     assert made.note == "+2 -2"
 

@@ -157,7 +157,7 @@ def test_a_child_in_the_background_is_named_and_not_waited_for(shell: BashSessio
     assert not shell.survivors()
 
 
-def test_a_server_in_the_background_can_go_on_writing_and_be_seen(shell: BashSession) -> None:
+def test_a_server_in_the_background_can_continue_writing_and_be_seen(shell: BashSession) -> None:
     shell.run("(while [ ! -e go ]; do sleep 0.01; done; echo served; sleep 300) & echo up")
     (shell.folder / "go").touch()
     assert wait_until(lambda: "served" in shell.say(job="b1"))
@@ -370,7 +370,7 @@ def test_when_the_agent_is_killed_everything_goes_with_it(tmp_path: Path, mode: 
             assert not survivors(mark), sign
 
 
-def test_an_agent_that_was_stopped_finds_its_command_done_when_it_goes_on(tmp_path: Path) -> None:
+def test_an_agent_that_was_stopped_finds_its_command_done_when_it_continues(tmp_path: Path) -> None:
     command = "touch on; while [ ! -e go ]; do sleep 0.01; done; echo went"
     agent = drive(tmp_path.resolve(), "namespace", 20_000, command)
     assert wait_until((tmp_path / "on").exists)

@@ -92,7 +92,7 @@ def test_the_patterns_of_the_user_count_in_every_repository(
     assert listed(root) == {"a.swp", ".gitignore"} and listed(root / "sub") == set()
 
 
-def test_a_folder_called_gitignore_is_no_file_of_patterns(tmp_path: Path) -> None:
+def test_a_directory_called_gitignore_is_not_a_file_of_patterns(tmp_path: Path) -> None:
     (tmp_path / ".gitignore" / "inner").mkdir(parents=True)
     (tmp_path / "a.py").touch()
     assert listed(tmp_path) == {"a.py"} and listed(tmp_path / ".gitignore") == set()
@@ -111,7 +111,7 @@ def test_what_a_repository_excludes_counts_in_its_worktrees(tmp_path: Path) -> N
     assert listed(tree) == {"a.py"}
 
 
-def test_a_glob_takes_its_characters_as_they_are_behind_a_backslash() -> None:
+def test_a_glob_takes_its_characters_literally_behind_a_backslash() -> None:
     fits = name_matcher("\\[*\\]/**/*.{ts,tsx}")
     assert fits("[id]/a/page.tsx") and not fits("id/page.tsx")
     assert name_matcher("[id]*.ts")("[id]page.ts")  # and a set of characters also as it is written
@@ -143,7 +143,7 @@ def test_a_hostile_project_is_listed_in_bounded_time(tmp_path: Path) -> None:
     assert {"loop", "pipe"} <= set(found) and found[-1].endswith("/end")
 
 
-def test_a_list_that_nobody_wants_any_more_ends(tmp_path: Path) -> None:
+def test_a_list_that_no_one_wants_any_more_ends(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / name).mkdir()
         (tmp_path / name / "f").touch()

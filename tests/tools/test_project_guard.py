@@ -91,7 +91,7 @@ CHANGES: dict[str, tuple[Act, str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_a_sandboxed_command_changed_is_put_back_and_told(name: str, project: Path) -> None:
+def test_what_a_sandboxed_command_changed_is_put_back_and_reported(name: str, project: Path) -> None:
     change, told = CHANGES[name]
 
     async def main() -> None:
@@ -125,7 +125,7 @@ def test_what_was_put_aside_is_kept(project: Path) -> None:
     run(main())
 
 
-def test_new_places_are_told_and_left(project: Path) -> None:
+def test_new_places_are_reported_and_left(project: Path) -> None:
     async def main() -> None:
         guard = guard_of(project)
         await guard.begin()
@@ -140,7 +140,7 @@ def test_new_places_are_told_and_left(project: Path) -> None:
     run(main())
 
 
-def test_a_new_place_is_told_once_and_can_be_filled(project: Path) -> None:
+def test_a_new_place_is_reported_once_and_can_be_filled(project: Path) -> None:
     async def main() -> None:
         guard = guard_of(project)
         await guard.begin()
@@ -159,7 +159,7 @@ def test_a_new_place_is_told_once_and_can_be_filled(project: Path) -> None:
     run(main())
 
 
-def test_where_the_sandbox_keeps_guarded_files_only_new_ones_are_told(project: Path) -> None:
+def test_where_the_sandbox_keeps_guarded_files_only_new_ones_are_reported(project: Path) -> None:
     async def main() -> None:
         guard = guard_of(project)
         guard.restores = False
@@ -178,7 +178,7 @@ def test_where_the_sandbox_keeps_guarded_files_only_new_ones_are_told(project: P
     run(main())
 
 
-def test_work_that_touches_nothing_guarded_is_not_told(project: Path) -> None:
+def test_work_that_touches_nothing_guarded_is_not_reported(project: Path) -> None:
     async def main() -> None:
         guard = guard_of(project)
         await guard.begin()
@@ -242,7 +242,7 @@ def test_samples_of_hooks_are_passed_over_until_they_run(project: Path) -> None:
     run(main())
 
 
-def test_a_file_too_large_to_be_kept_is_told(project: Path) -> None:
+def test_a_file_too_large_to_be_kept_is_reported(project: Path) -> None:
     async def main() -> None:
         guard = guard_of(project)
         (project / ".git/hooks/large").write_bytes(b"x" * (2 << 20))
@@ -258,7 +258,9 @@ def test_a_file_too_large_to_be_kept_is_told(project: Path) -> None:
     run(main())
 
 
-def test_of_a_worktree_that_git_adds_only_what_is_another_than_the_projects_is_told(project: Path) -> None:
+def test_of_a_worktree_that_git_adds_only_what_is_another_than_the_projects_is_reported(
+    project: Path,
+) -> None:
     git(project, "init", "-q")
     (project / "AGENTS.md").write_text("plain")
     git(project, "add", "AGENTS.md")

@@ -167,7 +167,7 @@ def test_each_new_port_is_given_once(used: SandboxedSession) -> None:
     with_ports(used, work)
 
 
-def test_the_model_is_told_who_reaches_the_ports_of_a_background_command(used: SandboxedSession) -> None:
+def test_the_model_is_informed_who_reaches_the_ports_of_a_background_command(used: SandboxedSession) -> None:
     line = 'python3 -c \'import socket as s, time as t; l = s.create_server(("127.0.0.1", 0));'
     line += " print(l.getsockname()[1], flush=True); t.sleep(300)'"
 

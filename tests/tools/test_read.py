@@ -206,7 +206,7 @@ def test_a_session_opened_again_knows_in_which_encoding_it_was_read(files: FileS
     assert files.path("f").read_bytes() == "xéy\nééé €\n".encode("cp1252")
 
 
-def test_invisible_characters_are_counted_and_left_in_place_but_for_tags(files: FileSession):
+def test_invisible_characters_are_counted_and_left_in_place_except_tags(files: FileSession):
     files.put("f", "a\u202eb\U000e0041\n\x1b[31mred\n".encode())
     shown = files.do("read", file_path="f")
     assert "a\u202eb\n" in shown and "\x1b[31mred" in shown
@@ -225,7 +225,7 @@ def image(width: int, height: int, kind: str = "PNG", noise: bool = False) -> by
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
-def test_images_are_told_by_their_bytes_and_passed_as_they_are(files: FileSession, kind: str):
+def test_images_are_reported_by_their_bytes_and_passed_unchanged(files: FileSession, kind: str):
     data = image(40, 30, kind)
     files.put("no-ending", data)
     result = files.result("read", file_path="no-ending")
@@ -351,7 +351,7 @@ def test_what_is_only_named_like_a_notebook_is_text(files: FileSession, data: st
     assert files.do("read", file_path="n.ipynb")[:9] == (f"1\t{data}" if data else "[file is empty]")[:9]
 
 
-def test_a_folder_is_listed_whatever_it_holds(files: FileSession):
+def test_a_directory_is_listed_whatever_it_holds(files: FileSession):
     files.put("sub/b", b"")
     files.path("sub/a").mkdir()
     files.path("sub/circle").symlink_to("circle")
@@ -400,7 +400,7 @@ def test_binary_files_name_their_kind(files: FileSession):
         assert kind in files.refused("read", file_path="f")
 
 
-def test_a_write_creates_folders_and_tells_what_it_did(files: FileSession):
+def test_a_write_creates_directories_and_reports_what_it_did(files: FileSession):
     told = files.do("write", file_path="a/b/c.txt", content="one\ntwo")
     assert told == "File created successfully at: a/b/c.txt (2 lines, 7 bytes)"
     result = files.result("write", file_path="a/b/c.txt", content="one\nzwei\n")
@@ -416,7 +416,7 @@ def test_a_write_creates_folders_and_tells_what_it_did(files: FileSession):
     assert files.path("a/b/c.txt").read_bytes() == b""
 
 
-def test_a_failed_write_leaves_no_folders_behind(files: FileSession):
+def test_a_failed_write_leaves_no_directories_behind(files: FileSession):
     assert "too long" in files.refused("write", file_path=f"x/y/{'n' * 300}", content="x")
     assert not files.path("x").exists()
 

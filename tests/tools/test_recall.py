@@ -125,7 +125,7 @@ def test_a_prompt_that_is_not_shown_whole_is_found(edit: Fold | Clear):
         (None, {"id": "r6"}, "no record"),
     ],
 )
-def test_what_cannot_be_recalled_is_told(originals: Originals | None, given: dict[str, str], told: str):
+def test_what_cannot_be_recalled_is_reported(originals: Originals | None, given: dict[str, str], told: str):
     with pytest.raises(ToolError, match=told):
         ask(originals, **given)
 

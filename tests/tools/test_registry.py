@@ -68,7 +68,7 @@ def test_definitions_without_kinds_are_the_same_tools_and_other_descriptions_are
     assert not same_tools([{**STORED[0], "input_schema": {}}, *STORED[1:]], now)
 
 
-def test_a_declared_schema_is_sent_as_it_is():
+def test_a_declared_schema_is_sent_unchanged():
     async def run(arguments: Any, call: ToolCall) -> ToolResult:
         return text_result("")
 

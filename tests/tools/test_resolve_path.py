@@ -46,7 +46,7 @@ def test_a_link_to_a_file_outside_is_judged_by_its_target(files: FileSession, ou
     assert access.outside and access.target == str(secret)
 
 
-def test_a_new_file_below_a_linked_folder_is_outside(files: FileSession, outside: Path):
+def test_a_new_file_below_a_linked_directory_is_outside(files: FileSession, outside: Path):
     files.path("d").symlink_to(outside)
     access = files.judge("write", "d/deep/new")
     assert access.outside and access.target == str(outside / "deep/new")
@@ -208,7 +208,7 @@ def test_opening_refuses_links_in_any_part_and_takes_plain_paths(files: FileSess
     assert not (outside / "made").exists() and not files.path("a/b/made").exists()
 
 
-def test_a_folder_that_may_not_be_read_is_passed_through(tmp_path: Path):
+def test_a_directory_that_may_not_be_read_is_passed_through(tmp_path: Path):
     """As a home of another user often is; root may read all, so this is another user's process."""
     folder = Path(tempfile.mkdtemp()).resolve()
     try:
@@ -245,7 +245,7 @@ def test_a_file_that_appears_during_the_approval_is_not_overwritten(files: FileS
     assert files.path("f").read_bytes() == b"theirs"
 
 
-def test_a_touch_is_no_change_and_a_change_is(files: FileSession):
+def test_a_touch_is_not_a_change_and_a_change_is(files: FileSession):
     path = files.seen("f", b"one\ntwo\n")
     os.utime(path, (1, 1))
     files.edit("f", "two", "2")
@@ -311,7 +311,7 @@ def test_what_runs_later_or_grants_rights_is_protected(files: FileSession, name:
     assert files.judge("write", name).protected
 
 
-def test_what_hooks_lead_to_and_what_git_is_told_of_is_protected(files: FileSession):
+def test_what_hooks_lead_to_and_what_git_is_pointed_to_is_protected(files: FileSession):
     """As it is from walled commands; but memory files can be edited."""
     files.put(".git/config", b"[core]\nhooksPath = hooks\n")
     for name in (".git/hooks/pre-push", "scripts/hook.sh", "hooks/pre-push", "AGENTS.md"):
@@ -363,7 +363,7 @@ def test_a_leading_at_sign_is_a_mention(files: FileSession):
     assert files.judge("read", "@types/a.ts").target == str(files.path("@types/a.ts"))
 
 
-def test_relative_paths_are_of_the_current_folder_and_then_of_the_project(files: FileSession):
+def test_relative_paths_are_of_the_current_directory_and_then_of_the_project(files: FileSession):
     for name in ("sub/here.py", "top.py", "both.py", "sub/both.py"):
         files.put(name, name.encode())
     files.context.cwd = files.folder / "sub"
@@ -410,7 +410,7 @@ def test_a_missing_file_names_what_may_have_been_meant(files: FileSession):
     assert "1\tx" in files.do("read", file_path=f"file://{files.path('README.md')}")
 
 
-def test_canonical_paths_stay_as_they_are(tmp_path: Path):
+def test_canonical_paths_stay_unchanged(tmp_path: Path):
     real = str(tmp_path.resolve() / "x/y")
     assert canonical_path(real) == real
     assert canonical_path("/") == "/"
@@ -479,7 +479,7 @@ def test_a_file_with_a_private_key_is_secret_and_a_certificate_is_not(
     assert is_protected(f"{tmp_path}/{name}", "read") is is_secret
 
 
-def test_files_are_secret_by_what_people_name_them_for():
+def test_files_are_secret_by_what_users_name_them_for():
     named = (
         ".envrc .pgpass .my.cnf .htpasswd _netrc .vault-token credentials.json aws-credentials.yml"
         " secrets.yml secret.toml client_secret_12.apps.example.json key.p12 cert.pfx a.ppk me.kdbx"

@@ -80,7 +80,7 @@ def test_a_file_that_blocks_though_it_is_regular_is_an_error(files: FileSession)
         assert "nothing to read" in error or "no ordinary file" in error
 
 
-def test_a_socket_is_refused_and_a_folder_is_listed(files: FileSession):
+def test_a_socket_is_refused_and_a_directory_is_listed(files: FileSession):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(files.path("s")))
         assert "a socket" in files.refused("read", file_path="s")
@@ -200,7 +200,7 @@ print(grown())
     assert float(out) / UNIT < 50
 
 
-def test_offsets_beyond_the_file_are_told(files: FileSession):
+def test_offsets_beyond_the_file_are_reported(files: FileSession):
     files.put("f", b"one\ntwo\nthree\n")
     assert files.do("read", file_path="f", offset=9) == "[offset 9 is past the end: the file has 3 lines]"
     assert "[offset 4 " in files.do("read", file_path="f", offset=10**18 and 4)

@@ -39,7 +39,7 @@ def used(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxedSession]
     shell.end()
 
 
-def test_a_sandboxed_command_writes_in_the_project_and_in_temporary_folders_only(
+def test_a_sandboxed_command_writes_in_the_project_and_in_temporary_directories_only(
     used: SandboxedSession,
 ) -> None:
     places = "a /tmp/b /var/tmp/c"
@@ -49,7 +49,7 @@ def test_a_sandboxed_command_writes_in_the_project_and_in_temporary_folders_only
     assert not Path("/tmp/b").exists()
 
 
-def test_a_sandboxed_command_reads_what_lies_in_temporary_folders(used: SandboxedSession) -> None:
+def test_a_sandboxed_command_reads_what_lies_in_temporary_directories(used: SandboxedSession) -> None:
     """A script that was written there a moment ago can be run."""
     script = used.folder.parent / "script"
     script.write_text("echo from outside")
@@ -278,7 +278,7 @@ def test_what_a_sandboxed_shell_reports_is_read_without_waiting_or_following(tmp
     assert not report.exists()
 
 
-def test_what_steers_other_programs_is_told_when_it_is_made(sandboxed: SandboxedSession) -> None:
+def test_what_steers_other_programs_is_reported_when_it_is_made(sandboxed: SandboxedSession) -> None:
     sandboxed.require_sandbox("namespaces")
     made = (
         "git init -q . && mkdir .vscode && echo '{}' >.vscode/tasks.json && echo hook >.git/hooks/pre-commit"
@@ -336,7 +336,7 @@ def test_links_of_a_project_that_lead_elsewhere_do_no_harm(sandboxed: SandboxedS
     assert "Permission denied" in sandboxed.prints("cat .env")
 
 
-def test_a_single_file_can_be_let_through(sandboxed: SandboxedSession) -> None:
+def test_a_single_file_can_be_allowed(sandboxed: SandboxedSession) -> None:
     sandboxed.require_sandbox("namespaces")
     profile, file = sandboxed.commands.profile, sandboxed.home / "notes"
     file.write_text("")

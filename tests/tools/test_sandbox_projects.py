@@ -134,7 +134,7 @@ def test_guarded_links_and_what_they_lead_to_are_not_replaced_unseen(sandboxed: 
     assert any("team: " in line for line in told)
 
 
-def test_a_repository_that_the_next_status_looks_into_is_told(sandboxed: SandboxedSession) -> None:
+def test_a_repository_that_the_next_status_looks_into_is_reported(sandboxed: SandboxedSession) -> None:
     git(sandboxed.folder, "init", "-q")
     sandboxed.require_sandbox()
     plant = (

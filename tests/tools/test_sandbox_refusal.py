@@ -124,7 +124,7 @@ def test_a_path_beyond_the_sandbox_is_recognised(
     assert str(refusal).startswith(f"walled off: {action} {place.removeprefix(f'{run.cwd}/')}")
 
 
-def test_who_was_refused_is_told_as_well_as_can_be_known(run: SandboxedRun) -> None:
+def test_who_was_refused_is_reported_as_well_as_can_be_known(run: SandboxedRun) -> None:
     message = "error: could not lock config file .git/config: Read-only file system"
     for line, program in (
         ("cd x && make y", "make"),
@@ -239,7 +239,7 @@ def test_a_project_that_is_read_only_refuses_its_files_too(run: SandboxedRun) ->
     assert found(run, "touch: cannot touch 'new file': Read-only file system") is None
 
 
-def test_a_search_that_meets_a_secret_on_its_way_is_no_reason_to_ask(run: SandboxedRun) -> None:
+def test_a_search_that_meets_a_secret_on_its_way_is_not_a_reason_to_ask(run: SandboxedRun) -> None:
     output = "grep: {home}/.ssh: Permission denied"
     assert found(replace(run, line="grep -r token ~"), output) is None
     assert found(replace(run, line="grep token ~/.ssh/id"), output) is not None
@@ -250,7 +250,7 @@ def test_a_search_writes_nothing_where_it_may_not_look(run: SandboxedRun) -> Non
     assert find_blocked_access(replace(run, line="grep -r word ../home", output=message)) is None
 
 
-def test_a_place_that_the_user_let_through_is_not_forbidden(run: SandboxedRun) -> None:
+def test_a_place_that_the_user_allowed_is_not_forbidden(run: SandboxedRun) -> None:
     home = run.cwd.parent / "home"
     wider = replace(run.profile, writable=(home / ".cargo",), hidden=())
     assert forbidden_action(run.profile, home / ".cargo" / "x") == "write"

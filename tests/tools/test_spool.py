@@ -82,7 +82,9 @@ def test_where_no_file_can_be_made_none_is_made_later(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_a_file_that_the_command_removes_or_replaces_is_made_anew(tmp_path: Path, is_replaced: bool) -> None:
+def test_a_file_that_the_command_removes_or_replaces_is_created_again(
+    tmp_path: Path, is_replaced: bool
+) -> None:
     spool = Spool(tmp_path / "out" / "1.txt")
     spool.feed(b"x" * (MAX_UNFILED_BYTES + 1))
     shutil.rmtree(tmp_path / "out")
@@ -129,7 +131,7 @@ def test_a_full_disk_ends_the_file_and_what_it_holds_is_described(tmp_path: Path
 
 
 @pytest.mark.parametrize("size", [0, 10, 600_000, 1_000_000])
-def test_what_came_since_is_told_with_what_is_missing_of_it(tmp_path: Path, size: int) -> None:
+def test_what_came_since_is_reported_with_what_is_missing_of_it(tmp_path: Path, size: int) -> None:
     spool = Spool(tmp_path / "1.txt")
     spool.feed(b"before")
     for _ in range(10):

@@ -38,7 +38,7 @@ def test_a_list_is_taken_with_what_other_programs_add_to_an_item() -> None:
         ([{"status": "pending"}], "todos.0.content` is missing"),
     ],
 )
-def test_what_is_no_list_is_an_error_that_names_the_item(todos: Any, told: str) -> None:
+def test_what_is_not_a_list_is_an_error_that_names_the_item(todos: Any, told: str) -> None:
     with pytest.raises(ToolError, match="todo could not be called") as error:
         parse_arguments(TOOL, {"todos": todos})
     assert told in str(error.value)
@@ -50,7 +50,7 @@ def test_a_list_of_essays_is_refused() -> None:
         asyncio.run(run_tool(TOOL, arguments, ToolCall(CONTEXT)))
 
 
-def test_its_schema_stands_in_one_piece_as_not_every_server_follows_references() -> None:
+def test_its_schema_is_in_one_piece_as_not_every_server_follows_references() -> None:
     (definition,) = definitions([TOOL])
     schema = definition["input_schema"]
     assert "$" not in str(schema) and set(schema) == {

@@ -133,5 +133,5 @@ def test_a_file_removed_before_it_was_locked_is_made_again(journals: Path, monke
         os.close(each)
 
 
-def test_no_folder_of_journals_means_nothing_to_settle(tmp_path: Path):
+def test_no_directory_of_journals_means_nothing_to_settle(tmp_path: Path):
     assert recover(tmp_path / "none") == []

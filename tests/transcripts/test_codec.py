@@ -138,12 +138,12 @@ def test_a_valid_line_with_unreadable_fields_is_kept_as_an_unknown_fact(body: di
         {"v": 1, "seq": 1, "ts": "yesterday", "sid": "s", "kind": "user"},
     ],
 )
-def test_an_object_without_number_time_session_or_kind_is_no_record(raw: object) -> None:
+def test_an_object_without_number_time_session_or_kind_is_not_a_record(raw: object) -> None:
     with pytest.raises(BadLine):
         fact_from_json(raw)
 
 
-def test_endless_nesting_is_no_record() -> None:
+def test_endless_nesting_is_not_a_record() -> None:
     with pytest.raises(BadLine):
         decode_line(seal({"v": 1})[:-18] + b',"x":' + b"[" * 200_000 + b"\n")
 
@@ -183,12 +183,12 @@ def test_a_readable_line_of_a_newer_version_is_unknown_and_one_of_an_older_versi
 
 
 @pytest.mark.parametrize("deep", [b"[" * 100_000 + b"]" * 100_000, b"[" * 100_000])
-def test_nesting_that_json_cannot_parse_is_no_record_though_its_checksum_is_right(deep: bytes) -> None:
+def test_nesting_that_json_cannot_parse_is_not_a_record_though_its_checksum_is_right(deep: bytes) -> None:
     with pytest.raises(BadLine, match="not JSON"):
         decode_line(sealed(b'{"v":1,"x":' + deep))
 
 
-def test_two_values_on_a_line_are_no_record_though_the_checksum_is_right() -> None:
+def test_two_values_on_a_line_are_not_a_record_though_the_checksum_is_right() -> None:
     first = encode_fact(User(1, 0.0, ()), "s")[:-1]
     with pytest.raises(BadLine, match="unexpected data after character"):
         decode_line(sealed(first + b'{"v":1'))

@@ -106,14 +106,14 @@ def test_a_short_write_is_cut_off_and_reported(fd: int) -> None:
     assert content(fd) == b"whole"
 
 
-def test_missing_folders_are_made_private_and_others_left_as_they_are(tmp_path: Path) -> None:
+def test_missing_directories_are_made_private_and_others_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir(mode=0o755)
     make_private_folders(tmp_path / "there" / "a" / "b")
     modes = [mode(tmp_path / "there" / name) for name in ("", "a", "a/b")]
     assert modes == [0o755, 0o700, 0o700]
 
 
-def test_a_folder_that_another_process_makes_meanwhile_is_taken_and_a_file_is_not(tmp_path: Path) -> None:
+def test_a_directory_that_another_process_makes_meanwhile_is_taken_and_a_file_is_not(tmp_path: Path) -> None:
     def mkdir_late(path: str, mode: int) -> None:
         os.mkdir(path, mode)  # noqa: PTH102
         raise FileExistsError(path)
@@ -126,7 +126,7 @@ def test_a_folder_that_another_process_makes_meanwhile_is_taken_and_a_file_is_no
 
 
 @pytest.mark.parametrize("name", [".gitignore", ".ignore"])
-def test_a_folder_is_hidden_from_git_and_searches_and_what_the_user_says_is_kept(
+def test_a_directory_is_hidden_from_git_and_searches_and_what_the_user_says_is_kept(
     tmp_path: Path, name: str
 ) -> None:
     write_ignore_files(tmp_path)
@@ -195,7 +195,7 @@ def test_large_files_are_read_in_pieces(fd: int) -> None:
 
 
 @pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOTSUP])
-def test_a_file_system_that_cannot_sync_folders_is_taken_as_it_is(tmp_path: Path, error: int) -> None:
+def test_a_file_system_that_cannot_sync_directories_is_accepted(tmp_path: Path, error: int) -> None:
     sync_folders(replace(DISK, sync=failing_with(error)), tmp_path)
     sync_folders(replace(DISK, open=failing_with(errno.EACCES)), tmp_path)
     with pytest.raises(OSError, match="Input/output"):
@@ -209,7 +209,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         DISK.open(str(tmp_path / "link"), os.O_RDONLY, 0)
 
 
-def test_a_record_is_opened_private_and_only_as_it_was_read(tmp_path: Path) -> None:
+def test_a_transcript_is_opened_private_and_only_if_unchanged_since_it_was_read(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"line\ntorn")
     path.chmod(0o644)

@@ -64,7 +64,7 @@ def test_of_nested_folds_only_the_widest_is_in_force_wherever_they_begin_and_end
         assert edits.covering(2) is None and edits.covering(10) is None
 
 
-def test_thinking_is_left_out_from_a_gap_on_until_the_session_is_opened_anew() -> None:
+def test_thinking_is_left_out_from_a_gap_on_until_the_session_is_opened_again() -> None:
     edits = ActiveEdits()
     edits.open_gap(5)
     edits.open_gap(7)

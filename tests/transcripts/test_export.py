@@ -112,7 +112,7 @@ def test_no_export_shows_a_secret_or_what_was_rewound(suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".md", ".html"])
-def test_the_time_told_is_that_of_the_beginning_also_after_a_change_of_the_model(suffix: str) -> None:
+def test_the_time_reported_is_that_of_the_beginning_also_after_a_change_of_the_model(suffix: str) -> None:
     facts = session()
     changed = Opened(facts[-1].seq + 1, 1_795_300_000.0, model="claude-opus-5-5", folder="/home/me/p")
     about = export_text(fold([*facts, changed]), "s1", suffix)
@@ -197,7 +197,7 @@ def test_the_page_needs_nothing_else_and_escapes_what_it_shows() -> None:
     assert "⟨U+001B⟩[31m⟨U+202E⟩" in page
 
 
-def test_the_page_shows_emoji_and_scripts_as_they_are_and_numbers_what_hides_text() -> None:
+def test_the_page_shows_emoji_and_scripts_unchanged_and_numbers_what_hides_text() -> None:
     everyday = "Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f"
     facts = [
         *session()[:1],
@@ -269,7 +269,7 @@ def with_injected_context() -> list[Fact]:
     ]
 
 
-def test_injected_context_is_told_apart_from_what_the_user_wrote() -> None:
+def test_injected_context_is_distinguished_from_what_the_user_wrote() -> None:
     folded = fold(with_injected_context())
     page = export_text(folded, "s", ".html")
     you = page[page.index("<h2>You ") : page.index("<h2>Model ")]

@@ -210,7 +210,7 @@ def test_what_the_replies_cost_is_summed_and_the_newest_opening_counts() -> None
     assert fold([first, second]).opened == second
 
 
-def test_an_opening_goes_on_with_the_instructions_before_it_until_others_come() -> None:
+def test_an_opening_continues_with_the_instructions_before_it_until_others_come() -> None:
     first, again = (Opened(seq, 0.0, (), (), model, 1, "/") for seq, model in ((1, "a"), (4, "b")))
     read, bash = {"name": "read", "kind": "reads"}, {"name": "bash", "kind": "runs"}
     facts = [first, Instructed(2, 0.0, ("s",), (read,)), User(3, 0.0, ()), again]
@@ -303,7 +303,7 @@ def test_with_edits_shows_what_the_compaction_will_show(facts: list[Fact]) -> No
     assert preview == shown(folded)
 
 
-def test_calls_of_an_unfinished_reply_are_no_calls() -> None:
+def test_calls_of_an_unfinished_reply_are_not_calls() -> None:
     folded = fold([HELLO, Reply(2, 0.0, (TextBlock("I will"), CALL), complete=False)])
     assert [len(message.parts) for message in folded.view] == [1, 1]
     assert folded.last_reply is None and folded.last_reply_seq == 0 and folded.conversation.reply_count == 1
@@ -341,7 +341,7 @@ def test_changes_between_two_views_are_all_shown() -> None:
     assert b"EARLY" in shown(folded)[0] and b"LATE" in shown(folded)[2]
 
 
-def test_a_new_fact_leaves_the_messages_before_it_as_they_are() -> None:
+def test_a_new_fact_leaves_the_messages_before_it_unchanged() -> None:
     folded = fold([HELLO, exchange(2, TextBlock("hi"))])
     before = list(folded.view)
     folded.apply(User(3, 0.0, (TextBlock("go on"),)))
@@ -349,7 +349,7 @@ def test_a_new_fact_leaves_the_messages_before_it_as_they_are() -> None:
     assert folded.with_edits((Clear(3, 0, "text", "x"),)).view[0] is folded.view[0]
 
 
-def test_with_edits_leaves_the_conversation_itself_as_it_is() -> None:
+def test_with_edits_leaves_the_conversation_itself_unchanged() -> None:
     folded = fold([HELLO, exchange(2, TextBlock("hi"))])
     changed = folded.with_edits((Fold(1, 2, (TextBlock("SUMMARY"),)), Clear(1, 0, "text", "x")))
     assert len(changed.view) == 1 and changed.last_seq == 3
@@ -390,7 +390,7 @@ def test_requests_and_what_the_api_counted_are_measured_and_the_newest_64_kept()
     assert len(folded.sizes.pairs) == 64
 
 
-def test_what_was_not_counted_by_the_api_is_no_measurement() -> None:
+def test_what_was_not_counted_by_the_api_is_not_a_measurement() -> None:
     request, text = RequestSent(2, 0.0, "turn", raw=100), (TextBlock("x"),)
     for after in (
         Reply(3, 0.0, text, usage=Usage(output=5), asked=2),

@@ -320,7 +320,7 @@ def test_each_format_has_a_name_of_its_own():
     assert len({what for what, _ in IMPORT_FORMATS.values()}) == len(IMPORT_FORMATS) == 5
 
 
-def test_what_a_user_said_to_calls_of_claude_code_is_told_apart():
+def test_what_a_user_said_to_calls_of_claude_code_is_distinguished():
     refused = "The user doesn't want to proceed with this. To tell you how to proceed, the user said:\n"
     questions = [{"question": each} for each in ('Use "x"?', "Which one?", "Not asked?")]
     told = 'User has answered: "Use "x"?"="No, "y".", "Which one?"="the small". You can now continue.'

@@ -70,11 +70,11 @@ def test_sessions_are_listed_by_their_last_fact_and_not_by_file_times(tmp_path: 
     assert [one.sid for one in ProjectRecords(tmp_path).sessions()] == ["a", "c", "b"]
 
 
-def test_a_folder_without_sessions_has_none(tmp_path: Path) -> None:
+def test_a_directory_without_sessions_has_none(tmp_path: Path) -> None:
     assert ProjectRecords(tmp_path).sessions() == [] and ProjectRecords(tmp_path).continuable() == []
 
 
-def test_what_is_no_session_file_is_left_out(tmp_path: Path) -> None:
+def test_what_is_not_a_session_file_is_left_out(tmp_path: Path) -> None:
     keep(tmp_path, "s1", opened(tmp_path), prompt(2, "x"))
     folder = tmp_path / RECORDS_FOLDER
     os.mkfifo(folder / "pipe.jsonl")
@@ -136,7 +136,7 @@ def test_the_newest_session_with_a_prompt_is_continued_also_where_the_project_wa
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="names of files are UTF-8 there")
-def test_a_session_is_continued_in_a_folder_whose_name_is_no_utf_8(tmp_path: Path) -> None:
+def test_a_session_is_continued_in_a_directory_whose_name_is_not_utf_8(tmp_path: Path) -> None:
     here = tmp_path / os.fsdecode(b"caf\xe9")
     here.mkdir()
     wanted = keep(

@@ -73,7 +73,7 @@ def test_the_changes_that_editors_make_to_a_file_lose_nothing(path: Path, change
         b"\n{",
     ],
 )
-def test_what_stands_behind_the_last_good_line_is_torn(path: Path, tail: bytes) -> None:
+def test_what_follows_the_last_good_line_is_torn(path: Path, tail: bytes) -> None:
     good = b"".join(lines_of(FACTS))
     path.write_bytes(good + tail)
     loaded = read_transcript(path)

@@ -92,7 +92,7 @@ def test_a_line_of_the_record_holds_no_value_and_is_whole() -> None:
     assert fact.blocks[1] == ToolResultBlock("t", (TextBlock("a ****"),))
 
 
-def test_a_line_without_a_value_and_thinking_stay_as_they_are() -> None:
+def test_a_line_without_a_value_and_thinking_stay_unchanged() -> None:
     masks = SecretMasks(("longsecret",))
     for block in (TextBlock("x"), ThinkingBlock("longsecret", "signature")):
         line = encode_fact(User(1, 0.0, (block,)), "s")

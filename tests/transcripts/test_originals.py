@@ -59,7 +59,7 @@ def test_two_blocks_of_a_result_come_back_byte_for_byte(tmp_path: Path) -> None:
     assert Originals(fold([*FACTS[:2], two]), tmp_path).original("r3") == "a\nb"
 
 
-def test_a_fact_in_which_nothing_is_said_tells_what_it_is(tmp_path: Path) -> None:
+def test_a_fact_without_text_is_described(tmp_path: Path) -> None:
     asked, started = RequestSent(2, 0.0, "turn"), Started(4, 0.0, 3, 1)
     reply = Reply(3, 0.0, narrow(FACTS[1], Reply).blocks)
     facts = [FACTS[0], asked, reply, started]
@@ -112,7 +112,7 @@ def test_sessions_that_were_recorded_earlier_are_found_and_recalled(tmp_path: Pa
             recall.original(wrong)
 
 
-def test_a_session_is_known_by_the_beginning_of_its_id_and_people_see_what_was_typed(tmp_path: Path) -> None:
+def test_a_session_is_known_by_the_beginning_of_its_id_and_users_see_what_was_typed(tmp_path: Path) -> None:
     sid = "e584d48f-3799-446f-938b-f923caf5e5d6"
     added = (injected("branch: main"), "<hook>\nremember the zebra\n</hook>")
     prompt = User(1, 1.0, (*map(TextBlock, added), TextBlock("paint it green")))
@@ -151,7 +151,7 @@ def test_earlier_sessions_are_found_before_this_one_is_recorded(tmp_path: Path) 
         (None, ", file changed since"),
     ],
 )
-def test_a_hit_tells_whether_its_file_has_changed(tmp_path: Path, content: str | None, told: str) -> None:
+def test_a_hit_reports_whether_its_file_has_changed(tmp_path: Path, content: str | None, told: str) -> None:
     about = {"path": "a.txt", "sha256": hashlib.sha256(b"as it was").hexdigest()}
     if content is not None:
         (tmp_path / "a.txt").write_text(content)

@@ -312,7 +312,7 @@ def test_what_was_rewound_is_found_last_and_says_so(
     assert hits[1].to_json(NOON)["rewound"] is True
 
 
-def test_a_record_that_was_replaced_is_read_anew(project: Path) -> None:
+def test_a_record_that_was_replaced_is_read_again(project: Path) -> None:
     assert found(project, "jitter", "a")
     write(project, "a", *(User(n, NOON, (TextBlock(f"walrus {n}"),)) for n in range(1, 40)), mode="wb")
     assert found(project, "jitter", "a") == []
@@ -352,7 +352,7 @@ def be_a_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [Path.unlink, spoil_header, spoil_middle, cut, age, be_a_link, be_a_folder])
-def test_an_index_that_is_missing_damaged_or_older_is_made_anew(
+def test_an_index_that_is_missing_damaged_or_older_is_created_again(
     project: Path, spoil: Callable[[Path], None]
 ) -> None:
     before = found(project, "bikeshed colour")
@@ -366,7 +366,7 @@ def test_an_index_that_is_missing_damaged_or_older_is_made_anew(
         assert (project / "someone's file").read_text() == "precious"
 
 
-def test_records_behind_a_link_are_no_place_for_an_index(project: Path) -> None:
+def test_records_behind_a_link_are_not_a_place_for_an_index(project: Path) -> None:
     elsewhere = project / "elsewhere"
     elsewhere.mkdir()
     (project / SEARCH_FOLDER).symlink_to(elsewhere)
@@ -374,7 +374,7 @@ def test_records_behind_a_link_are_no_place_for_an_index(project: Path) -> None:
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_project_that_was_moved_away_is_not_made_anew(project: Path) -> None:
+def test_a_project_that_was_moved_away_is_not_created_again(project: Path) -> None:
     away = project.rename(project.with_name("away"))
     assert found(project, "bikeshed") == []
     assert not update_index(project, lambda: False) and not project.exists()
@@ -439,7 +439,7 @@ def test_to_index_does_not_mark_a_record_as_read(project: Path) -> None:
     assert path.stat().st_atime_ns == 1_000_000_000
 
 
-def test_an_index_of_records_that_are_mostly_gone_begins_anew(
+def test_an_index_of_records_that_are_mostly_gone_begins_again(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filling, "MIN_STALE_PASSAGES", 0)

@@ -15,7 +15,7 @@ def test_a_name_is_found_in_any_spelling_by_its_parts_and_as_a_whole(name: str) 
     assert set(document_terms(f"({name})")) == {"max", "tokens", "maxtokens"} == texts(name)
 
 
-def test_a_path_is_found_by_its_folders_its_file_and_as_a_whole() -> None:
+def test_a_path_is_found_by_its_directories_its_file_and_as_a_whole() -> None:
     terms = set(document_terms("see agent/loop/turn_state.py:12"))
     assert {"agent", "loop", "turn", "state", "py", "turnstate", "turnstatepy"} == terms - {"see"}
     assert "turnstate" in texts("turn_state.py") and "turnstatepy" in texts("loop/turn_state.py")

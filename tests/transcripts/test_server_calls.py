@@ -46,7 +46,7 @@ def test_a_pause_keeps_the_open_search_until_something_is_said() -> None:
     assert kinds(folded) == [["text"]], "also where the reply had been rendered before"
 
 
-def test_a_pause_that_went_on_in_vain_keeps_no_open_search() -> None:
+def test_a_pause_that_continued_in_vain_keeps_no_open_search() -> None:
     paused, broken_off = reply(2, SAYS, CALL, stop="pause_turn"), reply(3, SAYS, stop=None)
     assert list(chain(*shown(said(1), paused, broken_off, said(4)))) == ["text", "text"]
 

@@ -119,7 +119,7 @@ def test_from_another_file_system_the_records_are_put_back_too(
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_the_record_of_the_running_session_is_put_back_and_goes_on(
+def test_the_record_of_the_running_session_is_put_back_and_continues(
     project: Path, place: Path, damage: str
 ) -> None:
     store = create_store(project, SID, told := ToldLines())
@@ -140,7 +140,7 @@ def test_the_record_of_the_running_session_is_put_back_and_goes_on(
     copy.close()
 
 
-def test_what_only_grew_is_left_and_what_a_user_removed_meanwhile_is_not_brought_back(
+def test_what_only_grew_is_left_and_what_a_user_removed_meanwhile_is_not_restored(
     project: Path, place: Path
 ) -> None:
     other = create_store(project, SID, pytest.fail)
@@ -234,7 +234,7 @@ def test_a_copy_that_the_power_loss_damaged_is_not_put_back(project: Path, tmp_p
     assert (project / record).read_bytes() == b"something else"
 
 
-def test_a_copy_in_a_folder_that_others_can_write_to_is_not_believed(project: Path, tmp_path: Path) -> None:
+def test_a_copy_in_a_directory_that_others_can_write_to_is_not_trusted(project: Path, tmp_path: Path) -> None:
     copy = copy_of(project, tmp_path / "state")
     copy.begin()
     run(project, DAMAGE["rm"])
@@ -268,7 +268,7 @@ def put_back_by(project: Path, change: Callable[[Store], None]) -> list[int]:
     return [fact.seq for fact in read_transcript(store.path).facts]
 
 
-def test_without_a_copy_a_record_that_was_moved_or_replaced_is_made_anew(project: Path) -> None:
+def test_without_a_copy_a_record_that_was_moved_or_replaced_is_created_again(project: Path) -> None:
     def moved(store: Store) -> None:
         store.path.parent.rename(project / "elsewhere")
 
@@ -281,7 +281,7 @@ def test_without_a_copy_a_record_that_was_moved_or_replaced_is_made_anew(project
     assert put_back_by(project, replaced) == list(range(1, 11))
 
 
-def test_a_session_goes_on_in_its_file_when_the_whole_project_is_moved(project: Path) -> None:
+def test_a_session_continues_in_its_file_when_the_whole_project_is_moved(project: Path) -> None:
     store = create_store(project, SID, pytest.fail)
     append_all(store, turn())
     project.rename(project.with_name("moved"))
@@ -315,7 +315,7 @@ def test_a_record_that_another_process_locked_meanwhile_is_left_to_it(project: P
     assert "in use by" in told[0]
 
 
-def test_records_that_were_removed_before_the_first_prompt_are_made_anew(project: Path) -> None:
+def test_records_that_were_removed_before_the_first_prompt_are_created_again(project: Path) -> None:
     store = create_store(project, SID, pytest.fail)
     shutil.rmtree(project / RECORDS_FOLDER)
     append_all(store, turn())

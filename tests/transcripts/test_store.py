@@ -46,7 +46,7 @@ def test_the_id_of_a_session_is_a_random_uuid() -> None:
     assert str(uuid.UUID(new_sid())) != new_sid()
 
 
-def test_folder_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
+def test_directory_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         store = create_store(tmp_path, SID, ToldLines())
@@ -59,7 +59,7 @@ def test_folder_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None
     store.close()
 
 
-def test_a_folder_with_loose_permissions_is_made_private_again(tmp_path: Path) -> None:
+def test_a_directory_with_loose_permissions_is_made_private_again(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).mkdir(mode=0o755)
     create_store(tmp_path, SID, ToldLines()).close()
     assert mode(tmp_path / RECORDS_FOLDER) == 0o700
@@ -85,7 +85,7 @@ def test_facts_before_the_first_prompt_are_written_with_it(tmp_path: Path) -> No
     store.close()
 
 
-def test_a_linked_folder_is_refused(tmp_path: Path) -> None:
+def test_a_linked_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / RECORDS_FOLDER).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Unreadable, match="is a symbolic link"):
@@ -94,14 +94,14 @@ def test_a_linked_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).mkdir()
     os.chown(tmp_path / RECORDS_FOLDER, 12345, 12345)
     with pytest.raises(Unreadable, match="another user"):
         create_store(tmp_path, SID, ToldLines())
 
 
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_a_file_instead_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / RECORDS_FOLDER).write_text("x")
     with pytest.raises(Unreadable, match="not a directory"):
         create_store(tmp_path, SID, ToldLines())
@@ -150,7 +150,7 @@ def test_a_renamed_record_keeps_the_session_id_that_is_in_it(tmp_path: Path) -> 
     assert renamed.read_bytes().count(b'"sid":"%b"' % SID.encode()) == 10
 
 
-def test_a_folder_that_cannot_be_made_is_told_at_once_and_the_session_begins_all_the_same(
+def test_a_directory_that_cannot_be_made_is_reported_at_once_and_the_session_begins_all_the_same(
     tmp_path: Path,
 ) -> None:
     def mkdir(path: str, mode: int) -> None:
@@ -411,7 +411,7 @@ def test_what_was_saved_elsewhere_and_does_not_fit_any_more_is_refused(
 
 
 @pytest.mark.parametrize("in_the_way", ["file", "link"])
-def test_where_the_folder_is_replaced_the_whole_session_is_saved_elsewhere(
+def test_where_the_directory_is_replaced_the_whole_session_is_saved_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_the_way: str
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -569,7 +569,7 @@ def test_a_file_removed_while_open_is_restored_whole(tmp_path: Path) -> None:
     assert len(read_transcript(store.path).facts) == 10
 
 
-def test_a_folder_removed_while_open_is_restored_with_the_whole_session(tmp_path: Path) -> None:
+def test_a_directory_removed_while_open_is_restored_with_the_whole_session(tmp_path: Path) -> None:
     store = create_store(tmp_path, SID, told := ToldLines())
     append_all(store, turn())
     for path in sorted((tmp_path / RECORDS_FOLDER).iterdir()):
@@ -628,7 +628,7 @@ def test_an_emptied_record_is_not_continued_in_its_middle(tmp_path: Path) -> Non
     assert store.path.read_bytes() == b"" and len(store.pending) == 5 and len(told) == 1
 
 
-def test_without_file_locks_sessions_are_kept_and_the_second_writer_is_told(tmp_path: Path) -> None:
+def test_without_file_locks_sessions_are_kept_and_the_second_writer_is_informed(tmp_path: Path) -> None:
     plan = FailurePlan(1, errno.ENOLCK, ("lock",), forever=True)
     append_all(first := create_store(tmp_path, SID, ToldLines(), failing_disk(plan)), turn())
     second, _ = resume_store(first.path, told := ToldLines(), failing_disk(plan))
@@ -666,7 +666,7 @@ def test_of_several_processes_that_resume_at_the_same_moment_one_succeeds(tmp_pa
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_in_a_read_only_folder_the_session_stays_in_memory(tmp_path: Path) -> None:
+def test_in_a_read_only_directory_the_session_stays_in_memory(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     store = create_store(tmp_path, SID, told := ToldLines())
     append_all(store, turn())

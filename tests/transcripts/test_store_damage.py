@@ -86,7 +86,7 @@ def test_a_file_changed_around_its_records_is_resumed(tmp_path: Path, changed: b
     assert resume_and_check(record_with(tmp_path, changed)) == TURN
 
 
-def test_zeros_in_the_place_of_a_record_cost_that_record(tmp_path: Path) -> None:
+def test_zeros_instead_of_a_record_cost_that_record(tmp_path: Path) -> None:
     hole = b"".join([*LINES[:2], bytes(len(LINES[2])), *LINES[3:]])
     assert resume_and_check(record_with(tmp_path, hole)) == [*TURN[:2], *TURN[3:]]
 

@@ -21,7 +21,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_folders_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
+def test_directories_and_files_are_private_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         path = OutputsFolder(tmp_path / DEEP).write("r3.txt", b"text")

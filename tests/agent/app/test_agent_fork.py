@@ -99,7 +99,7 @@ def test_a_definition_of_one_s_own_works_with_its_own_prompt(tmp_path: Path) -> 
     assert run.server.requests[1]["system"][0]["text"].startswith("You review.")
 
 
-def test_a_copy_in_the_background_goes_on_behind_what_the_session_did_since(tmp_path: Path) -> None:
+def test_a_copy_in_the_background_continues_behind_what_the_session_did_since(tmp_path: Path) -> None:
     async def until_it_ended(run: AgentRun) -> None:
         assert run.context.agents is not None
         while run.context.agents.running:

@@ -6,7 +6,7 @@ from agent.app.agent_rights import NarrowedPermissions
 from agent.permissions import PermissionRules, PermissionStore, Rule
 
 
-def test_a_narrower_mode_holds_for_the_agent_alone_and_a_wider_one_for_nobody() -> None:
+def test_a_narrower_mode_holds_for_the_agent_alone_and_a_wider_one_for_no_one() -> None:
     session = PermissionStore(PermissionRules("acceptEdits"))
     planning, bypassing = (
         NarrowedPermissions(session, "plan"),

@@ -117,7 +117,7 @@ def test_a_report_reaches_the_model_without_what_only_a_terminal_obeys(project: 
         ),
     ],
 )
-def test_why_an_agent_ended_early_is_told_with_what_the_model_can_do(
+def test_why_an_agent_ended_early_is_reported_with_what_the_model_can_do(
     project: Path, reply: Reply, told: str
 ) -> None:
     run = run_agents(project, parts(go=[Reply([task("look")]), "done"], look=[reply], reply=[reply]))
@@ -152,7 +152,7 @@ def test_in_plan_mode_the_write_of_an_agent_is_refused(project: Path) -> None:
     assert not (project / "a").exists() and "plan mode is on" in str(run.nested()[0])
 
 
-def test_an_agent_has_a_current_folder_of_its_own(project: Path) -> None:
+def test_an_agent_has_a_current_directory_of_its_own(project: Path) -> None:
     (project / "sub").mkdir()
     where = Reply([calls("bash", command="pwd")])
     model = parts(
@@ -230,7 +230,7 @@ def test_escape_at_the_question_of_an_agent_ends_the_turn_and_the_others(project
         asyncio.run(whole(server))
 
 
-def test_the_model_is_told_of_the_tool_the_same_bytes_with_and_without_agents(project: Path) -> None:
+def test_the_model_gets_the_same_tool_definitions_with_and_without_agents(project: Path) -> None:
     run = run_agents(project, parts(go=[Reply([task("look")]), "done"], look=["nothing"]))
     tools = [visible_definition(each) for each in run.context.settings.tools]
     assert tools == run.server.requests[0]["tools"] == run.server.requests[-1]["tools"]
@@ -269,7 +269,7 @@ def test_an_agent_that_there_is_not_is_refused_with_the_names_of_those_that_ther
     assert run.nested() == []
 
 
-def test_what_an_agent_runs_in_the_background_ends_when_it_is_interrupted_and_else_is_told(
+def test_a_background_command_of_an_agent_ends_when_it_is_interrupted_and_is_otherwise_reported(
     project: Path,
 ) -> None:
     start = Reply([calls("bash", command="sleep 300", run_in_background=True)])

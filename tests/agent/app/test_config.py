@@ -131,7 +131,7 @@ def test_a_mistake_in_what_forbids_is_an_error_and_no_warning(home: Home, entry:
         ("[hooks]\nZzz = 5", "hooks: 'Zzz' is no event, and its hooks are ignored; there are SessionStart,"),
     ],
 )
-def test_an_unknown_name_is_told_with_the_nearest_and_ignored(home: Home, entry: str, told: str) -> None:
+def test_an_unknown_name_is_reported_with_the_nearest_and_ignored(home: Home, entry: str, told: str) -> None:
     home.write(f"effort = 'low'\n{entry}")
     config = home.load()
     assert config.effort == "low" and not config.hooks and not config.compact
@@ -145,20 +145,20 @@ def test_a_mistake_in_what_allows_is_a_warning(home: Home) -> None:
 
 
 @pytest.mark.parametrize("value", ["'soon'", "true", "0", "nan", "inf", "[1]"])
-def test_a_number_that_is_none_is_told_with_what_is_taken(home: Home, value: str) -> None:
+def test_a_value_that_is_not_a_number_is_reported_with_what_is_accepted(home: Home, value: str) -> None:
     home.write(f"timeout = {value}\nmax_tokens = {value}")
     first, second = home.load().warnings
     assert "timeout takes seconds, at least 1, not" in first
     assert "max_tokens takes a whole number of at least 1, not" in second
 
 
-def test_a_file_that_is_no_toml_is_named_with_its_line(home: Home) -> None:
+def test_a_file_that_is_not_toml_is_named_with_its_line(home: Home) -> None:
     home.write("a = 1\nb = = 2\n")
     with pytest.raises(ConfigError, match=r"settings\.toml.*line 2"):
         home.load()
 
 
-def test_a_byte_order_mark_is_no_fault(home: Home) -> None:
+def test_a_byte_order_mark_is_not_a_fault(home: Home) -> None:
     (home.user / "settings.toml").write_bytes(b"\xef\xbb\xbfeffort = 'low'")
     assert home.load().effort == "low"
 
@@ -192,13 +192,13 @@ def test_the_base_url_is_taken_without_v1(home: Home) -> None:
         "http://[::",
     ],
 )
-def test_a_base_url_that_is_none_is_told_before_anything_is_sent(home: Home, url: str) -> None:
+def test_an_invalid_base_url_is_reported_before_anything_is_sent(home: Home, url: str) -> None:
     with pytest.raises(ConfigError) as told:
         home.load(ANTHROPIC_BASE_URL=url)
     assert str(told.value) == f"ANTHROPIC_BASE_URL={url!r}: it takes a URL such as http://localhost:11434"
 
 
-def test_a_key_with_characters_that_no_key_has_is_told_and_not_shown(home: Home) -> None:
+def test_an_api_key_with_invalid_characters_is_reported_and_not_shown(home: Home) -> None:
     with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY: it holds characters") as told:
         home.load(ANTHROPIC_API_KEY="sk-ant-sécret")
     assert "sk-ant" not in str(told.value)
@@ -232,7 +232,7 @@ def test_a_variable_that_holds_what_it_cannot_is_named(home: Home, name: str, wr
     assert home.load(**{name: right}).warnings == home.load(**{name: " "}).warnings == ()
 
 
-def test_files_of_settings_that_are_not_read_are_told_in_one_line(home: Home) -> None:
+def test_files_of_settings_that_are_not_read_are_reported_in_one_line(home: Home) -> None:
     home.write("max_tokens = 9000", project=True)
     folder = home.project / ".makeroom"
     assert home.load().warnings == ()

@@ -82,7 +82,7 @@ def stopping(session: SandboxedSession, sandbox: SessionSandbox, command: str) -
     return session.runner.run(hooks.run(HookEvent.STOP, about)), told
 
 
-def test_a_hook_under_an_older_name_is_told_and_answers_as_before(
+def test_a_hook_under_an_older_name_is_reported_and_answers_as_before(
     session: SandboxedSession, sandbox: SessionSandbox
 ) -> None:
     for command, answer in (
@@ -102,7 +102,7 @@ def test_a_hook_under_an_older_name_is_told_and_answers_as_before(
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
-def test_a_guard_with_jq_and_a_formatter_work_as_they_are(
+def test_a_guard_with_jq_and_a_formatter_work_unchanged(
     session: SandboxedSession, sandbox: SessionSandbox
 ) -> None:
     assert ask(session, sandbox, HookEvent.PRE_TOOL, BASH, GUARD) == (
@@ -185,7 +185,7 @@ def test_a_guard_that_cannot_be_asked_lets_nothing_through(
     assert answer == HookAnswer() and fault in told[0]
 
 
-def test_what_else_a_hook_does_wrong_is_told_and_changes_nothing(
+def test_what_else_a_hook_does_wrong_is_reported_and_changes_nothing(
     session: SandboxedSession, sandbox: SessionSandbox
 ) -> None:
     answer, told = ask(session, sandbox, HookEvent.PRE_TOOL, BASH, "printf 'first\nsecond' >&2; exit 1")
@@ -229,7 +229,7 @@ def test_the_end_of_a_session_waits_for_no_hook_for_long(
     assert told == ["the hook SessionEnd (sleep 300) took longer than 0.1 s"]
 
 
-def test_a_hook_that_the_sandbox_refused_something_is_told_with_the_rule_that_lets_it_out(
+def test_a_hook_that_the_sandbox_blocked_is_reported_with_the_rule_that_would_allow_it(
     session: SandboxedSession, sandbox: SessionSandbox, outside: Path
 ) -> None:
     command = f"touch {outside}/log"
@@ -241,7 +241,7 @@ def test_a_hook_that_the_sandbox_refused_something_is_told_with_the_rule_that_le
     assert (outside / "log").exists()
 
 
-def test_what_the_sandbox_refuses_a_hook_again_is_told_in_few_words(
+def test_further_blocks_of_a_hook_are_reported_briefly(
     session: SandboxedSession, sandbox: SessionSandbox, outside: Path
 ) -> None:
     told: list[str] = []

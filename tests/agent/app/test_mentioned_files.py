@@ -14,7 +14,7 @@ from transcripts.entries import Exchange
 from transcripts.messages import TextBlock, attachment_of
 
 
-def test_a_mentioned_file_stands_before_the_prompt_and_can_be_changed_also_after_a_resume(
+def test_a_mentioned_file_precedes_the_prompt_and_can_be_changed_also_after_a_resume(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "notes.md").write_text("one\ntwo\n")
@@ -40,7 +40,7 @@ def test_a_mentioned_file_stands_before_the_prompt_and_can_be_changed_also_after
     run_controller(tmp_path, resume, resume=sids[0] if sids else "", verified=False)
 
 
-def test_a_large_prompt_tells_what_it_adds_before_it_is_sent(tmp_path: Path) -> None:
+def test_a_large_prompt_reports_what_it_adds_before_it_is_sent(tmp_path: Path) -> None:
     for name in ("one", "two"):
         lines = "".join(f"{name}_{at} = compute({at * 7919 % 10007})\n" for at in range(1_900))
         (tmp_path / f"{name}.py").write_text(lines)

@@ -94,7 +94,7 @@ def test_its_cost_is_the_calling_session_s_also_after_a_resume(tmp_path: Path) -
     assert again.spending == session.spending and again.cost == session.cost > 0
 
 
-def test_it_is_offered_the_tools_and_told_what_was_asked_for(tmp_path: Path) -> None:
+def test_it_is_offered_the_tools_and_informed_of_the_request(tmp_path: Path) -> None:
     def request(prompt: str) -> SpawnRequest:
         return SpawnRequest(prompt, tools=("read",), system="Answer in one word.")
 
@@ -191,7 +191,7 @@ def test_a_nested_session_is_found_by_its_id_alone(tmp_path: Path) -> None:
     assert repository.named(result.session).stem == result.session
 
 
-def test_a_hook_has_an_agent_go_on_and_is_told_whose_end_it_is(tmp_path: Path) -> None:
+def test_a_hook_makes_an_agent_continue_and_is_informed_whose_end_it_is(tmp_path: Path) -> None:
     told: list[dict[str, Any]] = []
     results: list[SpawnResult] = []
 

@@ -61,7 +61,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("place", ["user", "project", "granted"])
-def test_settings_that_are_no_usual_file_are_told_in_one_line(
+def test_settings_that_are_not_a_regular_file_are_reported_in_one_line(
     home: Path, place: str, odd: Callable[[Path], None]
 ) -> None:
     user, project = home / "home" / ".config" / "makeroom", home / "project"
@@ -96,14 +96,14 @@ def test_settings_made_to_take_for_ever_are_refused_at_once(home: Path, text: st
         load_config({}, home / "project", home / "home")
 
 
-def test_rules_with_many_dots_are_no_long_key(home: Path) -> None:
+def test_rules_with_many_dots_are_not_a_long_key(home: Path) -> None:
     rules = ", ".join(f"'read(a.b.c{number}/d.e.f)'" for number in range(100))
     (home / "project" / ".makeroom" / "settings.toml").write_text(f"deny = [{rules}]")
     assert len(load_config({}, home / "project", home / "home").deny) == 100
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_other_files_that_are_no_usual_ones_are_passed_over(home: Path, odd: Callable[[Path], None]) -> None:
+def test_other_files_that_are_not_regular_ones_are_skipped(home: Path, odd: Callable[[Path], None]) -> None:
     path = home / "odd"
     odd(path)
     assert ModelFactsCache(path).get("server", "model", 0.0) is None
@@ -115,7 +115,7 @@ def test_other_files_that_are_no_usual_ones_are_passed_over(home: Path, odd: Cal
 
 
 @pytest.mark.parametrize("odd", [pipe, device, listening])
-def test_a_recording_that_is_no_usual_file_is_refused(home: Path, odd: Callable[[Path], None]) -> None:
+def test_a_recording_that_is_not_a_regular_file_is_refused(home: Path, odd: Callable[[Path], None]) -> None:
     odd(home / "recording.jsonl")
     repository = SessionRepository(home / "project", keep=False, tell=lambda text: None)
     with pytest.raises(UsageError, match="not a regular file"):
@@ -123,7 +123,7 @@ def test_a_recording_that_is_no_usual_file_is_refused(home: Path, odd: Callable[
     repository.close()
 
 
-def test_a_history_that_cannot_be_read_is_told_once(home: Path) -> None:
+def test_a_history_that_cannot_be_read_is_reported_once(home: Path) -> None:
     pipe(home / "history")
     history = PromptHistory(home / "history", str)
     assert [*history.load_history_strings()] == [] and "not a regular file" in history.trouble
@@ -131,7 +131,7 @@ def test_a_history_that_cannot_be_read_is_told_once(home: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", [pipe, folder, device, listening])
-def test_a_memory_file_that_is_no_usual_file_is_not_read_and_that_is_told(
+def test_a_memory_file_that_is_not_a_regular_file_is_not_read_and_that_is_reported(
     home: Path, odd: Callable[[Path], None]
 ) -> None:
     project, user = home / "project", home / "home" / ".config" / "makeroom"
@@ -163,7 +163,7 @@ def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, Path], None]:
     return give
 
 
-def test_a_memory_file_of_another_user_in_a_folder_above_is_not_followed(
+def test_a_memory_file_of_another_user_in_a_directory_above_is_not_followed(
     home: Path, give_away: Callable[[Path, Path], None]
 ) -> None:
     user, project = home / "home" / ".config" / "makeroom", home / "project"
@@ -174,7 +174,7 @@ def test_a_memory_file_of_another_user_in_a_folder_above_is_not_followed(
     assert unread_memory(project, user) == [f"{home / 'AGENTS.md'} belongs to another user: it is not read"]
 
 
-def test_a_link_of_another_user_is_no_memory_file(
+def test_a_link_of_another_user_is_not_a_memory_file(
     home: Path, give_away: Callable[[Path, Path], None]
 ) -> None:
     user, project = home / "home" / ".config" / "makeroom", home / "project"
@@ -199,7 +199,7 @@ def test_settings_of_a_project_that_another_user_wrote_are_ignored(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root works in folders of others")
-def test_root_follows_the_owner_of_the_folder_that_it_works_in(home: Path) -> None:
+def test_root_follows_the_owner_of_the_directory_that_it_works_in(home: Path) -> None:
     project = home / "project"
     for path in (
         project,

@@ -34,7 +34,7 @@ def test_other_text_names_no_images(shot: Path, tmp_path: Path) -> None:
         assert named_images(text) == [], text
 
 
-def test_what_cannot_be_sent_is_told(shot: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_sent_is_reported(shot: Path, tmp_path: Path) -> None:
     (tmp_path / "cut.png").write_bytes(PIXEL[:40])
     (tmp_path / "text.png").write_text("no image")
     for name, why in (("cut.png", "cannot be sent"), ("text.png", "is no image that can be sent")):

@@ -41,7 +41,7 @@ def settle(
     return text, [approvals.decided(item) for item in _words(folder, {})]
 
 
-def test_a_project_that_brings_nothing_is_asked_nothing_and_leaves_no_file(tmp_path: Path) -> None:
+def test_a_project_that_defines_nothing_is_asked_nothing_and_leaves_no_file(tmp_path: Path) -> None:
     assert settle(tmp_path) == ("", [])
     assert list(tmp_path.iterdir()) == []
 
@@ -76,7 +76,7 @@ def test_what_was_left_open_stays_off_and_is_asked_about_at_the_next_start(tmp_p
     assert decisions == [True, None]
 
 
-def test_what_was_decided_is_told_in_one_line(tmp_path: Path) -> None:
+def test_what_was_decided_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
     assert settle(tmp_path, "all")[0].endswith("\nallowed: 2 hooks; /trust changes that")
     (tmp_path / "items").write_text("three 3\n", "utf-8")
@@ -104,7 +104,7 @@ def test_the_items_stand_before_the_row_that_ends_the_menu(tmp_path: Path) -> No
     assert [menu.at for menu in menus[1:]] == [0, 1]
 
 
-def test_where_nobody_can_choose_one_warning_says_what_is_off(tmp_path: Path) -> None:
+def test_where_no_one_can_choose_one_warning_says_what_is_off(tmp_path: Path) -> None:
     (tmp_path / "items").write_text("one 1\ntwo 2\n", "utf-8")
     text, decisions = settle(tmp_path, unattended=True)
     assert text.count("\n") == 0

@@ -21,7 +21,9 @@ class Speaking:
         return HookAnswer(words=f"began by {subject}" if event is HookEvent.SESSION_START else "")
 
 
-def test_hooks_are_told_of_each_session_and_their_words_go_before_its_first_prompt(tmp_path: Path) -> None:
+def test_hooks_are_informed_of_each_session_and_their_words_go_before_its_first_prompt(
+    tmp_path: Path,
+) -> None:
     hooks = Speaking()
 
     async def work(run: ControllerRun) -> None:

@@ -77,7 +77,7 @@ def test_a_command_that_fails_leaves_the_usual_line_and_says_why(
     assert (shown.own_line, shown.note, asked) == ("", f"status_line: {told}", ["line"])
 
 
-def test_the_command_is_told_what_claude_code_tells(tmp_path: Any) -> None:
+def test_the_command_gets_what_claude_code_sends(tmp_path: Any) -> None:
     script = tmp_path / "line.sh"
     script.write_text("cat >told; echo own line")
 
@@ -98,7 +98,7 @@ def test_the_command_is_told_what_claude_code_tells(tmp_path: Any) -> None:
     assert told["context_window"]["context_window_size"] == 200_000 and "total_cost_usd" in told["cost"]
 
 
-def test_an_own_line_stands_before_what_it_may_not_hide() -> None:
+def test_an_own_line_precedes_what_it_may_not_hide() -> None:
     ctx = RenderContext(60, Theme(colour=False, weight=False))
     assert status_line(replace(STATUS, own_line="mine"), 2, ctx) == "mine · asks first · 2 queued · 1 job"
     full = replace(STATUS, own_line="m" * 99, state="CRITICAL", jobs=0)
@@ -122,5 +122,5 @@ def test_of_an_own_line_only_colours_reach_the_terminal() -> None:
         ("qwen3-coder", "qwen3-coder"),
     ],
 )
-def test_a_model_is_named_as_people_say_it(model: str, name: str) -> None:
+def test_a_model_is_named_in_the_usual_way(model: str, name: str) -> None:
     assert display_name(model) == name

@@ -66,7 +66,7 @@ def may(run: ControllerRun, tool: str, path: str, **more: Any) -> str:
     return judge_call(tool, (access,), run.controller.in_use[1].permissions.rules).answer
 
 
-def test_a_typed_command_stands_in_the_prompt_and_in_lists(tmp_path: Path) -> None:
+def test_a_typed_command_is_in_the_prompt_and_in_lists(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         allow_all(run)
         await run.do("/review a c")
@@ -312,7 +312,7 @@ def test_a_skill_that_forks_works_in_a_session_of_its_own(tmp_path: Path) -> Non
     run_controller(tmp_path, work, **options)
 
 
-def test_a_client_is_told_of_commands_before_anything_is_loaded(tmp_path: Path) -> None:
+def test_a_client_is_informed_of_commands_before_anything_is_loaded(tmp_path: Path) -> None:
     project(tmp_path)
     library = load_library(tmp_path, {"HOME": str(tmp_path / "home")}, None)
     told = {each["name"]: each for each in greeting("", library)["commands"]}

@@ -38,7 +38,7 @@ def test_a_session_begins_with_what_it_works_with_the_last_one_and_what_to_try(t
     run_controller(tmp_path, begin_again, verified=False)
 
 
-def test_the_last_session_is_named_as_it_was_typed(tmp_path: Path) -> None:
+def test_the_last_session_is_named_as_typed(tmp_path: Path) -> None:
     typed = "Team 👨\u200d👩\u200d👧 can't می\u200cخواهم C:\\dir\u202e"
 
     async def begin(run: ControllerRun) -> None:

@@ -103,7 +103,7 @@ def test_what_the_tools_take_of_the_context_is_counted_without_what_only_the_rec
 
 
 @pytest.mark.parametrize("changed", [False, True])
-def test_a_session_recorded_without_kinds_goes_on_without_a_notice(tmp_path: Path, changed: bool) -> None:
+def test_a_session_recorded_without_kinds_continues_without_a_notice(tmp_path: Path, changed: bool) -> None:
     store = create_store(tmp_path, SID, pytest.fail)
     recorded = load_definitions()[changed:]
     store.append(Opened(1, 1.0, ("s",), tuple(recorded), "makeroom-offline", 200_000, str(tmp_path)))

@@ -42,7 +42,7 @@ def steps() -> ScriptedModel:
     return ScriptedModel([called, called, "done", "again"])
 
 
-def test_prompts_stand_behind_the_results_with_what_they_mention_and_can_be_rewound(tmp_path: Path) -> None:
+def test_prompts_follow_the_results_with_what_they_mention_and_can_be_rewound(tmp_path: Path) -> None:
     (tmp_path / "style.txt").write_text("tabs\n")
     waiting = Waiting([("use tabs", None), ("as in @style.txt", None)])
 

@@ -39,7 +39,7 @@ def test_each_path_is_compared_with_what_it_was_before_its_first_change(
     assert "-two\n+2\n" in differences(checkpoints)[0].text
 
 
-def test_what_is_as_it_was_is_left_out(root: Path, checkpoints: Checkpoints) -> None:
+def test_what_is_unchanged_is_left_out(root: Path, checkpoints: Checkpoints) -> None:
     (root / "a").write_text("one\n")
     write(checkpoints, root / "a", "two\n")
     write(checkpoints, root / "b", "made\n")
@@ -48,7 +48,7 @@ def test_what_is_as_it_was_is_left_out(root: Path, checkpoints: Checkpoints) -> 
     assert differences(checkpoints) == []
 
 
-def test_what_others_changed_meanwhile_is_told_apart(root: Path, checkpoints: Checkpoints) -> None:
+def test_changes_by_others_meanwhile_are_distinguished(root: Path, checkpoints: Checkpoints) -> None:
     place = root / "a"
     place.write_text("1\n2\n3\n4\n5\n6\n7\n8\n9\n")
     write(checkpoints, place, place.read_text().replace("1\n", "own 1\n"))
@@ -101,7 +101,7 @@ def test_a_crashed_command_is_not_blamed_for_what_was_changed_after_it(
     assert theirs.text.splitlines()[3:] == [" c", " d", " e", "-f", "+their f"]
 
 
-def test_a_file_that_others_made_anew_was_removed_by_the_session(
+def test_a_file_that_others_created_again_was_removed_by_the_session(
     root: Path, checkpoints: Checkpoints
 ) -> None:
     (root / "a").write_text("one\n")
@@ -141,7 +141,7 @@ def test_an_empty_file_is_called_so(root: Path, checkpoints: Checkpoints) -> Non
     ]
 
 
-def test_folders_show_in_their_files_only(root: Path, checkpoints: Checkpoints) -> None:
+def test_directories_show_in_their_files_only(root: Path, checkpoints: Checkpoints) -> None:
     (root / "d").mkdir()
 
     def command() -> None:
@@ -213,7 +213,7 @@ def test_why_there_is_no_diff_is_said(root: Path, seq: Seq, monkeypatch: pytest.
     }
 
 
-def test_a_pipe_in_the_place_of_a_file_is_not_read_and_looking_stores_nothing(
+def test_a_pipe_instead_of_a_file_is_not_read_and_looking_stores_nothing(
     root: Path, checkpoints: Checkpoints
 ) -> None:
     (root / "a").write_text("x\n")
@@ -231,7 +231,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_read_and_looking_stores_nothing(
     assert sorted((root / ".transcripts").rglob("*")) == stored
 
 
-def test_changed_files_are_counted_from_each_seq_on_without_folders() -> None:
+def test_changed_files_are_counted_from_each_seq_on_without_directories() -> None:
     one, two, folder = PathState("file", 0, "1"), PathState("file", 0, "2"), PathState("dir", 0o755)
     changes = [
         FileChange(5, "a", one, two),

@@ -35,7 +35,7 @@ def test_a_change_that_the_clock_of_the_file_system_hides_is_seen(
     assert path.read_text() == "1"
 
 
-def test_what_somebody_changed_between_two_commands_is_not_undone(
+def test_what_someone_changed_between_two_commands_is_not_undone(
     root: Path, checkpoints: Checkpoints
 ) -> None:
     (root / "a").write_text("old")

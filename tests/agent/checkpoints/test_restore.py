@@ -30,7 +30,7 @@ def test_a_written_file_comes_back(root: Path, seq: Seq, checkpoints: Checkpoint
     assert tree(root) == before
 
 
-def test_a_created_file_is_removed_with_the_folders_made_for_it(
+def test_a_created_file_is_removed_with_the_directories_made_for_it(
     root: Path, seq: Seq, checkpoints: Checkpoints
 ) -> None:
     before = tree(root)
@@ -56,7 +56,7 @@ def test_only_changes_after_the_chosen_fact_are_undone(
     assert plan_restore(checkpoints, 40) == []
 
 
-def test_what_is_as_it_was_needs_no_step(root: Path, checkpoints: Checkpoints) -> None:
+def test_what_is_unchanged_needs_no_step(root: Path, checkpoints: Checkpoints) -> None:
     (root / "a").write_text("old")
     write(checkpoints, root / "a", "agent")
     (root / "a").write_text("old")
@@ -78,7 +78,7 @@ def test_what_cannot_be_made_again_is_lost(root: Path, checkpoints: Checkpoints)
     assert (root / "pipe").read_text() == "a file now"
 
 
-def test_contents_that_vanish_after_the_plan_leave_the_file_as_it_is(
+def test_contents_that_vanish_after_the_plan_leave_the_file_unchanged(
     root: Path, checkpoints: Checkpoints
 ) -> None:
     (root / "a").write_text("old")
@@ -92,7 +92,7 @@ def test_contents_that_vanish_after_the_plan_leave_the_file_as_it_is(
     }
 
 
-def test_a_folder_with_a_file_of_somebody_else_is_not_replaced(root: Path, checkpoints: Checkpoints) -> None:
+def test_a_directory_with_a_file_of_others_is_not_replaced(root: Path, checkpoints: Checkpoints) -> None:
     (root / "a").write_text("old")
 
     def command() -> None:
@@ -134,9 +134,7 @@ def test_the_changes_of_a_command_are_undone(root: Path, seq: Seq, checkpoints: 
     assert tree(root) == before
 
 
-def test_what_somebody_else_changed_since_is_kept_unless_asked_for(
-    root: Path, checkpoints: Checkpoints
-) -> None:
+def test_what_others_changed_since_is_kept_unless_asked_for(root: Path, checkpoints: Checkpoints) -> None:
     (root / "a").write_text("old")
     write(checkpoints, root / "a", "agent")
     (root / "a").write_text("mine")

@@ -17,7 +17,7 @@ def test_a_value_may_stand_beside_its_flag_or_in_it_be_empty_or_begin_with_a_das
 
 
 @pytest.mark.parametrize("text", ["Read,Bash(git:*)", "read Bash(git)", " Read , Bash(git:*),"])
-def test_rules_are_told_from_the_tools_of_other_agents(text: str) -> None:
+def test_rules_are_distinguished_from_the_tools_of_other_agents(text: str) -> None:
     text = f"{text},NotebookEdit,mcp__calc__*"
     options = parse([*STREAMS, "--allowedTools", text, "--disallowedTools", "KillShell"])
     assert options.allowed_tools == ("read", "bash(git)", "mcp__calc__*")
@@ -40,7 +40,7 @@ def test_a_last_word_after_rules_is_the_prompt_where_there_may_be_one() -> None:
         (["a", "b c", "--", "mend", "it"], ("a", "b c"), "mend it"),
     ],
 )
-def test_several_folders_or_files_and_a_prompt(
+def test_several_directories_or_files_and_a_prompt(
     flag: str, words: list[str], values: tuple[str, ...], prompt: str
 ) -> None:
     options = parse(["-p", flag, *words])
@@ -82,7 +82,7 @@ def test_each_flag_has_its_value(argv: list[str], wanted: dict[str, object]) -> 
         ["--permission-mode", "auto"],
     ],
 )
-def test_what_has_no_effect_is_told_in_one_line(argv: list[str]) -> None:
+def test_what_has_no_effect_is_reported_in_one_line(argv: list[str]) -> None:
     (remark,) = parse(["-p", "x", *argv]).remarks
     assert argv[0] in remark
 
@@ -107,7 +107,7 @@ def test_what_cannot_be_kept_is_refused(argv: list[str], capsys: pytest.CaptureF
     assert told.startswith("makeroom: ") and told.count("\n") == 1
 
 
-def test_effort_off_is_no_thinking() -> None:
+def test_effort_off_is_not_thinking() -> None:
     asked = parse(["--effort", "off"])
     assert asked.effort == "off"
     assert parse(["--effort", "high"]).thinking is None

@@ -22,7 +22,7 @@ from agent.cli.arguments import parse, subcommand_of
         ("verify -- -C", ("verify", ["--", "-C"], "")),
     ],
 )
-def test_a_subcommand_is_found_with_the_folder_before_or_after_it(
+def test_a_subcommand_is_found_with_the_directory_before_or_after_it(
     line: str, asked: tuple[str, list[str], str]
 ) -> None:
     assert subcommand_of(line.split(), SUBCOMMANDS) == asked

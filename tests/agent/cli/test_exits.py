@@ -109,7 +109,7 @@ def test_terminated_at_any_moment_a_run_ends_with_its_result(here: Run, fault: F
         assert here(server, "again")[0] == 0
 
 
-def test_a_record_that_cannot_be_made_is_told_with_a_result(here: Run, tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_made_is_reported_with_a_result(here: Run, tmp_path: Path) -> None:
     (tmp_path / ".transcripts").write_text("no folder", "utf-8")
     with Server(ScriptedModel(["hi"])) as server:
         code, lines, err = here(server, "x")
@@ -211,7 +211,7 @@ def test_a_command_line_that_makes_no_sense_has_its_result(
 
 
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])
-def test_an_answer_that_the_disk_does_not_take_is_told_once(tmp_path: Path, form: str) -> None:
+def test_an_answer_that_the_disk_does_not_take_is_reported_once(tmp_path: Path, form: str) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")
     with Server(ScriptedModel(["hi"])) as server, open("/dev/full", "w") as full:  # noqa: PTH123
@@ -250,13 +250,13 @@ def test_the_command_leaves_without_taking_the_interpreter_apart(tmp_path: Path)
     assert ended.returncode == 0 and ended.stdout.startswith("makeroom ") and "apart" not in ended.stdout
 
 
-def test_a_last_line_that_nobody_takes_is_told_by_the_interpreter(tmp_path: Path) -> None:
+def test_a_last_line_that_no_one_takes_is_reported_by_the_interpreter(tmp_path: Path) -> None:
     ended = ended_command(tmp_path, "import os; from agent.__main__ import command; os.close(1); command()")
     assert ended.returncode == 120 and "OSError" in ended.stderr
 
 
 @pytest.mark.parametrize("safe", [False, True])
-def test_in_safe_mode_nothing_of_what_people_bring_is_used_but_rules_hold(
+def test_in_safe_mode_no_user_extensions_are_used_but_rules_apply(
     here: Run, tmp_path: Path, safe: bool
 ) -> None:
     config, skills = tmp_path / "home/.config/makeroom", tmp_path / "home/.claude/skills/tidy"

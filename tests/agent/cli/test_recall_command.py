@@ -75,7 +75,7 @@ def test_an_id_is_recalled(capsys: pytest.CaptureFixture[str], project: Path) ->
     assert run(capsys, project, "r2", "--session", "20261121")[1] == "the bikeshed number 0\n"
 
 
-def test_on_a_terminal_a_long_hit_goes_on_within_its_indent(tmp_path: Path) -> None:
+def test_on_a_terminal_a_long_hit_continues_within_its_indent(tmp_path: Path) -> None:
     path = tmp_path / RECORDS_FOLDER / "s.jsonl"
     path.parent.mkdir()
     path.write_bytes(encode_fact(User(1, 1.79e9, (TextBlock("a walrus in the harbour " * 5),)), "s"))
@@ -130,7 +130,7 @@ def test_a_mistake_is_exit_2_and_one_line(
     assert (code, out) == (2, "") and complaint in err and err.count("\n") == 1
 
 
-def test_a_folder_without_sessions_is_left_as_it_is(
+def test_a_directory_without_sessions_is_left_unchanged(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert run(capsys, tmp_path, "x")[0] == 2

@@ -64,7 +64,7 @@ def headless(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Headless:
     return run
 
 
-def test_a_session_is_chosen_from_a_list_and_gone_on_with(project: Path) -> None:
+def test_a_session_is_chosen_from_a_list_and_continued(project: Path) -> None:
     with PtyTerminal(project, (30, 14), makeroom("--offline --resume")) as terminal:
         terminal.sees("Go on with which session?", "❯ question 2 日本語␛[2J", "1 prompt", IDS[2])
         terminal.type("TION 日本").sees("1 of 3").type("\x1b[B").sees("❯ question 1").type("\r")
@@ -115,7 +115,7 @@ def test_without_a_terminal_the_commands_are_named(locked: Store, headless: Head
         assert command in done.stderr
 
 
-def test_a_fork_of_a_session_in_use_goes_on_under_an_id_of_its_own(
+def test_a_fork_of_a_session_in_use_continues_under_an_id_of_its_own(
     project: Path, locked: Store, headless: Headless
 ) -> None:
     before = files(project)
@@ -138,7 +138,7 @@ def test_a_fork_needs_something_to_copy(
     assert (done.returncode, "no session 'nowhere'" in done.stderr) == (2, True)
 
 
-def test_a_session_is_gone_on_with_by_its_file(project: Path, headless: Headless) -> None:
+def test_a_session_is_continued_by_its_file(project: Path, headless: Headless) -> None:
     before = files(project)
     done = headless("--resume", f".transcripts/{IDS[0]}.jsonl", "help")
     assert (done.returncode, "I understand" in done.stdout) == (0, True), done.stderr
@@ -158,7 +158,7 @@ CLAUDE_CODE = [
 
 
 @pytest.mark.parametrize("origin", ["elsewhere", "claude code"])
-def test_a_recording_of_another_place_or_agent_is_gone_on_with_in_a_copy(
+def test_a_recording_of_another_place_or_agent_is_continued_in_a_copy(
     tmp_path: Path, headless: Headless, origin: str
 ) -> None:
     here, recording = tmp_path / "here", tmp_path / "recording.jsonl"
@@ -180,7 +180,7 @@ def test_a_recording_of_another_place_or_agent_is_gone_on_with_in_a_copy(
     assert recording.read_bytes() == before
 
 
-def test_a_session_is_gone_on_with_at_a_past_moment(project: Path, headless: Headless) -> None:
+def test_a_session_is_continued_at_a_past_moment(project: Path, headless: Headless) -> None:
     assert headless("-c", "what is 1 + 1?").returncode == 0
     before = files(project)
     done = headless("-c", "--at", "r2", "help")

@@ -15,7 +15,7 @@ from agent.errors import UsageError
 from tests.agent.ui.headless_run import run_here
 
 
-def test_the_demo_mends_the_sample_project(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_repairs_the_sample_project(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\naddopts = "--of-a-plugin"\n')
     flags = ("--offline", "--sample", "--permission-mode", "acceptEdits")
     done = run_here(tmp_path, capfd, None, "fix the failing test", *flags)
@@ -59,14 +59,14 @@ def test_git_does_not_show_the_sample_project_also_in_a_worktree(tmp_path: Path)
     assert [line for line in lines if "sample" in line] == ["/makeroom-sample/", "/sub/makeroom-sample/"]
 
 
-def test_a_repository_that_cannot_be_told_is_a_remark(tmp_path: Path) -> None:
+def test_an_unknown_repository_is_a_remark(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "info").write_text("a file")
     (told,) = with_sample(Options(folder=str(tmp_path))).remarks
     assert told.startswith("cannot exclude makeroom-sample from git: ")
 
 
-def test_a_place_where_it_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_place_where_it_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "makeroom-sample").write_text("a file")
     with pytest.raises(UsageError, match="cannot create the sample project"):
         with_sample(Options(folder=str(tmp_path)))

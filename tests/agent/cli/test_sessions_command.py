@@ -54,7 +54,7 @@ def test_the_sessions_are_listed_newest_first(
     assert "1 prompt " in out and "[name1] question 1" in out
 
 
-def test_names_with_emoji_are_listed_and_found_as_they_are(
+def test_names_with_emoji_are_listed_and_found_unchanged(
     capsys: pytest.CaptureFixture[str], project: Path
 ) -> None:
     words = "Team 👨\u200d👩\u200d👧 می\u200cخواهم ⚠\ufe0f"
@@ -124,7 +124,7 @@ def test_a_mistake_is_exit_2_and_one_line(
     assert (code, out) == (2, "") and complaint in err and err.count("\n") == 1
 
 
-def test_a_folder_without_sessions_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_directory_without_sessions_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = run(capsys, tmp_path)
     assert code == 0 and "no sessions" in out
 
@@ -153,7 +153,7 @@ def test_it_runs_as_a_command_without_anything_slow(project: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(project: Path) -> None:
+def test_a_reader_that_has_seen_enough_is_not_an_error(project: Path) -> None:
     command = f"{sys.executable} -m agent sessions show name0 | true"
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(["sh", "-c", command], cwd=project, env=environ, capture_output=True, check=False)

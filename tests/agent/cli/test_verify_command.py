@@ -144,7 +144,7 @@ def test_the_first_difference_is_named(
     assert re.match(told, capsys.readouterr().out)
 
 
-def test_a_last_line_that_was_cut_off_is_told(tmp_path: Path) -> None:
+def test_a_last_line_that_was_cut_off_is_reported(tmp_path: Path) -> None:
     record_path(tmp_path, SID).parent.mkdir()
     record_path(tmp_path, SID).write_bytes(b"".join(encode_fact(fact, SID) for fact in TURN)[:-40])
     assert re.search(
@@ -152,7 +152,7 @@ def test_a_last_line_that_was_cut_off_is_told(tmp_path: Path) -> None:
     )
 
 
-def test_a_result_of_several_blocks_is_as_it_was(tmp_path: Path) -> None:
+def test_a_result_of_several_blocks_is_unchanged(tmp_path: Path) -> None:
     user, reply, started, result, end = TURN
     assert isinstance(result, Result)
     blocks = (*result.content, TextBlock("[put back: a.py]"), ImageBlock("image/png", "iVBORw0KGgo="))
@@ -165,7 +165,7 @@ def test_a_result_of_several_blocks_is_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["verify"], ["recall", "value"]])
-def test_a_reader_that_has_seen_enough_is_no_error(
+def test_a_reader_that_has_seen_enough_is_not_an_error(
     words: list[str], recorded: tuple[Path, list[str]]
 ) -> None:
     reading, writing = os.pipe()

@@ -68,7 +68,7 @@ def test_the_report_of_an_agent_in_the_background_comes_with_the_next_prompt(tmp
     run_controller(tmp_path, work, respond=held(respond, "look", over))
 
 
-def test_a_report_that_was_not_told_is_told_after_a_resume(tmp_path: Path) -> None:
+def test_an_undelivered_report_is_delivered_after_a_resume(tmp_path: Path) -> None:
     beside = Reply([task("look", "explore", run_in_background=True)])
     over = Event()
     respond = parts(go=[beside, "it looks"], look=["It is Title."], again=["well"])
@@ -87,7 +87,7 @@ def test_a_report_that_was_not_told_is_told_after_a_resume(tmp_path: Path) -> No
     run_controller(tmp_path, work, respond=held(respond, "look", over))
 
 
-def test_a_report_whose_prompt_leaves_the_conversation_is_told_with_the_next_one(tmp_path: Path) -> None:
+def test_a_report_whose_prompt_leaves_the_conversation_is_reported_with_the_next_one(tmp_path: Path) -> None:
     beside = Reply([task("look", "explore", run_in_background=True)])
     over = Event()
     more = {word: ["well"] for word in ("first", "stopped", "second", "third", "last")}
@@ -112,7 +112,9 @@ def test_a_report_whose_prompt_leaves_the_conversation_is_told_with_the_next_one
     run_controller(tmp_path, work, respond=held(respond, "look", over), faults=(stall,), verified=False)
 
 
-def test_an_agent_that_was_cut_off_before_it_could_report_is_told_so_after_a_resume(tmp_path: Path) -> None:
+def test_an_agent_that_was_cut_off_before_it_could_report_is_reported_as_such_after_a_resume(
+    tmp_path: Path,
+) -> None:
     beside = Reply([task("look", "explore", run_in_background=True)])
     begun = Reply([says("I search first."), calls("glob", pattern="*")])
     respond = parts(go=[beside, "it looks"], look=[begun, "never"], again=["well"])

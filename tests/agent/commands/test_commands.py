@@ -66,7 +66,7 @@ def test_a_mistyped_option_of_a_command_is_refused_and_nothing_is_done(tmp_path:
     run_controller(tmp_path, work)
 
 
-def test_an_unknown_command_is_told_with_the_nearest(tmp_path: Path) -> None:
+def test_an_unknown_command_is_reported_with_the_nearest(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         assert await run.do("/compcat") == "unknown command /compcat: did you mean /compact?"
         assert "did you mean /status?" in await run.do("/stauts")  # not /stats
@@ -104,7 +104,7 @@ def test_an_unknown_command_is_told_with_the_nearest(tmp_path: Path) -> None:
         ("!ls", False),
     ],
 )
-def test_commands_that_only_look_may_run_during_a_turn(line: str, allowed: bool) -> None:
+def test_read_only_commands_may_run_during_a_turn(line: str, allowed: bool) -> None:
     assert may_run_during_turn(line) is allowed
 
 

@@ -49,7 +49,7 @@ def test_compact_says_what_it_would_do_then_does_it_and_can_be_undone(tmp_path: 
     run_controller(tmp_path, work)
 
 
-def test_what_an_undone_compaction_leaves_is_told_as_the_status_line_and_the_server_count_it(
+def test_the_context_after_an_undone_compaction_is_reported_as_the_status_line_and_the_server_count_it(
     tmp_path: Path,
 ) -> None:
     files(tmp_path, 12)
@@ -67,7 +67,7 @@ def test_what_an_undone_compaction_leaves_is_told_as_the_status_line_and_the_ser
     run_controller(tmp_path, work)
 
 
-def test_what_a_summary_of_no_use_cost_is_told(tmp_path: Path) -> None:
+def test_what_a_summary_of_no_use_cost_is_reported(tmp_path: Path) -> None:
     files(tmp_path, 20)
 
     def respond(body: dict[str, Any]) -> Any:
@@ -278,7 +278,7 @@ def told_with_prompts(run: ControllerRun) -> list[str]:
     return ["\n".join(environment_told(entry)) for entry in prompts]
 
 
-def test_pins_and_their_removal_are_told_once_with_the_next_prompt(tmp_path: Path) -> None:
+def test_pins_and_their_removal_are_reported_once_with_the_next_prompt(tmp_path: Path) -> None:
     files(tmp_path, 12)
 
     async def work(run: ControllerRun) -> None:
@@ -296,7 +296,7 @@ def test_pins_and_their_removal_are_told_once_with_the_next_prompt(tmp_path: Pat
     run_controller(tmp_path, work)
 
 
-def test_commands_that_ended_with_an_earlier_run_are_told_as_ended(tmp_path: Path) -> None:
+def test_commands_that_ended_with_an_earlier_run_are_reported_as_ended(tmp_path: Path) -> None:
     files(tmp_path, 12)
 
     async def work(run: ControllerRun) -> None:
@@ -361,7 +361,7 @@ def test_each_model_is_paid_at_its_own_prices_also_in_a_resumed_session(tmp_path
     run_controller(tmp_path, work)
 
 
-def test_live_state_stands_in_the_record_from_its_values_now(tmp_path: Path) -> None:
+def test_live_state_is_in_the_record_from_its_values_now(tmp_path: Path) -> None:
     files(tmp_path, 12)
 
     async def work(run: ControllerRun) -> None:
@@ -415,7 +415,9 @@ def test_a_resumed_session_knows_the_texts_that_left_the_context_before(tmp_path
     run_controller(tmp_path, work)
 
 
-def test_words_behind_compact_are_told_with_the_next_prompt_and_stay_in_later_records(tmp_path: Path) -> None:
+def test_words_behind_compact_are_reported_with_the_next_prompt_and_stay_in_later_records(
+    tmp_path: Path,
+) -> None:
     files(tmp_path, 12)
 
     async def work(run: ControllerRun) -> None:
@@ -446,7 +448,7 @@ def test_system_and_tools_stay_the_same_in_the_context_and_all_rows_add_up(tmp_p
     run_controller(tmp_path, work)
 
 
-def test_words_behind_compact_are_not_told_where_nothing_was_compacted(tmp_path: Path) -> None:
+def test_words_behind_compact_are_not_reported_where_nothing_was_compacted(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("help", "/compact keep the walrus", "help")
         assert b"walrus" not in b"".join(run.bodies())
@@ -518,7 +520,7 @@ def test_one_block_has_one_size_on_all_screens(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
-def test_an_automatic_notice_tells_of_a_summary_and_not_of_each_small_clearing(tmp_path: Path) -> None:
+def test_an_automatic_notice_mentions_a_summary_but_not_each_small_clearing(tmp_path: Path) -> None:
     files(tmp_path, 12)
 
     async def work(run: ControllerRun) -> None:
@@ -543,7 +545,7 @@ def test_entries_that_are_written_for_an_hour_are_planned_with_as_such(
     run_controller(tmp_path, work, cache=cache)
 
 
-def test_what_a_block_that_is_dropped_costs_is_told_before_anything_is_sent(tmp_path: Path) -> None:
+def test_what_a_block_that_is_dropped_costs_is_reported_before_anything_is_sent(tmp_path: Path) -> None:
     files(tmp_path, 20)
 
     async def work(run: ControllerRun) -> None:
@@ -563,7 +565,7 @@ def test_what_a_block_that_is_dropped_costs_is_told_before_anything_is_sent(tmp_
     run_controller(tmp_path, work, policy="off")
 
 
-def test_why_a_record_cannot_be_dropped_is_told_by_the_id_that_it_is_listed_with(tmp_path: Path) -> None:
+def test_why_a_record_cannot_be_dropped_is_reported_by_the_id_that_it_is_listed_with(tmp_path: Path) -> None:
     files(tmp_path, 12)
 
     async def work(run: ControllerRun) -> None:
@@ -580,7 +582,7 @@ def test_why_a_record_cannot_be_dropped_is_told_by_the_id_that_it_is_listed_with
     run_controller(tmp_path, work)
 
 
-def test_one_block_is_dropped_by_hand_and_brought_back(tmp_path: Path) -> None:
+def test_one_block_is_dropped_by_hand_and_restored(tmp_path: Path) -> None:
     files(tmp_path, 3)
     chooser = ScriptedChooser("")
 

@@ -9,7 +9,7 @@ from agent.events import CommandOutput
 from .controller_run import ControllerRun, run_controller
 
 
-def test_the_doctor_tells_what_is_wrong_with_its_remedy(tmp_path: Path) -> None:
+def test_the_doctor_reports_what_is_wrong_with_its_remedy(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         told = await run.do("/doctor")
         assert "ok  makeroom: " in told and "ok  API key: set" in told
@@ -48,7 +48,7 @@ def test_a_server_that_cannot_be_reached_is_found() -> None:
     assert "not checked because of the proxy" in probe_server(address, {"HTTP_PROXY": "http://proxy:3128"})[2]
 
 
-def test_another_folder_can_be_worked_in(tmp_path: Path) -> None:
+def test_another_directory_can_be_worked_in(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "other").mkdir()
     other = tmp_path / "other"

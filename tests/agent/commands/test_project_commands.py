@@ -68,7 +68,7 @@ def test_memory_names_imports_and_what_claude_code_would_read(tmp_path: Path) ->
     run_controller(tmp_path, work)
 
 
-def test_memory_names_the_files_of_folders_below_with_what_was_read_there(tmp_path: Path) -> None:
+def test_memory_names_the_files_of_directories_below_with_what_was_read_there(tmp_path: Path) -> None:
     files(tmp_path, count=2, lines=2)
     (tmp_path / "src/AGENTS.md").write_text("Rules of src; see @extra.md", "utf-8")
     (tmp_path / "src/extra.md").write_text("More rules.", "utf-8")
@@ -87,7 +87,7 @@ def test_memory_names_the_files_of_folders_below_with_what_was_read_there(tmp_pa
     run_controller(tmp_path, work)
 
 
-def test_memory_files_that_take_much_of_the_window_are_told(tmp_path: Path) -> None:
+def test_memory_files_that_take_much_of_the_window_are_reported(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         for words, told in ((900, False), (1_100, True)):
             (tmp_path / "AGENTS.md").write_text("tabs " * words, "utf-8")
@@ -96,7 +96,7 @@ def test_memory_files_that_take_much_of_the_window_are_told(tmp_path: Path) -> N
     run_controller(tmp_path, work, window=20_000)
 
 
-def test_a_memory_file_that_is_cut_is_told_as_such(tmp_path: Path) -> None:
+def test_a_memory_file_that_is_cut_is_reported_as_such(tmp_path: Path) -> None:
     (tmp_path / "CLAUDE.md").write_text("é" * (MAX_MEMORY_CHARS - 1), "utf-8")
     assert unread_memory(tmp_path, tmp_path / "none") == []
     (tmp_path / "CLAUDE.md").write_text("always\n" * MAX_MEMORY_CHARS, "utf-8")
@@ -109,7 +109,7 @@ def test_a_memory_file_that_is_cut_is_told_as_such(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
-def test_without_a_memory_file_memory_tells_where_to_put_one(tmp_path: Path) -> None:
+def test_without_a_memory_file_memory_reports_where_to_put_one(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         assert "create AGENTS.md or CLAUDE.md in" in await run.do("/memory")
         (tmp_path / "CLAUDE.md").write_text("x", "utf-8")
@@ -234,7 +234,7 @@ def test_a_command_of_the_users_own_is_shown_to_the_model_unless_it_is_private(t
     run_controller(tmp_path, work)
 
 
-def test_what_a_command_of_the_users_own_said_is_told_again_after_a_rewind(tmp_path: Path) -> None:
+def test_what_a_command_of_the_users_own_said_is_reported_again_after_a_rewind(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("help", "!echo walrus", "help", "/rewind 2 conversation", "help")
         assert sum(body.count(b"$ echo walrus") for body in run.bodies()) == 1
@@ -244,7 +244,7 @@ def test_what_a_command_of_the_users_own_said_is_told_again_after_a_rewind(tmp_p
     run_controller(tmp_path, work)
 
 
-def test_a_late_command_of_the_users_own_goes_on_and_a_private_one_stays_private(tmp_path: Path) -> None:
+def test_a_late_command_of_the_users_own_continues_and_a_private_one_stays_private(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         runner = command_runner(run.controller.in_use[1].tool_context)
         said = await run.do("!!echo for me; sleep 300")
@@ -259,7 +259,7 @@ def test_a_late_command_of_the_users_own_goes_on_and_a_private_one_stays_private
     run_controller(tmp_path, work, environ={"BASH_DEFAULT_TIMEOUT_MS": "300"})
 
 
-def test_a_late_command_is_ended_where_nobody_is_at_the_screen(tmp_path: Path) -> None:
+def test_a_late_command_is_ended_where_no_one_is_at_the_screen(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         assert "timed out after 0.3 s" in await run.do("!sleep 300")
 
@@ -267,7 +267,7 @@ def test_a_late_command_is_ended_where_nobody_is_at_the_screen(tmp_path: Path) -
         run_controller(tmp_path, work, environ={"BASH_DEFAULT_TIMEOUT_MS": "300"}, **options)
 
 
-def test_an_editor_after_a_bang_is_told_what_the_user_can_do(tmp_path: Path) -> None:
+def test_an_editor_after_a_bang_reports_what_the_user_can_do(tmp_path: Path) -> None:
     (tmp_path / "vi").write_text("#!/bin/sh\nsleep 60\n")
     (tmp_path / "vi").chmod(0o755)
 

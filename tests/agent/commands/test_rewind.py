@@ -81,7 +81,7 @@ def test_where_the_project_is_gone_no_file_is_said_to_be_as_before(tmp_path: Pat
     run_controller(folder, work)
 
 
-def test_what_was_rewound_is_recalled_and_gone_on_with_in_a_copy(tmp_path: Path) -> None:
+def test_what_was_rewound_is_recalled_and_continued_in_a_copy(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("help", "run `echo giraffe`", "help")
         before, (session, _) = run.bodies(), run.controller.in_use
@@ -123,7 +123,7 @@ def test_rewind_restores_files_after_it_has_shown_which(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
-def test_rewind_leaves_what_the_user_changed_since_unless_told(tmp_path: Path) -> None:
+def test_rewind_leaves_what_the_user_changed_since_unless_asked(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("print('old')\n", "utf-8")
 
     async def work(run: ControllerRun) -> None:
@@ -178,7 +178,7 @@ def test_the_files_alone_are_restored(tmp_path: Path) -> None:
     rewound(tmp_path, "2", "files", after=after)
 
 
-def test_folders_and_files_are_counted_apart(tmp_path: Path) -> None:
+def test_directories_and_files_are_counted_apart(tmp_path: Path) -> None:
     (tmp_path / "kept").touch()
     chooser = ScriptedChooser("1", "files")
 
@@ -194,7 +194,7 @@ def test_folders_and_files_are_counted_apart(tmp_path: Path) -> None:
     assert chooser.menus[1].rows[1].title == "The files: 2 files and 2 folders, +0 -0"
 
 
-def test_what_somebody_else_changed_stays_unless_it_is_asked_for(tmp_path: Path) -> None:
+def test_what_others_changed_stays_unless_it_is_asked_for(tmp_path: Path) -> None:
     async def kept(run: ControllerRun) -> None:
         assert prompts(run) == 0 and (tmp_path / "made.txt").read_text("utf-8") == "mine\n"
         assert (tmp_path / "a.py").read_text("utf-8") == "print('old')\n"
@@ -203,14 +203,14 @@ def test_what_somebody_else_changed_stays_unless_it_is_asked_for(tmp_path: Path)
     assert menus[2].title == "1 file has been changed outside this session since"
 
 
-def test_what_somebody_else_changed_is_restored_as_well_on_request(tmp_path: Path) -> None:
+def test_what_others_changed_is_restored_as_well_on_request(tmp_path: Path) -> None:
     async def gone(run: ControllerRun) -> None:
         assert not (tmp_path / "made.txt").exists()
 
     rewound(tmp_path, "1", "files", "theirs", after=gone)
 
 
-def test_that_no_file_had_to_change_or_could_is_told(tmp_path: Path) -> None:
+def test_that_no_file_had_to_change_or_could_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("print('old')\n", "utf-8")
 
     async def work(run: ControllerRun) -> None:
@@ -223,7 +223,7 @@ def test_that_no_file_had_to_change_or_could_is_told(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
-def test_what_commands_change_in_the_background_is_told_as_not_covered(tmp_path: Path) -> None:
+def test_what_commands_change_in_the_background_is_reported_as_not_covered(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("run `true` in the background", "hello")
         gap = "not covered: changes by background commands (b1)"
@@ -233,7 +233,7 @@ def test_what_commands_change_in_the_background_is_told_as_not_covered(tmp_path:
     run_controller(tmp_path, work)
 
 
-def test_the_end_of_a_command_whose_start_was_taken_out_is_not_told_again(tmp_path: Path) -> None:
+def test_the_end_of_a_command_whose_start_was_taken_out_is_not_reported_again(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "gate")
 
     async def work(run: ControllerRun) -> None:
@@ -251,7 +251,9 @@ def test_the_end_of_a_command_whose_start_was_taken_out_is_not_told_again(tmp_pa
     run_controller(tmp_path, work)
 
 
-def test_the_end_of_a_command_that_a_result_told_is_told_again_without_that(tmp_path: Path) -> None:
+def test_the_end_of_a_command_that_a_result_reported_is_reported_again_without_that_result(
+    tmp_path: Path,
+) -> None:
     kill = Reply([calls("bash", job="b1", kill=True)])
     begin = Reply([calls("bash", command="sleep 300", run_in_background=True)])
     respond = parts(begin=[begin, "done"], end=[kill, "done"], more=["done"], last=["done"])
@@ -292,7 +294,7 @@ def test_a_prompt_that_is_stopped_in_the_thought_before_an_answer_leaves_the_con
     run_controller(tmp_path, work, respond=respond, faults=(stall,), verified=False)
 
 
-def test_a_prompt_is_given_back_also_where_an_answer_was_asked_for_once_more(tmp_path: Path) -> None:
+def test_a_prompt_is_given_back_also_where_an_answer_was_asked_for_again(tmp_path: Path) -> None:
     asked = "Your reply was empty"
     stall = Fault("stall", at=4_000, when=lambda body: asked in str(body["messages"][-1]))
     respond = parts(
@@ -316,7 +318,9 @@ def test_a_prompt_is_given_back_also_where_an_answer_was_asked_for_once_more(tmp
     run_controller(tmp_path, work, respond=respond, faults=(stall,), verified=False)
 
 
-def test_a_record_that_ends_with_the_prompt_that_told_news_does_not_tell_it_again(tmp_path: Path) -> None:
+def test_a_record_that_ends_with_the_prompt_that_reported_news_does_not_report_it_again(
+    tmp_path: Path,
+) -> None:
     """As that of a fork of there, or where the program was killed before it noted that."""
 
     async def work(run: ControllerRun) -> None:
@@ -355,14 +359,16 @@ def test_a_fork_can_restore_files_to_before_it_was_made(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
-def test_the_prompt_of_a_server_is_listed_as_it_was_typed() -> None:
+def test_the_prompt_of_a_server_is_listed_as_typed() -> None:
     blocks = [TextBlock("<surroundings>\nx\n</surroundings>"), TextBlock("/mcp__calc__hello Bob")]
     called = User(1, 0.0, (*blocks, TextBlock("say: hello Bob")), source="user")
     asked = User(2, 0.0, (TextBlock("one"), TextBlock("two")), source="user")
     assert [point.text for point in rewind_points(fold([called, asked]))] == ["/mcp__calc__hello Bob", "two"]
 
 
-def test_news_that_an_earlier_run_told_is_told_again_where_its_prompt_is_taken_out(tmp_path: Path) -> None:
+def test_news_that_an_earlier_run_reported_is_reported_again_where_its_prompt_is_taken_out(
+    tmp_path: Path,
+) -> None:
     """A resume makes the session anew from its record, as another run of the program does."""
     os.mkfifo(tmp_path / "gate")
 

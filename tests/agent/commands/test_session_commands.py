@@ -27,7 +27,7 @@ def test_clear_keeps_the_old_session_and_resume_goes_back(tmp_path: Path) -> Non
     run_controller(tmp_path, work)
 
 
-def test_a_fork_leaves_the_original_as_it_was(tmp_path: Path) -> None:
+def test_a_fork_leaves_the_original_unchanged(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("help")
         old, before = run.controller.in_use[0].sid, run.bodies()
@@ -51,7 +51,7 @@ def test_a_fork_costs_what_its_original_cost_also_where_that_was_rewound(tmp_pat
     run_controller(tmp_path, work)
 
 
-def test_lists_tell_which_session_a_fork_is_a_copy_of(tmp_path: Path) -> None:
+def test_lists_report_which_session_a_fork_is_a_copy_of(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("help")
         sids = [run.controller.in_use[0].sid]

@@ -225,7 +225,7 @@ def test_a_model_is_kept_for_new_sessions_and_nothing_else_in_the_file_changes(t
 
 
 @pytest.mark.parametrize("text", ['"model" = "haiku"\n', 'model = """haiku"""\n', "model = \n"])
-def test_a_settings_file_that_only_a_user_can_change_stays_as_it_is(tmp_path: Path, text: str) -> None:
+def test_a_settings_file_that_only_a_user_can_change_stays_unchanged(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config" / "settings.toml"
     path.parent.mkdir()
     path.write_text(text)
@@ -237,7 +237,7 @@ def test_a_settings_file_that_only_a_user_can_change_stays_as_it_is(tmp_path: Pa
     run_controller(tmp_path, work, configured={"user_dir": path.parent})
 
 
-def test_a_model_is_kept_that_a_variable_hides_and_this_is_told(tmp_path: Path) -> None:
+def test_a_model_is_kept_that_a_variable_hides_and_this_is_reported(tmp_path: Path) -> None:
     origins = {"origins": {"model": "ANTHROPIC_MODEL"}}
 
     async def work(run: ControllerRun) -> None:
@@ -263,7 +263,7 @@ def test_a_model_that_is_not_in_the_list_of_the_server_is_refused(tmp_path: Path
     run_controller(tmp_path, work)
 
 
-def test_a_model_that_a_server_without_a_list_does_not_know_is_used_and_told(tmp_path: Path) -> None:
+def test_a_model_that_a_server_without_a_list_does_not_know_is_used_and_reported(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         run.server.faults.add(Fault("no_models", times=None))
         assert "/model opus     claude-opus-5-5" in await run.do("/model")
@@ -343,7 +343,7 @@ def test_effort_of_a_model_without_it_is_refused(tmp_path: Path) -> None:
     run_controller(tmp_path, work)
 
 
-def test_config_tells_where_each_setting_was_set(tmp_path: Path) -> None:
+def test_config_reports_where_each_setting_was_set(tmp_path: Path) -> None:
     user, project = tmp_path / "xdg" / "makeroom" / "settings.toml", tmp_path / ".makeroom" / "settings.toml"
     for path, text in (
         (
@@ -439,7 +439,7 @@ def test_limits_are_changed_within_a_session_and_hold_in_the_next(tmp_path: Path
     run_controller(tmp_path, work, policy="thrifty")
 
 
-def test_every_setting_is_listed_and_told_with_what_it_takes(tmp_path: Path) -> None:
+def test_every_setting_is_listed_and_reported_with_what_it_takes(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         names = {line.split()[0] for line in (await run.do("/config")).splitlines() if "  (" in line}
         assert names >= KNOWN_SETTINGS.keys() - {"compact"}
@@ -494,7 +494,7 @@ def test_the_status_names_the_window_and_where_its_size_comes_from(tmp_path: Pat
     run_controller(tmp_path, work, context_window=50_000, window_flag="--sample")
 
 
-def test_a_window_that_is_set_larger_than_the_server_told_is_told_and_corrected_for_good(
+def test_a_window_that_is_set_larger_than_the_server_reported_is_reported_and_corrected_for_good(
     tmp_path: Path,
 ) -> None:
     files(tmp_path, 8)
@@ -560,7 +560,7 @@ def test_another_model_says_nothing_of_thinking_where_there_is_none(tmp_path: Pa
 
 
 @pytest.mark.parametrize("told", [False, True], ids=["as it was", "told otherwise"])
-def test_a_session_is_gone_on_with_by_its_model_and_effort_unless_told_otherwise(
+def test_a_session_continues_with_its_model_and_effort_unless_asked_otherwise(
     tmp_path: Path, told: bool
 ) -> None:
     sids: list[str] = []

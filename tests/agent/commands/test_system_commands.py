@@ -28,7 +28,7 @@ def sandbox_of(run: ControllerRun) -> SessionSandbox:
     return sandbox
 
 
-def test_sandbox_shows_what_is_let_through_and_changes_it(tmp_path: Path) -> None:
+def test_sandbox_shows_what_is_allowed_and_changes_it(tmp_path: Path) -> None:
     kept = permissions_path(tmp_path / "home" / "config", tmp_path)
     (tmp_path / "store").mkdir()
 
@@ -51,7 +51,7 @@ def test_sandbox_shows_what_is_let_through_and_changes_it(tmp_path: Path) -> Non
     run_controller(tmp_path, work)
 
 
-def test_the_model_is_told_of_a_sandbox_that_is_switched_off_and_of_plan_mode(tmp_path: Path) -> None:
+def test_the_model_is_informed_of_a_sandbox_that_is_switched_off_and_of_plan_mode(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("hello")
         sandboxed = sandbox_of(run).level != "none"
@@ -72,7 +72,7 @@ def test_the_model_is_told_of_a_sandbox_that_is_switched_off_and_of_plan_mode(tm
     run_controller(tmp_path, work)
 
 
-def test_status_config_and_doctor_tell_of_the_sandbox_and_mistakes_are_explained(tmp_path: Path) -> None:
+def test_status_config_and_doctor_report_on_the_sandbox_and_mistakes_are_explained(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         told = await run.do("/doctor")
         line = sandbox_of(run).line

@@ -103,7 +103,7 @@ def test_understands_runs_of_reading(text: str, where: str, pattern: str) -> Non
     assert run is not None and (run.where, run.pattern) == (where, pattern)
 
 
-def test_tells_facts_of_what_it_read() -> None:
+def test_reports_facts_of_what_it_read() -> None:
     result = "     1\timport os\n     2\t\n     3\tdef first():\n     4\t    pass\n     5\tclass Second:"
     said = told(user("read a.py"), *called("read", result, file_path="a.py"))
     assert "5 lines" in said and "`first`, `Second`" in said and "import os" in said
@@ -197,13 +197,13 @@ def test_a_huge_or_odd_paste_is_answered_at_once(text: str) -> None:
 WHAT_IS_THIS = "what does this project do?"
 
 
-def test_what_a_project_does_is_told_by_the_first_lines_of_its_readme() -> None:
+def test_what_a_project_does_is_reported_by_the_first_lines_of_its_readme() -> None:
     assert made(user(WHAT_IS_THIS)) == [("read", {"file_path": "README.md"})]
     readme = "     1\t# Seed\n     2\tIt grows."
     assert "# Seed\nIt grows." in told(user(WHAT_IS_THIS), *called("read", readme, file_path="README.md"))
 
 
-def test_a_project_without_a_readme_is_told_by_its_files() -> None:
+def test_a_project_without_a_readme_is_reported_by_its_files() -> None:
     missing = called("read", "File does not exist.", True, file_path="README.md")
     assert made(user(WHAT_IS_THIS), *missing) == [("bash", {"command": "ls -la"})]
     listed = called("bash", "a.py\nb.py", command="ls -la")
@@ -213,7 +213,7 @@ def test_a_project_without_a_readme_is_told_by_its_files() -> None:
     assert "read failed" in by_name
 
 
-def test_a_failing_test_is_run_and_told_but_not_repaired() -> None:
+def test_a_failing_test_is_run_and_reported_but_not_repaired() -> None:
     request = user("fix the failing test")
     ((tool, given),) = made(request)
     assert (tool, given) == ("bash", {"command": "python -m pytest -q"})
@@ -250,7 +250,7 @@ def test_long_words_of_the_user_are_a_request_whatever_they_speak_of() -> None:
     assert made(user(text)) == [("read", {"file_path": "a.py"})]
 
 
-def test_a_reply_that_was_cut_is_gone_on_with() -> None:
+def test_a_reply_that_was_cut_is_continued() -> None:
     begun = [user("read a.py"), said_only("I read")]
     assert made(*begun, user("Your reply was cut off at the output limit. Go on.")) == [
         ("read", {"file_path": "a.py"})

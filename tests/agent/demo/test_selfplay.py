@@ -170,7 +170,7 @@ def test_reads_every_file_once_through_folds_that_only_carry_a_local_summary(tmp
     assert agent.read == files
 
 
-def test_goes_on_after_a_fold_of_the_finished_part_and_a_new_request(tmp_path: Path) -> None:
+def test_continues_after_a_fold_of_the_finished_part_and_a_new_request(tmp_path: Path) -> None:
     tree(tmp_path, 12)
     agent = Agent(tmp_path)
     agent.turn(REQUEST)
@@ -237,7 +237,7 @@ def test_reads_every_file_once_through_records_as_the_program_writes_them(tmp_pa
     assert agent.read == files
 
 
-def test_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+def test_continues_where_it_was_interrupted(tmp_path: Path) -> None:
     files = tree(tmp_path, 8)
     agent = Agent(tmp_path)
 

@@ -46,7 +46,7 @@ def test_a_changed_byte_is_asked_about_again(tmp_path: Path, folder: Path, chang
     assert approvals.decided(replace(HOOK, shows="as it is shown does not matter")) is True
 
 
-def test_a_decision_holds_in_its_folder_only_by_whatever_way_that_is_reached(
+def test_a_decision_holds_in_its_directory_only_by_whatever_way_that_is_reached(
     tmp_path: Path, folder: Path
 ) -> None:
     path = tmp_path / "approvals.json"

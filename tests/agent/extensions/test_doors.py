@@ -11,7 +11,7 @@ DOORS = ("agent.extensions", *(f"agent.extensions.{room}" for room in ("agents",
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_every_name_of_a_door_is_there_and_is_no_module(door: str) -> None:
+def test_every_name_of_a_door_is_there_and_is_not_a_module(door: str) -> None:
     package = import_module(door)
     folder = Path(package.__path__[0])
     modules = {path.stem for path in folder.iterdir()}

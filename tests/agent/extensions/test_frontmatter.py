@@ -31,7 +31,7 @@ from agent.extensions.frontmatter import MAX_MARKDOWN_BYTES, Markdown, parse_mar
         ("---\nallowed-tools:\n  - Read\n  - Grep\n---\nB", {"allowed-tools": ["Read", "Grep"]}, "B"),
     ],
 )
-def test_fields_and_text_are_read_as_people_write_them(text: str, fields: dict[str, Any], body: str) -> None:
+def test_fields_and_text_are_read_as_users_write_them(text: str, fields: dict[str, Any], body: str) -> None:
     assert parse_markdown(text.encode()) == Markdown(fields, body)
 
 
@@ -49,7 +49,7 @@ def test_fields_and_text_are_read_as_people_write_them(text: str, fields: dict[s
         ("a:\n  - !!python/object/apply:os.system [date]", "line 3"),
     ],
 )
-def test_fields_that_are_no_yaml_are_an_error_of_one_line(fields: str, why: str) -> None:
+def test_fields_that_are_not_yaml_are_an_error_of_one_line(fields: str, why: str) -> None:
     with pytest.raises(ValueError, match=why) as error:
         parse_markdown(f"---\n{fields}\n---\nBody".encode())
     assert "\n" not in str(error.value)

@@ -36,7 +36,7 @@ def test_a_hook_changes_the_input_that_is_judged_and_run(tmp_path: Path) -> None
         w.check()
 
 
-def test_hooks_are_told_our_names_of_parameters(tmp_path: Path) -> None:
+def test_hooks_get_our_names_of_parameters(tmp_path: Path) -> None:
     with world([], tmp_path) as w:
         given = {"path": "a.txt", "file_text": "x"}
         parsed = parse_call(w.context, ToolUseBlock("t1", "write", given), write.TOOL)
@@ -44,7 +44,7 @@ def test_hooks_are_told_our_names_of_parameters(tmp_path: Path) -> None:
         assert parsed.access[0].target.endswith("/a.txt")
 
 
-def test_what_the_user_changes_is_judged_anew(tmp_path: Path) -> None:
+def test_what_the_user_changes_is_judged_again(tmp_path: Path) -> None:
     for changed, ran in (("make safe", ["make safe"]), ("rm x", [])):
         with world([ACT, "done"], tmp_path, Allow(updated_input={"words": changed})) as w:
             for rule in parse_rules("bash(rm)"):
@@ -66,7 +66,7 @@ def test_a_hook_saves_the_question_or_has_it_asked(
         assert (len(w.approver.questions), w.ran["act"]) == (asked, ran)
 
 
-def test_where_nobody_is_asked_a_hook_that_asks_denies(tmp_path: Path) -> None:
+def test_where_no_one_is_asked_a_hook_that_asks_denies(tmp_path: Path) -> None:
     with world([ACT, "done"], tmp_path) as w:
         w.context.permissions.set_mode("dontAsk")
         for rule in parse_rules("bash(make)"):
@@ -84,7 +84,7 @@ def test_a_deny_rule_counts_whatever_a_hook_allows(tmp_path: Path) -> None:
         assert w.ran["act"] == []
 
 
-def test_the_model_is_told_that_what_was_denied_is_what_a_hook_made_of_its_call(tmp_path: Path) -> None:
+def test_the_model_is_informed_that_what_was_denied_is_what_a_hook_made_of_its_call(tmp_path: Path) -> None:
     with world([ACT, "done"], tmp_path, Deny("not that")) as w:
         w.context.hooks = HookWords(pre_tool=HookAnswer(updated_input={"words": "rm"}))
         w.run()
@@ -122,7 +122,7 @@ def follow(w: World, answer: StructuredOutput | None = None) -> TurnFinished:
     return asyncio.run(whole())
 
 
-def test_a_hook_has_the_model_go_on_after_its_end(tmp_path: Path) -> None:
+def test_a_hook_has_the_model_continue_after_its_end(tmp_path: Path) -> None:
     class Once(HookWords):
         async def run(self, event: Any, about: Any) -> HookAnswer:
             await super().run(event, about)
@@ -173,7 +173,7 @@ def test_a_hook_allows_nothing_that_is_always_asked_about(tmp_path: Path) -> Non
             assert len(w.approver.questions) == asked
 
 
-def test_an_input_that_a_hook_made_and_nobody_can_read_is_not_run(tmp_path: Path) -> None:
+def test_an_input_that_a_hook_made_and_no_one_can_read_is_not_run(tmp_path: Path) -> None:
     with world([ACT, "done"], tmp_path, Allow()) as w:
         w.context.hooks = HookWords(pre_tool=HookAnswer(updated_input={"wrods": 5}))
         w.run()

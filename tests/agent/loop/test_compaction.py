@@ -84,7 +84,7 @@ def test_the_model_writes_the_summary_where_the_service_does_not(tmp_path: Path)
         w.server.refused.clear()
 
 
-def test_the_model_is_told_with_the_next_request_that_nothing_came_of_the_compaction_it_asked_for(
+def test_the_model_is_informed_with_the_next_request_that_nothing_came_of_the_compaction_it_asked_for(
     tmp_path: Path,
 ) -> None:
     with loud(replace(SUMMARY, trigger=90_000), tmp_path, Answer([calls("echo")]), "on", "done") as w:
@@ -142,7 +142,7 @@ class Told:
         return self.answer if moment == "PreCompact" else HookAnswer()
 
 
-def test_a_hook_adds_a_focus_to_an_automatic_summary_and_is_told_what_came_of_it(tmp_path: Path) -> None:
+def test_a_hook_adds_a_focus_to_an_automatic_summary_and_is_informed_of_the_outcome(tmp_path: Path) -> None:
     focused: list[bool] = []
 
     def answer(body: Any) -> Answer:
@@ -199,7 +199,7 @@ def test_a_veto_does_not_count_where_the_server_takes_the_prompt_no_more(tmp_pat
         (16_000, "the reply was cut off where the context was full"),
     ],
 )
-def test_what_was_shortened_and_why_is_told_also_where_it_is_the_users_own_text(
+def test_what_was_shortened_and_why_is_reported_also_where_it_is_the_users_own_text(
     words: int, cause: str, tmp_path: Path
 ) -> None:
     with loud(CompactSettings(), tmp_path, "done", "done", window=20_000) as w:
@@ -230,7 +230,7 @@ def test_the_guard_against_thrash_names_the_biggest_blocks(tmp_path: Path) -> No
         assert len(set(told)) == len(told)
 
 
-def test_each_session_of_a_folder_stores_its_outputs_under_names_of_its_own(tmp_path: Path) -> None:
+def test_each_session_of_a_directory_stores_its_outputs_under_names_of_its_own(tmp_path: Path) -> None:
     for name in ("first", "second"):
         with loud(BUDGET, tmp_path, Answer([calls("echo")]), "done") as w:
             w.session.sid = name

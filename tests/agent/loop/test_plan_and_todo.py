@@ -106,7 +106,7 @@ def test_mode_and_list_stand_word_for_word_in_the_record_of_a_compaction(tmp_pat
             assert f"  {line}" in sent
 
 
-def test_a_plan_is_put_to_the_user_and_its_end_is_told_once_with_the_result(tmp_path: Path) -> None:
+def test_a_plan_is_put_to_the_user_and_its_end_is_reported_once_with_the_result(tmp_path: Path) -> None:
     accept = Allow(updates=(PermissionUpdate(mode="acceptEdits"),))
     plan = "# Plan\n\n1. Do it"
     steps: list[Step] = [
@@ -158,7 +158,7 @@ def test_a_refused_plan_is_none_and_words_are_one_only_where_none_was_ever_shown
         assert plans == ["1. Look. 2. Mend.", "", "1. Keep it", "1. Keep it", "1. Keep it"]
 
 
-def test_news_of_plan_mode_that_nobody_was_told_of_cancel_each_other() -> None:
+def test_news_of_plan_mode_that_no_one_was_informed_of_cancel_each_other() -> None:
     inbox = Inbox()
     for planning in (True, False, True):
         post_planning(inbox, planning)
@@ -190,7 +190,7 @@ def test_a_yes_from_before_plan_mode_counts_no_more_in_it(tmp_path: Path) -> Non
         assert w.ran["act"] == [] and "plan mode is on" in w.texts()[0]
 
 
-def test_esc_at_a_plan_ends_the_turn_and_nobody_there_makes_it_the_result(tmp_path: Path) -> None:
+def test_esc_at_a_plan_ends_the_turn_and_no_one_there_makes_it_the_result(tmp_path: Path) -> None:
     asked = Answer([calls("exit_plan", plan="# Plan")])
     with world([asked, asked], tmp_path, Deny(stop=True), Deny("no screen", unattended=True)) as w:
         w.tools["exit_plan"] = exit_plan.TOOL

@@ -203,7 +203,7 @@ def test_where_no_checkpoint_covers_the_project_the_question_comes_back(
     assert len(warned) <= 1 and (len(asked) == 3 or "are not in the checkpoint yet" in warned[0].text)
 
 
-def test_where_edits_are_accepted_no_question_stands_in_for_a_checkpoint(tmp_path: Path) -> None:
+def test_where_edits_are_accepted_no_question_is_in_for_a_checkpoint(tmp_path: Path) -> None:
     limits = SnapshotLimits(max_files=1)
     shell = SandboxedWorld(tmp_path / "project", checkpoint_limits=limits, mode="acceptEdits")
     (shell.folder / "a").write_text("a")
@@ -212,7 +212,9 @@ def test_where_edits_are_accepted_no_question_stands_in_for_a_checkpoint(tmp_pat
     assert not (shell.folder / "a").exists()
 
 
-def test_a_project_that_is_moved_away_is_not_made_anew_and_the_model_is_told(shell: SandboxedWorld) -> None:
+def test_a_project_that_is_moved_away_is_not_created_again_and_the_model_is_informed(
+    shell: SandboxedWorld,
+) -> None:
     away = shell.folder.with_name("away")
 
     def move() -> None:
@@ -270,7 +272,7 @@ def test_a_program_of_the_project_that_was_replaced_does_not_run_open_unasked(sh
     assert stored_openings(shell.granted) == {line: own_programs_of(line, rules.folder, rules.reading)}
 
 
-def test_a_place_that_is_let_through_widens_the_sandbox_for_this_project(
+def test_a_place_that_is_allowed_widens_the_sandbox_for_this_project(
     shell: SandboxedWorld, outside: Path
 ) -> None:
     """Each thing that is refused to a call is asked about, but nothing twice."""
@@ -362,7 +364,7 @@ def test_what_is_worked_in_too_is_what_stands_there_when_a_command_begins(
         assert (other / "b").exists()
 
 
-def test_secrets_of_another_folder_are_as_those_of_the_project(tmp_path: Path, outside: Path) -> None:
+def test_secrets_of_another_directory_are_as_those_of_the_project(tmp_path: Path, outside: Path) -> None:
     """But for one that the person let through itself."""
     for name in (".env", "own/.env", "shown"):
         (outside / name).parent.mkdir(exist_ok=True)
@@ -386,7 +388,7 @@ def worktree(tmp_path: Path) -> SandboxedWorld:
     return shell
 
 
-def test_what_a_commit_in_a_worktree_needs_is_let_through_by_one_answer(worktree: SandboxedWorld) -> None:
+def test_what_a_commit_in_a_worktree_needs_is_allowed_by_one_answer(worktree: SandboxedWorld) -> None:
     """No more than that: what steers the other checkouts of the repository stays as it is."""
     git = worktree.folder.parent / "main/.git"
     names = ("config", "HEAD", "worktrees/project/commondir")
@@ -420,7 +422,7 @@ def test_one_answer_suffices_in_a_worktree_of_a_bare_repository(tmp_path: Path) 
     assert (bare / "logs/refs/heads/project").exists()
 
 
-def test_a_repository_that_was_let_through_and_emptied_is_put_back(tmp_path: Path) -> None:
+def test_a_repository_that_was_allowed_and_emptied_is_put_back(tmp_path: Path) -> None:
     """Of the package's repository only the git folder was, of the other one all."""
     shell = SandboxedWorld(tmp_path.resolve() / "main/package")
     shutil.rmtree(shell.folder / ".git")
@@ -480,7 +482,7 @@ def test_what_a_package_commits_to_a_repository_for_temporary_files_is_not_lost(
     assert (main / ".git/COMMIT_EDITMSG").read_text() == "two\n"
 
 
-def test_a_checkout_that_names_a_secret_as_its_git_folder_does_not_show_it(tmp_path: Path) -> None:
+def test_a_checkout_that_names_a_secret_as_its_git_directory_does_not_show_it(tmp_path: Path) -> None:
     """Neither where it lies below /tmp."""
     shell = SandboxedWorld(tmp_path.resolve() / "project")
     secret = repository(tmp_path.resolve() / "home/.ssh")
@@ -505,7 +507,7 @@ def test_a_host_that_the_proxy_refused_is_asked_about_and_kept_as_a_rule(shell: 
     assert "403" not in (shell.folder / "answer").read_text()
 
 
-def test_what_was_refused_to_a_line_that_ended_well_is_told_and_not_asked_about(
+def test_what_was_blocked_in_a_line_that_succeeded_is_reported_without_a_question(
     shell: SandboxedWorld, outside: Path
 ) -> None:
     shell.run([f"touch {outside}/a 2>&1 | tail -3"])
@@ -568,7 +570,7 @@ def test_switched_off_a_command_is_asked_about_and_runs_open(tmp_path: Path) -> 
     assert shell.asked == [""] and "b = c" in shell.config
 
 
-def test_what_was_refused_to_a_background_command_is_told_with_its_end(shell: SandboxedWorld) -> None:
+def test_what_was_blocked_in_a_background_command_is_reported_with_its_end(shell: SandboxedWorld) -> None:
     steps: list[Step] = [Reply((calls("bash", command="git config a.b c", run_in_background=True),)), "done"]
     steps += [Reply((calls("bash", job="b1"),)), "done"]
     shell.play(steps, 2)
@@ -576,7 +578,7 @@ def test_what_was_refused_to_a_background_command_is_told_with_its_end(shell: Sa
     assert f"[{QUESTION}: the wall holds" in shell.texts
 
 
-def test_a_sandbox_that_is_lost_is_told_and_commands_are_asked_about(shell: SandboxedWorld) -> None:
+def test_a_sandbox_that_is_lost_is_reported_and_commands_are_asked_about(shell: SandboxedWorld) -> None:
     async def none() -> tuple[SandboxLevel, str]:
         return "none", "it broke"
 

@@ -75,7 +75,7 @@ def test_the_result_of_a_call_that_names_the_file_has_its_text(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("text", [None, TEXT.replace("small", "other"), "\0binary"])
-def test_a_file_that_is_gone_or_other_now_brings_nothing(tmp_path: Path, text: str | None) -> None:
+def test_a_file_that_is_gone_or_changed_restores_nothing(tmp_path: Path, text: str | None) -> None:
     file = tmp_path / "a.py"
     with cleared(tmp_path, looking(), "done") as made:
         run(made, file.unlink if text is None else partial(file.write_text, text))
@@ -97,7 +97,7 @@ def named_text(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["a.py", "../below/a.py", "below/a.py"])
-def test_of_files_of_one_name_the_one_that_the_current_folder_means_comes_back(
+def test_of_files_of_one_name_the_one_that_the_current_directory_means_comes_back(
     tmp_path: Path, name: str
 ) -> None:
     for folder in ("below", "other"):
@@ -123,7 +123,7 @@ def test_of_files_of_one_name_the_one_that_the_current_folder_means_comes_back(
         made.check()
 
 
-def test_a_repeated_call_is_noticed_although_the_first_brought_text_back(tmp_path: Path) -> None:
+def test_a_repeated_call_is_noticed_although_the_first_added_text_back(tmp_path: Path) -> None:
     same = Reply((calls("echo", words="look at a.py"),))
     with cleared(tmp_path, *[same] * TIMES, "done") as made:
         run(made)
@@ -227,7 +227,7 @@ def turns(made: World, *prompts: str, between: Callable[[], object] = bool) -> l
     return [event.text for event in made.events if isinstance(event, Notice)]
 
 
-def test_memory_files_below_are_told_once_with_the_first_read_there(tmp_path: Path) -> None:
+def test_memory_files_below_are_reported_once_with_the_first_read_there(tmp_path: Path) -> None:
     steps = (reading("top.py"), reading("pkg/a.py", "pkg/b.py"), reading("other/c.py", "pkg/b.py"), "done")
     with packages(tmp_path, *steps) as made:
         system = made.context.settings.system
@@ -253,7 +253,7 @@ def test_what_a_compaction_took_away_comes_again_with_the_next_read(tmp_path: Pa
         assert memory_told(made) == [str(tmp_path / "pkg/AGENTS.md")]
 
 
-def test_memory_below_is_not_told_where_it_is_not_wanted_or_the_session_wrote_it(tmp_path: Path) -> None:
+def test_memory_below_is_not_reported_where_it_is_not_wanted_or_the_session_wrote_it(tmp_path: Path) -> None:
     with packages(tmp_path, reading("pkg/a.py"), "done", reading("other/c.py"), "done") as made:
         checkpoints = Checkpoints(tmp_path, "s", lambda: 1)
         made.context.checkpoints = checkpoints
@@ -267,7 +267,7 @@ def test_memory_below_is_not_told_where_it_is_not_wanted_or_the_session_wrote_it
         assert turns(made, "look", "again", between=unwanted) == [] and memory_told(made) == []
 
 
-def test_lines_are_put_back_from_a_result_that_told_a_memory_file_too(tmp_path: Path) -> None:
+def test_lines_are_put_back_from_a_result_that_reported_a_memory_file_too(tmp_path: Path) -> None:
     look = Reply((calls("echo", words="look at pkg/a.py"),))
     with packages(tmp_path, reading("pkg/a.py"), "read", look, "done") as made:
         (tmp_path / "pkg/a.py").write_text(TEXT)

@@ -34,7 +34,7 @@ def test_an_answer_without_calls_ends_the_turn(tmp_path: Path) -> None:
         w.check()
 
 
-def test_calls_run_and_the_model_goes_on_with_their_results(tmp_path: Path) -> None:
+def test_calls_run_and_the_model_continues_with_their_results(tmp_path: Path) -> None:
     steps: list[Step] = [Answer([thinks("hm"), calls("echo", words="a"), calls("echo", words="b")]), "done"]
     with world(steps, tmp_path) as w:
         assert w.run() == TurnFinished("done", 2)
@@ -42,7 +42,7 @@ def test_calls_run_and_the_model_goes_on_with_their_results(tmp_path: Path) -> N
         w.check()
 
 
-def test_the_end_of_a_background_command_is_told_in_the_same_turn_and_once(tmp_path: Path) -> None:
+def test_the_end_of_a_background_command_is_informed_in_the_same_turn_and_once(tmp_path: Path) -> None:
     async def start_and_wait(arguments: Any, call: ToolCall) -> ToolResult:
         await run_bash(BashArguments(command="echo up; exit 3", run_in_background=True), call)
         await command_runner(call.context).jobs["b1"].has_ended.wait()
@@ -104,7 +104,7 @@ def test_thinking_is_sent_back_unchanged_through_many_calls(tmp_path: Path) -> N
         (calls("nothing", x=1), "There is no tool named 'nothing'. The tools are: echo, act."),
     ],
 )
-def test_what_cannot_be_done_is_an_error_result_and_the_turn_goes_on(
+def test_what_cannot_be_done_is_an_error_result_and_the_turn_continues(
     tmp_path: Path, call: dict[str, Any], expected: str
 ) -> None:
     with world([Answer([call]), "I see"], tmp_path) as w:
@@ -165,7 +165,9 @@ def test_permission_is_asked_once_for_a_session(tmp_path: Path) -> None:
         assert w.texts() == ["echo: make x"] * 2
 
 
-def test_what_is_granted_for_good_is_told_with_its_file_and_what_cannot_be_kept_too(tmp_path: Path) -> None:
+def test_what_is_granted_for_good_is_reported_with_its_file_and_what_cannot_be_kept_too(
+    tmp_path: Path,
+) -> None:
     steps: list[Step] = [
         Answer([calls("act", words="make x")]),
         Answer([calls("act", words="pytest x")]),
@@ -249,7 +251,7 @@ TRANSIENT = [
 
 
 @pytest.mark.parametrize("fault", TRANSIENT, ids=lambda fault: f"{fault.kind}-{fault.status}-{fault.at}")
-def test_a_passing_fault_is_told_waited_out_and_tried_again(tmp_path: Path, fault: Fault) -> None:
+def test_a_passing_fault_is_reported_waited_out_and_tried_again(tmp_path: Path, fault: Fault) -> None:
     answer = Answer([thinks("hm"), says("a long answer " * 5), calls("echo", words="x")])
 
     def model(body: dict[str, Any]) -> Answer:
@@ -264,7 +266,7 @@ def test_a_passing_fault_is_told_waited_out_and_tried_again(tmp_path: Path, faul
         w.check()
 
 
-def test_text_that_was_shown_and_lost_is_told_as_lost(tmp_path: Path) -> None:
+def test_text_that_was_shown_and_lost_is_reported_as_lost(tmp_path: Path) -> None:
     with world([Answer([says("half of this " * 40)]), "whole"], tmp_path) as w:
         w.server.faults.add(Fault("truncate", at=900))
         w.run()
@@ -274,7 +276,7 @@ def test_text_that_was_shown_and_lost_is_told_as_lost(tmp_path: Path) -> None:
         assert w.session.folded.view[-1].parts[0].block == TextBlock("whole")
 
 
-def test_after_ten_tries_the_error_is_told(tmp_path: Path) -> None:
+def test_after_ten_tries_the_error_is_reported(tmp_path: Path) -> None:
     with world([], tmp_path) as w:
         w.server.faults.add(Fault("status", status=529, times=None))
         ended = w.run()
@@ -283,7 +285,7 @@ def test_after_ten_tries_the_error_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("status", "code"), [(401, 5), (403, 5), (404, 1)])
-def test_what_will_not_pass_is_told_at_once(tmp_path: Path, status: int, code: int) -> None:
+def test_what_will_not_pass_is_reported_at_once(tmp_path: Path, status: int, code: int) -> None:
     with world([], tmp_path) as w:
         w.server.faults.add(Fault("status", status=status))
         ended = w.run()
@@ -319,7 +321,7 @@ def test_a_reply_cut_at_max_tokens_is_carried_on(tmp_path: Path) -> None:
         w.check()
 
 
-def test_a_reply_is_carried_on_three_times_in_a_row_and_calls_begin_the_count_anew(tmp_path: Path) -> None:
+def test_a_reply_is_carried_on_three_times_in_a_row_and_calls_begin_the_count_again(tmp_path: Path) -> None:
     cut = Answer([says("a part")], "max_tokens")
     with world([cut, cut, cut, Answer([calls("echo")]), cut, cut, cut, "done"], tmp_path) as w:
         assert w.run() == TurnFinished("done", 8)
@@ -367,7 +369,7 @@ def test_two_hundred_calls_in_one_reply_have_two_hundred_results(tmp_path: Path)
         w.check()
 
 
-def test_an_interrupted_tool_is_answered_and_the_session_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_tool_is_answered_and_the_session_continues(tmp_path: Path) -> None:
     steps: list[Step] = [Answer([calls("act", words="hang"), calls("echo", words="never")]), "later"]
     with world(steps, tmp_path, Allow()) as w:
 
@@ -417,7 +419,7 @@ def test_an_interrupted_command_keeps_what_it_wrote(tmp_path: Path) -> None:
         w.check()
 
 
-def test_an_interrupted_stream_keeps_its_text_and_the_session_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_stream_keeps_its_text_and_the_session_continues(tmp_path: Path) -> None:
     with world([Answer([says("some words " * 200)]), "later"], tmp_path) as w:
         stall = Fault("stall", at=1200)
         w.server.faults.add(stall)
@@ -543,7 +545,7 @@ def test_the_words_of_the_hooks_around_a_call_reach_the_model(tmp_path: Path) ->
         w.check()
 
 
-def test_the_hook_after_a_call_is_told_what_came_of_it_and_can_object(tmp_path: Path) -> None:
+def test_the_hook_after_a_call_is_informed_of_the_outcome_and_can_object(tmp_path: Path) -> None:
     hooks = HookWords(post_tool_failure=HookAnswer(veto="the tests fail now"))
     with world([Answer((calls("echo", words="refuse"),)), "done"], tmp_path) as w:
         w.context.hooks = hooks

@@ -71,7 +71,7 @@ def test_what_is_not_there_at_all_is_said(name: str) -> None:
     assert len(answer_unknown(name, BUILTIN)) > len(answer_unknown("Frobnicate", BUILTIN)) + 40
 
 
-def test_a_slip_is_told_and_another_letter_case_works() -> None:
+def test_a_slip_is_reported_and_another_letter_case_works() -> None:
     assert "Did you mean recall?" in answer_unknown("recal", BUILTIN)
     tools = {"read": 1, "mcp__Maps__route": 2, "todo": 3, "ask_user": 4, "exit_plan": 5}
     names = ("Read", "READ", "mcp__maps__Route", "rea", "TodoWrite", "AskUserQuestion", "ExitPlanMode")

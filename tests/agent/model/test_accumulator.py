@@ -99,7 +99,7 @@ def test_text_that_was_cut_is_kept_and_a_cut_call_only_as_bytes_for_the_record()
 
 
 @pytest.mark.parametrize("text", ['{"a": ', "[1, 2]", '"words"', "{'a': 1}"])
-def test_input_that_is_no_json_object_is_kept_as_invalid(text: str) -> None:
+def test_input_that_is_not_a_json_object_is_kept_as_invalid(text: str) -> None:
     reply = fed([start(), *block(0, TOOL, *json_deltas(text)), *end("tool_use")])
     use = reply.blocks[0]
     assert isinstance(use, ToolUseBlock)
@@ -244,7 +244,7 @@ def nested(depth: int) -> str:
     ],
     ids=["deep", "deeper", "deepest", "wide", "digits"],
 )
-def test_an_input_that_nobody_could_handle_is_no_valid_json(text: str) -> None:
+def test_an_input_that_no_one_could_handle_is_not_valid_json(text: str) -> None:
     (use,) = fed([start(), *block(0, TOOL, *json_deltas(text, 10_000)), *end("tool_use")]).blocks
     assert isinstance(use, ToolUseBlock) and use.input == {INVALID_JSON: text}
 

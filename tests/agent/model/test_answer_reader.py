@@ -75,7 +75,7 @@ def page(status: str, body: bytes, **headers: str) -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
-def test_an_error_page_is_read_as_far_as_it_is_of_use() -> None:
+def test_an_error_page_is_read_only_as_far_as_it_is_useful() -> None:
     sent: list[int] = []
 
     def endless(connection: socket.socket) -> None:
@@ -104,7 +104,7 @@ def test_an_error_page_is_read_as_far_as_it_is_of_use() -> None:
     ],
     ids=["tags", "message", "nested", "numbers", "path", "escapes", "no text", "nothing"],
 )
-def test_an_error_is_one_line_of_words_whatever_stands_in_it(body: bytes, words: str) -> None:
+def test_an_error_is_one_line_of_words_whatever_is_in_it(body: bytes, words: str) -> None:
     with raw(page("400 Bad", body)) as url:
         found = failure(url)
     assert words in str(found) and str(found).isprintable()
@@ -158,7 +158,7 @@ def test_a_redirect_takes_no_secret_along_and_says_where_it_leads(status: int) -
     ],
     ids=["page", "json", "words", "object", "nested", "bytes", "gzip", "lengths"],
 )
-def test_what_makes_no_sense_is_told_in_its_own_words_after_few_tries(answer: bytes, words: str) -> None:
+def test_what_makes_no_sense_is_reported_in_its_own_words_after_few_tries(answer: bytes, words: str) -> None:
     with raw(answer) as url:
         found = failure(url)
     assert isinstance(found, TransientError) and found.tries == 3

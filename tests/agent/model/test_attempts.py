@@ -40,20 +40,20 @@ def test_a_server_that_is_not_there_is_named_and_soon_given_up() -> None:
     assert str(found) == f"no connection to http://127.0.0.1:{port}: nothing listens there"
 
 
-def test_a_name_that_nobody_knows_is_named() -> None:
+def test_a_name_that_no_one_knows_is_named() -> None:
     found = failure("http://nowhere.invalid")
     assert isinstance(found, TransientError)
     assert str(found).startswith("no connection to http://nowhere.invalid: ") and len(str(found)) > 50
 
 
-def test_a_certificate_that_nobody_vouches_for_is_no_passing_fault() -> None:
+def test_a_certificate_that_no_one_vouches_for_is_not_a_passing_fault() -> None:
     with raw(b"", pem=PEM) as url:
         found = failure(url)
     assert isinstance(found, RequestRejected)
     assert "certificate" in str(found) and "SSL_CERT_FILE" in str(found)
 
 
-def test_a_proxy_that_wants_credentials_is_no_passing_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_wants_credentials_is_not_a_passing_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
     with raw(refusal) as proxy:
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
@@ -114,7 +114,7 @@ def test_nonsense_in_a_stream_is_a_failed_attempt(event: tuple[str, str]) -> Non
         assert isinstance(failure(url), TransientError)
 
 
-def test_bytes_that_are_no_text_and_no_gzip_are_a_failed_attempt() -> None:
+def test_bytes_that_are_not_text_and_no_gzip_are_a_failed_attempt() -> None:
     with raw(HEAD + b"event: message_start\ndata: \xff\xfe\n\n") as url:
         assert isinstance(failure(url), TransientError)
     with raw(HEAD.replace(b"\r\n\r\n", b"\r\ncontent-encoding: gzip\r\n\r\n") + b"not gzip") as url:

@@ -266,7 +266,7 @@ def test_reasoning_that_the_server_does_not_take_back_is_left_out(tmp_path: Path
         ("reasoning_effort is not supported", "reasoning_effort", ""),
     ],
 )  # fmt: skip
-def test_a_field_that_a_server_does_not_take_is_left_out_or_named_anew(
+def test_a_field_that_a_server_does_not_take_is_left_out_or_named_again(
     tmp_path: Path, words: str, gone: str, come: str
 ) -> None:
     with chat_world(tmp_path, Failure(400, words), ChatReply("Done."), ChatReply("Again.")) as (w, server):
@@ -280,7 +280,7 @@ def test_a_field_that_a_server_does_not_take_is_left_out_or_named_anew(
 @pytest.mark.parametrize(
     "name", sampled(["vllm", "openai in a stream", "openrouter, quoting", "llama.cpp", "gemini", "kimi"], 3)
 )
-def test_a_turn_compacts_and_goes_on_with_each_wording(tmp_path: Path, name: str) -> None:
+def test_a_turn_compacts_and_continues_with_each_wording(tmp_path: Path, name: str) -> None:
     status, body, (_, limit) = TOO_LONG[name]
     asked = ChatReply("", calls=(("echo", json.dumps({"words": "long " * 8_000})),))
     with chat_world(tmp_path, asked, Failure(status, "", body=body), ChatReply("Done.")) as (w, server):
@@ -331,7 +331,7 @@ def test_a_whole_reply_counts_however_it_comes_and_ends(tmp_path: Path, sent: by
     ],
     ids=["json", "stream", "gateway", "broken", "odd", "portal", "cut"],
 )
-def test_what_goes_wrong_is_told_in_the_words_of_the_server(
+def test_what_goes_wrong_is_reported_in_the_words_of_the_server(
     tmp_path: Path, sent: bytes, words: str, tried_again: bool
 ) -> None:
     with raw(sent) as url, world([], tmp_path) as w:
@@ -427,7 +427,7 @@ def test_errors_name_the_variables_of_this_provider(tmp_path: Path) -> None:
         assert ended.code == 5 and "OPENAI_API_KEY" in ended.error and "ANTHROPIC" not in ended.error
 
 
-def test_a_window_of_which_the_prompt_takes_too_much_is_told(tmp_path: Path) -> None:
+def test_a_window_of_which_the_prompt_takes_too_much_is_reported(tmp_path: Path) -> None:
     with chat_world(tmp_path) as (w, server):
         server.window = 50
         with pytest.raises(PromptTooLong):

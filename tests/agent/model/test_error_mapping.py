@@ -30,7 +30,7 @@ def error(status: int, kind: str, message: str, **headers: str) -> ModelError:
 INVALID = "invalid_request_error"
 
 
-def test_a_prompt_that_is_too_long_tells_both_numbers() -> None:
+def test_a_prompt_that_is_too_long_reports_both_numbers() -> None:
     found = error(400, INVALID, "prompt is too long: 203052 tokens > 200000 maximum")
     assert isinstance(found, PromptTooLong)
     assert (found.actual, found.limit) == (203052, 200000)
@@ -53,7 +53,7 @@ def test_413_is_too_long_even_as_html() -> None:
         "conversation.",
     ],
 )
-def test_refused_thinking_is_told_from_a_refused_field(text: str) -> None:
+def test_refused_thinking_is_distinguished_from_a_refused_field(text: str) -> None:
     assert isinstance(error(400, INVALID, text), ThinkingRejected)
 
 

@@ -125,7 +125,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_an_odd_reply_is_answered_and_the_session_goes_on(tmp_path: Path, kind: str) -> None:
+def test_an_odd_reply_is_answered_and_the_session_continues(tmp_path: Path, kind: str) -> None:
     with world([model] * 12, tmp_path) as w:
         w.server.faults.add(Fault(kind))
         first, second = both(w)
@@ -146,7 +146,7 @@ def test_a_reply_that_never_becomes_whole_ends_the_turn_and_says_why(tmp_path: P
         w.check()
 
 
-def test_a_paused_reply_is_sent_back_as_it_is(tmp_path: Path) -> None:
+def test_a_paused_reply_is_sent_back_unchanged(tmp_path: Path) -> None:
     with world(
         [Answer([thinks("a"), says("half")], "pause_turn"), Answer([thinks("b"), says("rest")])], tmp_path
     ) as w:
@@ -155,7 +155,7 @@ def test_a_paused_reply_is_sent_back_as_it_is(tmp_path: Path) -> None:
         w.check()
 
 
-def test_an_id_of_an_earlier_turn_is_told_apart(tmp_path: Path) -> None:
+def test_an_id_of_an_earlier_turn_is_distinguished(tmp_path: Path) -> None:
     call = calls("echo", words="x") | {"id": "toolu_again"}
     with world([Answer([call]), "one", Answer([call]), "two"], tmp_path) as w:
         assert [ended.reason for ended in both(w)] == ["done", "done"]
@@ -207,7 +207,7 @@ def interrupted_at(w: World, moment: int) -> bool:
     return asyncio.run(whole())
 
 
-def test_a_turn_interrupted_at_any_event_keeps_its_words_and_goes_on(tmp_path: Path) -> None:
+def test_a_turn_interrupted_at_any_event_keeps_its_words_and_continues(tmp_path: Path) -> None:
     moment, reached = 1, True
     while reached:
         with world([model] * 5, tmp_path, binds_thinking=True) as w:
@@ -245,7 +245,7 @@ def test_the_wait_is_what_the_server_asks_for_where_that_makes_sense(
 @pytest.mark.parametrize(
     ("headers", "status"), [({"retry-after": "3600"}, 429), ({"x-should-retry": "false"}, 503)], ids=str
 )
-def test_what_is_no_use_to_wait_for_is_told_at_once_as_passing(
+def test_a_fault_that_waiting_does_not_help_is_reported_at_once_as_passing(
     tmp_path: Path, headers: dict[str, str], status: int
 ) -> None:
     with world([], tmp_path) as w:
@@ -292,7 +292,7 @@ def test_a_whole_reply_counts_however_its_connection_ends(tmp_path: Path, ending
         "Input is too long for requested model.",
     ],
 )
-def test_a_prompt_that_stays_too_long_ends_with_a_clear_line_and_the_session_goes_on(
+def test_a_prompt_that_stays_too_long_ends_with_a_clear_line_and_the_session_continues(
     tmp_path: Path, text: str
 ) -> None:
     with world(["ok"] * 5, tmp_path) as w:

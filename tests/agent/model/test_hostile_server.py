@@ -155,7 +155,7 @@ def run(case: Hostile, folder: Path, adapter: Adapter = AnthropicModel) -> Outco
 
 
 @pytest.mark.parametrize("name", sampled((name for name, case in HOSTILE.items() if not case.slow), 5))
-def test_a_hostile_answer_costs_little_and_the_session_goes_on(name: str, tmp_path: Path) -> None:
+def test_a_hostile_answer_costs_little_and_the_session_continues(name: str, tmp_path: Path) -> None:
     run(HOSTILE[name], tmp_path)
 
 
@@ -170,7 +170,7 @@ def test_so_does_one_that_is_read_for_long(name: str, tmp_path: Path) -> None:
     run(HOSTILE[name], tmp_path)
 
 
-def test_a_hostile_answer_about_a_model_is_no_fact(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hostile_answer_about_a_model_is_not_a_fact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.model.selection.DESCRIBE_TIMEOUT_S", 2.0)
 
     async def ask(case: Hostile) -> ModelFacts:
@@ -190,7 +190,7 @@ def test_a_hostile_answer_about_a_model_is_no_fact(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("told", [0, -1, True, 1e999, float("nan"), 10**4000, "many", [], None])
-def test_a_window_or_an_output_beyond_reason_is_no_fact(told: Any) -> None:
+def test_a_window_or_an_output_beyond_reason_is_not_a_fact(told: Any) -> None:
     known = facts_from_catalog("claude-opus-4-6", True)
     assert facts_from_endpoint(known, {"max_input_tokens": told, "max_tokens": told}, True) == known
 
@@ -235,7 +235,7 @@ def test_no_hostile_answer_to_another_protocol_is_a_whole_chat_completion(part: 
 
 
 @pytest.mark.parametrize("name", [EVIL, "m" * 201, "\ud800", "", 5, None])
-def test_the_name_of_a_model_that_nobody_could_type_is_passed_over(name: Any) -> None:
+def test_the_name_of_a_model_that_no_one_could_type_is_passed_over(name: Any) -> None:
     listed = page("200 OK", json.dumps({"data": [{"id": name}, {"id": "usual"}]}).encode())
 
     async def only_one(url: str) -> ModelFacts:

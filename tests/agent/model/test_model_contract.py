@@ -85,7 +85,7 @@ def failure(model: Model, request: ModelRequest) -> tuple[ModelError, IncomingRe
     return raised.value, reply
 
 
-def test_a_text_is_told_in_pieces_and_is_one_finished_block(provider: Provider) -> None:
+def test_a_text_is_reported_in_pieces_and_is_one_finished_block(provider: Provider) -> None:
     reply, events = said(provider, HELLO)
     (block,) = reply.blocks
     assert isinstance(block, TextBlock) and block.text.startswith(HELLO.text)
@@ -123,7 +123,7 @@ def test_several_calls_keep_their_order_and_have_ids_of_their_own(provider: Prov
 
 
 @pytest.mark.parametrize("text", ['{"file_path": ', '["a.py"]', "a.py"])
-def test_input_that_is_no_json_object_is_kept_as_it_came(scripted: Provider, text: str) -> None:
+def test_input_that_is_not_a_json_object_is_kept_unchanged(scripted: Provider, text: str) -> None:
     reply, _ = said(scripted, Wanted("x", "", calls=(("read", text),)))
     (call,) = reply.blocks
     assert isinstance(call, ToolUseBlock) and call.input == {INVALID_JSON: text}
@@ -180,7 +180,7 @@ def test_an_error_answer_becomes_the_error_of_the_port(scripted: Provider, name:
     assert not reply.started
 
 
-def test_a_prompt_that_is_too_long_is_told_with_its_numbers(provider: Provider) -> None:
+def test_a_prompt_that_is_too_long_is_reported_with_its_numbers(provider: Provider) -> None:
     if provider.scripted:
         provider.reject(Rejection(400, provider.too_long))
         error, _ = failure(provider.model(), ask(provider, "x"))

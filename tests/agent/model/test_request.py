@@ -46,7 +46,7 @@ def test_there_are_at_most_four_cache_marks_and_none_on_thinking() -> None:
             assert block["type"] != "thinking" or "cache_control" not in block
 
 
-def test_the_next_request_is_the_one_before_and_more_but_for_the_marks() -> None:
+def test_the_next_request_is_the_previous_one_and_more_except_the_marks() -> None:
     unmarked = RequestSettings("m", 100, cache=None)
     before = encode(unmarked, conversation(3).view)
     after = encode(unmarked, conversation(4).view)

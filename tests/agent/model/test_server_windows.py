@@ -56,7 +56,7 @@ def described(model: Model) -> ModelFacts:
 
 @pytest.mark.parametrize("made", [ChatCompletionsModel, AnthropicModel])
 @pytest.mark.parametrize(("about", "answers", "window", "source", "cuts"), SERVERS)
-def test_each_server_tells_its_window_in_its_own_place(
+def test_each_server_reports_its_window_in_its_own_place(
     made: Callable[..., Model],
     about: dict[str, Any],
     answers: dict[str, Any],
@@ -121,7 +121,7 @@ def test_a_small_window_answers_its_first_prompt(tmp_path: Path) -> None:
         assert json.loads(server.bodies[0])["max_tokens"] == 8_192
 
 
-def test_a_prompt_that_was_cut_is_told_and_the_context_kept_smaller(tmp_path: Path) -> None:
+def test_a_prompt_that_was_cut_is_reported_and_the_context_kept_smaller(tmp_path: Path) -> None:
     seen = {"input_tokens": 4_000, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
     steps = [
         Answer([calls("echo", words="long " * 8_000)]),

@@ -310,7 +310,7 @@ VLLM_OUTPUT = (
          "provided 100000.", 16_384, None),
     ],
 )  # fmt: skip
-def test_output_that_is_too_large_tells_how_much_there_is_room_for(
+def test_output_that_is_too_large_reports_how_much_there_is_room_for(
     words: str, limit: int, window: int | None
 ) -> None:
     found = map_error(400, error(words), {}, 0.0, NAMES)
@@ -335,7 +335,7 @@ def turns(w: World, *prompts: str) -> list[str]:
 
 
 @pytest.mark.parametrize("server", TOO_LONG)
-def test_a_turn_compacts_and_goes_on_whatever_the_server_calls_it(tmp_path: Path, server: str) -> None:
+def test_a_turn_compacts_and_continues_whatever_the_server_calls_it(tmp_path: Path, server: str) -> None:
     status, body, (_, limit) = TOO_LONG[server]
     headers = {"content-type": "application/json"}
     with world([Answer([calls("echo", words="long " * 8_000)]), "done"], tmp_path) as w:
@@ -432,7 +432,7 @@ def test_a_message_that_is_not_streamed_is_a_reply_as_well(tmp_path: Path, inden
          "Unexpected endpoint"),
     ],
 )  # fmt: skip
-def test_an_error_with_a_status_of_200_is_told_in_its_own_words(
+def test_an_error_with_a_status_of_200_is_reported_in_its_own_words(
     tmp_path: Path, body: str, content: str, words: str
 ) -> None:
     with raw(answer(body, content)) as url, world([], tmp_path) as w:
@@ -443,7 +443,7 @@ def test_an_error_with_a_status_of_200_is_told_in_its_own_words(
         assert (url in ended.error) == ("endpoint" in words)
 
 
-def test_a_stream_that_ends_for_want_of_room_compacts_and_goes_on(tmp_path: Path) -> None:
+def test_a_stream_that_ends_for_want_of_room_compacts_and_continues(tmp_path: Path) -> None:
     cut = (
         'event: message_start\ndata: {"type": "message_start", "message": {"model": "m"}}\n\n'
         'data: {"error": {"code": 500, "message": "Context size has been exceeded."}}\n\n'

@@ -145,7 +145,7 @@ def test_a_gateway_that_takes_no_optional_field_is_learnt_once(
         assert told[0].count(f"does not take {FEATURE_FIELDS[field]}:") == 1
 
 
-def test_a_session_goes_on_without_a_beta_feature_that_the_service_does_not_know(tmp_path: Path) -> None:
+def test_a_session_continues_without_a_beta_feature_that_the_service_does_not_know(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         assert "does not take betas:" in await run.do("hello")
 
@@ -250,7 +250,7 @@ def test_retries_are_as_many_as_a_user_wants(tmp_path: Path) -> None:
         load_config({"CLAUDE_CODE_MAX_RETRIES": "many"}, tmp_path, tmp_path)
 
 
-def test_another_model_goes_on_where_one_stays_overloaded(tmp_path: Path) -> None:
+def test_another_model_continues_where_one_stays_overloaded(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("hello")
         context = run.controller.in_use[1]
@@ -267,7 +267,7 @@ def test_another_model_goes_on_where_one_stays_overloaded(tmp_path: Path) -> Non
     assert asked == ["sonnet"] * 4 + ["opus"] * 2
 
 
-def test_a_fallback_that_is_no_model_is_told_when_it_is_needed(tmp_path: Path) -> None:
+def test_a_fallback_that_is_not_a_model_is_reported_when_it_is_needed(tmp_path: Path) -> None:
     async def work(run: ControllerRun) -> None:
         await run.do("hello")
         run.controller.in_use[1].max_tries = 1
@@ -309,7 +309,7 @@ def test_a_summary_is_written_by_the_model_that_a_user_named_for_it(tmp_path: Pa
     assert config.summary_model == "haiku"
 
 
-def test_a_search_by_the_service_comes_back_whole_is_told_and_may_be_sent_again(tmp_path: Path) -> None:
+def test_a_search_by_the_service_comes_back_whole_is_reported_and_may_be_sent_again(tmp_path: Path) -> None:
     call = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "tides"}}
     found = {
         "type": "web_search_result",

@@ -207,7 +207,7 @@ def test_an_option_that_a_rule_spells_out_is_covered(project: ReadingProject) ->
     assert not project.runs("find src -ls -exec ls", "find src -ls")
 
 
-def test_a_file_named_like_an_option_is_not_let_in_by_a_rule(tmp_path: Path) -> None:
+def test_a_file_named_like_an_option_is_not_allowed_by_a_rule(tmp_path: Path) -> None:
     project = ReadingProject(tmp_path)
     for line in (
         "rg x *",

@@ -161,7 +161,7 @@ def test_the_other_ways_of_ruin() -> None:
 
 
 @pytest.mark.parametrize("line", SMALL)
-def test_everyday_removing_is_no_ruin(line: str) -> None:
+def test_everyday_removals_are_not_irreversible(line: str) -> None:
     assert run(line, mode="bypassPermissions") == "allow"
 
 
@@ -237,7 +237,7 @@ def test_where_no_beginning_is_safe_always_is_for_exactly_that_line(line: str, t
         assert run(other, str(offered)) == "ask", other
 
 
-def test_the_line_that_always_would_allow_has_to_be_one_that_people_can_read() -> None:
+def test_the_line_that_always_would_allow_has_to_be_one_that_users_can_read() -> None:
     assert always_rule(f"tool {'x' * 1_900}") is not None
     assert always_rule(f"tool {'x' * 2_000}") is None
 

@@ -204,7 +204,7 @@ def test_a_denied_command_is_known_in_every_spelling() -> None:
     assert not_said(Certainty.YES, SPELT) == []
 
 
-def test_what_may_be_a_denied_command_is_not_let_through() -> None:
+def test_what_may_be_a_denied_command_is_not_allowed() -> None:
     assert not_said(Certainty.MAYBE, UNTOLD, "bash(curl), bash(git push), bash(rm)") == []
 
 
@@ -236,7 +236,7 @@ def test_what_may_be_denied_is_asked_about_in_every_mode_until_that_line_is_allo
         assert judge_call("bash", [Access("run", line)], allowed).answer == "allow"
 
 
-def test_a_line_that_nobody_reads_is_not_offered_to_be_allowed_for_good() -> None:
+def test_a_line_that_no_one_reads_is_not_offered_to_be_allowed_for_good() -> None:
     rules = PermissionRules("manual", (), RULES)
     assert judge_call("bash", [Access("run", "$x" * 5_000)], rules).prefix is not None
     assert judge_call("bash", [Access("run", "$x" * 5_001)], rules).prefix is None
@@ -316,11 +316,11 @@ HUGE = [
 
 
 @pytest.mark.parametrize("unit", HUGE)
-def test_a_huge_line_is_given_up_soon_and_not_let_through(unit: str) -> None:
+def test_a_huge_line_is_given_up_soon_and_not_allowed(unit: str) -> None:
     line = (unit * 100_000)[:100_000]
     assert len(read_line(line).invocations) <= 300
     assert said(f"{line}\ncurl x") is not Certainty.NO
 
 
-def test_a_text_with_characters_that_stand_for_unknown_words_is_not_let_through() -> None:
+def test_a_text_with_characters_that_stand_for_unknown_words_is_not_allowed() -> None:
     assert said(f"ls {SPLIT}") is Certainty.MAYBE

@@ -38,7 +38,7 @@ def test_what_the_sandbox_or_the_mode_lets_run_needs_no_rule(project: ReadingPro
     ]
 
 
-def test_without_a_sandbox_it_is_told_which_rule_would_allow_a_line(project: ReadingProject) -> None:
+def test_without_a_sandbox_the_rule_that_would_allow_a_line_is_reported(project: ReadingProject) -> None:
     assert explained(project, "rm -rf ~/help", sandbox=False) == [
         f"ask: {NOT_PLAIN}",
         '"always" would add bash(=rm -rf ~/help)',
@@ -58,7 +58,7 @@ def test_no_rule_is_offered_for_what_cannot_be_made_good(
 
 
 @pytest.mark.parametrize("sandbox", [True, False])
-def test_a_rule_for_a_whole_line_is_told_with_its_redirections(
+def test_a_rule_for_a_whole_line_is_reported_with_its_redirections(
     project: ReadingProject, sandbox: bool
 ) -> None:
     assert "  make > log  the rule bash(=make > log) allows this" in explained(project, "make > log", sandbox)
@@ -82,7 +82,7 @@ def test_redirections_are_shown(project: ReadingProject, line: str, shown: str) 
     assert rows[-1] == shown
 
 
-def test_a_reason_is_told_of_the_command_that_it_is_about(project: ReadingProject) -> None:
+def test_a_reason_names_the_command_that_it_is_about(project: ReadingProject) -> None:
     assert explained(project, "git pull && rm -rf ~", sandbox=False)[1:] == [
         "  git pull",
         "  rm -rf ~  it removes a home directory",
@@ -98,6 +98,6 @@ def test_a_reason_is_told_of_the_command_that_it_is_about(project: ReadingProjec
     assert rows == ["  echo a", f"  make 2>&1 > out.txt  {within}", "  ls *.py", "  wc"]
 
 
-def test_a_command_that_another_one_runs_is_told_as_such(project: ReadingProject) -> None:
+def test_a_command_that_another_one_runs_is_reported_as_such(project: ReadingProject) -> None:
     (*_, inner) = explained(project, "sh -c 'rm x'", sandbox=False)
     assert inner == "  rm x          another command of the line runs it"

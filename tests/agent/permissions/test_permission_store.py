@@ -44,7 +44,7 @@ def test_rules_added_in_a_session_say_so_and_end_with_it(path: Path) -> None:
     assert store.rules.mode == "dontAsk" and stored_rules(path) == () and not path.exists()
 
 
-def test_a_permanent_rule_stands_in_the_file_once_and_is_removed_from_both(path: Path) -> None:
+def test_a_permanent_rule_is_in_the_file_once_and_is_removed_from_both(path: Path) -> None:
     store = PermissionStore(PermissionRules(), path)
     for rule in (LOG, PUSH):
         store.allow_always(rule)
@@ -72,7 +72,7 @@ def test_without_a_file_a_permanent_rule_holds_for_the_session() -> None:
     assert not store.is_permanent(store.rules.allow[0])
 
 
-def test_removing_a_rule_keeps_what_else_stands_in_the_file(path: Path) -> None:
+def test_removing_a_rule_keeps_what_else_is_in_the_file(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text('allow = ["edit, bash(git log)", "no rule?", "write(docs/*)"]\n', "utf-8")
     assert stored_rules(path) == parse_rules("edit, bash(git log), write(docs/*)")
@@ -99,19 +99,19 @@ def test_a_file_that_cannot_be_read_is_named_and_never_written_over(path: Path) 
     assert path.read_text("utf-8") == "allow = [" and store.rules.allow == (LOG,)
 
 
-def test_a_file_in_the_place_of_a_folder_holds_no_rules(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_directory_holds_no_rules(tmp_path: Path) -> None:
     (tmp_path / "user").write_text("")
     assert stored_rules(permissions_path(tmp_path / "user", tmp_path)) == ()
 
 
-def test_the_file_of_a_project_stays_where_it_was_whatever_bytes_its_folder_has(tmp_path: Path) -> None:
+def test_the_file_of_a_project_stays_where_it_was_whatever_bytes_its_directory_has(tmp_path: Path) -> None:
     assert permissions_path(tmp_path, Path("/home/me/app")) == tmp_path / "projects" / "fd865ce82eb8c9db.toml"
     no_text = Path("/home/me/\udcff")
     store_rule(permissions_path(tmp_path, no_text), LOG)
     assert stored_rules(permissions_path(tmp_path, no_text)) == (LOG,)
 
 
-def test_a_line_let_out_of_the_sandbox_is_remembered_with_what_its_programs_were(tmp_path: Path) -> None:
+def test_a_line_allowed_outside_the_sandbox_is_remembered_with_what_its_programs_were(tmp_path: Path) -> None:
     """A rule of this project's file is checked against what was kept; one of a flag against the start."""
     folder = tmp_path / "project"
     folder.mkdir()

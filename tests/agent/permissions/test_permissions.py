@@ -75,7 +75,7 @@ def test_where_a_client_wants_to_be_asked_the_sandbox_saves_no_question() -> Non
     assert judge_call("bash", [Access("run", "touch x")], asks).sandboxed
 
 
-def test_nobody_is_asked_in_dont_ask() -> None:
+def test_no_one_is_asked_in_dont_ask() -> None:
     assert run("ls", rules(mode="dontAsk")) == "deny"
     assert run("ls", rules("bash(ls)", mode="dontAsk")) == "allow"
 
@@ -153,7 +153,7 @@ def test_a_deny_rule_for_a_whole_tool_holds_where_the_call_accesses_nothing() ->
     assert judge_call("recall", [Access("none")], rules(deny=("compact", "bash(x)"))).answer == "allow"
 
 
-def test_a_rule_may_begin_with_the_home_folder() -> None:
+def test_a_rule_may_begin_with_the_home_directory() -> None:
     given = replace(rules("read", deny=("read(~/.ssh/*)",)), home="/home/[me]")
     for path, answer in (
         ("/home/[me]/.ssh/id", "deny"),
@@ -192,7 +192,7 @@ SYSTEM_FOLDERS = (
 )
 
 
-def test_to_remove_a_folder_of_the_system_is_ruin_and_one_within_is_not() -> None:
+def test_removing_a_system_directory_is_irreversible_and_removing_one_within_it_is_not() -> None:
     given = rules(mode="bypassPermissions")
     for name in SYSTEM_FOLDERS.split():
         assert run(f"rm -rf /{name}", given) == run(f"rm -rf /{name}/*", given) == "ask", name
@@ -394,7 +394,7 @@ def test_a_path_rule_is_a_glob_within_the_project() -> None:
     assert write("/docs/a.md", at_root) == "allow" and write("/a/docs/a.md", at_root) == "ask"
 
 
-def test_where_a_rule_was_set_does_not_tell_rules_apart() -> None:
+def test_the_place_where_a_rule_was_set_does_not_distinguish_rules() -> None:
     assert Rule("bash", "ls", "a file") == Rule("bash", "ls", "a flag")
 
 

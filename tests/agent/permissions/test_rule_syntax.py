@@ -32,7 +32,7 @@ def test_a_rule_is_about_one_tool_of_a_server_or_all(text: str) -> None:
     assert not rule.names("mcp__calculator__add") and not rule.names("bash")
 
 
-def test_rules_about_tools_that_there_are_not_can_be_told_apart() -> None:
+def test_rules_about_tools_that_there_are_not_can_be_distinguished() -> None:
     found, unknown = known_rules("Read, NotebookEdit(*.py), Bash(git:*), LSP")
     assert (list(map(str, found)), len(unknown)) == (["read", "bash(git)"], 2)
     with pytest.raises(ValueError, match="cannot match"):
@@ -130,6 +130,6 @@ def test_rules_about_the_sandbox_name_a_line_or_a_host() -> None:
         parse_rules("opn(git push)")
 
 
-def test_a_path_is_written_as_it_is_compared() -> None:
+def test_a_path_is_written_in_the_form_that_is_compared() -> None:
     assert parse_rules("edit(./docs/*)") == (Rule("edit", "docs/*"),)
     assert parse_rules("edit(/etc/*) read(.env*)") == (Rule("edit", "/etc/*"), Rule("read", ".env*"))

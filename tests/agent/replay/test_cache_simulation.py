@@ -94,7 +94,7 @@ def test_a_mark_never_stands_on_thinking():
     assert served.input == 100 + 100 + MESSAGE_TOKENS
 
 
-def test_an_entry_lives_its_time_from_its_last_use_and_expiry_is_no_break():
+def test_an_entry_lives_its_time_from_its_last_use_and_expiry_is_not_a_break():
     cache, layout = SimulatedCache(FIVE_MINUTES_S), PromptLayout(OVERHEAD)
     talk = [user(1)]
     send(cache, layout, talk, now=0)

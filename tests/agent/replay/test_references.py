@@ -42,7 +42,7 @@ def test_a_name_that_the_user_or_the_model_said_first_is_none():
     assert found(*facts) == []
 
 
-def test_ordinary_words_are_no_names_and_paths_and_commits_are():
+def test_ordinary_words_are_not_names_and_paths_and_commits_are():
     facts = (
         *reads(2, "function configuration src/x.py 1234567 ab12cd9"),
         Reply(4, 0.0, (TextBlock("function configuration src/x.py 1234567 ab12cd9"),)),

@@ -136,7 +136,7 @@ def test_in_a_narrow_terminal_the_costs_of_each_session_stand_below_each_other(
     assert len(re.findall(COST, table)) == 8 and "…" not in table
 
 
-def test_a_folder_stands_for_the_recordings_in_it(session, tmp_path, capsys):
+def test_a_directory_stands_for_the_recordings_in_it(session, tmp_path, capsys):
     (tmp_path / "README.md").write_text("no recording")
     assert main([str(tmp_path), "--json", "--policy", "off"]) == 0
     assert len(json.loads(capsys.readouterr().out)["results"]) == 1

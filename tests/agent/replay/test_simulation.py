@@ -292,7 +292,7 @@ def test_a_session_without_references_has_none_lost():
     assert (made.lost_references, made.recoverable_references) == (0.0, 0.0)
 
 
-def test_replies_without_a_prompt_before_them_are_no_requests():
+def test_replies_without_a_prompt_before_them_are_not_requests():
     facts = session(2)
     done = replay(recording("f", facts[1:2]), "thrifty", setup(never))
     assert done.requests == ()

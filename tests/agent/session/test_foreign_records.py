@@ -23,7 +23,7 @@ async def greet(run: ControllerRun) -> None:
     await run.do("hello")
 
 
-def test_a_transcript_of_another_project_goes_on_here_and_the_model_is_told(tmp_path: Path) -> None:
+def test_a_transcript_of_another_project_continues_here_and_the_model_is_informed(tmp_path: Path) -> None:
     there, here = tmp_path / "there", tmp_path / "here"
     for folder in (there, here):
         (folder / ".transcripts").mkdir(parents=True, mode=0o700)
@@ -45,7 +45,9 @@ def test_a_transcript_of_another_project_goes_on_here_and_the_model_is_told(tmp_
     assert "so far" not in words[1] and len(server.requests[-1]["messages"][-1]["content"]) == 1
 
 
-def test_a_record_that_was_damaged_under_a_session_is_told_and_the_session_goes_on(tmp_path: Path) -> None:
+def test_a_record_that_was_damaged_under_a_session_is_reported_and_the_session_continues(
+    tmp_path: Path,
+) -> None:
     files(tmp_path)
 
     async def fill(run: ControllerRun) -> None:
@@ -85,6 +87,6 @@ def test_a_clock_that_goes_back_a_day_between_two_turns_changes_no_order(tmp_pat
         w.check()
 
 
-def test_one_damaged_record_is_told_in_the_singular() -> None:
+def test_one_damaged_record_is_reported_in_the_singular() -> None:
     assert damaged_text(1, 7) == "1 damaged record is skipped: line 7"
     assert damaged_text(1_200, 7) == "1,200 damaged records are skipped; the first is line 7"

@@ -85,7 +85,7 @@ def test_a_memory_file_in_a_wide_encoding_is_read_as_text(project: Path, codec: 
     assert unread(project) == []
 
 
-def test_what_is_no_text_is_neither_imported_nor_followed_and_told(project: Path) -> None:
+def test_what_is_not_text_is_neither_imported_nor_followed_and_that_is_reported(project: Path) -> None:
     (project / "AGENTS.md").write_text("See @docs/logo.png and @docs/wide.md and @docs/a.md")
     (project / "docs/logo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 9)
     (project / "docs/wide.md").write_bytes(codecs.BOM_UTF16_LE + "a\0b".encode("utf-16-le"))
@@ -123,7 +123,7 @@ def test_imports_end_after_five_files_and_at_a_size(project: Path) -> None:
     assert list(read(project)) == ["AGENTS.md", "1.md"] and "2.md is too much" in unread(project)[0]
 
 
-def test_what_applies_below_is_that_of_the_folders_on_the_way(project: Path) -> None:
+def test_what_applies_below_is_that_of_the_directories_on_the_way(project: Path) -> None:
     deep = project / "pkg" / "src"
     deep.mkdir(parents=True)
     for place in (project, project / "pkg", deep, project / "docs"):

@@ -65,7 +65,7 @@ def text_of(one: Attachment) -> str:
         ("@ and @@x", []),
     ],
 )
-def test_mentions_are_found_where_people_write_them(text: str, found: list[Mention]) -> None:
+def test_mentions_are_found_where_users_write_them(text: str, found: list[Mention]) -> None:
     assert find_mentions(text) == found
 
 
@@ -90,7 +90,9 @@ def test_a_file_is_attached_once_however_it_is_written(context: ToolContext) -> 
     ]
 
 
-def test_lines_a_folder_and_the_home_folder_can_be_mentioned(context: ToolContext, tmp_path: Path) -> None:
+def test_lines_a_directory_and_the_home_directory_can_be_mentioned(
+    context: ToolContext, tmp_path: Path
+) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "notes").write_text("mine\n")
     lines, folder, home, root = attached("@src/a.py#L39-50 @src/ @~/notes @/", context)
@@ -127,7 +129,7 @@ def test_an_image_goes_as_an_image(context: ToolContext) -> None:
     assert isinstance(one.blocks[0], ImageBlock) and is_injected(one.blocks[1])
 
 
-def test_what_cannot_or_may_not_be_attached_is_told(context: ToolContext) -> None:
+def test_what_cannot_or_may_not_be_attached_is_reported(context: ToolContext) -> None:
     (context.folder / ".env").write_text("TOKEN=1")
     (context.folder / "tool.bin").write_bytes(b"\x7fELF" + bytes(range(256)))
     limits = replace(LIMITS, refusal=lambda access: "secret" if access.protected else "")
@@ -149,7 +151,7 @@ def test_what_cannot_or_may_not_be_attached_is_told(context: ToolContext) -> Non
         ("@server:res://x", None),
     ],
 )
-def test_what_names_no_file_is_told_in_one_line_with_what_is_near(
+def test_what_names_no_file_is_reported_in_one_line_with_what_is_near(
     text: str, told: str | None, context: ToolContext
 ) -> None:
     (context.folder / "src" / "deep").mkdir()

@@ -56,7 +56,7 @@ def records(project: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in found if path.is_file() and path.suffix in (".jsonl", ".txt")}
 
 
-def test_a_command_that_searches_the_records_is_told_so_and_one_that_changes_them_changes_nothing(
+def test_a_command_that_searches_the_records_is_notified_and_one_that_changes_them_changes_nothing(
     tmp_path: Path,
 ) -> None:
     async def work(run: ControllerRun) -> None:
@@ -107,7 +107,7 @@ def test_what_an_interrupted_command_does_at_its_end_is_undone_with_the_next_one
     assert records(project) == kept and len(told) == 2 and not (tmp_path / "state").exists()
 
 
-def test_without_a_place_for_a_copy_the_user_is_told_once(tmp_path: Path) -> None:
+def test_without_a_place_for_a_copy_the_user_is_informed_once(tmp_path: Path) -> None:
     told: list[str] = []
     guard = RecordsGuard(tmp_path, (tmp_path / "state",), told.append)
 
@@ -121,7 +121,7 @@ def test_without_a_place_for_a_copy_the_user_is_told_once(tmp_path: Path) -> Non
     guard.close()
 
 
-def test_a_session_killed_by_the_command_that_removed_its_record_goes_on(
+def test_a_session_killed_by_the_command_that_removed_its_record_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (project := tmp_path / "project").mkdir()

@@ -102,7 +102,7 @@ def test_of_a_long_prompt_the_first_lines_are_shown() -> None:
     assert shown.text.split("\n")[-2:] == ["line 6", "… 53 more lines: /recall r1 shows them"]
 
 
-def test_what_the_program_and_the_user_put_before_a_prompt_is_told_apart() -> None:
+def test_what_the_program_and_the_user_put_before_a_prompt_is_distinguished() -> None:
     one = session()
     own = "<command-of-the-user>\n$ make\nall built\n</command-of-the-user>"
     prompt(one, injected("Date: today"), own, "<hook>\nwords\n</hook>", "and now?")
@@ -113,7 +113,7 @@ def test_what_the_program_and_the_user_put_before_a_prompt_is_told_apart() -> No
     ]
 
 
-def test_what_a_prompt_attached_is_told_again() -> None:
+def test_what_a_prompt_attached_is_reported_again() -> None:
     one = session()
     prompt(one, injected(f"{ATTACHED_LINE}\nFile: a.py (40 lines)\n1\tx"), "see @a.py")
     assert replayed(one)[:2] == [PromptReplayed("see @a.py"), Notice("read a.py (40 lines)")]
@@ -129,7 +129,7 @@ def test_a_long_answer_is_cut_at_the_end_of_a_line() -> None:
     assert kept.endswith("words of a line") and rest.endswith("/recall r2 shows them")
 
 
-def test_a_call_that_never_ended_is_told() -> None:
+def test_a_call_that_never_ended_is_reported() -> None:
     one = session()
     prompt(one, "go")
     uses = (ToolUseBlock("t1", "bash", {"command": "make"}),)
@@ -138,7 +138,7 @@ def test_a_call_that_never_ended_is_told() -> None:
     assert isinstance(warning, Notice) and "ended in the middle of: bash make;" in warning.text
 
 
-def test_compactions_are_told_again_where_they_were_made() -> None:
+def test_compactions_are_reported_again_where_they_were_made() -> None:
     one = session()
     figures = {"before": 9_000, "after": 6_000, "freed": 3_000, "cold": False, "predicted_cost_usd": 0.0}
     for number in range(4):

@@ -252,11 +252,11 @@ def test_ruin_is_asked_about_in_every_mode_whatever_the_rules_say(mode: str) -> 
             assert verdict.prefix is None and verdict.why
 
 
-def test_everyday_work_is_no_ruin() -> None:
+def test_everyday_work_is_not_irreversible() -> None:
     assert [(line, found) for line in EVERYDAY if (found := ruined(line))] == []
 
 
-def test_the_folder_that_a_command_runs_in_decides_what_is_the_current_one() -> None:
+def test_the_directory_that_a_command_runs_in_decides_what_is_the_current_one() -> None:
     inner = Places(FOLDER, HOME, f"{FOLDER}/src")
     assert irreversible_effect("rm -rf *", inner) == "removes the current directory"
     assert irreversible_effect("rm -rf ..", inner) == "removes the project"
@@ -265,7 +265,7 @@ def test_the_folder_that_a_command_runs_in_decides_what_is_the_current_one() -> 
     assert irreversible_effect("rm -rf *", Places("", "", "")) == ""
 
 
-def test_ruin_is_told_in_words_that_people_understand() -> None:
+def test_irreversible_effects_are_reported_in_words_that_users_understand() -> None:
     for line, told in (
         ("rm -rf ~", "it removes a home directory"),
         ("mv .git x", "it moves the repository's .git"),
@@ -309,5 +309,5 @@ def test_ruin_is_told_in_words_that_people_understand() -> None:
         ("pytest -x tests", False),
     ],
 )
-def test_lines_that_delete_or_overwrite_are_told_from_others(line: str, overwrites: bool) -> None:
+def test_lines_that_delete_or_overwrite_are_distinguished_from_others(line: str, overwrites: bool) -> None:
     assert may_overwrite(line) == overwrites

@@ -116,7 +116,7 @@ def test_aliases_that_lead_in_a_circle_are_asked_about(project: ReadingProject) 
     assert answer(project, "git c1") == "ask"
 
 
-def test_an_explanation_tells_what_an_alias_stands_for(project: ReadingProject) -> None:
+def test_an_explanation_reports_what_an_alias_stands_for(project: ReadingProject) -> None:
     rules = project.rules(deny=DENIED)
     lines = explain_line("bash", Access("run", "git sp now", cwd=str(project.root)), rules)
     assert lines[0] == "deny: the rule bash(git push) denies this"

@@ -51,7 +51,7 @@ def test_reading_is_free_in_every_mode_but_not_against_a_deny_rule(
     assert project.verdict(line, mode=mode, deny=parse_rules("bash(grep)")).answer == "deny"
 
 
-def test_a_search_through_folders_is_asked_about_where_files_with_secrets_lie(
+def test_a_search_through_directories_is_asked_about_where_files_with_secrets_lie(
     changing: ReadingProject,
 ) -> None:
     assert changing.runs("grep -r x .") and changing.runs("grep -r x src") and changing.runs("rg x")
@@ -150,7 +150,7 @@ def test_a_program_of_the_project_is_not_taken_for_one_of_the_system(changing: R
     assert changing.runs("ls") and not changing.runs("cd bin && ls")
 
 
-def test_a_function_of_the_environment_is_no_program(changing: ReadingProject) -> None:
+def test_a_function_of_the_environment_is_not_a_program(changing: ReadingProject) -> None:
     for name in ("ls", "echo", "cd"):
         changing.environ[f"BASH_FUNC_{name}%%"] = "() { rm -r .; }"
     assert not any(map(changing.runs, ("ls", "echo x", "cd src && pwd"))) and changing.runs("cat a.py")
@@ -172,7 +172,7 @@ def test_a_version_is_asked_of_the_program_itself(changing: ReadingProject) -> N
         assert not changing.runs(line), f"what runs may be chosen by the project: {line}"
 
 
-def test_a_comparison_of_folders_reads_what_is_in_them(changing: ReadingProject) -> None:
+def test_a_comparison_of_directories_reads_what_is_in_them(changing: ReadingProject) -> None:
     for name in ("one", "two"):
         (changing.root / name).mkdir()
         (changing.root / name / "a").write_text(name)

@@ -147,7 +147,7 @@ class Client:
         return [json.loads(line) for line in self.out.getvalue().splitlines()]
 
 
-def test_what_a_client_saw_masked_runs_as_it_was() -> None:
+def test_what_a_client_saw_masked_runs_unchanged() -> None:
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         assert request["input"]["command"] == "make KEY=[masked]"
         return {"behavior": "allow", "updatedInput": {**request["input"], "timeout": 9}}
@@ -171,7 +171,7 @@ def test_a_client_that_fails_or_is_gone_refuses() -> None:
     assert "closed its side" in narrow(refused, Deny).reason
 
 
-def test_a_wait_that_ends_early_is_told_to_the_client() -> None:
+def test_a_wait_that_ends_early_is_reported_to_the_client() -> None:
     async def cancelled(client: Client) -> None:
         task = asyncio.ensure_future(client.channel.ask({"subtype": "x"}))
         await asyncio.sleep(0)
@@ -229,7 +229,7 @@ def test_a_server_within_the_client_is_shaken_hands_with_and_listed_page_by_page
     assert (other.state, server_status(other)["error"]) == ("failed", "no such server")
 
 
-def test_a_call_through_the_one_tool_is_told_as_one_of_the_servers_tool() -> None:
+def test_a_call_through_the_one_tool_is_reported_as_one_of_the_servers_tool() -> None:
     given = {"action": "call", "server": "my git", "tool": "status", "arguments": {"a": 1}}
     assert meant_call("mcp", given) == ("mcp__my_git__status", {"a": 1})
     assert meant_call("mcp", {"action": "call", "tool": "mcp__a__b"}) == ("mcp__a__b", {})
@@ -248,7 +248,7 @@ def test_a_question_without_an_answer_ends_when_the_client_closes() -> None:
     asyncio.run(closing(Client(None).channel))
 
 
-def test_the_commands_that_run_here_are_told_as_the_table_tells_them() -> None:
+def test_the_commands_that_run_here_are_reported_as_the_table_reports_them() -> None:
     for name, told in LOCAL_COMMANDS.items():
         command = find_command(name)
         assert command is not None and command.summary == told, name

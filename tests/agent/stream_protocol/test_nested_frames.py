@@ -37,14 +37,14 @@ def test_calls_and_results_of_an_agent_name_the_call_that_started_it() -> None:
     assert (ended["subtype"], ended["status"]) == ("task_notification", "completed")
 
 
-def test_its_words_are_told_where_the_client_wants_them() -> None:
+def test_its_words_are_reported_where_the_client_wants_them() -> None:
     texts = [
         frame["message"]["content"][0] for frame in told(True, progress(events.ReplyFinished(REPLY)))[1:]
     ]
     assert [text["type"] for text in texts] == ["text", "tool_use"]
 
 
-def test_one_that_never_began_is_not_told_of_and_how_one_ended_is() -> None:
+def test_one_that_never_began_is_not_reported_and_how_one_ended_is() -> None:
     assert told(False, progress(session=""), progress(session="", ended=True)) == []
     _, failed = told(False, progress(), progress(ended=True, error="the budget is spent"))
     assert (failed["status"], failed["summary"]) == ("failed", "the budget is spent")

@@ -64,7 +64,7 @@ def test_an_answer_in_a_form_comes_with_the_events_of_the_service_and_ends_the_t
     assert "calling StructuredOutput" in str(server.requests[2]["messages"][-1])
 
 
-def test_a_session_is_gone_on_with_copied_and_rewound(sdk: Sdk) -> None:
+def test_a_session_is_continued_copied_and_rewound(sdk: Sdk) -> None:
     async def conduct(server: Server) -> None:
         prompt = {
             "uuid": "8b1f2c1e-0d0f-4a2b-9a53-1c1f6c1c7a01",

@@ -177,7 +177,7 @@ def _blocks(message: Any) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
-def test_settings_folders_thinking_and_effort(sdk: Sdk, tmp_path: Path) -> None:
+def test_settings_directories_thinking_and_effort(sdk: Sdk, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     steps = [Reply([calls("read", file_path=str(tmp_path / "other" / "x"))]), "done"]
     settings = '{"permissions": {"deny": ["Write"]}}'
@@ -223,7 +223,7 @@ def test_the_sessions_of_clients_are_in_our_list(sdk: Sdk) -> None:
     assert [one.sid for one in ProjectRecords(sdk.folder).sessions()] == [ID]
 
 
-def test_a_compaction_asks_the_hook_and_is_told(sdk: Sdk) -> None:
+def test_a_compaction_asks_the_hook_and_is_reported(sdk: Sdk) -> None:
     told: list[dict[str, Any]] = []
 
     async def hook(given: dict[str, Any], ident: str | None, context: Any) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def test_an_agent_of_the_client_works_and_its_calls_name_the_call_that_started_i
     assert "TaskStartedMessage" in kinds and "TaskNotificationMessage" in kinds
 
 
-def test_the_words_of_agents_are_told_to_clients_that_want_them(sdk: Sdk) -> None:
+def test_the_words_of_agents_are_sent_to_clients_that_want_them(sdk: Sdk) -> None:
     task = calls("task", description="look", prompt="look")
     found, _ = run(sdk, [Reply([task]), "It is fine.", "done"], forward_subagent_text=True)
     texts = [block.text for each in found for block in _blocks(each) if hasattr(block, "text")]

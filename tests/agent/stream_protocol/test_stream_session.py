@@ -185,7 +185,7 @@ def test_an_interruption_stops_the_prompt_before_it_however_soon_that_comes_afte
         assert (code, lines[-1]["subtype"], len(server.requests)) == (0, "success", 1)
 
 
-def test_the_end_of_the_input_is_no_interruption(tmp_path: Path) -> None:
+def test_the_end_of_the_input_is_not_an_interruption(tmp_path: Path) -> None:
     steps: list[Step] = [Reply([calls("bash", command="echo done > made")]), "one", "two"]
     bypassing = ("--permission-mode", "bypassPermissions")
     with Server(ScriptedModel(steps)) as server, Process(tmp_path, server, *bypassing) as client:

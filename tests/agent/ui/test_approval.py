@@ -151,7 +151,7 @@ def paced(use, shown_for=5.0):
 
 @pytest.mark.parametrize("gap", [0.01, 0.1, 0.3, 0.55])
 @pytest.mark.parametrize("words", ["yes\r", "1\r", "app 4 me\r", "\r\r\r"])
-def test_who_goes_on_typing_when_a_question_comes_answers_nothing(words, gap):
+def test_continued_typing_when_a_question_appears_answers_nothing(words, gap):
     async def use(keys):
         keys.types(words, gap)
         assert not keys.asked.done() and keys.marked == "y"
@@ -192,7 +192,7 @@ def test_another_mark_can_be_set_at_once():
     paced(use)
 
 
-def test_the_question_tells_that_marks_need_enter(terminal):
+def test_the_question_reports_that_marks_need_enter(terminal):
     ask(terminal).sees("a or p only marks, Enter takes it")
 
 
@@ -287,7 +287,7 @@ def test_a_place_outside_the_project_is_named():
         ("b", Access("read", "/p/.env", protected=True), "it may contain secrets", ["b", "reads /p/.env"]),
     ],
 )
-def test_a_place_that_is_asked_about_is_told_once_with_the_reason(title, access, why, shown):
+def test_a_place_that_is_asked_about_is_reported_once_with_the_reason(title, access, why, shown):
     asked = question(tool="read", title=title, access=(access,), why=why, preview={})
     panel = panel_of(asked)
     rows = [row.strip() for row in draw_approval(panel, RenderContext(60, Theme(False, False)), 24)]
@@ -306,7 +306,7 @@ def test_nothing_hides_in_a_command_that_is_asked_for(payload):
     assert shown.strip() != payload.strip()
 
 
-def test_a_narrow_question_wraps_its_rules_or_tells_where_they_stand_whole():
+def test_a_narrow_question_wraps_its_rules_or_reports_where_they_are_in_full():
     rule = "bash(git log --oneline --decorate *)"
     asked = question(prefix=rule, preview={"text": "git log --oneline --decorate -3"})
     panel = panel_of(asked)
@@ -322,7 +322,7 @@ def test_a_narrow_question_wraps_its_rules_or_tells_where_they_stand_whole():
 LONG_EDIT = "".join(f" line {at}\n" for at in range(9)) + "-old\n+" + "new words " * 8 + "\n after\n"
 
 
-def test_a_question_is_drawn_anew_for_another_width_and_begins_where_the_change_is():
+def test_a_question_is_drawn_again_for_another_width_and_begins_where_the_change_is():
     asked = question(
         tool="edit", title="a.py", why=WRITES_A_FILE, preview={"diff": f"@@ -1,11 +1,11 @@\n{LONG_EDIT}"}
     )
@@ -357,7 +357,7 @@ def test_what_a_larger_terminal_has_room_for_is_not_scrolled_away(second):
 @pytest.mark.parametrize(
     ("first", "second"), [((40, 15), (120, 15)), ((120, 15), (40, 15)), ((30, 15), (12, 15))]
 )
-def test_in_other_columns_a_question_goes_on_with_the_line_that_was_first(first, second):
+def test_in_other_columns_a_question_continues_with_the_line_that_was_first(first, second):
     diff = "@@ -1,40 +1,40 @@\n" + "".join([*LINES[:20], "-old\n", "+new\n", *LINES[21:]])
     panel, drawn = resized(diff, first, second)
     assert any("x20" in row for row in panel.body[panel.scroll - 3 : panel.scroll + 1])

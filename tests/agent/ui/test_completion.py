@@ -57,7 +57,7 @@ def test_beginnings_rank_before_letters_in_order():
     assert rank("zz", ["compact"]) == []
 
 
-def test_the_name_of_a_file_counts_before_its_folders():
+def test_the_name_of_a_file_counts_before_its_directories():
     assert rank("calc", ["recalculate/x", "src/calc.py", "calc/y"])[:2] == ["calc/y", "src/calc.py"]
 
 
@@ -73,7 +73,7 @@ def test_an_empty_slash_lists_commands_without_their_other_names(tmp_path):
     assert completed(words, "say /") == []
 
 
-def test_files_are_listed_with_folders_and_without_ignored_ones(tmp_path):
+def test_files_are_listed_with_directories_and_without_ignored_ones(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "a.py").touch()
     (tmp_path / "node_modules").mkdir()
@@ -102,7 +102,7 @@ def test_a_mention_runs_nothing_that_the_project_names(tmp_path):
     assert not (tmp_path / "stolen").exists()
 
 
-def test_a_mention_outside_of_the_project_is_completed_folder_by_folder(tmp_path):
+def test_a_mention_outside_of_the_project_is_completed_directory_by_directory(tmp_path):
     (tmp_path / "beside" / "notes").mkdir(parents=True)
     (tmp_path / "project").mkdir()
     words = CompletionSource(lambda: COMMANDS, FileIndex(tmp_path / "project"))
@@ -114,7 +114,7 @@ def test_a_mention_outside_of_the_project_is_completed_folder_by_folder(tmp_path
     assert run(complete(f"see @{tmp_path}/beside/n")) == [f"{tmp_path}/beside/notes/"]
 
 
-def test_names_that_people_cannot_see_are_not_offered(tmp_path):
+def test_names_that_users_cannot_see_are_not_offered(tmp_path):
     for name in ("note\n.txt", "no\x1b[31m.txt", "no\u202etxt.exe", "nose.txt"):
         (tmp_path / name).touch()
     assert [*run(FileIndex(tmp_path).names())] == ["nose.txt"]
@@ -127,7 +127,7 @@ def test_tab_behind_a_long_line_answers_at_once(tmp_path):
     assert time.process_time() - began < 1  # 40 s where each letter is tried as the first of the word
 
 
-def test_the_list_is_kept_for_a_while_and_then_made_anew(tmp_path):
+def test_the_list_is_kept_for_a_while_and_then_created_again(tmp_path):
     now = [0.0]
     files = FileIndex(tmp_path, lambda: now[0])
 

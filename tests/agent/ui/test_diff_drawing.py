@@ -84,7 +84,7 @@ def test_on_a_light_background_nothing_is_yellow() -> None:
     assert "33m" in Theme(palette=choose_palette("dark", colours)).paint("warning", "x")
 
 
-def test_without_backgrounds_the_text_tells_and_without_colours_the_sign_and_an_underline() -> None:
+def test_without_backgrounds_the_text_shows_changes_and_without_colours_the_sign_and_an_underline() -> None:
     screen = cells_of(render_diff(DIFF, RenderContext(80, Theme(palette=ANSI))), 80)
     assert screen.buffer[1][5].fg == "red"
     assert screen.buffer[1][screen.display[1].index("price")].reverse

@@ -83,7 +83,7 @@ def test_the_prompt_comes_from_words_from_standard_input_or_from_both(here: Run)
     assert said == ["from a pipe", "words\n\n<stdin>\nand a pipe\n</stdin>", "words alone"]
 
 
-def test_standard_input_is_read_as_a_file_in_its_encoding_is_and_that_is_told(here: Run) -> None:
+def test_standard_input_is_read_as_a_file_in_its_encoding_is_and_that_is_reported(here: Run) -> None:
     told = {
         "na\u00efve caf\u00e9".encode("cp1252"): "warning: standard input is read as cp1252, a guess\n",
         "na\u00efve caf\u00e9".encode("utf-16"): "",
@@ -209,7 +209,7 @@ def test_a_small_window_has_fewer_tools_unless_they_are_named(here: Run) -> None
     assert ["text with grep" in prompt for prompt in prompts] == [False, True, True]
 
 
-def test_settings_and_folders_can_be_given(here: Run, tmp_path: Path) -> None:
+def test_settings_and_directories_can_be_given(here: Run, tmp_path: Path) -> None:
     other = tmp_path.parent / f"{tmp_path.name}-other"
     other.mkdir()
     (tmp_path / ".makeroom").mkdir()
@@ -243,7 +243,7 @@ def test_a_spent_budget_is_exit_code_3_and_no_request_more(here: Run) -> None:
     assert result["total_cost_usd"] >= 0.0001 and "--max-budget-usd" in result["errors"][0]
 
 
-def test_a_session_that_is_gone_on_with_has_the_whole_budget_again(here: Run) -> None:
+def test_a_session_that_is_continued_has_the_whole_budget_again(here: Run) -> None:
     with Server(demo_reply) as server:
         for more in ((), ("--continue",)):
             done = here(server, "hello", "--max-budget-usd", "0.0001", *more)
@@ -272,7 +272,7 @@ def test_a_refused_permission_that_ends_the_task_is_exit_code_4(here: Run, tmp_p
     assert not list(tmp_path.glob("made*"))
 
 
-def test_a_plan_is_the_result_where_nobody_can_approve_it_and_questions_are_errors(
+def test_a_plan_is_the_result_where_no_one_can_approve_it_and_questions_are_errors(
     here: Run, tmp_path: Path
 ) -> None:
     options = [{"label": "a"}, {"label": "b"}]

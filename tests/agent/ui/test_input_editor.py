@@ -72,7 +72,7 @@ def test_damaged_lines_are_passed_over(tmp_path):
     assert list(third.load_history_strings()) == ["newest", "also", "good"] and "1 line of" in third.trouble
 
 
-def test_a_damaged_history_is_told_once_and_the_rest_of_it_is_there(tmp_path):
+def test_a_damaged_history_is_reported_once_and_the_rest_of_it_is_there(tmp_path):
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "history").write_bytes(b'{"t": 1, "text": "good"}\n\xff\xfe\n')
     with PtyTerminal(tmp_path) as terminal:

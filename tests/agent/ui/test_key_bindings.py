@@ -39,7 +39,7 @@ def test_every_newline_key_makes_a_new_line(terminal):
         terminal.logged(rf"prompt '{name}\ntwo'")
 
 
-def test_ctrl_c_clears_what_is_written_and_up_brings_it_back(terminal):
+def test_ctrl_c_clears_what_is_written_and_up_restores_it(terminal):
     terminal.type("precious").sees("❯ precious").type("\x03").misses("precious")
     terminal.type("\x1b[A").sees("❯ precious")
 
@@ -213,7 +213,7 @@ def test_ctrl_o_prints_each_output_of_the_turn_whole_once(terminal):
     )
 
 
-def test_a_long_menu_tells_that_there_is_more(terminal):
+def test_a_long_menu_reports_that_there_is_more(terminal):
     terminal.type("/").sees("1-6 of 9 · ↑ ↓, or type on")
     terminal.type("\x1b[B" * 8).sees("4-9 of 9").type("\x15")
     terminal.type("/co").sees("/cost").misses(" of 9")
@@ -275,7 +275,7 @@ def test_a_command_of_the_history_opens_no_menu_and_is_passed_by(terminal):
     terminal.type("\x7f").sees("❯ /compac\n", "Make room in")  # what is typed from there on opens it
 
 
-def test_a_paste_comes_back_from_the_history_as_it_was_drawn(tmp_path):
+def test_a_paste_comes_back_from_the_history_as_drawn(tmp_path):
     pasted, shown = "".join(f"line {at}\n" for at in range(60)), "❯ look [paste 1: 60 lines] well\nclaude"
     with PtyTerminal(tmp_path) as first:
         first.ready().type("say before\r").logged("before").type(f"look \x1b[200~{pasted}\x1b[201~ well\r")

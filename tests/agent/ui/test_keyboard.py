@@ -39,11 +39,11 @@ def test_a_big_paste_is_a_chip_that_expands_to_the_same_text(terminal):
     )
 
 
-def test_backspace_removes_what_people_see_as_one_character(terminal):
+def test_backspace_removes_what_users_see_as_one_character(terminal):
     terminal.type("a👩\u200d👩\u200d👧e\u0301🇩🇪").type("\x7f\x7f\x7f").type("b\r").logged("prompt 'ab'")
 
 
-def test_the_cursor_moves_over_what_people_see_as_one_character_and_delete_removes_it(terminal):
+def test_the_cursor_moves_over_what_users_see_as_one_character_and_delete_removes_it(terminal):
     family = "👩\u200d👩\u200d👧"
     terminal.type(f"a{family}b\x1b[D\x1b[Dx\x1b[C\x02\x06y\r").logged(f"prompt {f'ax{family}yb'!r}")
     terminal.type(f"a{family}e\u0301b\x01\x1b[C\x1b[3~\x04c\r").logged("prompt 'acb'")
@@ -102,7 +102,7 @@ def test_a_paste_that_looks_like_a_command_or_keys_is_text(terminal):
     assert sent(terminal) == "/exit\n\x03\x04"
 
 
-def test_what_is_no_key_types_nothing(terminal):
+def test_what_is_not_a_key_types_nothing(terminal):
     answers = "\x1b[?1;2c", "\x1b[?997;1n", "\x1b[>41;390;0c", "\x1b[?62u", "\x1b[4;480;640t"
     codes = "\x1b[46;5u", "\x1b[57441;2u", "\x1b[97;1:3u", "\x1b[97;9u", "\x1b[0u", "\x1b[9999999u"
     mice = "\x1b[<0;10;5M", "\x1b[<0;10;5m", "\x1b[M !!", "\x1b[32;4;4M"

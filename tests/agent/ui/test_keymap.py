@@ -7,7 +7,7 @@ from agent.ui.keymap import DEFAULT_KEYS, key_sequence, read_keymap
 from tests.agent.ui.pty_terminal import PtyTerminal, forked_makeroom
 
 
-def test_keys_are_written_as_people_name_them() -> None:
+def test_keys_are_written_as_users_name_them() -> None:
     assert key_sequence("ctrl+x ctrl+e") == ("c-x", "c-e")
     assert key_sequence("alt+enter") == ("escape", "enter")
     assert key_sequence("Shift+Tab") == ("s-tab",)
@@ -21,7 +21,7 @@ def test_without_a_file_the_usual_keys_are_in_force(tmp_path: Path) -> None:
     assert keymap.keys["editor"] == (("c-g",), ("c-x", "c-e")) and not keymap.troubles
 
 
-def test_keys_are_told_as_people_name_them(tmp_path: Path) -> None:
+def test_keys_are_reported_as_users_name_them(tmp_path: Path) -> None:
     path = tmp_path / "keybindings.toml"
     assert read_keymap(path).names({}) == KEY_NAMES
     assert read_keymap(path).names({"TMUX": "/tmp/tmux"})["background"] == "Ctrl-B Ctrl-B"
@@ -44,7 +44,7 @@ def test_keys_are_told_as_people_name_them(tmp_path: Path) -> None:
     assert with_keys("  {editor} edits; {tasks} or {editor}; {stash} stays", changed) == "  Alt+- stays"
 
 
-def test_a_mistake_leaves_the_usual_keys_of_its_action_and_is_told(tmp_path: Path) -> None:
+def test_a_mistake_leaves_the_usual_keys_of_its_action_and_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "keybindings.toml"
     path.write_text('editr = "f2"\nstash = "hyper+x"\nmode = 3\nredraw = []\n"/compact" = ["f6", "alt+k"]\n')
     keymap = read_keymap(path)
@@ -59,7 +59,7 @@ def test_a_mistake_leaves_the_usual_keys_of_its_action_and_is_told(tmp_path: Pat
     assert "the usual keys are in force" in read_keymap(path).troubles[0]
 
 
-def test_a_key_of_two_things_is_told(tmp_path: Path) -> None:
+def test_a_key_of_two_things_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "keybindings.toml"
     path.write_text('editor = "enter"\n"/cost" = ["f6", "ctrl+o"]\n"/diff" = "f6"\n')
     assert [trouble.removeprefix(f"{path}: ") for trouble in read_keymap(path).troubles] == [
@@ -78,7 +78,7 @@ def test_keys_of_ones_own_work_and_the_replaced_ones_do_not(tmp_path: Path) -> N
         terminal.type("\x1b[17~").sees("❯ /cost", "output")
 
 
-def test_hints_and_help_tell_the_keys_of_the_user(tmp_path: Path) -> None:
+def test_hints_and_help_report_the_keys_of_the_user(tmp_path: Path) -> None:
     config = tmp_path / ".config" / "makeroom"
     config.mkdir(parents=True)
     (config / "keybindings.toml").write_text(

@@ -49,7 +49,7 @@ def test_a_name_cannot_send_codes_of_its_own():
         (True, {"TERM": "xterm", "CI": "true"}),
     ],
 )
-def test_nothing_is_sent_where_nobody_wants_or_would_see_it(setting, environ):
+def test_nothing_is_sent_where_no_one_wants_or_would_see_it(setting, environ):
     assert not wants_notifications(setting, environ)
     assert wants_notifications(True, {"TERM": "xterm-256color"})
 
@@ -81,7 +81,7 @@ def test_the_title_names_the_session_by_its_first_prompt_or_its_name(tmp_path):
         terminal.type("\x04").ends()
 
 
-def test_the_title_shows_emoji_and_scripts_as_they_are_and_what_hides_text_by_number():
+def test_the_title_shows_emoji_and_scripts_unchanged_and_what_hides_text_by_number():
     codes: list[str] = []
     told = Notifications(codes.append, {"TERM": "xterm"}, "proj")
     told.start()

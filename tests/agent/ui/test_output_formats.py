@@ -79,7 +79,7 @@ EVIL = "\x1b]52;c;ZXZpbA==\x07\x9b31m\u202e"
 HIDDEN = EVIL + "\x7f\U000e0041\u2066\u200b\ufeff"
 
 
-def test_nothing_that_a_terminal_obeys_is_told_on_stderr():
+def test_nothing_that_a_terminal_obeys_is_reported_on_stderr():
     use = Reply(3, 0.0, (ToolUseBlock("toolu_1", EVIL, {}),), stop="tool_use")
     result = Result(4, 0.0, 3, 0, (TextBlock(EVIL),), error=True)
     run = Run("text").show(
@@ -94,7 +94,7 @@ def test_nothing_that_a_terminal_obeys_is_told_on_stderr():
     assert told.isprintable() and told.count("␛]52;c;ZXZpbA==␇<U+009B>31m<U+202E>") == 6
 
 
-def test_emoji_and_scripts_are_told_on_stderr_as_they_are():
+def test_emoji_and_scripts_are_reported_on_stderr_unchanged():
     title = "echo ⚠\ufe0f 👨\u200d👩\u200d👧 می\u200cخواهم"
     done = events.ToolCallFinished(3, 0, "bash", f"{title} a\u200db", Result(4, 0.0, 3, 0, ()), 0.1)
     assert Run("text").show(done).err.getvalue() == f"● bash  {title} a<U+200D>b\n"
@@ -109,7 +109,7 @@ def test_json_holds_no_raw_control_characters(form):
     assert run.objects()[-1]["result"] == HIDDEN
 
 
-def test_the_title_of_a_call_is_cut_where_nobody_reads_on():
+def test_the_title_of_a_call_is_cut_where_no_one_reads_on():
     done = events.ToolCallFinished(3, 0, "bash", "x" * 3_000_000, Result(4, 0.0, 3, 0, ()), 0.1)
     assert Run("text").show(done).err.getvalue() == f"● bash  {'x' * 1_999}…\n"
 
@@ -283,7 +283,7 @@ def test_a_call_that_did_not_end_well_says_why_beside_the_answer(human, error, d
     assert run.err.getvalue() == f"{told}\n"
 
 
-def test_a_compaction_is_told_in_the_stream_and_beside_the_answer():
+def test_a_compaction_is_reported_in_the_stream_and_beside_the_answer():
     run = Run("stream-json").show(
         events.ContextCompacted("[auto compact] 90k -> 20k", "auto", ("c7",), {"before": 90})
     )
@@ -326,7 +326,7 @@ def test_a_format_is_a_class_and_one_entry(monkeypatch):
     assert Run("quiet").show(*TURN).out.getvalue() == "done\n"
 
 
-def test_a_cost_that_nobody_knows_is_said_to_be_unknown():
+def test_a_cost_that_no_one_knows_is_said_to_be_unknown():
     unknown = {"claude-x": Spending(Usage(11, 7), 0.0, unpriced=True)}
     for status in (STATUS, replace(STATUS, spending=unknown)):
         (result,) = Run("json", status=status).show(*TURN).objects()

@@ -82,7 +82,7 @@ def test_pages_move_by_what_is_shown(terminal):
     assert f"❯ number {terminal.log.rpartition('picked ')[2].strip()[1:-1]}\n" in shown
 
 
-def test_a_draft_stays_as_it_was_and_words_go_into_the_search(terminal):
+def test_a_draft_stays_unchanged_and_words_go_into_the_search(terminal):
     terminal.type("wait gate;say ready\r").sees("Ctrl-C to interrupt").type("pick fruits\r").sees("1 queued")
     terminal.type("draft ").sees("❯ draft").open_gate().sees("Which fruit?")
     terminal.type("one fig\x17\x0b\x01 \x1b[200~a\nb\x1b[201~").sees("search: one a b").type("\x1b")
@@ -140,7 +140,7 @@ def test_the_marked_row_is_on_any_screen(titles, by, rows, columns):
 
 
 @pytest.mark.parametrize("columns", [30, 40, 80, 120])
-def test_each_row_tells_when_and_the_marked_one_all_of_its_facts(columns):
+def test_each_row_reports_when_and_the_marked_one_all_of_its_facts(columns):
     lines = bare_lines(draw_picker(search_menu(SESSIONS), RenderContext(columns, Theme()), 20))
     text = "\n".join(lines)
     assert all(fact in text for fact in FACTS)
@@ -216,7 +216,7 @@ def test_a_row_that_is_known_by_a_number_shows_it_and_is_found_by_it():
     assert present(search_menu(menu, "#3").marked).value == "a"
 
 
-def test_the_cursor_stands_behind_the_words():
+def test_the_cursor_follows_the_words():
     drawn = draw_picker(search_menu(SESSIONS, "sess "), RenderContext(40, Theme()), 20)
     line, at = drawn.cursor
     assert bare_lines(drawn)[line][:at] == "search: sess "

@@ -50,7 +50,7 @@ def test_line_mode_reads_a_pipe_to_its_end(tmp_path):
     ("codec", "told"),
     [("cp1252", "warning: standard input is read as cp1252, a guess\n"), ("utf-16", ""), ("utf-8-sig", "")],
 )
-def test_line_mode_reads_a_pipe_in_its_encoding_and_tells_it_once(tmp_path, codec, told):
+def test_line_mode_reads_a_pipe_in_its_encoding_and_reports_it_once(tmp_path, codec, told):
     lines = "say na\u00efve caf\u00e9\nplain\nsay d\u00e9j\u00e0 vu\n"
     done = subprocess.run(
         scripted(tmp_path), input=lines.encode(codec), capture_output=True, timeout=60, check=True

@@ -132,7 +132,7 @@ def test_one_can_go_back_to_a_question_and_change_the_answer() -> None:
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(100, 30), (40, 15), (20, 8), (12, 5), (5, 3)])
-def test_a_question_fits_its_room_and_its_cursor_stands_behind_the_own_words(columns: int, rows: int) -> None:
+def test_a_question_fits_its_room_and_its_cursor_follows_the_own_words(columns: int, rows: int) -> None:
     ctx = RenderContext(columns, Theme(False, False))
 
     def keys(form: QuestionForm) -> None:
@@ -187,7 +187,7 @@ def test_what_is_written_is_edited_as_the_input_is_and_a_paste_is_one_line(tmp_p
         terminal.type("\r").logged("{'Which one?': 'YmiXne a b'}")
 
 
-def test_without_a_screen_numbers_are_labels_and_anything_else_is_taken_as_it_is() -> None:
+def test_without_a_screen_numbers_are_labels_and_anything_else_is_taken_literally() -> None:
     labels = ["arrow", "pendulum"]
     assert chosen_labels("2", labels) == "pendulum"
     assert chosen_labels(" 2, 1", labels) == "pendulum, arrow"

@@ -66,7 +66,7 @@ def check_width(drawn, columns):
 
 
 @pytest.mark.parametrize("columns", [20, 30, 80])
-def test_the_map_of_the_context_always_tells_how_full_it_is(columns, capsys):
+def test_the_map_of_the_context_always_reports_how_full_it_is(columns, capsys):
     rows = (("tool results", 48_000), ("user text", 2_000))
     event = ContextChart("The context of claude-sonnet-5-5: NORMAL", rows, 200_000)
     lines = without_sgr(render_event(event, RenderContext(columns, Theme(False)))).splitlines()
@@ -75,7 +75,7 @@ def test_the_map_of_the_context_always_tells_how_full_it_is(columns, capsys):
     assert "NORMAL: 50,000 of 200,000 tokens (25%)\n" in capsys.readouterr().out
 
 
-def test_a_window_that_is_nearly_full_is_not_told_to_be_full(capsys):
+def test_a_window_that_is_nearly_full_is_not_reported_to_be_full(capsys):
     status = Status("m", 199_999, 200_000, "BLOCKING", 0.0, "manual", "s", "/w")
     shown = without_sgr(status_line(status, 0, RenderContext(100, Theme(False))))
     assert "99% of 200k, no room left" in shown
@@ -167,7 +167,7 @@ def test_when_a_request_is_tried_again_is_seen_at_any_width(columns: int, shown:
     assert without_sgr(line)[2:] == shown
 
 
-def test_one_time_is_told_of_what_runs_and_none_while_a_question_waits() -> None:
+def test_one_duration_is_shown_for_what_runs_and_none_while_a_question_waits() -> None:
     state, ctx = LiveView(), RenderContext(80, Theme(False, False))
     state.start(0.0)
     assert "Working… 3 s · Ctrl-C to interrupt" in draw_live_view(state, ctx, rows=20, now=3.0)[-1]
@@ -191,7 +191,7 @@ def test_one_time_is_told_of_what_runs_and_none_while_a_question_waits() -> None
         (20, "[auto compact] 31k …"),
     ],
 )
-def test_a_compaction_is_told_on_one_row_with_whole_clauses(columns: int, shown: str) -> None:
+def test_a_compaction_is_reported_on_one_row_with_whole_clauses(columns: int, shown: str) -> None:
     text = "[auto compact] 31k -> 14k tokens (-56%): old output went, no call; /uncompact undoes it"
     event = events.ContextCompacted(text, "auto", ("c1",), {})
     ctx = RenderContext(columns, Theme(False, False))
@@ -220,7 +220,7 @@ def test_what_was_looked_at_is_shown_where_outputs_are_whole() -> None:
     ("seconds", "about", "told"),
     [(0.1, {}, "no output"), (3.0, {}, "no output, 3.0 s"), (3.0, {"exit": 2}, "exit 2, 3.0 s")],
 )
-def test_a_call_without_output_says_so_also_where_its_time_is_told(seconds, about, told) -> None:
+def test_a_call_without_output_says_so_also_where_its_time_is_reported(seconds, about, told) -> None:
     ran = events.ToolCallFinished(1, 0, "bash", "true", Result(2, 0.0, 1, 0, (), about=about), seconds, False)
     assert render_event(ran, RenderContext(40, Theme(False, False))).split("\n")[1] == f"  ⎿  {told}"
 
@@ -283,7 +283,7 @@ def test_a_row_that_ends_at_the_edge_of_a_wider_screen_shows_its_end(columns: in
     assert row.startswith("  ⎿  tests/test_a.py ..  ") and row.endswith(" [100%]") and len(row) <= columns
 
 
-def test_the_reason_of_a_refused_call_is_told_in_up_to_three_rows() -> None:
+def test_the_reason_of_a_refused_call_is_reported_in_up_to_three_rows() -> None:
     said = "A hook refused this call: the hook PreToolUse (/nonexistent/guard) could not start: exit code 127"
     for text, columns, rows in ((said, 80, 2), (said, 200, 1), (f"{said} " * 9, 60, 3), ("x" * 500, 40, 3)):
         result = Result(2, 0.0, 1, 0, (TextBlock(text),), error=True)
@@ -296,7 +296,7 @@ def test_the_reason_of_a_refused_call_is_told_in_up_to_three_rows() -> None:
 
 
 @pytest.mark.parametrize("columns", [14, 30, 60])
-def test_a_line_whose_first_column_is_wide_goes_on_below_with_an_indent(columns: int) -> None:
+def test_a_line_whose_first_column_is_wide_continues_below_with_an_indent(columns: int) -> None:
     line = "e11511bf-281b-4eee  2026-11-23 18:27   1 prompt   17.5 kB  run: sleep 9 and then some more words"
     rows = render_plainly(line, RenderContext(columns, Theme(False, False))).split("\n")
     assert max(map(len, rows)) <= columns and "".join(rows).replace(" ", "") == line.replace(" ", "")

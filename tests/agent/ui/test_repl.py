@@ -66,7 +66,7 @@ def test_what_keeps_a_session_from_beginning_ends_it_with_one_line_whatever_was_
         assert "prompt" not in terminal.log
 
 
-def test_a_missing_key_is_told_in_one_line_with_its_exit_code(tmp_path):
+def test_a_missing_key_is_reported_in_one_line_with_its_exit_code(tmp_path):
     program = forked_makeroom("")
     with PtyTerminal(tmp_path, (100, 24), program, MAKEROOM_PROVIDER="openai", OPENAI_MODEL="o3") as terminal:
         assert terminal.ends() == 5
@@ -155,7 +155,7 @@ def test_suspending_gives_the_terminal_back_and_fg_takes_it_again(tmp_path):
         assert terminal.ends() == 42
 
 
-def test_the_screen_is_left_with_the_text_and_how_to_go_on(tmp_path):
+def test_the_screen_is_left_with_the_text_and_how_to_continue(tmp_path):
     with PtyTerminal(tmp_path) as terminal:
         terminal.ready().type("say the answer\r").sees("\nthe answer").type("\x04").ends()
         assert terminal.text.endswith("the answer\n\nGo on with: makeroom --resume s42")
@@ -187,7 +187,7 @@ def test_a_draft_survives_sigterm_too(tmp_path):
     assert "unsent words" in drafts(tmp_path)
 
 
-def test_a_state_folder_that_cannot_be_written_is_told_and_nothing_breaks(tmp_path):
+def test_a_state_directory_that_cannot_be_written_is_reported_and_nothing_breaks(tmp_path):
     (tmp_path / "state").write_text("a file is in the way")
     with PtyTerminal(tmp_path) as terminal:
         terminal.ready().type("say fine\r").sees("\nfine").type("\x04")

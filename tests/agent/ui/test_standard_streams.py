@@ -76,7 +76,7 @@ def test_a_link_that_is_wrapped_is_one_on_each_row() -> None:
     assert [row.count("\x1b]8;;") for row in rows] == [2, 2, 0]
 
 
-def test_the_file_of_a_call_is_a_link_below_the_folder_of_the_session() -> None:
+def test_the_file_of_a_call_is_a_link_below_the_directory_of_the_session() -> None:
     ctx = RenderContext(80, Theme(links=True), folder="/home/me/shop")
     assert "/home/me/shop/src/a%20b.py\x1b\\src/a b.py\x1b]8;;\x1b\\  3 lines" in call_title(
         "read", "src/a b.py  3 lines", ctx, role="good"
@@ -84,7 +84,7 @@ def test_the_file_of_a_call_is_a_link_below_the_folder_of_the_session() -> None:
     assert "]8;" not in call_title("bash", "make", ctx, role="good")
 
 
-def test_a_line_of_a_list_goes_on_below_its_second_column_or_its_start() -> None:
+def test_a_line_of_a_list_continues_below_its_second_column_or_its_start() -> None:
     text = "  /help   Show the commands and keys of this\n  Esc Esc on an empty line goes back"
     rows = render_plainly(text, RenderContext(24, Theme())).split("\n")
     assert rows[:3] == ["  /help   Show the", "          commands and", "          keys of this"]

@@ -26,7 +26,7 @@ class Typed:
         self.text += "|"
 
 
-def test_what_the_terminal_says_of_its_background_is_no_typing() -> None:
+def test_what_the_terminal_says_of_its_background_is_not_typing() -> None:
     typed = Typed()
     grounds: list[bool] = []
     parser = GroundParser(typed, grounds.append, [].append)  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def test_what_the_terminal_says_of_its_background_is_no_typing() -> None:
     assert grounds == [True, False]
 
 
-def test_what_the_terminal_answers_to_others_is_no_typing() -> None:
+def test_what_the_terminal_answers_to_others_is_not_typing() -> None:
     typed = Typed()
     parser = GroundParser(typed, [].append, [].append)  # type: ignore[arg-type]
     answers = "\x1b]4;1;rgb:11/22/33\x07", "\x1bP>|xterm(388)\x1b\\", "\x1bP1$r0m\x1b\\", "\x1b_Gi=1;OK\x1b\\"
@@ -60,7 +60,7 @@ def test_what_looks_like_an_answer_within_a_paste_stays(tmp_path: Path) -> None:
         terminal.logged(r"prompt 'ab\x1b]4;1;y\x07cd'")
 
 
-def test_an_answer_behind_a_paste_that_an_earlier_read_began_is_no_typing() -> None:
+def test_an_answer_behind_a_paste_that_an_earlier_read_began_is_not_typing() -> None:
     answer, keys, grounds = "\x1b]11;rgb:ffff/ffff/ffff\x07", list[KeyPress](), list[bool]()
     pastes = PasteParser(Vt100Parser(keys.append), keys.append)
     parser = GroundParser(pastes, grounds.append, list[float]().append)

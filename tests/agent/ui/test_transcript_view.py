@@ -100,14 +100,14 @@ def test_square_brackets_and_html_are_literal(terminal):
     terminal.sees("[bold]not markup[/bold] <div>tag</div>", "[red]x[/red]", "[b]n[/b]")
 
 
-def test_thinking_retries_losses_and_room_are_told(terminal):
+def test_thinking_retries_losses_and_free_space_are_reported(terminal):
     terminal.type("think step by step;say so;compact;lost;critical\r").sees(
         "Thought for", "[auto compact] 180k -> 42k"
     )
     terminal.sees("stream broke (connection reset)", "94% of 200k, nearly full")
 
 
-def test_calls_that_only_look_are_one_line_until_something_else_comes(terminal):
+def test_read_only_calls_are_one_line_until_something_else_comes(terminal):
     terminal.type("reads 1;say one;reads 12;run make\r").sees("● read  src/part_0.py  10 lines", "compiling")
     terminal.sees("read  12 files, 120 lines")
     assert "part_5" not in terminal.everything
@@ -122,7 +122,7 @@ def test_what_came_before_the_replayed_messages_is_shown_by_a_key(terminal):
     terminal.misses("Ctrl-C to interrupt").type("\x0f").sees("❯ what came before\n\nanswered")
 
 
-def test_a_fault_in_the_driver_is_told_and_the_session_goes_on(terminal):
+def test_a_fault_in_the_driver_is_reported_and_the_session_continues(terminal):
     terminal.type("boom\r").sees("RuntimeError: boom in the driver").type("say still here\r").sees(
         "\nstill here"
     )
@@ -164,7 +164,7 @@ def test_elapsed_time_is_drawn_at_most_ten_times_a_second(terminal):
     assert bytes(terminal.raw).count(b"\x1b[?2026h") - start <= 2 * 10 + 5  # one second, and some slack
 
 
-def test_what_is_copied_reaches_the_terminal_as_one_sequence_and_is_told(terminal):
+def test_what_is_copied_reaches_the_terminal_as_one_sequence_and_is_reported(terminal):
     terminal.type("/copy\r").sees("gave 4 characters", "❯ /copy")
     assert b"\x1b]52;c;YmzDvG0=\x07" in terminal.raw
 
@@ -264,7 +264,7 @@ def test_of_a_table_that_is_too_long_for_the_screen_the_end_is_drawn_as_a_table(
 
 
 @pytest.mark.parametrize("step", [7, 997, 5000])
-def test_a_table_that_is_cut_goes_on_with_its_head_and_every_row_is_whole(step):
+def test_a_table_that_is_cut_continues_with_its_head_and_every_row_is_whole(step):
     chunks = blocks("before\n\n" + HEAD + "".join(ROWS) + "\nafter", step)
     tables = chunks[1:-1]
     assert (chunks[0], chunks[-1]) == ("before", "after") and len(tables) > 1

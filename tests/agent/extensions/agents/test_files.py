@@ -67,7 +67,9 @@ def test_a_project_s_agent_counts_once_its_bytes_are_approved(tmp_path: Path) ->
     assert "reviewer" not in known(tmp_path, path.read_bytes(), sources=("user",))[0]
 
 
-def test_the_agents_of_a_repository_are_there_in_its_folders_and_the_nearer_counts(tmp_path: Path) -> None:
+def test_the_agents_of_a_repository_are_there_in_its_directories_and_the_nearer_counts(
+    tmp_path: Path,
+) -> None:
     (tmp_path / ".git").mkdir()
     top = put(tmp_path / ".claude/agents", "reviewer", "of the top")
     put(tmp_path / ".claude/agents", "tester")
@@ -77,7 +79,7 @@ def test_the_agents_of_a_repository_are_there_in_its_folders_and_the_nearer_coun
     assert found["reviewer"].description == "of the folder" and "tester" not in found
 
 
-def test_a_link_out_of_the_project_is_no_definition_of_it(tmp_path: Path) -> None:
+def test_a_link_out_of_the_project_is_not_a_definition_of_it(tmp_path: Path) -> None:
     outside = put(tmp_path / "elsewhere", "spy")
     (tmp_path / "p/.claude/agents").mkdir(parents=True)
     (tmp_path / "p/.claude/agents/spy.md").symlink_to(outside)
@@ -95,7 +97,7 @@ def test_the_nearer_definition_of_a_name_counts_and_a_given_one_before_all(tmp_p
     assert (found.description, found.tools) == ("four", None)
 
 
-def test_what_cannot_be_used_is_told_in_a_line_each(tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_reported_in_a_line_each(tmp_path: Path) -> None:
     folder = tmp_path / "home/.claude/agents"
     put(folder, "good").write_text(
         FILE.format(name="good", description="x")
@@ -120,7 +122,7 @@ def test_json_that_defines_nothing_is_refused(tmp_path: Path, given: str) -> Non
         known(tmp_path, given=given)
 
 
-def test_the_model_is_told_of_agents_that_are_not_built_in() -> None:
+def test_the_model_is_informed_of_agents_that_are_not_built_in() -> None:
     assert agents_section(BUILTIN_AGENTS) == ""
     made, _ = read_agent("docs", {"description": "d" * 400}, "p", "")
     text = agents_section({**BUILTIN_AGENTS, "docs": made})

@@ -161,7 +161,7 @@ def test_hooks_are_switched_off_by_the_user_and_not_by_a_project(places: Places)
     assert places.commands() == []
 
 
-def test_what_is_wrong_with_a_file_is_told_once_it_may_act(places: Places) -> None:
+def test_what_is_wrong_with_a_file_is_reported_once_it_may_act(places: Places) -> None:
     wrong = {**GUARD, "Stop": [{"hooks": [{"type": "prompt", "prompt": "p"}]}]}
     places.write(".claude/settings.json", hooks=wrong, statusLine={"type": "static"})
     assert places.found().problems == ()
@@ -189,7 +189,7 @@ def test_what_is_allowed_in_a_session_acts_from_then_on_and_what_is_forbidden_no
     assert len(server.requests) == 2
 
 
-def test_what_a_flag_has_for_others_is_told_and_a_mistake_is_an_error(tmp_path: Path) -> None:
+def test_what_a_flag_has_for_others_is_reported_and_a_mistake_is_an_error(tmp_path: Path) -> None:
     def load(hooks: Any) -> tuple[str, ...]:
         given = given_settings(json.dumps({"hooks": hooks}), None, tmp_path)
         return load_config({}, tmp_path, tmp_path, given).warnings
@@ -220,7 +220,7 @@ def test_a_script_that_changes_after_its_hook_was_approved_is_run_no_more(tmp_pa
     run_controller(tmp_path, work)
 
 
-def test_a_hook_that_writes_a_log_in_the_project_goes_on(tmp_path: Path) -> None:
+def test_a_hook_that_writes_a_log_in_the_project_continues(tmp_path: Path) -> None:
     (tmp_path / ".claude").mkdir()
     hooks = {"UserPromptSubmit": [{"hooks": [{"command": 'echo told >> "$CLAUDE_PROJECT_DIR"/log'}]}]}
     (tmp_path / ".claude/settings.json").write_text(json.dumps({"hooks": hooks}))

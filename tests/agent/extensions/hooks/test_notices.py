@@ -30,7 +30,7 @@ class User:
         return Allow()
 
 
-def test_a_question_is_told_to_the_hooks_of_that_moment() -> None:
+def test_a_question_is_reported_to_the_hooks_of_that_moment() -> None:
     hooks = Told()
 
     async def ask() -> None:
@@ -43,7 +43,7 @@ def test_a_question_is_told_to_the_hooks_of_that_moment() -> None:
     assert hooks.told == ["permission_prompt: makeroom needs your permission to use Bash"]
 
 
-def test_a_minute_after_a_turn_without_anything_new_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_minute_after_a_turn_without_anything_new_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notices, "IDLE_NOTICE_S", 0.01)
 
     async def wait(hooks: Told, *events: HookEvent) -> list[str]:

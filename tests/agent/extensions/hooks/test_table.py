@@ -97,7 +97,7 @@ def test_a_command_blocks_if_any_of_its_entries_does_and_never_in_the_background
         ({"Stop": [{"hooks": [{"command": "c", "if": "Bash(git *)"}]}]}, "it is always asked"),
     ],
 )
-def test_what_is_no_hook_is_told(raw: Any, problem: str) -> None:
+def test_what_is_not_a_hook_is_reported(raw: Any, problem: str) -> None:
     (told,) = read_hooks(raw).all_lines
     assert problem in told
 
@@ -142,7 +142,7 @@ AFTER = {**CALL, "output": "a", "error": False, "seconds": 0.25}
         (HookEvent.SESSION_END, {"reason": "clear"}, {"reason": "clear"}),
     ],
 )
-def test_each_event_is_told_in_the_words_of_claude_code(
+def test_each_event_is_reported_in_the_words_of_claude_code(
     event: HookEvent, about: dict[str, Any], told: dict[str, Any]
 ) -> None:
     assert hook_input(event, about).items() >= {"hook_event_name": str(event), **told}.items()

@@ -12,7 +12,7 @@ from agent.extensions.mcp.files import FileScope, ServerFiles, store_entry
 from agent.extensions.mcp.names import server_words, tool_names
 
 
-def test_variables_are_put_in_and_others_stay_as_they_are() -> None:
+def test_variables_are_put_in_and_others_stay_unchanged() -> None:
     raw = {
         "command": "${BIN}/run",
         "args": ["$HOME", "${PORT:-80}", "${SET:-x}", "${EMPTY:-y}", "${}"],
@@ -158,7 +158,7 @@ def test_adding_and_removing_keeps_everything_else_in_the_file(tmp_path: Path) -
     assert private.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_a_project_brings_is_shown_without_values_and_changes_with_every_byte(tmp_path: Path) -> None:
+def test_what_a_project_defines_is_shown_without_values_and_changes_with_every_byte(tmp_path: Path) -> None:
     raw = {"command": "run", "args": ["-x"], "env": {"KEY": "secret-value${TOKEN:-}"}}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"a": raw, "bad": {"env": 5}}}))
     first, odd = mcp_items(tmp_path, {})

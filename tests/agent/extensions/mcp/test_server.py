@@ -100,7 +100,7 @@ def test_bad_servers_fail_with_one_line_and_leave_the_good_ones_alone(tmp_path: 
     asyncio.run(run())
 
 
-def test_a_failure_is_told_once_however_often_the_server_is_tried(tmp_path: Path) -> None:
+def test_a_failure_is_reported_once_however_often_the_server_is_tried(tmp_path: Path) -> None:
     lines: list[str] = []
 
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"missing": {"command": "no-such-program"}}}')

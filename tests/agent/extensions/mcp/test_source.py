@@ -97,7 +97,7 @@ def test_a_late_server_is_a_note_and_its_tools_are_direct_once_history_was_repla
     run_in(tmp_path, act, [])
 
 
-def test_what_a_project_brings_is_not_started_before_it_was_approved(tmp_path: Path) -> None:
+def test_what_a_project_defines_is_not_started_before_it_was_approved(tmp_path: Path) -> None:
     configure(tmp_path / ".mcp.json", theirs=script())
     configure(tmp_path / ".makeroom" / "mcp.local.json", local=script())
     events: list[Event] = []
@@ -125,7 +125,7 @@ def test_what_a_project_brings_is_not_started_before_it_was_approved(tmp_path: P
     assert len(warnings) == 1
 
 
-def test_nobody_waits_for_servers_and_a_plain_answer_starts_none(tmp_path: Path) -> None:
+def test_no_one_waits_for_servers_and_a_plain_answer_starts_none(tmp_path: Path) -> None:
     configure(tmp_path / "home" / "config" / "mcp.json", silent=script("silent"), fine=script())
 
     async def act(services: Services, mcp: McpServers) -> None:

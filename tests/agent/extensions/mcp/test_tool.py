@@ -384,7 +384,7 @@ def test_a_lost_server_is_connected_again_twice_and_again_after_a_call_that_went
     asyncio.run(run())
 
 
-def test_lists_that_are_the_same_are_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_lists_are_not_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agent.extensions.mcp.server.CHANGES_WAIT_S", 0.0)
 
     async def run() -> None:
@@ -461,7 +461,7 @@ def test_an_image_is_shown_without_the_extras_whose_checksum_is_wrong(tmp_path: 
     assert isinstance(image, ImageBlock) and base64.b64decode(image.data) == png
 
 
-def test_one_tool_and_one_resource_are_told_as_one() -> None:
+def test_one_tool_and_one_resource_are_reported_as_one() -> None:
     async def lines() -> list[str]:
         server = server_with({"name": "add", "inputSchema": {"type": "object"}})
         await server.begin()

@@ -152,7 +152,7 @@ def test_each_file_that_cannot_be_used_is_one_warning_and_harms_no_other(project
     assert sorted(warning.partition(": ")[0] for warning in found.warnings) == sorted(map(str, bad))
 
 
-def test_a_home_that_is_the_folder_is_no_project(home: Path) -> None:
+def test_a_home_that_is_the_directory_is_not_a_project(home: Path) -> None:
     put(home / ".claude/commands/mine.md", "!`date`")
     assert [one.from_project for one in library(home, home).skills.values()] == [False]
     assert list(skill_items(home, {"HOME": str(home)})) == []
@@ -187,7 +187,7 @@ def test_five_hundred_skills_take_two_percent_of_a_window_and_are_found_by_searc
     assert skills_section([], 200_000, len) == skills_section(found.for_model(), 1_000, len) == ""
 
 
-def test_commands_and_skills_are_read_as_they_are_published(project: Path, home: Path) -> None:
+def test_commands_and_skills_are_read_as_published(project: Path, home: Path) -> None:
     for path, text, _ in (*COMMANDS, *SKILLS):
         put(project / ".claude" / path, text)
     found = library(project, home)

@@ -31,7 +31,7 @@ def test_a_style_is_found_by_the_name_in_its_file_or_the_files_own(places: Style
     assert style_text("default", places) == style_text("", places) == "" and style_in_use(()) == "default"
 
 
-def test_a_style_that_is_not_there_or_cannot_be_read_is_told(places: StylePlaces, tmp_path: Path) -> None:
+def test_a_style_that_is_not_there_or_cannot_be_read_is_reported(places: StylePlaces, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there is no output style"):
         style_text("Explanatory", places)
     put(places.folder / ".claude", "big.md", "x" * 100_000)

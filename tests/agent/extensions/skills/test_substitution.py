@@ -61,7 +61,7 @@ def test_what_is_filled_in_is_never_looked_at_again(place: str, value: str) -> N
     assert value in "".join(map(str, pieces))
 
 
-def test_a_value_within_a_command_line_brings_no_further_line() -> None:
+def test_a_value_within_a_command_line_defines_no_further_line() -> None:
     pieces = fill_in("see !`show $0`", GivenValues("'`; !`rm`'"))
     assert [piece for piece in pieces if isinstance(piece, CommandLine)] == [
         CommandLine("show `; !`rm`", True)
