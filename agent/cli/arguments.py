@@ -77,12 +77,7 @@ def parser() -> OneLineParser:
     add("-r", "--resume", nargs="?", const="", metavar="ID", help=resuming)
     forking = "with -c or -r: continue in a copy and leave the original unchanged"
     add("--fork-session", action="store_true", help=forking)
-    add(
-        "--at",
-        type=_fact_number,
-        metavar="ID",
-        help="with -c or -r: fork from this point (such as r57)",
-    )
+    add("--at", type=_fact_number, metavar="ID", help="with -c or -r: fork from this point (such as r57)")
     add("--no-session", "--no-session-persistence", action="store_true", help="keep no transcript")
     add = made.add_argument_group("permissions").add_argument
     add("--permission-mode", type=_mode, metavar="MODE", help=", ".join(MODES))

@@ -52,11 +52,7 @@ def add_client_flags(made: argparse.ArgumentParser) -> None:
     add("--system-prompt", metavar="TEXT", help="replace the system prompt (tool rules are kept)")
     add("--system-prompt-file", metavar="FILE", help="replace the system prompt with the text of FILE")
     add("--append-system-prompt-file", metavar="FILE", help="append the text of FILE to the system prompt")
-    add(
-        "--tools",
-        metavar="LIST",
-        help='offer only these tools (Bash,Read), default or "" for none',
-    )
+    add("--tools", metavar="LIST", help='offer only these tools (Bash,Read), default or "" for none')
     add("--permission-prompt-tool", metavar="stdio", help="stdio: send permission requests to the client")
     add(
         "--allow-dangerously-skip-permissions",
@@ -79,12 +75,7 @@ def add_client_flags(made: argparse.ArgumentParser) -> None:
     add("--max-thinking-tokens", type=_tokens, metavar="N", help="0 disables thinking")
     shown = "include or omit summaries of the thinking"
     add("--thinking-display", choices=("summarized", "omitted"), help=shown)
-    add(
-        "--agents",
-        default="",
-        metavar="JSON",
-        help='define agents: {"NAME": {"description", "prompt"}}',
-    )
+    add("--agents", default="", metavar="JSON", help='define agents: {"NAME": {"description", "prompt"}}')
     add("--betas", metavar="LIST", help="enable these beta features of the API")
     for flag, count in IGNORED_FLAGS.items():
         more: Any = {"nargs": count} if count != 1 else {}

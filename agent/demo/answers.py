@@ -1,4 +1,4 @@
-"""The answers of the demo: its help, plain accounts of results, and the summary of a conversation."""
+"""The answers of the demo: its help, descriptions of results, and the summary of a conversation."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -25,64 +25,64 @@ _DEFINITION = r"(?m)^\s*(?:async\s+)?(?:def|class|function|fn|func|interface|str
 
 
 def small_talk(text: str) -> str:
-    """Return an answer for when there is nothing to do."""
+    """Return an answer to a text that requests nothing."""
     if _THANKS.fullmatch(text):
-        return 'You are welcome. Say "help" for what I understand.'
+        return 'You are welcome. Type "help" to see what I understand.'
     if is_continuation(text) or not text:
-        return f"There is nothing in view that I could go on with.\n\n{HELP}"
-    beginning = "Hello! " if _GREETING.fullmatch(text) else "No rule of mine fits that.\n\n"
+        return f"There is nothing to continue.\n\n{HELP}"
+    beginning = "Hello! " if _GREETING.fullmatch(text) else "I do not understand that.\n\n"
     return HELP if _HELP.fullmatch(text) else beginning + HELP
 
 
 def name_calls(calls: Calls) -> str:
-    """Describe calls, as in "I <this>": a verb and the first argument."""
+    """Describe calls by a verb and the first argument, as in "read `a.py` and run `ls`"."""
     named = ((call.name.replace("bash", "run"), *map(str, call.input.values())) for call in calls)
     return " and ".join(" ".join((verb, *(f"`{what}`" for what in given[:1]))) for verb, *given in named)
 
 
 def quote(lines: Sequence[str]) -> str:
-    """The lines as a Markdown code block, cut where they are long."""
+    """Return the lines as a Markdown code block, cut to QUOTED_CHARS."""
     text = "\n".join(lines)
     return fenced(text if len(text) <= QUOTED_CHARS else f"{text[:QUOTED_CHARS]}\n(cut here)")
 
 
 def describe_failure(call: Step) -> str:
-    """Return the message of a failed call, and end the turn with it."""
+    """Describe a failed call; the turn ends with this text."""
     what = call.input.get("file_path") or call.input.get("command") or call.tool
     said = quote((call.text.strip() or "no result").split("\n")[-SHOWN_LINES:])
     if call.denied:
-        return f"I was not allowed to use {call.tool} (`{what}`), so I stop here.\n\n{said}"
-    why = " I cannot repair what I do not understand: I am rules." if call.command == RUN_TESTS else ""
-    return f"{call.tool} failed on `{what}`, so I stop here.{why} It said:\n\n{said}"
+        return f"{call.tool} was denied (`{what}`), so I am stopping here.\n\n{said}"
+    why = " The demo cannot fix arbitrary code." if call.command == RUN_TESTS else ""
+    return f"{call.tool} failed (`{what}`), so I am stopping here.{why} The output was:\n\n{said}"
 
 
 def describe_success(call: Step) -> str:
-    """Describe the outcome of a call, in the words of its result."""
+    """Describe the result of a successful call."""
     text = re.sub(r"(?m)^ *\d+\t", "", call.text) if call.tool == "read" else call.text
     lines = text.rstrip("\n").split("\n")
     count = f"{len(lines)} line{'s' * (len(lines) != 1)}"
     match call.tool:
         case "read" if len(lines) == 1 and text.startswith(("[", "<")):
-            return f"I read `{call.path}`; its text is no longer in view."
+            return f"I read `{call.path}`, but its text is no longer in the context."
         case "read":
             names = ", ".join(f"`{name}`" for name in re.findall(_DEFINITION, text)[:SHOWN_LINES])
             defines = f" It defines {names}." if names else ""
-            said = f"`{call.path}`: I was shown {count}, {len(call.text)} characters.{defines} It begins:"
+            said = f"I read {count} of `{call.path}` ({len(call.text)} characters).{defines} It starts with:"
             return f"{said}\n\n{quote(lines[:6])}"
         case "bash" if not text.strip():
-            return f"`{call.command}` ran and printed nothing."
+            return f"`{call.command}` succeeded without output."
         case "bash":
-            last = ", at last" if len(lines) > SHOWN_LINES else ""
+            last = ", ending with" if len(lines) > SHOWN_LINES else ""
             return f"`{call.command}` printed {count}{last}:\n\n{quote(lines[-SHOWN_LINES:])}"
-        case "write" | "edit":  # without the heading of the lines that follow, the file marked as code
+        case "write" | "edit":  # without the heading of the lines that follow, and with the file as code
             name = re.escape(call.path.rsplit("/", 1)[-1])
             said = lines[0].removesuffix(" The lines around the change:")
             return "Done: " + re.sub(rf"(?<!`)[^ `]*{name}(?!`)", r"`\g<0>`", said, count=1)
-    return f"The {call.tool} tool answered:\n\n{quote(lines[:SHOWN_LINES])}"
+    return f"The {call.tool} tool returned:\n\n{quote(lines[:SHOWN_LINES])}"
 
 
 def write_summary(past: Sequence[Step]) -> str:
-    """An analysis and nine sections in the two customary tags; an earlier summary in view is carried over."""
+    """Return an analysis and a summary of nine sections in their tags; carries over an earlier summary."""
     prompts = [text for step in past for text in step.prompts]
     request = prompts[-1][:PROMPT_CHARS] if prompts else "(none in view)"
     listed = [f"- User: {' '.join(text.split())[:PROMPT_CHARS]}" for text in prompts[-SHOWN_LINES:]]
@@ -90,17 +90,20 @@ def write_summary(past: Sequence[Step]) -> str:
     said = next((step.text for step in reversed(past) if step.kind == "reply"), "(nothing yet)")
     sections = (
         ("Primary Request and Intent", request),
-        ("Key Technical Concepts", "Rules wrote this summary: the offline demo is no language model."),
+        (
+            "Key Technical Concepts",
+            "This summary was written by rules, not by a language model.",
+        ),
         ("Files and Code Sections", "\n".join(_files(past)) or "(none)"),
         ("Errors and Fixes", "\n".join(failed[-5:]) or "(none)"),
-        ("Problem Solving", f"{len(calls_in(past))} tool calls were in view when this was written."),
+        ("Problem Solving", f"{len(calls_in(past))} tool calls were in the context at this point."),
         ("All User Messages", "\n".join(listed) or "(none in view)"),
         ("Pending Tasks", "\n".join(_pending(past, prompts))),
         ("Current Work", said[:PROMPT_CHARS].split("Up next (")[0].strip()),
-        ("Next Step", f'Go on with the request, verbatim: "{request}"'),
+        ("Next Step", f'Continue with the request: "{request}"'),
     )
     text = "\n\n".join(f"{number}. {title}:\n{body}" for number, (title, body) in enumerate(sections, 1))
-    return f"<analysis>\nI went through {len(past)} steps.\n</analysis>\n\n<summary>\n{text}\n</summary>"
+    return f"<analysis>\nReviewed {len(past)} steps.\n</analysis>\n\n<summary>\n{text}\n</summary>"
 
 
 def _files(past: Sequence[Step]) -> Iterator[str]:
@@ -116,11 +119,11 @@ def _files(past: Sequence[Step]) -> Iterator[str]:
 
 
 def _pending(past: Sequence[Step], prompts: Sequence[str]) -> Iterator[str]:
-    """The lines from which an unfinished reading run or plan goes on."""
+    """Yield the lines that an unfinished reading run or plan resumes from."""
     run = next(filter(None, map(find_run, reversed(prompts))), None)
     if run and (found := find_progress(run, past)).noted and found.done:
         yield f"The last was {found.position}"
         yield from found.up_next()
     if begun := re.findall(r"Step \d+ of \d+", own_text(past)):
-        yield f"Last begun: {begun[-1]}"
-    yield "Whatever else the last user message asks, unless it is answered above."
+        yield f"Last started: {begun[-1]}"
+    yield "Anything else in the last user message that is not answered above."

@@ -1,6 +1,6 @@
 """Read a view for the demo, compacted or not: prompts, summaries of earlier messages, replies, calls.
 
-It knows nothing but what is in view: cleared results are placeholders, folded exchanges a user's message.
+The demo knows only the view: cleared results are placeholders, and summarized exchanges are a user's message.
 """
 
 import re
@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from transcripts import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from transcripts.patterns import lazy_pattern
 
-Calls = tuple[ToolUseBlock, ...]  # that go out in one reply; their ids are given when they are sent
+Calls = tuple[ToolUseBlock, ...]  # of one reply; they get their ids when they are sent
 
 _TAGGED_TEXT = lazy_pattern(r"\s*<([A-Za-z][\w-]*)\b[^>]*>.*?</\1>", re.S)
 _BRACKETED_LINE = lazy_pattern(r"^\s*\[[^\]\n]*\][^\n]*$", re.M)
@@ -24,20 +24,20 @@ _CARRIED_PROMPT = lazy_pattern(r"^(?:- User: |\(r\d+\.\d+\) )(.+(?:\n(?!- User: 
 
 
 class Answer(Struct, frozen=True):
-    """One reply: what is said, and the calls that it makes."""
+    """One reply: its text and its calls."""
 
     text: str
     calls: Calls = ()
 
 
 class Step(Struct, frozen=True):
-    """A text, or a call whose `text` is its result; a record is the program's own text in a user message."""
+    """A text, or a call whose `text` is its result. A record is makeroom's own text in a user message."""
 
     kind: Literal["prompt", "record", "reply", "call"]
     text: str = ""
     tool: str = ""
     input: Mapping[str, Any] = field(default_factory=dict)
-    failed: bool = False  # also where a call has no result
+    failed: bool = False  # also if a call has no result
 
     @property
     def path(self) -> str:
@@ -49,24 +49,24 @@ class Step(Struct, frozen=True):
 
     @property
     def denied(self) -> bool:
-        """Return whether the user, a rule or a hook forbade the call, rather than the operating system."""
+        """Return whether the user, a rule or a hook denied the call, rather than the operating system."""
         return self.failed and self.text.startswith(("Permission denied:", "A hook", "The user refused"))
 
     @property
     def interrupted(self) -> bool:
-        """Return whether the call was broken off, so that it is worth doing again."""
+        """Return whether the call was interrupted, so that it is worth repeating."""
         return self.failed and self.text.startswith(("[interrupted", "[not run", "The reply was cut"))
 
     @property
     def prompts(self) -> list[str]:
-        """The user's messages: the prompt, or those that a record repeats, oldest first."""
+        """Return the user's messages: the prompt, or those that a record repeats, oldest first."""
         if self.kind == "record":
             return [found.strip() for found in _CARRIED_PROMPT.findall(self.text)]
         return [self.text] if self.kind == "prompt" else []
 
 
 def read_view(messages: Sequence[Message]) -> Iterator[Step]:
-    """The conversation, flat and in order."""
+    """Yield the steps of the conversation in order."""
     blocks = [(message.role, part.block) for message in messages for part in message.parts]
     results = {block.tool_use_id: block for _, block in blocks if isinstance(block, ToolResultBlock)}
     for role, block in blocks:
@@ -84,8 +84,8 @@ def read_view(messages: Sequence[Message]) -> Iterator[Step]:
 
 
 def _read_user_text(text: str) -> Iterator[Step]:
-    """A user's text, divided into the program's own words and the user's."""
-    if text.startswith(("[folded: files", "[snipped")):  # contents of files, or no contents at all
+    """Yield the parts of a user's text: makeroom's own text, and the user's."""
+    if text.startswith(("[folded: files", "[snipped")):  # contents of files, or nothing
         text = text.split("\n", 1)[0]
     start = 0
     while match := _TAGGED_TEXT.match(text, start):
@@ -104,15 +104,15 @@ def tool_call(name: str, **given: Any) -> ToolUseBlock:
 
 
 def is_continuation(text: str) -> bool:
-    """Return whether the user only asks to go on."""
+    """Return whether the user only asks to continue."""
     return len(text) < 400 and _CONTINUATION.fullmatch(text) is not None
 
 
 def own_text(past: Sequence[Step]) -> str:
-    """Replies and records, oldest first: where the demo's own notes survive."""
+    """Join replies and records, oldest first, which contain the demo's own notes."""
     return "\n".join(step.text for step in past if step.kind in ("reply", "record"))
 
 
 def calls_in(past: Sequence[Step]) -> list[Step]:
-    """The calls, oldest first."""
+    """Return the calls, oldest first."""
     return [step for step in past if step.kind == "call"]

@@ -1,4 +1,4 @@
-"""The model behind --offline: implements model_port.Model with rules, in this process."""
+"""The model of --offline: implements model_port.Model with rules, in this process."""
 
 import asyncio
 import json
@@ -31,28 +31,28 @@ ENCODING = "demo"
 WINDOW_TOKENS = 200_000
 MAX_OUTPUT_TOKENS = 64_000
 DEMO_CHARS_PER_TOKEN = 4
-PACE_S = 0.004  # before each delta, so that the demo looks alive
+PACE_S = 0.004  # before each delta, so that text appears gradually
 PIECE_CHARS = 24
 
 
 class DemoModel(Struct):
-    """Answers from the request alone; keeps the last one to tell what a cache would have read of the next."""
+    """Answers from the request alone. Keeps the last request to compute the cache reads of the next."""
 
-    window: int = WINDOW_TOKENS  # that a prompt may have
+    window: int = WINDOW_TOKENS  # the maximum size of a prompt
     pace: float = PACE_S  # seconds before each delta
-    server: str = "none: the demo runs in this process"
+    server: str = "none (the demo runs in this process)"
     catalog: ModelCatalog = field(default_factory=lambda: ModelCatalog(NAME))
     encoding: ClassVar[str] = ENCODING
     _cached: tuple[object, Sequence[Message]] = (None, ())
 
     def connect(self) -> None:
-        """Do nothing: there is nothing to load."""
+        """Do nothing; there is nothing to load."""
 
     async def close(self) -> None:
-        """Do nothing: nothing is open."""
+        """Do nothing; nothing is open."""
 
     def encode(self, request: ModelRequest) -> bytes:
-        """Return the demo's answer as bytes; it is not posted anywhere."""
+        """Return the request as bytes; nothing is sent anywhere."""
         return encode_for_demo(request)
 
     def known_facts(self, model: str) -> ModelFacts:
@@ -61,11 +61,11 @@ class DemoModel(Struct):
 
     async def describe(self, model: str) -> ModelFacts:
         if model != NAME:
-            raise ModelNotFound(f"the demo has one model, {NAME}, and no {model}")
+            raise ModelNotFound(f"unknown model {model}; the demo has only {NAME}")
         return self.known_facts(model)
 
     async def count_tokens(self, model: str, blocks: Sequence[Block]) -> int | None:
-        """Return None: the demo's charges are estimates themselves."""
+        """Return None, because the demo's token counts are estimates anyway."""
         return None
 
     async def stream(self, request: ModelRequest, reply: IncomingReply, emit: Emit) -> None:
@@ -93,7 +93,7 @@ class DemoModel(Struct):
         reply.complete = True
 
     def _prompt_usage(self, request: ModelRequest) -> Usage:
-        """The size of a prompt by the counts in its view; what the last one had too was read from a cache."""
+        """Return the usage of a prompt; the part shared with the last prompt counts as a cache read."""
         settings = request.settings
         messages = list(request.messages)
         head = (settings.system, settings.tools, settings.thinking, settings.effort)
@@ -116,7 +116,7 @@ class DemoModel(Struct):
 
 
 def encode_for_demo(request: ModelRequest) -> bytes:
-    """A request as JSON."""
+    """Encode a request as JSON."""
     settings = request.settings
     messages = [[block_to_json(part.block) for part in message.parts] for message in request.messages]
     tools = [tool["name"] for tool in settings.tools]
@@ -124,11 +124,11 @@ def encode_for_demo(request: ModelRequest) -> bytes:
 
 
 def _blocks(request: ModelRequest) -> Iterator[tuple[PendingBlock, str, Block]]:
-    """The blocks of the reply, each as it begins, the text that is streamed of it, and as it ends."""
+    """Yield (pending block, streamed text, finished block) for each block of the reply."""
     settings = request.settings
     found = answer(request.messages, request.instruction, {str(tool["name"]) for tool in settings.tools})
     if settings.thinking and not request.instruction:
-        thought = f"I am to {name_calls(found.calls)}." if found.calls else "I tell what I know."
+        thought = f"I will {name_calls(found.calls)}." if found.calls else "I can answer this."
         yield PendingBlock("thinking"), thought, ThinkingBlock(thought, "demo")
     yield PendingBlock("text"), found.text, TextBlock(found.text)
     for number, call in enumerate(found.calls):

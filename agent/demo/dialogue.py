@@ -1,4 +1,4 @@
-"""Choose the answer to a conversation: a summary, the next step of what was asked for, or small talk."""
+"""Choose the answer to a conversation: a summary, the next step of a request, or small talk."""
 
 import re
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ from .sample_fix import next_fix
 
 
 def answer(messages: Sequence[Message], instruction: str, tools: set[str]) -> Answer:
-    """The next reply; a summary where an instruction follows the messages."""
+    """Return the next reply, or a summary if an instruction follows the messages."""
     past = list(read_view(messages))
     found = Answer(write_summary(past)) if instruction else _answer(*_newest_request(past))
     if missing := {call.name for call in found.calls} - tools:
-        return Answer(f"For that I would need a tool that I was not given: {', '.join(sorted(missing))}.")
+        return Answer(f"I cannot do that without these tools: {', '.join(sorted(missing))}.")
     return found
 
 
 def _newest_request(past: Sequence[Step]) -> tuple[str, Sequence[Step], bool]:
-    """The newest prompt that asks for something, what follows it, and whether the user said to go on with it.
+    """Return the newest prompt with a request, the steps after it, and whether the user asked to continue it.
 
-    What follows a prompt that stands in a record begins with the record.
+    If the prompt is repeated in a record, the steps begin with the record.
     """
     resumed = False
     for at, step in reversed(list(enumerate(past))):
@@ -53,34 +53,36 @@ def _answer(text: str, past: Sequence[Step], resumed: bool) -> Answer:
         rest = "; ".join(part.strip(" ,.;") for part in re.split(r"\bthen\b", text) if not find_run(part))
         if found.calls or not rest or past[0].kind == "record":
             return found
-        return Answer(f"{found.text}\n\nI have not done this, ask for it on its own: {rest}")
-    if (mending := next_fix(text, past)) is not None:
-        return mending
+        return Answer(f"{found.text}\n\nI did not do this part; ask for it separately: {rest}")
+    if (fix := next_fix(text, past)) is not None:
+        return fix
     if plan_steps(text)[0]:
         return _next_step(text, past, resumed)
     return Answer(describe_success(latest) if latest.kind == "call" else small_talk(text))
 
 
 def _next_step(text: str, past: Sequence[Step], resumed: bool) -> Answer:
-    """The next step of a plan, or the account of it when all steps are done or one has failed."""
+    """Return the next step of a plan, or a report if all steps are done or one has failed."""
     steps, unclear = plan_steps(text)
     calls = calls_in(past)
     begun = sum(through <= len(calls) for through in accumulate(map(len, steps)))
-    if any(step.kind == "record" for step in past):  # it stands for calls that are not in view
+    if any(step.kind == "record" for step in past):  # it replaces calls that are not in the view
         notes = re.findall(rf"Step (\d+) of {len(steps)}\b", own_text(past))
         begun = max([begun, *map(int, notes)])
     latest = calls[-len(steps[begun - 1]) :] if begun else []
     failed = next((call for call in latest if call.failed), None)
     if failed and failed.path == "README.md" and "README" not in text and not failed.denied:
-        return Answer("No README.md tells it, so I list the files.", (tool_call("bash", command="ls -la"),))
+        return Answer(
+            "README.md does not exist, so I will list the files.", (tool_call("bash", command="ls -la"),)
+        )
     if failed:
         if not resumed or past[-1].kind == "call":
             left = "; ".join(map(name_calls, steps[begun:]))
             return Answer(describe_failure(failed) + (f"\n\nNot done: {left}." if left else ""))
         begun -= 1
     if begun < len(steps):
-        number = f"Step {begun + 1} of {len(steps)}: " if len(steps) > 1 else "I "
+        number = f"Step {begun + 1} of {len(steps)}: " if len(steps) > 1 else "I will "
         return Answer(f"{number}{name_calls(steps[begun])}.", steps[begun])
     done = [describe_success(call) for call in calls[-4:] if not call.failed]
-    said = "\n\n".join(done) or "That was done."
-    return Answer(said + (f"\n\nNo rule of mine fits this part: {'; '.join(unclear)}." if unclear else ""))
+    said = "\n\n".join(done) or "Done."
+    return Answer(said + (f"\n\nI do not understand this part: {'; '.join(unclear)}." if unclear else ""))

@@ -1,8 +1,8 @@
-"""Read every file of a kind, one a turn, through any number of compactions.
+"""Read every file of a kind, one per reply, through any number of compactions.
 
-Each reply notes where the run stands ("Reading file 37 of 150: `path`") and, now and then, what comes next.
-So it goes on from any text that survives: a reply in view, a summary that repeats it, or at worst the paths
-that a record names. What is not in view is listed again from the right place, a page at a time.
+Each reply notes the position ("Reading file 37 of 150: `path`") and sometimes the next files, so that the run
+can resume from any text that survives: a reply, a summary that repeats it, or at least the paths in a record.
+Files that are no longer in the view are listed again from the right place, a page at a time.
 """
 
 import re
@@ -18,11 +18,11 @@ from transcripts.patterns import lazy_pattern
 from .conversation import Answer, Step, calls_in, own_text, tool_call
 
 COMPACTED = (
-    "The context was compacted by itself, so I stop here. `/context` shows what left it, `/recall` brings "
-    "any of it back, and `/uncompact` undoes it."
+    "The context was compacted automatically, so I am stopping here. `/context` shows the compaction, "
+    "`/recall` shows what was removed, and `/uncompact` undoes it."
 )
 PAGE_FILES = 100  # listed at a time
-AHEAD_FILES = 20  # named at a time as what comes next
+AHEAD_FILES = 20  # named at a time as the next ones
 _READ_ALL = (
     r"(?i)\b(read|look at|go through) (every|each|all)( of)?( the)? (?P<what>[\w.*+#-]*?)\s*files?\b"
     r"( (in|under|inside|within|from|of|below) (the )?(?P<where>`[^`]+`|'[^']+'|\"[^\"]+\"|[^\s,;:!?]+))?"
@@ -42,9 +42,9 @@ _UP_NEXT = lazy_pattern(r"Up next \((\d+)-\d+\):\n((?:- [^\n]+\n?)+)")
 
 
 class ReadingRun(Struct, frozen=True):
-    """The files below `where` whose names fit `pattern`, without hidden ones.
+    """The files below `where` whose names match `pattern`, without hidden ones.
 
-    `until_compacted` tells that it ends when the context was compacted.
+    With `until_compacted`, the run ends when the context is compacted.
     """
 
     where: str
@@ -52,7 +52,7 @@ class ReadingRun(Struct, frozen=True):
     until_compacted: bool = False
 
     def page(self, start: int) -> str:
-        """The command that prints the paths from number `start` on, and at last how many there are in all."""
+        """Return the command that prints a page of paths from number `start` on, and the total number."""
         where = shlex.quote(self.where)
         pattern = shlex.quote(self.pattern)
         pages = f"{start},{start + PAGE_FILES - 1}p;$="
@@ -87,7 +87,7 @@ class ReadingProgress(Struct):
 
 
 def find_run(text: str) -> ReadingRun | None:
-    """The run that a text asks for."""
+    """Return the run that a text requests, None if it requests none."""
     match = re.search(_READ_ALL, text) or re.search(_KEEP_READING, text)
     if match is None:
         return None
@@ -102,7 +102,7 @@ def find_run(text: str) -> ReadingRun | None:
 
 
 def find_progress(run: ReadingRun, past: Sequence[Step]) -> ReadingProgress:
-    """Find the progress of the run by the notes, listings and calls in view."""
+    """Find the progress of the run from the notes, listings and calls in the view."""
     found = ReadingProgress()
     text = own_text(past)
     calls = calls_in(past)
@@ -123,19 +123,19 @@ def find_progress(run: ReadingRun, past: Sequence[Step]) -> ReadingProgress:
         if owned := [line for line in lines if run.owns(line)]:
             found.paths |= dict(enumerate(owned, int(start[1])))
             found.total = int(next((line for line in reversed(lines) if line.isdigit()), found.total))
-    if not found.noted:  # everything up to the greatest path that is named or was read is done
+    if not found.noted:  # all paths up to the greatest one that is named or was read are done
         names = [word.strip("`'\"(),;:") for word in text.split()]
         names += [call.path for call in calls if call.tool == "read" and not call.interrupted]
         last = max((name.encode() for name in names if run.owns(name)), default=b"")
         while found.done + 1 in found.paths and found.paths[found.done + 1].encode() <= last:
             found.done += 1
-    elif calls and calls[-1].tool == "read":  # the newest call was broken off, or is not the one of the note
+    elif calls and calls[-1].tool == "read":  # the newest call was interrupted, or is not that of the note
         found.done -= calls[-1].interrupted or calls[-1].path != found.paths[found.done]
     return found
 
 
 def read_next(run: ReadingRun, past: Sequence[Step]) -> Answer:
-    """List, read the next file, or tell the end. `past` follows the request or begins with its record."""
+    """List files, read the next one, or report the end. `past` begins after the request or with a record."""
     found = find_progress(run, past)
     notes = own_text(past)
     if run.until_compacted and any(
@@ -151,9 +151,9 @@ def read_next(run: ReadingRun, past: Sequence[Step]) -> Answer:
         return Answer(_ending(run, found, sorted(set(failed))))
     if not found.total or found.done + 1 not in found.paths:
         if latest.command == (command := run.page(found.done + 1)):
-            return Answer(f"I can see no file that fits `{run.pattern}` in `{run.where}`, so I stop here.")
+            return Answer(f"No files match `{run.pattern}` in `{run.where}`.")
         known = f" The last was {found.position}" if found.noted and found.done else ""
-        said = f"I list the files from number {found.done + 1} on.{known}"
+        said = f"I will list the files from number {found.done + 1} on.{known}"
         return Answer(said, (tool_call("bash", command=command),))
     found.done += 1
     lines.append(f"Reading {found.position}")
@@ -163,7 +163,7 @@ def read_next(run: ReadingRun, past: Sequence[Step]) -> Answer:
 
 
 def _ending(run: ReadingRun, found: ReadingProgress, failed: Sequence[str]) -> str:
-    fitting = f"all {found.total} files that fit `{run.pattern}` in `{run.where}`"
+    matching = f"all {found.total} files that match `{run.pattern}` in `{run.where}`"
     counts = f"{found.total - len(failed)} could be read. The last was {found.position}"
     missed = f"\nCould not be read: {', '.join(f'`{path}`' for path in failed)}" if failed else ""
-    return f"I have gone through {fitting}, one by one. {counts}{missed}"
+    return f"I have read {matching} one by one. {counts}{missed}"

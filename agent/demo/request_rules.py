@@ -1,4 +1,4 @@
-"""The rules that turn a user's text into tool calls: a table of patterns and the calls of each."""
+"""The rules that translate a user's text into tool calls: a table of patterns and their calls."""
 
 import re
 import shlex
@@ -24,8 +24,9 @@ _OLD = r"`[^`]+`|'[^']+'|\"[^\"]+\"|.+?"
 _NEW = _OLD.replace("]+", "]*")
 _RUN = r"(run\b|execute\b|!)\s*(the command )?"
 _BEHIND = r"(?P<run_in_background> in (the )?background)?$"
-# A pattern, the tool that it calls, and a shell command for bash or a file for read. A blank in a pattern is
-# any white space; its groups are the tool's arguments or the gaps in the command. The first match counts.
+# A pattern, the tool that it calls, and a shell command for bash or a file for read. A space in a pattern
+# matches any white space. Its groups are the tool's arguments, or fill the gaps in the command. The first
+# match counts.
 _REQUEST_RULES = (
     (r"(?s)(((use|call|run|invoke) )?(the )?compact\b(?!.*\.\w+$)|make room\b)"
      r"(.*?(focus(ing|ed)?( on)?|keep(ing)?|about)\s*:? (?P<focus>.+)$)?", "compact", ""),
@@ -60,10 +61,10 @@ _PATTERNS = [lazy_pattern(pattern.replace(" ", r"\s+"), re.I) for pattern, _, _ 
 
 
 def plan_steps(text: str) -> tuple[list[Calls], list[str]]:
-    """The steps that a request asks for, in order, and the parts of it that no rule fits."""
+    """Return the steps of a request, in order, and the parts of it that no rule matches."""
     steps: list[Calls] = []
     rest: list[str] = []
-    if len(text) > 5_000:  # a longer text was pasted; the patterns are not made for it
+    if len(text) > 5_000:  # such a long text was pasted, and the patterns are slow on it
         return [], [text[:80]]
     for piece in map(plain_request, _THEN.split(text.strip())):
         if found := _steps(piece, steps):
@@ -74,7 +75,7 @@ def plan_steps(text: str) -> tuple[list[Calls], list[str]]:
 
 
 def plain_request(text: str) -> str:
-    """A request without politeness around it and without the punctuation at its end."""
+    """Return a request without polite words and without the punctuation at its end."""
     piece = text.strip()
     before = ""
     while piece != before:
@@ -85,7 +86,7 @@ def plain_request(text: str) -> str:
 
 
 def _steps(piece: str, before: Sequence[Calls]) -> list[Calls]:
-    """The steps that one part of a request asks for, `before` being those of the parts before it."""
+    """Return the steps of one part of a request; `before` are the steps of the parts before it."""
     for pattern, (_, tool, text) in zip(_PATTERNS, _REQUEST_RULES, strict=True):
         if match := pattern.match(piece):
             given = {name: _unquoted(found) for name, found in match.groupdict().items() if found is not None}
@@ -99,7 +100,7 @@ def _unquoted(text: str) -> str:
 
 
 def _shell_steps(command: str, given: dict[str, str], before: Sequence[Calls]) -> list[Calls]:
-    """Run the command with its gaps filled; {written} runs the file that the steps before write last."""
+    """Return a call of the command with its gaps filled; {written} is the last file written in `before`."""
     files = [str(call.input["file_path"]) for calls in before for call in calls if call.name == "write"]
     written = f"{'sh' if files[-1].endswith('.sh') else 'python'} {shlex.quote(files[-1])}" if files else ""
     what = shlex.quote(given.get("what", ""))

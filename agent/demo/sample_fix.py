@@ -1,4 +1,4 @@
-"""Mend the bug of the sample project, step by step, as a model would: test, read, edit, test again."""
+"""Fix the bug of the sample project step by step, as a model would: test, read, edit, test again."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SAMPLE_BUG = "    return sum(values) / (len(values) - 1)\n"
 SAMPLE_REMEDY = "    return sum(values) / len(values)\n"
 
 
-def next_fix(text: str, past: Sequence[Step]) -> Answer | None:  # noqa: PLR0911  one step after the other
-    """The next step after the tests failed in the sample project; None anywhere else."""
+def next_fix(text: str, past: Sequence[Step]) -> Answer | None:  # noqa: PLR0911  one return per step
+    """Return the next step after a test failure in the sample project, None anywhere else."""
     calls = calls_in(past)
     if not calls or not FIX_REQUEST.fullmatch(text):
         return None
@@ -26,24 +26,24 @@ def next_fix(text: str, past: Sequence[Step]) -> Answer | None:  # noqa: PLR0911
         return None
     if latest.tool == "bash" and latest.failed:
         if _NO_PYTEST.search(latest.text) and latest.command != SAMPLE_TESTS:
-            said = "There is no pytest here, so I run the tests with unittest."
+            said = "pytest is not installed, so I will run the tests with unittest."
             return Answer(said, (tool_call("bash", command=SAMPLE_TESTS),))
         if SAMPLE_MODULE not in latest.text or "ZeroDivisionError" not in latest.text:
             return None
-        said = f"Two tests fail, and both go through `mean` in `{SAMPLE_MODULE}`. I read it."
+        said = f"Two tests fail, and both call `mean` in `{SAMPLE_MODULE}`. I will read it."
         return Answer(said, (tool_call("read", file_path=SAMPLE_MODULE),))
     if latest.tool == "read" and latest.path.endswith(SAMPLE_MODULE) and SAMPLE_BUG.strip() in latest.text:
-        said = "The sum is divided by one less than the number of values. That is the bug."
+        said = "The bug: the sum is divided by one less than the number of values."
         edit = tool_call("edit", file_path=SAMPLE_MODULE, old_string=SAMPLE_BUG, new_string=SAMPLE_REMEDY)
         return Answer(said, (edit,))
     if latest.tool == "edit" and not latest.failed and latest.path == SAMPLE_MODULE:
         command = next((call.command for call in reversed(calls) if call.tool == "bash"), SAMPLE_TESTS)
-        return Answer("Now the tests again.", (tool_call("bash", command=command),))
+        return Answer("Now I will run the tests again.", (tool_call("bash", command=command),))
     edited = any(call.tool == "edit" and call.path == SAMPLE_MODULE and not call.failed for call in calls)
     if latest.tool == "bash" and edited:
         return Answer(
-            "Both tests pass. `mean` divided by `len(values) - 1`; it divides by `len(values)` now.\n\n"
-            "`/diff` shows the change, `/rewind` takes it back. To see how room is made, ask: "
+            "Both tests pass. `mean` divided by `len(values) - 1`; now it divides by `len(values)`.\n\n"
+            "`/diff` shows the change, and `/rewind` undoes it. To see makeroom free context, ask: "
             "*Read every txt file in the logs directory one by one*."
         )
     return None

@@ -1,1 +1,1 @@
-"""`makeroom replay`: compaction policies judged on recorded sessions, without a model."""
+"""`makeroom replay`: compare compaction policies on recorded sessions, without a model."""

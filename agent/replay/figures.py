@@ -1,13 +1,13 @@
-"""The figures of replayed sessions: costs, lost references, cache breaks; as values, as JSON, as Markdown.
+"""The figures of replayed sessions: costs, lost references and cache breaks, as values, JSON or Markdown.
 
-Costs are in input tokens at the full price. A request costs its input; a summary call costs its input and
+Costs are in input tokens at the full price. A request costs its input; a summary request costs its input and
 OUTPUT_PRICE for each token of its output. The recorded replies cost the same under every policy and are left
-out. Relative costs are to the baseline: the same session only appended to, with the same cache breakpoints
-and no window. `to_off` is relative to the policy `off` within the window, re-reads on both sides, and so free
-of a baseline that no window holds.
+out. Relative costs are relative to the baseline: the same session appended to without compaction, with the
+same cache breakpoints and without a context limit. `to_off` is relative to the policy `off` within the window
+instead, with re-reads on both sides, because a baseline without a limit may not fit any window.
 
-Over several sessions, costs are the sum over the sum of the baselines, references and breaks likewise;
-summaries and invalid views are sums, and the peak is the highest.
+Over several sessions, a cost is the sum of the costs divided by the sum of the baselines, and references and
+breaks are computed the same way. Summaries and invalid views are sums, and the peak is the maximum.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from statistics import fmean
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-OUTPUT_PRICE = 5.0  # of an output token in input tokens, on every model that we know
+OUTPUT_PRICE = 5.0  # of an output token in input tokens, for all known models
 
 
 class ReplayedRequest(Struct, frozen=True):
-    """One recorded call as replayed.
+    """One replayed request.
 
-    `view_tokens` is the whole prompt, system and tools included; `edits` are (layer, tokens freed) of the
-    compactions right before it.
+    `view_tokens` is the size of the whole prompt, system and tools included; `edits` are (layer, tokens
+    freed) of the compactions immediately before it.
     """
 
     index: int
@@ -41,7 +41,7 @@ class Totals(Struct):
 
     cost: float = 0.0
     baseline: float = 0.0
-    off: float = 0.0  # the other baseline: what the policy `off` costs within the window, re-reads included
+    off: float = 0.0  # the other baseline: the cost of the policy `off` within the window, re-reads included
     rereads: float = 0.0
     references: int = 0
     lost: int = 0
@@ -90,9 +90,9 @@ def _share(part: float, whole: float, empty: float = 0.0) -> float:
 
 
 class ReplayFigures(Struct, frozen=True):
-    """The figures of one session or of several, as they stand in the JSON; shares are fractions of 1.
+    """The figures of one or several sessions, as in the JSON output; shares are fractions of 1.
 
-    Over several sessions, `mean_` and `worst_` are of the sessions' own ratios, the others sums over sums.
+    Over several sessions, `mean_` and `worst_` are of the ratios of the sessions, the others ratios of sums.
     """
 
     cost_ratio: float
@@ -127,11 +127,11 @@ FIGURE_ROWS: tuple[tuple[str, Callable[[ReplayFigures], str]], ...] = (
     ("refused requests", lambda f: f"{f.refused_requests}"),
     ("invalid views", lambda f: f"{f.invalid_views}"),
 )
-"""The figures as they are shown, by their names: in the terminal and on the page."""
+"""The names and formats of the figures in the terminal and on the page."""
 
 
 class Run(Struct, frozen=True):
-    """One session under one policy. `problems` are the first faults of its views."""
+    """One session under one policy. `problems` are the first errors in its views."""
 
     policy: str
     file: str
@@ -145,7 +145,7 @@ class Run(Struct, frozen=True):
 
 
 def figures_by_policy(runs: Iterable[Run]) -> dict[str, ReplayFigures]:
-    """The figures over all sessions, by policy in the order of the runs."""
+    """Return the figures over all sessions, by policy in the order of the runs."""
     by_policy: dict[str, list[Run]] = {}
     for run in runs:
         by_policy.setdefault(run.policy, []).append(run)
@@ -167,7 +167,7 @@ def _over_sessions(runs: Sequence[Run]) -> ReplayFigures:
 
 
 def as_json(runs: Sequence[Run]) -> str:
-    """`results`, one for each file and policy, and `totals`, one for each policy."""
+    """Return JSON with `results`, one for each file and policy, and `totals`, one for each policy."""
     results = []
     for run in runs:
         requests = [
@@ -196,9 +196,9 @@ MARKDOWN_COLUMNS: tuple[tuple[str, Callable[[ReplayFigures], str]], ...] = (
 
 
 def as_markdown(by_tier: Mapping[str, Sequence[Run]], groups: Sequence[Collection[str]]) -> str:
-    """A table with a row for each policy and price tier, and MARKDOWN_COLUMNS.
+    """Return a table with a row for each policy and price tier, and the columns MARKDOWN_COLUMNS.
 
-    `groups` are the names of the files of each half, or of all; a cell has one figure for each group.
+    `groups` are the names of the files of each half, or of all; a cell contains one figure for each group.
     """
     head = ["policy", "prices", *(name for name, _ in MARKDOWN_COLUMNS)]
     rows = [head, ["---"] * len(head)]

@@ -1,8 +1,7 @@
-"""The circumstances of a replay: the policies by name, their settings and prices, and the canned summary.
+"""The parameters of a replay: the policies by name, their settings and prices, and the canned summary.
 
-`thrifty`, `classic` and `off` are as in the settings. `summary` is the summary alone, due at the size at
-which thrifty would make one and with no layer before it, as in most agents; it is for comparison and cannot
-be set.
+`thrifty`, `classic` and `off` are the policies of the settings. `summary` only summarizes, at the size at
+which thrifty would, with no layer before it, as most agents do. It is for comparison and is not a setting.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -27,11 +26,11 @@ from transcripts import Exchange, Folded, Prompt, TextBlock
 
 REPLAY_POLICIES = ("thrifty", "classic", "off", "summary")
 REPLAY_WINDOW_TOKENS = 200_000
-OVERHEAD_TOKENS = 12_000  # of system prompt and tools, as agents have them that load many tools
-OWN_OVERHEAD_TOKENS = 3_200  # of ours, without a project's instructions
-MAX_REPLY_TOKENS = 32_000  # as the agent asks for by default
+OVERHEAD_TOKENS = 12_000  # of system prompt and tools, typical of agents that load many tools
+OWN_OVERHEAD_TOKENS = 3_200  # of makeroom, without project instructions
+MAX_REPLY_TOKENS = 32_000  # the default of the agent
 
-CANNED_SUMMARY_TOKENS = 1_800  # a usual summary has 1,500 to 2,000
+CANNED_SUMMARY_TOKENS = 1_800  # typical summaries have 1,500 to 2,000
 SUMMARY_SECTIONS = (
     "Primary Request and Intent",
     "Key Technical Concepts",
@@ -44,7 +43,7 @@ SUMMARY_SECTIONS = (
     "Next Step",
 )
 USER_SECTION = 5
-INPUT_SECTIONS = (0, 2, 3, 4, 7)  # of SUMMARY_SECTIONS: where they are filled in
+INPUT_SECTIONS = (0, 2, 3, 4, 7)  # of SUMMARY_SECTIONS: those that receive tool inputs
 
 PRICE_TIERS: Mapping[str, Prices] = {
     "standard": Prices(),
@@ -57,18 +56,18 @@ Planner = Callable[[Situation, Trigger, str, int], Flow]
 
 
 class ReplaySetup(Struct, frozen=True):
-    """Under what a session is replayed."""
+    """The settings, window and prices that a session is replayed with; `overhead` is in tokens."""
 
     settings: CompactSettings
     window: ContextWindow
-    prices: Prices  # that the pipeline knows, and that requests are charged
+    prices: Prices  # for the plans of the pipeline and for the costs
     counter: TokenCounter
     overhead: int = OVERHEAD_TOKENS
     planner: Planner = plan
 
 
 class ReplayTerms(Struct, frozen=True):
-    """The terms of every replay, in tokens: the window, the longest reply, system and tools."""
+    """The sizes of every replay, in tokens: the window, the longest reply, system and tools."""
 
     window: int = REPLAY_WINDOW_TOKENS
     max_output: int = MAX_REPLY_TOKENS
@@ -81,7 +80,7 @@ DEFAULT_TERMS = ReplayTerms()
 def setup_of(
     policy: str, tier: str, counter: TokenCounter, terms: ReplayTerms = DEFAULT_TERMS
 ) -> ReplaySetup:
-    """The setup of a policy at a price tier. Raises KeyError for an unknown name."""
+    """Return the setup of a policy at a price tier. Raises KeyError for an unknown name."""
     window = ContextWindow(terms.window, terms.max_output)
     thrifty = CompactSettings().for_hour_cache() if tier == "hour" else CompactSettings()
     settings = {
@@ -102,11 +101,11 @@ def setup_of(
 
 
 def canned_summary(folded: Folded, count: Callable[[str], int]) -> str:
-    """The answer to a summary request, in the form that a model gives it: analysis, then the summary.
+    """Return an answer to a summary request in the form of a model's answer: an analysis, then the summary.
 
-    Its sections hold the beginnings of the user's messages and, in turn, those of the newest tool inputs,
-    until it has CANNED_SUMMARY_TOKENS. The same view gives the same text. It has no names that only results
-    had, so it never helps a reference: what a view keeps of those, the record keeps.
+    Its sections contain the first words of the user's messages and, in turn, of the newest tool inputs, up to
+    CANNED_SUMMARY_TOKENS. The same view gives the same text. It contains no names that occurred only in
+    results, so that it never resolves a reference: only the local summary keeps such names.
     """
     rows: list[list[str]] = [[] for _ in SUMMARY_SECTIONS]
     room = CANNED_SUMMARY_TOKENS - count(_formatted(rows))
@@ -127,7 +126,7 @@ def _formatted(rows: list[list[str]]) -> str:
 
 
 def _section_lines(folded: Folded) -> Iterator[tuple[int, str]]:
-    """(index of the section, line): the user's messages oldest first, then the tool inputs newest first."""
+    """Yield (section index, line): the user's messages, oldest first, then the tool inputs, newest first."""
     for entry in folded.entries:
         if isinstance(entry, Prompt):
             for block in entry.fact.blocks:

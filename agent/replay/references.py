@@ -1,19 +1,20 @@
-"""The names and old texts of edits that a session needs again, and whether the view still shows them.
+"""Find the names and the old texts of edits that a session uses again, and whether the view still shows them.
 
 A name is a path or an identifier as in compact/identifiers.py. A reference is the first use of a name in a
-tool input or a text of the model, where every earlier occurrence stood in a tool result; from then on it
-stands in the model's own words. Thinking is ignored, because it comes and goes by other rules. A reference is
+tool input or a text of the model if every earlier occurrence was in a tool result; later uses do not count,
+because the name is then in the model's own words. Thinking is ignored, because other rules remove it. A
+reference is
 
-    in context   one of the results is shown whole, or something shown instead of history has the name
-    recoverable  a visible id leads to one of the results: a placeholder names `r<seq>`, or a fold that
-                 covers it is shown with its id `c<seq>`, or a visible range `r<seq>-r<seq>` holds it
+    in context   one of the results is shown whole, or a placeholder or summary contains the name
+    recoverable  a visible id leads to one of the results: a placeholder names `r<seq>`, a summary that covers
+                 it is shown with its id `c<seq>`, or a visible range `r<seq>-r<seq>` contains it
     lost         none of these
 
-To edit a file, a model copies the old text from what it sees. An edit is *out of view* where none of that is
-shown any more: it has to read again first. Texts are compared line by line without indentation and the line
-numbers that tools show files with. Where no single block held the whole old text, each of its lines has
-sources of its own. An edit whose text was never shown (it failed, or a command had shown it in pieces) is not
-judged.
+To edit a file, a model copies the old text from the context. An edit is *out of view* if no source of that
+text is shown any more, so that the model has to read the file again first. Texts are compared line by line,
+without indentation and the line numbers that tools add. If no single block contained the whole old text, each
+of its lines has its own sources. Edits whose text was never shown (because they failed, or a command showed
+it in pieces) are not judged.
 """
 
 import re
@@ -56,7 +57,7 @@ _NUMBERING = lazy_pattern(r"^\s*\d+\s*(?:→|\t|[|:│])\s?", re.MULTILINE)
 
 
 class Reference(Struct, frozen=True):
-    """A name first used by reply `user`; `sources` are the seqs of the results that held it, oldest first."""
+    """A name first used by reply `user`; `sources` are the seqs of results that contain it, oldest first."""
 
     name: str
     user: int
@@ -70,9 +71,9 @@ class ReferenceState(Enum):
 
 
 def references(facts: Iterable[Fact]) -> dict[int, tuple[Reference, ...]]:
-    """All references of a recording, by the seq of the reply that makes them."""
-    sources: dict[str, list[int]] = {}  # names, and the results that had them
-    known: set[str] = set()  # names that stood elsewhere
+    """Return all references of a recording, by the seq of the reply that makes them."""
+    sources: dict[str, list[int]] = {}  # name -> the results that contain it
+    known: set[str] = set()  # names that occurred elsewhere
     found: dict[int, tuple[Reference, ...]] = {}
     for fact in facts:
         match fact:
@@ -96,14 +97,14 @@ def _names_in(blocks: Iterable[Block]) -> set[str]:
 
 
 class Replacements(Struct, frozen=True):
-    """The texts that a view shows in place of history, and the ids that they name."""
+    """The texts that a view shows instead of removed history, and the ids in them."""
 
     text: str = ""
     facts: tuple[tuple[int, int], ...] = ()  # (first, last) of the seqs that a recall id leads to
     compactions: frozenset[int] = frozenset()  # their seqs
 
     def lead_to(self, seq: int, folded: Folded) -> bool:
-        """Return whether a visible id leads to what fact `seq` said."""
+        """Return whether a visible id leads to the text of fact `seq`."""
         if any(first <= seq <= last for first, last in self.facts):
             return True
         edits = (edit for made in in_force(folded) if made.seq in self.compactions for edit in made.edits)
@@ -114,7 +115,7 @@ class Replacements(Struct, frozen=True):
 
 
 def replacements_in(messages: Sequence[Message]) -> Replacements:
-    """The placeholders and records of a view."""
+    """Return the placeholders and summaries of a view."""
     parts = (part for message in messages for part in message.parts)
     text = "\n".join(block_texts(part.block for part in parts if part.kind is PartKind.PLACEHOLDER))
     facts = list[tuple[int, int]]()
@@ -132,7 +133,7 @@ def replacements_in(messages: Sequence[Message]) -> Replacements:
 def judge_reference(
     reference: Reference, sources: Sequence[int], folded: Folded, shown: Replacements
 ) -> ReferenceState:
-    """Locate a reference. `sources` are its results as numbered in `folded`."""
+    """Return the state of a reference. `sources` are the seqs of its results in `folded`."""
     edits = folded.edits
     for seq in sources:
         if edits.shows(seq, 0, "content"):
@@ -145,17 +146,17 @@ def judge_reference(
 
 
 def says(folded: Folded, seq: int, name: str) -> bool:
-    """Return whether result `seq` has a name, as it was recorded here."""
+    """Return whether result `seq` of `folded` contains a name."""
     fact = fact_at(folded, seq)
     return isinstance(fact, Result) and name in joined_text(fact.content)
 
 
 Source = tuple[int, int, str]
-"""(seq, block, field) of what showed a text: a result's content, a text, or a string of a tool input."""
+"""(seq, block, field) of a shown text: the content of a result, a text, or a string of a tool input."""
 
 
 class FileEdit(Struct, frozen=True):
-    """An edit made by reply `user`; of each of `needs` one source has to be in view."""
+    """An edit made by reply `user`; one source of each of `needs` has to be in view."""
 
     user: int
     old: str  # normalized
@@ -163,15 +164,15 @@ class FileEdit(Struct, frozen=True):
 
 
 def normalized(text: str) -> str:
-    """A text without line numbers, indentation and blank lines."""
+    """Return a text without line numbers, indentation and blank lines."""
     lines = (line.strip() for line in _NUMBERING.sub("", text).splitlines())
     return "\n".join(line for line in lines if line)
 
 
 def file_edits(facts: Iterable[Fact]) -> dict[int, tuple[FileEdit, ...]]:
-    """The edits of a recording whose text was shown before, by the seq of the reply that makes them."""
+    """Return the edits whose text was shown before, by the seq of the reply that makes them."""
     shown: list[tuple[Source, str]] = []
-    by_line: dict[str, list[int]] = {}  # a line, and the indices in `shown` that have it
+    by_line: dict[str, list[int]] = {}  # line -> the indices of texts in `shown` that contain it
     found: dict[int, tuple[FileEdit, ...]] = {}
     for fact in facts:
         if isinstance(fact, Reply):
@@ -187,7 +188,7 @@ def file_edits(facts: Iterable[Fact]) -> dict[int, tuple[FileEdit, ...]]:
 
 
 def _old_texts(reply: Reply) -> Iterator[str]:
-    """Return the normalized texts that the calls of a reply replace."""
+    """Yield the normalized texts that the calls of a reply replace."""
     for block in reply.blocks:
         if isinstance(block, ToolUseBlock):
             nested = block.input.get("edits")
@@ -234,11 +235,10 @@ def is_in_view(
     replacements: str,
     trimmed: Collection[int] = (),
 ) -> bool:
-    """Return whether what an edit needs is shown whole, or within the `replacements` shown in place of
-    history.
+    """Return whether the text of an edit is shown, whole or in the `replacements` shown instead of history.
 
-    `numbers` maps recorded seqs to those in `folded`; `trimmed` are the results there that show less than
-    they did when they were recorded: they count with the lines that they and the pages show that they name.
+    `numbers` maps recorded seqs to those in `folded`. `trimmed` are results in `folded` that show less than
+    the recording did; they count by the lines that they show themselves or by the pages that they refer to.
     """
     if all(any(_is_shown(source, numbers, folded, trimmed) for source in need) for need in edit.needs):
         return True
@@ -246,13 +246,13 @@ def is_in_view(
         return True
     seqs = {numbers[source[0]] for need in edit.needs for source in need} & set(trimmed)
     lines = {line for seq in seqs for line in _lines_shown(seq, folded)}
-    told = [line for line in edit.old.split("\n") if len(line) >= MIN_LINE_CHARS]
-    whole = "\n".join(lines)  # an edit may begin and end within a line
-    return bool(lines) and all(line in lines or line in whole for line in told)
+    wanted = [line for line in edit.old.split("\n") if len(line) >= MIN_LINE_CHARS]
+    whole = "\n".join(lines)  # an edit may start and end within a line
+    return bool(lines) and all(line in lines or line in whole for line in wanted)
 
 
 def _lines_shown(seq: int, folded: Folded) -> set[str]:
-    """The lines, normalized, that a result shows, and the pages in view that it refers to."""
+    """Return the normalized lines of a result that is shown, and of the pages in view that it refers to."""
     fact = fact_at(folded, seq)
     if not isinstance(fact, Result) or not folded.edits.shows(seq, 0, "content"):
         return set()

@@ -1,7 +1,7 @@
-"""A replay as one self-contained HTML page: the figures, and a chart of the context over the calls.
+"""A replay as one self-contained HTML page: the figures, and a chart of the context size by call.
 
-Its frame and style are in report_page.html. It loads nothing, follows the light or dark scheme of the reader,
-and fits the width of a phone.
+Its frame and style are in report_page.html. The page loads nothing, follows the light or dark scheme of the
+reader, and fits the width of a phone.
 """
 
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ from string import Template
 from .figures import FIGURE_ROWS, ReplayFigures, Run, figures_by_policy
 
 CHART_WIDTH = 640
-CHART_HEIGHT = 160  # of the chart, in its own units
+CHART_HEIGHT = 160  # in the units of the chart
 LINE_COLOURS = ("--one", "--two", "--three", "--four")
 
 
 def html_page(runs: Sequence[Run], tier: str, window: int) -> str:
-    """The whole page as HTML."""
+    """Return the page as HTML."""
     files = list(dict.fromkeys(run.file for run in runs))
     body = [
-        "<h1>Replay: what each policy costs</h1>",
-        f"<p>Cost is relative to only appending, at the prices of “{escape(tier)}”. {len(files)} "
+        "<h1>Replay: cost of each policy</h1>",
+        f"<p>Cost relative to no compaction, at {escape(tier)} prices. {len(files)} "
         f"session{'s' if len(files) != 1 else ''}.</p>",
         _table(list(figures_by_policy(runs).items())),
     ]
@@ -47,7 +47,7 @@ def _row(tag: str, cells: Sequence[str]) -> str:
 
 
 def _chart(runs: Sequence[Run], window: int) -> str:
-    """Context size over the calls, a line for each policy, and the window."""
+    """Draw the context size by call, with a line for each policy, and the window."""
     calls = max((len(run.requests) for run in runs), default=0)
     top = max([window, *(run.totals.peak for run in runs)]) * 1.05
     lines = []
@@ -62,10 +62,10 @@ def _chart(runs: Sequence[Run], window: int) -> str:
     limit = CHART_HEIGHT * (1 - window / top)
     return (
         f'<figure><svg viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}" role="img" '
-        'aria-label="context size over the calls">'
+        'aria-label="context size by call">'
         f'<line x1="0" y1="{CHART_HEIGHT}" x2="{CHART_WIDTH}" y2="{CHART_HEIGHT}" stroke="var(--line)"/>'
         f'<line x1="0" y1="{limit:.1f}" x2="{CHART_WIDTH}" y2="{limit:.1f}" stroke="var(--dim)" '
         f'stroke-dasharray="4 4"/>{"".join(lines)}</svg>'
-        f"<figcaption>{' · '.join(names)}: tokens in context over {calls} calls; the dashes are the window "
-        f"of {window:,}</figcaption></figure>"
+        f"<figcaption>{' · '.join(names)}: tokens in the context over {calls} calls. The dashed line is the "
+        f"window of {window:,} tokens.</figcaption></figure>"
     )

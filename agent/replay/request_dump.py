@@ -1,8 +1,7 @@
-"""The requests of a replay as they would be sent, one JSON object a line, for pricing them by other means.
+"""The requests of a replay as they would be sent, one JSON object per line, for pricing with other tools.
 
-A recording holds no system prompt and no tool definitions. Substitutes stand in their place, made so that
-both together have the tokens that replay counts for them: a tool for every name that the recording calls, and
-a text.
+A recording contains no system prompt and no tool definitions. They are replaced by a tool for every name that
+the recording calls, and by a text, so that both together have the size that replay assumes for them.
 """
 
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from .simulation import Recording, Sink
 
 DUMPED_MODEL = "claude-sonnet-5-5"
 SYSTEM_SUBSTITUTE = (
-    "This stands for the system prompt of the recorded agent, which the recording does not hold. "
+    "This text replaces the system prompt of the recorded agent, which the recording does not contain. "
 )
 ONE_TOKEN = " a"  # in cl100k, also when it is repeated
 
@@ -30,7 +29,7 @@ ONE_TOKEN = " a"  # in cl100k, also when it is repeated
 def frame_of(
     recording: Recording, counter: TokenCounter, ttl: float, terms: ReplayTerms = DEFAULT_TERMS
 ) -> RequestSettings:
-    """The frame of every request of a recording."""
+    """Return the settings of every request of a recording: model, system prompt and tools."""
     blocks = (block for fact in recording.facts if isinstance(fact, Reply) for block in fact.blocks)
     names = dict.fromkeys(block.name for block in blocks if isinstance(block, ToolUseBlock))
     schema = {"type": "object", "additionalProperties": True}
@@ -44,7 +43,7 @@ def frame_of(
 
 
 def dump_to(file: BinaryIO, frame: RequestSettings) -> Sink:
-    """A sink that writes each request to `file`."""
+    """Return a sink that writes each request to `file`."""
     summary_frame = replace(frame, max_tokens=20_000)
 
     def write(view: Sequence[Message], breakpoints: Sequence[int], ask: str) -> None:
@@ -57,9 +56,7 @@ def dump_to(file: BinaryIO, frame: RequestSettings) -> Sink:
 
 
 def dump_path(folder: Path, name: str, policy: str, taken: set[Path]) -> Path:
-    """Return the file for the requests of one recording under one policy; files of the same name get a
-    number.
-    """
+    """Return the file for the requests of a recording under a policy; adds a number to a name in `taken`."""
     stem = Path(name).stem
     number = 1
     path = folder / f"{stem}.{policy}.jsonl"
@@ -71,7 +68,7 @@ def dump_path(folder: Path, name: str, policy: str, taken: set[Path]) -> Path:
 
 
 def _system(tokens: int, counter: TokenCounter) -> str:
-    """A text of so many tokens."""
+    """Return a text with that number of tokens."""
     text = (SYSTEM_SUBSTITUTE * max(1, tokens // (counter.text(SYSTEM_SUBSTITUTE) + 1))).rstrip()
     while (missing := tokens - counter.text(text)) > 0:
         text += ONE_TOKEN * missing

@@ -1,18 +1,22 @@
-"""A recorded session gone through again under a policy, without a model: what it would have cost and lost.
+"""Replay a recorded session under a policy, without a model, to find its cost and its lost references.
 
-Before each recorded reply the same pipeline plans as in a live session; summaries are canned; a prompt over
-the window is refused as the API would, and the reactive ladder follows. Then the request is checked, priced
-against the simulated cache, and what the reply refers to is looked up in what was sent.
+Before each recorded reply, the same pipeline plans as in a live session. Summaries are canned. A prompt over
+the window is refused, as by the API, and the reactive ladder follows. Then the request is checked and priced
+with the simulated cache, and the references of the reply are looked up in the request.
 
-The definitions, for all figures: window, system and tools, and prices are those of policies.py; blocks are
-counted with cl100k; pauses are those of the recording, none where it has no times, or PAUSE_S before each
-prompt; a request is refused where prompt and reply together exceed the window; thinking is bound to its
-prefix, as on current models; a re-read is one more call (the whole prompt, read) and the tokens of the newest
-source, written, for each reference and each edit (references.py) whose text is not in context, and for each
-result that was cut before the model saw it.
+All figures use these definitions:
 
-There are two baselines: only appending, with the same breakpoints and no window, and the policy `off` within
-the window, re-reads included.
+    sizes      the window, the size of system and tools, and the prices are those of policies.py; blocks are
+               counted with cl100k
+    pauses     those of the recording, none if it has no times, or PAUSE_S before each prompt
+    refused    prompt and reply together exceed the window
+    thinking   bound to its prefix, as on current models
+    re-read    one more call, which reads the whole prompt from the cache and writes the tokens of the newest
+               source; for each reference and edit (references.py) whose text is not in the context, and for
+               each result that was cut before the model saw it
+
+There are two baselines: the session without compaction, with the same breakpoints and no context limit, and
+the policy `off` within the window, re-reads included.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -75,11 +79,11 @@ from .references import (
     says,
 )
 
-PAUSE_S = 600.0  # before a prompt, where pauses are assumed: longer than most caches live
+PAUSE_S = 600.0  # before a prompt, if pauses are assumed: longer than the lifetime of most caches
 
 Sink = Callable[[Sequence[Message], Sequence[int], str], None]
-"""Takes a request: its messages, the indices of those that carry a breakpoint beside the last one, and the
-instructions of a summary request ("" for any other)."""
+"""A function that is called for each request with its messages, the indices of messages with a breakpoint
+(except the last), and the instructions of a summary request ("" for any other)."""
 
 
 class Recording(Struct, frozen=True):
@@ -92,9 +96,9 @@ class Recording(Struct, frozen=True):
 
 
 def recording(name: str, facts: Iterable[Fact], pauses: str = "recorded") -> Recording:
-    """A recording, its references and edits found once for all policies.
+    """Return a recording with its references and edits, which are found once for all policies.
 
-    `pauses` is "recorded", "none", or "prompts": PAUSE_S before each prompt but the first.
+    `pauses` is "recorded", "none", or "prompts" for PAUSE_S before each prompt except the first.
     """
     kept = tuple(facts) if pauses == "recorded" else tuple(_with_pauses(facts, pauses == "prompts"))
     return Recording(name, facts=kept, references=references(kept), edits=file_edits(kept))
@@ -111,7 +115,7 @@ def _with_pauses(facts: Iterable[Fact], before_prompts: bool) -> Iterator[Fact]:
 
 
 def baseline(recorded: Recording, setup: ReplaySetup) -> float:
-    """Return the cost of the session if it is only appended to, in input tokens."""
+    """Return the cost of the session without compaction, in input tokens."""
     folded = Folded()
     layout = PromptLayout(setup.overhead)
     cost = 0.0
@@ -126,7 +130,7 @@ def baseline(recorded: Recording, setup: ReplaySetup) -> float:
 
 
 class Baselines(Struct, frozen=True):
-    """The costs of a session only appended to, and by the policy `off` in the window, in input tokens."""
+    """The costs of a session without compaction, and with the policy `off` in the window, in input tokens."""
 
     appended: float
     off: float
@@ -146,9 +150,9 @@ def replay(
     costs: Baselines | None = None,
     sink: Sink | None = None,
 ) -> Run:
-    """One session under one policy; `policy` only names it in the report.
+    """Replay one session under one policy; `policy` is only its name in the report.
 
-    Without `costs` only the baseline of appending is known.
+    Without `costs`, only the baseline without compaction is computed.
     """
     cache = SimulatedCache(setup.settings.cache_ttl_s)
     state = _Replay(recorded, setup=setup, sink=sink, layout=PromptLayout(setup.overhead), cache=cache)
@@ -170,7 +174,7 @@ def replay(
 
 
 class _Replay(Struct):
-    """The session so far. `numbers` maps a recorded seq to the seq of the same fact here."""
+    """The state of a replay. `numbers` maps a recorded seq to the seq of the same fact in `folded`."""
 
     recorded: Recording
     setup: ReplaySetup
@@ -183,12 +187,12 @@ class _Replay(Struct):
     problems: list[str] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
     shown: Replacements = field(default_factory=Replacements)
-    trimmed: set[int] = field(default_factory=set)  # seqs of results that show less than was recorded
+    trimmed: set[int] = field(default_factory=set)  # seqs of results that show less than the recording
     put_back: list[tuple[int, str]] = field(default_factory=list)  # (seq of the result, text)
-    cut: dict[int, bool] = field(default_factory=dict)  # results cut unseen; False: a reference was charged
+    cut: dict[int, bool] = field(default_factory=dict)  # cut unseen; False: a reference was charged
 
     def take(self, fact: Fact) -> None:
-        """Apply a recorded fact under its number here."""
+        """Apply a recorded fact under its new seq."""
         seq = self.numbers[fact.seq] = self.folded.last_seq + 1
         if isinstance(fact, Result):
             shown = _trimmed(replace(fact, seq=seq, of=self.numbers[fact.of]), self.folded, self.setup)
@@ -207,7 +211,7 @@ class _Replay(Struct):
             self.folded.apply(replace(fact, seq=seq))
 
     def call(self, reply: Reply) -> None:
-        """All that belongs to one recorded call: compaction, the request, its price, its references."""
+        """Replay one recorded call: compaction, the request, its price, and its references."""
         edits = self._compact("auto")
         for rung in range(1, REACTIVE_RUNGS + 1):
             if not self._is_refused(reply):
@@ -241,9 +245,7 @@ class _Replay(Struct):
         self.take(replace(reply, usage=replace(served, output=sum(reply.tokens)), asked=seq))
 
     def _is_refused(self, reply: Reply) -> bool:
-        """Return whether the request is too long for the window, or for it and the reply that was
-        recorded.
-        """
+        """Return whether the request and the recorded reply together are too long for the window."""
         self.layout.update(self.folded.view.sendable())
         answer = min(sum(reply.tokens), self.setup.window.max_output)
         return self.layout.tokens + answer > self.setup.window.size
@@ -283,7 +285,7 @@ class _Replay(Struct):
                 _charge_reread(self, max(source[0] for need in edit.needs for source in need))
 
     def _compact(self, trigger: Trigger, rung: int = 0) -> list[tuple[str, int]]:
-        """Plan and apply. Returns (layer, tokens freed) of every compaction."""
+        """Plan and apply compactions; returns (layer, tokens freed) of each."""
         setup = self.setup
         now = _now(self.folded)
         freed = []
@@ -294,7 +296,7 @@ class _Replay(Struct):
             prices=setup.prices,
             now=now,
             overhead=setup.overhead,
-            calibration=Calibration(),  # exact: the usage here is our own count
+            calibration=Calibration(),  # exact, because the usage is our own count
             binds=True,
             counter=setup.counter,
         )
@@ -318,7 +320,7 @@ class _Replay(Struct):
         return freed
 
     def _summarize(self, request: SummaryRequest) -> SummaryReply:
-        """The canned answer to a summary request, which is charged like any other."""
+        """Return the canned answer to a summary request, and charge the request like any other."""
         view, inner = summary_messages(self.folded, request)
         count = self.setup.counter.text
         limit = self.setup.window.size
@@ -342,17 +344,17 @@ class _Replay(Struct):
 
 
 def _charge_reread(state: _Replay, source: int) -> None:
-    """Charge a call that shows again what the recorded fact `source` said."""
+    """Charge a call that shows the text of the recorded fact `source` again."""
     fact = state.recorded.facts[source - 1]
     seq = state.numbers[source]
     if state.cut.get(seq):
-        state.cut[seq] = False  # it was asked for again when it was cut
+        state.cut[seq] = False  # it was charged when it was cut
     else:
         _charge_call(state, sum(fact.tokens) if isinstance(fact, Result) else 0)
 
 
 def _charge_unseen(state: _Replay, edits: Iterable[Edit]) -> None:
-    """Charge a call for each result that these edits cut before the model saw it: it has to ask again."""
+    """Charge a call for each result that these edits cut before the model saw it."""
     for edit in edits:
         if isinstance(edit, Clear) and edit.seq > state.folded.last_reply_seq and edit.seq not in state.cut:
             fact = fact_at(state.folded, edit.seq)
@@ -362,13 +364,13 @@ def _charge_unseen(state: _Replay, edits: Iterable[Edit]) -> None:
 
 
 def _charge_call(state: _Replay, tokens: int) -> None:
-    """Charge one more call over the prompt as it is, and so many tokens that it writes."""
+    """Charge one more call, which reads the current prompt and writes that number of tokens."""
     prices = state.setup.prices
     state.totals.rereads += state.layout.tokens * prices.read + tokens * prices.write
 
 
 def _trimmed(result: Result, folded: Folded, setup: ReplaySetup) -> Result:
-    """The result as a live session would record it: without what is repeated."""
+    """Trim a result as a live session does: without repeated text."""
     use = _call_of(result, folded)
     if use is None or result.error or setup.settings.policy != "thrifty":
         return result
@@ -390,7 +392,7 @@ def _call_of(result: Result, folded: Folded) -> ToolUseBlock | None:
 
 
 def _with_put_back(result: Result, folded: Folded, setup: ReplaySetup) -> Result:
-    """The result as a live session would record it: with the cleared text that its call needs soon."""
+    """Extend a result as a live session does: with cleared text that its call probably needs."""
     if (use := _call_of(result, folded)) is None:
         return result
     prompt = setup.overhead + folded.view.tokens
@@ -402,7 +404,7 @@ def _with_put_back(result: Result, folded: Folded, setup: ReplaySetup) -> Result
 
 
 def _with_needed_text(prompt: User, folded: Folded, setup: ReplaySetup) -> User:
-    """The prompt with the cleared text before it that its names are about."""
+    """Extend a prompt as a live session does: with cleared text of the files that it names."""
     size = setup.overhead + folded.view.tokens
     blocks = _needed_text(folded, FileTouch(None, content=prompt.blocks, error=False, prompt=size), setup)
     counts = setup.counter.blocks(blocks)
@@ -415,14 +417,14 @@ def _needed_text(folded: Folded, touch: FileTouch, setup: ReplaySetup) -> tuple[
 
 
 def _still_shown(texts: Sequence[tuple[int, str]], folded: Folded) -> str:
-    """Return the texts, each with the seq of its result, that the view still shows."""
+    """Join the texts, given with the seqs of their results, that the view still shows."""
     edits = folded.edits
     kept = (text for seq, text in texts if (seq, 0) not in edits.clears and edits.covering(seq) is None)
     return "\n".join(kept)
 
 
 def _with_last(inner: Sequence[int], view: Sequence[Message]) -> list[int]:
-    """The messages that carry a breakpoint, in order: those within the history, and the last."""
+    """Return the indices of the messages with a breakpoint, in order: those given, and the last."""
     last = len(view) - 1
     return [*(index for index in inner if index < last), last]
 

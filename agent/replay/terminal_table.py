@@ -1,4 +1,4 @@
-"""A replay in the terminal: the policies side by side, and a small chart of the context over the calls."""
+"""A replay in the terminal: the policies side by side, and a small chart of the context size by call."""
 
 import io
 import itertools
@@ -15,19 +15,19 @@ from agent.ui import one_line
 from .figures import FIGURE_ROWS, Run, figures_by_policy
 
 BARS = "▁▂▃▄▅▆▇█"
-ASCII_BARS = "_.,-=+*#"  # where the terminal cannot show the blocks
+ASCII_BARS = "_.,-=+*#"  # for terminals that cannot show blocks
 PIPE_COLUMNS = 100
 MIN_COLUMNS = 40
-MIN_NAME_CELLS = 16  # of a file in the table of the sessions; with less room they stand below each other
-BORDER_CELLS = 3  # that a column takes besides its text, in a table that takes one more
+MIN_NAME_CELLS = 16  # of a file name in the table; with less space, rows are printed as lines
+BORDER_CELLS = 3  # of each column besides its text; the table itself has one more
 LEGEND = (
-    "references: later uses of text that had left the context; recoverable: an id in the context brings it "
-    "back; lost: none does. A cache break is a request that writes history to the cache anew."
+    "A reference is a later use of text that was removed from the context. It is recoverable if an id in the "
+    "context leads to the text, and lost otherwise. A cache break is a request that rewrites cached history."
 )
 
 
 def draw_table(runs: Sequence[Run], tier: str, window: int, out: TextIO) -> str:
-    """The table and the charts of a replay as text for `out`, in colour only where that is a terminal."""
+    """Return the table and the charts of a replay as text, in color if `out` is a terminal."""
     text = io.StringIO()
     colour = out.isatty()
     columns = shutil.get_terminal_size((PIPE_COLUMNS, 24)).columns if colour else PIPE_COLUMNS
@@ -54,7 +54,7 @@ def _side_by_side(runs: Sequence[Run], tier: str, files: int) -> Table:
     sums = figures_by_policy(runs)
     what = "1 session" if files == 1 else f"{files} sessions"
     table = Table(
-        title=Text(f"{what} at {tier} prices; cost relative to only appending"),
+        title=Text(f"{what} at {tier} prices; cost relative to no compaction"),
         title_justify="left",
         caption=Text(LEGEND),
         caption_justify="left",
@@ -68,7 +68,7 @@ def _side_by_side(runs: Sequence[Run], tier: str, files: int) -> Table:
 
 
 def _by_file(runs: Sequence[Run], files: Sequence[str], width: int) -> Table | Text:
-    """The costs of each session, a row each; figures are never cut, names only so far as they stay known."""
+    """Return the costs of each session, a row each. Figures are never cut, long names in the middle."""
     title = "cost of each session (with re-reads)"
     heads = ["calls", *dict.fromkeys(run.policy for run in runs)]
     rows = [(one_line(file), _costs(run for run in runs if run.file == file)) for file in files]
@@ -86,27 +86,27 @@ def _by_file(runs: Sequence[Run], files: Sequence[str], width: int) -> Table | T
 
 
 def _costs(runs: Iterable[Run]) -> list[str]:
-    """The calls of one session, and its cost under each policy."""
+    """Return the number of calls of a session, and its cost under each policy."""
     own = list(runs)
     cells = (f"{run.figures.cost_ratio:.2f} ({run.figures.cost_with_rereads:.2f})" for run in own)
     return [str(own[0].totals.calls), *cells]
 
 
 def _below(name: str, cells: Sequence[str], heads: Sequence[str]) -> list[str]:
-    """A session as lines below each other, for a narrow terminal."""
+    """Return the row of a session as lines, for a narrow terminal."""
     room = max(map(len, heads))
     return [name, *(f"  {head:<{room}}  {cell}" for head, cell in zip(heads, cells, strict=True))]
 
 
 def _middle_left_out(name: str, max_chars: int) -> str:
-    """A name in so many characters; both ends stay, which tell files apart."""
+    """Shorten a name to `max_chars`, keeping both ends, which distinguish files."""
     end = (max_chars - 1) // 2
     return name if len(name) <= max_chars else f"{name[: max_chars - 1 - end]}…{name[-end:]}"
 
 
 def _chart(runs: Sequence[Run], window: int, bars: str) -> Text:
     top = max([window, *(run.totals.peak for run in runs)])
-    chart = Text(f"{one_line(runs[0].file)}: context over the calls (full bar: {top:,} tokens)\n")
+    chart = Text(f"{one_line(runs[0].file)}: context size by call (full bar: {top:,} tokens)\n")
     room = max(len(run.policy) for run in runs)
     for run in runs:
         chart.append(f"  {run.policy:<{room}}  {_bars(run, top, bars)}  {run.totals.peak:,}\n")

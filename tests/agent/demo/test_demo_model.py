@@ -94,7 +94,7 @@ def test_a_small_window_shows_how_room_is_made(tmp_path: Path) -> None:
     assert any(isinstance(fact, Compacted) for fact in read_transcript(record).facts)
     until = ("Keep reading files until compression triggers automatically.", *words[1:-1], "16000")
     done = offline(tmp_path, *until)
-    assert "The context was compacted by itself, so I stop here" in done.stdout
+    assert "The context was compacted automatically, so I am stopping here" in done.stdout
     assert "[auto compact]" in done.stderr
 
 

@@ -110,7 +110,7 @@ def test_reports_facts_of_what_it_read() -> None:
 
 
 def test_paths_are_marked_as_code_so_that_underscores_stay() -> None:
-    assert "I read `src/__init__.py`." in told(user("read src/__init__.py"))
+    assert "I will read `src/__init__.py`." in told(user("read src/__init__.py"))
     result = "The file ./src/__init__.py has been updated. The lines around the change:\n     1\tx"
     request = user("replace a by b in src/__init__.py")
     first = called("read", "a", file_path="src/__init__.py")
@@ -141,12 +141,12 @@ def test_reports_an_error_plainly_and_stops() -> None:
 def test_a_refused_permission_ends_the_turn(result: str) -> None:
     for request in ("run `rm -rf x`", "read every python file in src"):
         reply = replied(user(request), *called("bash", result, True, command="rm -rf x"))
-        assert reply.stop == "end_turn" and "not allowed" in reply.blocks[-1]["text"]
+        assert reply.stop == "end_turn" and "was denied" in reply.blocks[-1]["text"]
 
 
 def test_says_so_when_a_tool_is_missing() -> None:
     reply = replied(user("read a.py"), tools=[{"name": "bash"}])
-    assert reply.stop == "end_turn" and "was not given: read" in reply.blocks[-1]["text"]
+    assert reply.stop == "end_turn" and "without these tools: read" in reply.blocks[-1]["text"]
 
 
 def test_the_environment_are_not_the_request() -> None:
@@ -220,7 +220,7 @@ def test_a_failing_test_is_run_and_reported_but_not_repaired() -> None:
     lines = [f"line {number}" for number in range(50)]
     output = "\n".join([*lines, "FAILED test_a.py::test_a - assert 1 == 2", "[exit code 1]"])
     said = told(request, *called("bash", output, True, **given))
-    assert "I cannot repair what I do not understand" in said
+    assert "The demo cannot fix arbitrary code" in said
     assert "FAILED test_a.py::test_a" in said and "line 3\n" not in said
     assert "printed 1 line" in told(request, *called("bash", "5 passed", **given))
 

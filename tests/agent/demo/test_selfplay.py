@@ -201,7 +201,7 @@ def test_skips_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_says_so_when_there_is_nothing_to_read(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     agent = Agent(tmp_path)
-    assert "no file" in agent.turn("Read all *.md files in docs")
+    assert "No files match" in agent.turn("Read all *.md files in docs")
     assert "could not list" in Agent(tmp_path).turn("read every rust file in nowhere") or True
 
 

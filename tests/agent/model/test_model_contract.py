@@ -54,9 +54,9 @@ from .raw_server import raw
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 HELLO = Wanted("hello", "Hello! I am makeroom's offline demo")
-READ_A = Wanted("read a.py", "I read", "I am to", (("read", {"file_path": "a.py"}),))
+READ_A = Wanted("read a.py", "I will read", "I will read", (("read", {"file_path": "a.py"}),))
 READ_BOTH = Wanted(
-    "read a.py and b.py", "I read", calls=tuple(("read", {"file_path": f}) for f in ("a.py", "b.py"))
+    "read a.py and b.py", "I will read", calls=tuple(("read", {"file_path": f}) for f in ("a.py", "b.py"))
 )
 
 
@@ -98,7 +98,7 @@ def test_a_text_is_reported_in_pieces_and_is_one_finished_block(provider: Provid
 def test_thinking_comes_first_and_only_where_it_is_asked_for(provider: Provider) -> None:
     reply, events = said(provider, READ_A, thinking=True)
     assert isinstance(reply.blocks[0], ThinkingBlock)
-    assert reply.blocks[0].thinking.startswith("I am to")
+    assert reply.blocks[0].thinking.startswith("I will read")
     assert "".join(event.text for event in told(events, ThinkingDelta)) == reply.blocks[0].thinking
     assert isinstance(events[0], ThinkingDelta)
     assert not told(said(provider, HELLO)[1], ThinkingDelta)
@@ -246,7 +246,7 @@ def test_a_cancelled_demo_keeps_what_had_come() -> None:
     with demo() as provider:
         reply = run(provider.model(), cancel)
     assert not reply.complete and reply.stop is None
-    assert reply.kept() == (TextBlock("I read `a/folder/of/some/depth/a.py`."),)
+    assert reply.kept() == (TextBlock("I will read `a/folder/of/some/depth/a.py`."),)
 
 
 def test_the_same_request_is_sent_as_the_same_bytes(scripted: Provider) -> None:
@@ -310,7 +310,7 @@ def test_the_demo_sees_the_results_of_earlier_turns() -> None:
     with demo() as provider:
         view = fold(earlier_turns()[:3]).view
         reply, _ = stream(provider.model(), ModelRequest(settings(provider), view))
-    assert "`a.png`: I was shown 1 line" in reply.text
+    assert "I read 1 line of `a.png`" in reply.text
 
 
 def test_a_request_for_a_summary_comes_last(provider: Provider) -> None:

@@ -89,7 +89,7 @@ def test_the_table_puts_the_policies_side_by_side_over_a_chart(session, capsys):
     assert re.search(r"thrifty.*classic.*off.*summary", out)
     for row in ("cost with re-reads", "references lost", "cache breaks per 100", "invalid views"):
         assert row in out
-    assert "context over the calls" in out and "▁" in out
+    assert "context size by call" in out and "▁" in out
     assert "\x1b" not in out
 
 
@@ -164,18 +164,18 @@ def test_one_bad_file_does_not_keep_the_others_from_being_replayed(session, tmp_
 def test_damaged_lines_are_counted_aloud(session, capsys):
     session.write_bytes(session.read_bytes() + b'\n{"role": "assis')
     assert main([str(session), "--json", "--policy", "off"]) == 0
-    assert "1 damaged lines left out" in capsys.readouterr().err
+    assert "skipped 1 damaged line\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("argv", "fix"),
     [
-        ([], "no file given"),
-        (["x.jsonl", "--policy", "frugal"], "give one of thrifty, classic, off, summary"),
+        ([], "usage: makeroom replay FILE..."),
+        (["x.jsonl", "--policy", "frugal"], "the policies are thrifty, classic, off, summary"),
         (["x.jsonl", "--prices", "free"], "choose from"),
-        (["x.jsonl", "--prices", "all", "--json"], "leave out --json"),
-        (["x.jsonl", "--half", "both"], "add --prices all"),
-        (["x.jsonl", "--window", "0"], "give 1 or more"),
+        (["x.jsonl", "--prices", "all", "--json"], "cannot be used with --json"),
+        (["x.jsonl", "--half", "both"], "--half both requires --prices all"),
+        (["x.jsonl", "--window", "0"], "must be at least 1 token"),
         (["x.jsonl", "--frobnicate"], "--help"),
     ],
 )
@@ -262,7 +262,7 @@ def test_files_of_one_name_are_dumped_apart(session, tmp_path):
 def test_a_place_that_cannot_be_written_is_said_before_anything_is_replayed(session, tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main([str(session), "--dump", str(tmp_path / "file" / "d")]) == 2
-    assert "Give another place" in capsys.readouterr().err
+    assert f"cannot write to {tmp_path / 'file'}" in capsys.readouterr().err
 
 
 def test_all_tiers_make_one_markdown_table(session, capsys):
