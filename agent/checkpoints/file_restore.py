@@ -23,6 +23,8 @@ from tools.files import closing, safe_open
 from tools.text import pluralize
 
 from .change_log import FileChange
+from .content_store import ContentStore
+from .large_contents import copy_file, write_all
 from .recorder import Checkpoints, is_left
 from .snapshot import THEIRS, PathState
 
@@ -92,7 +94,7 @@ def restore(checkpoints: Checkpoints, plan: list[RestoreStep], with_changed: boo
     todo = sorted((step for step in plan if step not in failures), key=lambda step: step.path)
     made = [step for step in todo if step.target.kind != "none"]
     folders = [step for step in reversed(made) if step.target.kind == "dir"]
-    make = partial(_make, checkpoints.scanner.store.get)
+    make = partial(_make, checkpoints.scanner.store)
     with closing(os.open(checkpoints.root, os.O_DIRECTORY)) as root_fd:
         for phase, work in ((todo[::-1], _clear), (made, make), (folders, _set_mode)):
             for step in phase:
@@ -123,25 +125,36 @@ def line_counts(old: bytes, new: bytes) -> tuple[int, int]:
 
 def _step(checkpoints: Checkpoints, target: PathState, last: FileChange) -> RestoreStep | None:
     """Return the step from the current state of a path to `target`; None if they do not differ."""
+    store = checkpoints.scanner.store
     now = checkpoints.scanner.state(last.path)
-    get = checkpoints.scanner.store.get
+    if target.value in store.large:
+        now = checkpoints.scanner.with_digest(last.path, now)
     if not checkpoints.scanner.differ(last.path, target, now):
         return None
     # Also if its final state is unknown, because the run ended during the change.
     changed_since = last.after is None or checkpoints.scanner.differ(last.path, last.after, now)
-    new = get(target.value) if target.kind == "file" else b""
+    new = store.get(target.value) if target.kind == "file" else b""
     folder = {target.kind, now.kind} <= {"dir", "none"}
-    if not target.restorable or new is None:
+    if not target.restorable or (new is None and target.value not in store.large):
         return RestoreStep(
             last.path, action="lost", added=0, removed=0, changed_since=changed_since, target=target
         )
-    old = (get(now.value) if now.kind == "file" else None) or b""
+    old = (store.get(now.value) if now.kind == "file" else None) or b""
     action: Action = "restore"
     if "none" in (target.kind, now.kind):
         action = "remove" if target.kind == "none" else "create"
     elif (now.kind, now.value) == (target.kind, target.value):
         action = "mode"
-    return RestoreStep(last.path, action, *line_counts(old, new), changed_since, target, folder)
+    added, removed = line_counts(old, new) if new is not None else (0, 0)
+    return RestoreStep(
+        last.path,
+        action=action,
+        added=added,
+        removed=removed,
+        changed_since=changed_since,
+        target=target,
+        folder=folder,
+    )
 
 
 @contextmanager
@@ -179,7 +192,7 @@ def _clear(root_fd: int, step: RestoreStep) -> None:
             os.unlink(name, dir_fd=fd)
 
 
-def _make(get: Callable[[str], bytes | None], root_fd: int, step: RestoreStep) -> None:
+def _make(store: ContentStore, root_fd: int, step: RestoreStep) -> None:
     with _parent(root_fd, step.path) as (fd, name):
         match step.target.kind:
             case "dir":
@@ -188,15 +201,17 @@ def _make(get: Callable[[str], bytes | None], root_fd: int, step: RestoreStep) -
             case "link":
                 os.symlink(step.target.value, name, dir_fd=fd)
             case "file":
-                content = get(step.target.value)
-                if content is None:
-                    raise OSError("its stored contents are missing")
-                _write(fd, name, content, step.target.mode)
+                content = store.get(step.target.value)
+                if content is not None:
+                    _write(fd, name, step.target.mode, fill=partial(write_all, content))
+                else:
+                    with store.large.opened(step.target.value) as stored:
+                        _write(fd, name, step.target.mode, fill=partial(copy_file, stored))
             case _:
                 raise OSError("a file of its kind cannot be restored")
 
 
-def _write(fd: int, name: str, content: bytes, mode: int) -> None:
+def _write(fd: int, name: str, mode: int, fill: Callable[[int], None]) -> None:
     """Write to a temporary file and rename it, so that an incomplete file is never visible.
 
     A file with several hard links is written in place, which keeps the links.
@@ -207,9 +222,8 @@ def _write(fd: int, name: str, content: bytes, mode: int) -> None:
     flags |= os.O_TRUNC if linked else os.O_CREAT | os.O_EXCL
     out = os.open(written, flags, 0o600, dir_fd=fd)
     try:
-        with os.fdopen(out, "wb") as file:
-            file.write(content)
-            file.flush()
+        with closing(out):
+            fill(out)
             os.fchmod(out, mode)
         if not linked:
             os.rename(written, name, src_dir_fd=fd, dst_dir_fd=fd)

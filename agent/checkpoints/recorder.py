@@ -2,9 +2,9 @@
 
 write and edit announce the path that they change. Before and after a command the whole project is scanned.
 Recordings are kept in `.transcripts/checkpoints`: contents by their hash, and a line for each change. Not
-covered, and listed by `uncovered`, are files over 1 MB that only a command changed, projects with more than
-120,000 files, and files outside the project. Never covered are directories without work (`.git`,
-`node_modules`, ...), owners and times. Hard links are restored as separate files.
+covered, and listed by `uncovered`, are files over 512 MB, large files that do not fit in the store, projects
+with more than 120,000 files, and files outside the project. Never covered are directories without work
+(`.git`, `node_modules`, ...), owners and times. Hard links are restored as separate files.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from tools.files import one_line_path
+from tools.text import pluralize
 from transcripts import RECORDS_FOLDER
 
 from .change_log import ChangeLog, FileChange, OtherLogs, checkpoints_folder
@@ -34,6 +35,7 @@ from .snapshot import (
     parents,
 )
 
+MANY_BYTES = 256 << 20  # after reading so much, stamps are saved for later sessions
 MAX_INCOMPLETE_SCANS = 3  # scans that reached a limit; after these, commands are no longer covered
 
 AFTER_SHARE = 0.25  # of the time for contents, used after a command, which has changed few of them
@@ -46,6 +48,10 @@ UNSTORED_FILES = (
     " /rewind cannot undo what commands do to these files. In manual mode commands that delete or overwrite"
     " files need your approval"
 )
+UNKEPT_FILES = (
+    "some files are too large for checkpoints: {}. /rewind cannot undo what commands do to these files. In"
+    " manual mode commands that delete or overwrite files need your approval"
+)
 
 
 class SharedRecording(Struct):
@@ -56,7 +62,8 @@ class SharedRecording(Struct):
     running     the number of commands that are running
     announced   the paths that are about to be changed by other tools
     complete    the newest scan reached its end
-    unread      the number of files whose contents the newest scan could not store; None before the first
+    unread      the number of files that the newest scan had no time to store; None before the first
+    unkept      the paths of all files that are not stored
     newly_read  the number of files read since the stamps were saved
     warned      the gaps in coverage that the user was warned about
     others      the changes recorded by other sessions since the first command began
@@ -72,7 +79,9 @@ class SharedRecording(Struct):
     incomplete_scans: int = 0
     complete: bool = True
     unread: int | None = None
+    unkept: list[str] = field(default_factory=list)
     newly_read: int = 0
+    newly_read_bytes: int = 0
     warned: Literal["", "changes", "nothing"] = ""
     others: OtherLogs | None = None
     scanning: threading.Lock = field(default_factory=threading.Lock)
@@ -84,10 +93,15 @@ class SharedRecording(Struct):
             self.scanner.stamps = self.log.load_stamps()
         snapshot = self.scanner.scan(AFTER_SHARE if self.before else 1.0)
         self.unread = snapshot.unread
+        self.unkept = snapshot.unkept
         self.newly_read += snapshot.read
-        if self.newly_read > (10 * MANY_FILES if self.unread else MANY_FILES):
+        self.newly_read_bytes += snapshot.read_bytes
+        many_files = 10 * MANY_FILES if self.unread else MANY_FILES
+        if self.newly_read > many_files or self.newly_read_bytes > MANY_BYTES:
             self.newly_read = 0
-            self.log.save_stamps(self.scanner.stamps)
+            self.newly_read_bytes = 0
+            # A later session tries to store the other files again.
+            self.log.save_stamps({name: each for name, each in self.scanner.stamps.items() if each[1].value})
         if not snapshot.complete and self.complete:
             count = len(snapshot.states)
             self.log.note_gap(f"only {count:,} files of the project could be checked in time")
@@ -108,7 +122,7 @@ class SharedRecording(Struct):
                 self.scan()
             if not self.complete:
                 return "nothing"
-            return "changes" if self.unread or self.scanner.store.full else "all"
+            return "changes" if self.unkept or self.scanner.store.full else "all"
 
     def take_warning(self) -> str:
         """Return the warning about a project that is not fully covered, the first time; else ""."""
@@ -118,6 +132,9 @@ class SharedRecording(Struct):
         if self.unread and not self.warned:
             self.warned = "changes"
             return UNSTORED_FILES.format(self.unread)
+        if self.unkept and not self.unread and not self.warned:
+            self.warned = "changes"
+            return UNKEPT_FILES.format(shown_paths(self.unkept, 3))
         return ""
 
 
@@ -141,7 +158,11 @@ class Checkpoints(Struct):
 
     def __post_init__(self) -> None:
         if self.shared is None:
-            store = ContentStore(checkpoints_folder(self.root) / "objects", self.limits.max_store_bytes)
+            store = ContentStore(
+                checkpoints_folder(self.root) / "objects",
+                max_bytes=self.limits.max_store_bytes,
+                max_large_bytes=self.limits.max_large_store_bytes,
+            )
             scanner = ProjectScanner(self.root, store=store, limits=self.limits, clock=self.clock)
             log = ChangeLog(self.root, self.sid)
             before = log.load_snapshot()
@@ -259,15 +280,25 @@ class Checkpoints(Struct):
     def uncovered(self) -> list[str]:
         """Return a line for each gap in the recording so far; empty if everything is covered."""
         lines = sorted(self.log.gaps | self.log.failures)
-        if unread := self.recording.unread:
-            lines.append(f"{unread:,} files are not stored yet, so changes by commands cannot be undone")
+        if unkept := self.recording.unkept:
+            count = pluralize(len(unkept), "file")
+            lines.append(
+                f"{count} not stored, so changes by commands cannot be undone: {shown_paths(unkept, 5)}"
+            )
         lost = {change.path for change in self.log.changes if not change.before.restorable}
         if lost:
-            some = ", ".join(map(one_line_path, sorted(lost)[:5]))
+            some = shown_paths(sorted(lost), 5)
             lines.append(f"{len(lost)} changed files were too large or unreadable to keep: {some}")
-        if self.scanner.store.full:
-            lines.append(f"the checkpoint store is full: {self.scanner.store.folder}")
+        for store in (self.scanner.store, self.scanner.store.large):
+            if store.full:
+                lines.append(f"the checkpoint store is full: {store.folder}")
         return lines
+
+
+def shown_paths(paths: Sequence[str], most: int) -> str:
+    """Return some of the paths, with the number of those that are left out."""
+    more = f" and {len(paths) - most:,} more" if len(paths) > most else ""
+    return ", ".join(map(one_line_path, paths[:most])) + more
 
 
 def is_left(state: PathState, by_others: Sequence[PathState | None] | None) -> bool:

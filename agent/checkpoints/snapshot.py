@@ -1,13 +1,14 @@
-"""Snapshots of a project's files, with the contents of small files stored.
+"""Snapshots of a project's files, with their contents stored: small files first, then large ones.
 
 A file is only read again if its times, size or inode have changed, or if it changed so shortly before the
 last scan that its timestamp could hide another change. Links are recorded, never followed. The states of all
 files are taken before any contents are read, so in a large project it takes several scans to store all
-contents.
+contents. Files whose contents are not stored are listed: nothing can bring those back.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import time
@@ -20,7 +21,10 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from tools.files import FileError, closing, read_at_most, safe_open
+
 from .content_store import ContentStore
+from .large_contents import digest_of_file
 
 SKIPPED_FOLDERS = {
     *(".git", ".hg", ".svn", ".jj", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox"),
@@ -37,7 +41,7 @@ class SnapshotLimits(Struct, frozen=True):
     """The limits of one scan for reading and storing, per file and in total.
 
     `max_reading_seconds` limits the reading of contents that are not stored yet, `max_seconds` everything
-    else.
+    else. Files above `max_file_bytes` are large: they are stored uncompressed, and with limits of their own.
     """
 
     max_files: int = 120_000
@@ -45,6 +49,8 @@ class SnapshotLimits(Struct, frozen=True):
     max_reading_seconds: float = 2.0
     max_file_bytes: int = 1 << 20
     max_store_bytes: int = 256 << 20
+    max_large_file_bytes: int = 512 << 20
+    max_large_store_bytes: int = 2 << 30
 
 
 class PathState(Struct, frozen=True):
@@ -73,14 +79,20 @@ THEIRS = PathState("unseen", value="theirs")  # left by another session during a
 class ProjectSnapshot(Struct):
     """The states of a project's paths; `complete` unless a scan had to stop early.
 
-    `read` is the number of files that had to be read, `unread` the number of files with only a stamp, since
-    there was no time to store their contents.
+    `read` is the number of files that had to be read (`read_bytes` in total), `unread` the number of files
+    with only a stamp, since there was no time to store their contents.
     """
 
     states: dict[str, PathState] = field(default_factory=dict)
     complete: bool = True
     read: int = 0
+    read_bytes: int = 0
     unread: int = 0
+
+    @property
+    def unkept(self) -> list[str]:
+        """Return the paths of files whose contents are not stored."""
+        return [name for name, state in self.states.items() if state.kind == "file" and not state.value]
 
     def at(self, path: str) -> PathState:
         """Return the state of a path; unseen if the scan did not reach it."""
@@ -111,6 +123,7 @@ class ProjectScanner(Struct):
         snapshot = ProjectSnapshot()
         stamps: Stamps = {}
         new: list[tuple[str, str, os.stat_result]] = []
+        large: list[tuple[str, str, os.stat_result]] = []
         stored = self.store.digests() if len(self.stamps) > MANY_FILES else self.store
         for name, entry in _walk(self.root):
             if len(snapshot.states) >= self.limits.max_files or self.clock() > end:
@@ -123,8 +136,9 @@ class ProjectScanner(Struct):
                 elif (known := self._unchanged(name, found, stored)) is not None:
                     stamps[name] = known
                     snapshot.states[name] = known[1]
-                elif stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_file_bytes:
-                    new.append((name, entry.path, found))
+                elif stat.S_ISREG(found.st_mode) and found.st_size <= self.limits.max_large_file_bytes:
+                    small = found.st_size <= self.limits.max_file_bytes
+                    (new if small else large).append((name, entry.path, found))
                     snapshot.states[name] = NOTHING  # preserves the order
                 else:
                     snapshot.states[name] = self._noted(stamps, name, entry.path, found, began_ns)
@@ -132,20 +146,31 @@ class ProjectScanner(Struct):
                 continue
         # Newest first: old files are rarely the only copy.
         new.sort(key=lambda one: one[2].st_mtime_ns, reverse=True)
+        new += sorted(large, key=lambda one: one[2].st_size)
         end = self.clock() + self.limits.max_reading_seconds * reading_share
+        give_up = end + self.limits.max_reading_seconds  # for a file that was begun in time
         for name, path, found in new:
             if self.clock() <= end:
-                snapshot.states[name] = self._noted(stamps, name, path, found, began_ns)
+                snapshot.states[name] = self._noted(stamps, name, path, found, began_ns, give_up)
                 snapshot.read += 1
+                snapshot.read_bytes += found.st_size
             else:
-                snapshot.states[name] = self._read(path, found, max_bytes=-1)
+                snapshot.states[name] = self.stored_state(path, found, max_bytes=-1)
                 snapshot.unread += 1
         self.stamps = stamps
         return snapshot
 
-    def _noted(self, stamps: Stamps, name: str, path: str, found: os.stat_result, began_ns: int) -> PathState:
+    def _noted(
+        self,
+        stamps: Stamps,
+        name: str,
+        path: str,
+        found: os.stat_result,
+        began_ns: int,
+        give_up: float = math.inf,
+    ) -> PathState:
         """Read a state, and note it in `stamps` if its timestamp cannot hide another change."""
-        state = self._read(path, found, self.limits.max_file_bytes)
+        state = self.stored_state(path, found, self.limits.max_file_bytes, give_up)
         newest_ns = max(found.st_mtime_ns, found.st_ctime_ns)
         if newest_ns < began_ns - FILE_CLOCK_NS and stat.S_ISREG(found.st_mode):
             stamps[name] = (_stamp(found), state)
@@ -158,18 +183,34 @@ class ProjectScanner(Struct):
         return old != new
 
     def state(self, name: str, max_bytes: int = MAX_ANNOUNCED_FILE_BYTES) -> PathState:
-        """Return the state of one path. The contents of a file of at most `max_bytes` are stored."""
+        """Return the state of one path and store its contents; those above `max_bytes` in the large store.
+
+        Nothing is stored if `max_bytes` is negative.
+        """
         if any((self.root / folder).is_symlink() for folder in parents(name)):
             return NOTHING  # files behind a link are not part of the project
         path = self.root / name
         try:
-            return self._read(str(path), path.lstat(), max_bytes)
+            return self.stored_state(str(path), path.lstat(), max_bytes)
         except (FileNotFoundError, NotADirectoryError):
             return NOTHING
         except OSError:
             return PathState("other")
 
-    def _read(self, path: str, found: os.stat_result, max_bytes: int) -> PathState:
+    def with_digest(self, name: str, state: PathState) -> PathState:
+        """Return the state of a file with the hash of its contents, although these are not stored."""
+        if state.kind != "file" or state.value:
+            return state
+        digest = digest_of_file(str(self.root / name))
+        return PathState("file", mode=state.mode, value=digest) if digest else state
+
+    def stored_state(
+        self, path: str, found: os.stat_result, max_bytes: int, give_up: float = math.inf
+    ) -> PathState:
+        """Return the state of a path that `os.lstat` described as `found`, as `state` does.
+
+        A large file is given up when the clock reads `give_up`. No link is followed on the way to it.
+        """
         mode = stat.S_IMODE(found.st_mode)
         if stat.S_ISLNK(found.st_mode):
             return PathState("link", mode=0, value=os.readlink(path))  # noqa: PTH115 - paths of many files
@@ -178,15 +219,17 @@ class ProjectScanner(Struct):
         if not stat.S_ISREG(found.st_mode):
             return PathState("other")
         unstored = PathState("file", mode, stamp=f"{found.st_size} {found.st_mtime_ns}")
-        if found.st_size > max_bytes:
+        if max_bytes < 0 or found.st_size > max(max_bytes, self.limits.max_large_file_bytes):
             return unstored
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            with os.fdopen(fd, "rb") as file:
-                content = file.read(max_bytes + 1)
-        except OSError:
+            with closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK)) as fd:
+                if found.st_size > max_bytes:
+                    digest = self.store.large.put(fd, found.st_size, lambda: self.clock() > give_up)
+                else:
+                    content = read_at_most(fd, max_bytes)
+                    digest = self.store.put(content)
+        except (OSError, FileError):
             return unstored
-        digest = self.store.put(content) if len(content) <= max_bytes else ""
         return PathState("file", mode=mode, value=digest) if digest else unstored
 
     def _unchanged(

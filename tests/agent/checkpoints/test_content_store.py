@@ -10,14 +10,9 @@ from random import Random
 
 import pytest
 
-from agent.checkpoints.content_store import (
-    FRESH_CONTENT_S,
-    RECENT_LOG_S,
-    ContentStore,
-    prune,
-    replace_private,
-)
+from agent.checkpoints.content_store import ContentStore, replace_private
 from agent.checkpoints.file_restore import plan_restore, restore
+from agent.checkpoints.pruning import FRESH_CONTENT_S, RECENT_LOG_S, prune
 from agent.checkpoints.recorder import Checkpoints
 from agent.checkpoints.snapshot import SnapshotLimits
 

@@ -61,8 +61,9 @@ def test_a_path_that_is_announced_again_is_recorded_once(root: Path, checkpoints
     assert [change.path for change in checkpoints.log.changes] == ["new", "new/a", "new/b"]
 
 
-def test_large_files_are_reported_as_not_covered_but_their_change_is_seen(root: Path, seq: Seq) -> None:
-    checkpoints = Checkpoints(root, "s1", seq, SnapshotLimits(max_file_bytes=10))
+def test_files_that_are_too_large_are_reported_but_their_change_is_seen(root: Path, seq: Seq) -> None:
+    limits = SnapshotLimits(max_file_bytes=10, max_large_file_bytes=10)
+    checkpoints = Checkpoints(root, "s1", seq, limits)
     (root / "big").write_text("x" * 11)
     run(checkpoints, lambda: (root / "big").write_text("y" * 11))
     (step,) = plan_restore(checkpoints, 1)

@@ -1,0 +1,191 @@
+"""Contents of large files, each stored once under its SHA-256 hash, uncompressed and never held in memory.
+
+A copy is a clone on Linux file systems that can share blocks (Btrfs, XFS), and is made in pieces elsewhere.
+It is hashed as it is made, so a file that changes meanwhile is stored as it was read.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from msgspec import Struct
+
+from tools.files import closing, safe_open
+from transcripts import StoreError, ensure_private_folder
+
+from .pruning import prune
+
+PIECE_BYTES = 1 << 20
+FREE_DISK_SHARE = 10  # the copies may take this part of the free disk
+
+
+class LargeContents(Struct):
+    """Copies of large files below `folder`, at most `max_bytes` and a tenth of the free disk in total.
+
+    `full` is True if something could not be stored. The methods block on the disk; only `opened` raises
+    OSError.
+    """
+
+    folder: Path
+    max_bytes: int
+    full: bool = False
+    _left_bytes: int | None = None  # None until the directory has been made and measured
+
+    def put(self, fd: int, size: int, is_late: Callable[[], bool]) -> str | None:
+        """Store the contents of an open file.
+
+        Returns their hash, "" if they do not fit or the disk fails, None if there was no time to finish.
+        """
+        self.measure()
+        if self._left_bytes is None or size > self._left_bytes:
+            return self._stored_already(fd)
+        temporary = self.folder / f".{os.getpid()}-{threading.get_ident()}"
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            with closing(os.open(temporary, flags, 0o600)) as copy:
+                digest, copied = _copy(fd, copy, max_bytes=self._left_bytes, is_late=is_late)
+            if digest:
+                self._keep(temporary, digest, copied)
+        except OSError:
+            self.full = True
+            digest = ""
+        if not digest:
+            with suppress(OSError):
+                temporary.unlink()
+        return digest
+
+    def _stored_already(self, fd: int) -> str:
+        """Return the hash of a file that does not fit; "" unless the same contents are stored already."""
+        with suppress(OSError):
+            digest = _digest_of(fd)
+            if digest in self:
+                os.utime(self.path(digest))
+                return digest
+        self.full = True
+        return ""
+
+    def _keep(self, temporary: Path, digest: str, size: int) -> None:
+        """Give a finished copy its name, unless the same contents are stored already. Raises OSError."""
+        path = self.path(digest)
+        assert self._left_bytes is not None
+        try:
+            os.utime(path)  # the new time keeps it from being pruned
+        except FileNotFoundError:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            temporary.replace(path)
+            self._left_bytes -= size
+        else:
+            temporary.unlink()
+
+    def measure(self) -> None:
+        """Make the directory, and remove unneeded copies if it is too large. Done once, unless it fails."""
+        if self._left_bytes is None and self._make_folder():
+            with suppress(OSError):
+                used = prune(self.folder, self.max_bytes // 2)
+                free = shutil.disk_usage(self.folder).free
+                self._left_bytes = min(self.max_bytes - used, free // FREE_DISK_SHARE)
+
+    @contextmanager
+    def opened(self, digest: str) -> Iterator[int]:
+        """Open stored contents for reading, checked. Raises OSError if they are missing or damaged."""
+        if digest not in self:
+            raise FileNotFoundError(errno.ENOENT, "its stored contents are missing")
+        with _opened(self.path(digest)) as stored:
+            if _digest_of(stored) != digest:
+                raise OSError(errno.EIO, "its stored contents are damaged")
+            yield stored
+
+    def read(self, digest: str) -> bytes | None:
+        """Return stored contents of at most 4 MB; None if they are larger, missing or damaged."""
+        with suppress(OSError):
+            if digest in self and self.path(digest).stat().st_size <= 4 << 20:
+                with self.opened(digest) as fd:
+                    return os.pread(fd, 4 << 20, 0)
+        return None
+
+    def __contains__(self, digest: str) -> bool:
+        return len(digest) == 64 and digest.isalnum() and self.path(digest).exists()
+
+    def path(self, digest: str) -> Path:
+        return self.folder / digest[:2] / digest[2:]
+
+    def _make_folder(self) -> bool:
+        with suppress(OSError, StoreError):
+            ensure_private_folder(self.folder.parents[1])
+            ensure_private_folder(self.folder.parent)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            return not self.folder.is_symlink()
+        return False
+
+
+def digest_of_file(path: str) -> str:
+    """Return the hash of a regular file, reading it in pieces; "" if that fails or its path has a link."""
+    with suppress(OSError), closing(safe_open(path, os.O_RDONLY | os.O_NONBLOCK)) as fd:
+        return _digest_of(fd)
+    return ""
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    with closing(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as fd:
+        yield fd
+
+
+def _digest_of(fd: int) -> str:
+    found = hashlib.sha256()
+    while piece := os.read(fd, PIECE_BYTES):
+        found.update(piece)
+    return found.hexdigest()
+
+
+def _copy(source: int, target: int, max_bytes: int, is_late: Callable[[], bool]) -> tuple[str | None, int]:
+    """Copy an open file; return (hash, bytes), with None for the hash if it became late. Raises OSError."""
+    is_clone = _cloned(source, target)
+    reading = target if is_clone else source
+    os.lseek(reading, 0, os.SEEK_SET)
+    found = hashlib.sha256()
+    copied = 0
+    while piece := os.read(reading, PIECE_BYTES):
+        copied += len(piece)
+        if copied > max_bytes:
+            raise OSError(errno.EFBIG, "it grows while it is copied")
+        if is_late():
+            return None, copied
+        found.update(piece)
+        if not is_clone:
+            write_all(piece, target)
+    return found.hexdigest(), copied
+
+
+def copy_file(source: int, target: int) -> None:
+    """Copy an open file to an empty one. Raises OSError."""
+    os.lseek(source, 0, os.SEEK_SET)
+    if not _cloned(source, target):
+        while piece := os.read(source, PIECE_BYTES):
+            write_all(piece, target)
+
+
+def write_all(content: bytes, target: int) -> None:
+    """Write bytes to an open file. Raises OSError."""
+    left = memoryview(content)
+    while left:
+        left = left[os.write(target, left) :]
+
+
+def _cloned(source: int, target: int) -> bool:
+    """Share the blocks of a file, which takes no time and no room; False where that is not possible."""
+    if sys.platform == "linux":
+        ficlone = 0x40049409  # linux/fs.h
+        with suppress(OSError):
+            fcntl.ioctl(target, ficlone, source)
+            return True
+    return False

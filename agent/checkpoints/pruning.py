@@ -1,0 +1,44 @@
+"""Remove stored contents that no recent session needs."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from transcripts.patterns import lazy_bytes_pattern
+
+FRESH_CONTENT_S = 3_600.0  # contents are stored before the log line that names them is written
+RECENT_LOG_S = 30 * 86_400.0  # a session whose last change is older can no longer restore files
+_HASH = lazy_bytes_pattern(rb'"([0-9a-f]{64})"')
+
+
+def prune(folder: Path, max_bytes: int) -> int:
+    """Remove contents that no recent session needs if `folder` exceeds `max_bytes`; return the bytes left.
+
+    Most contents were stored by a snapshot before a command that then did not change the files. No log names
+    them, and they are stored again when needed. The logs and pending snapshots of the sessions are in the
+    parent of `folder`.
+    """
+    now = time.time()
+    found = [(path, path.stat()) for path in folder.rglob("*") if path.is_file()]
+    size = sum(stat.st_size for _, stat in found)
+    if size <= max_bytes:
+        return size
+    needed = _needed_hashes(folder.parent, now)
+    for path, stat in found:
+        if path.parent.name + path.name not in needed and now - stat.st_mtime > FRESH_CONTENT_S:
+            with suppress(FileNotFoundError):  # another process in the project may be pruning too
+                path.unlink()
+            size -= stat.st_size
+    return size
+
+
+def _needed_hashes(folder: Path, now: float) -> set[str]:
+    """Return the hashes in recent logs and in the snapshots before unfinished commands."""
+    needed: set[str] = set()
+    for path in folder.iterdir():
+        is_recent = now - path.stat().st_mtime < RECENT_LOG_S
+        if path.suffix == ".look" or (path.suffix == ".jsonl" and is_recent):
+            needed.update(match.decode() for match in _HASH.findall(path.read_bytes()))
+    return needed

@@ -1,0 +1,193 @@
+"""Large files that commands change come back, within limits of room and time; what is not kept is named."""
+
+import os
+import tracemalloc
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from agent.checkpoints.file_restore import plan_restore, restore
+from agent.checkpoints.large_contents import LargeContents
+from agent.checkpoints.pruning import FRESH_CONTENT_S, prune
+from agent.checkpoints.recorder import Checkpoints
+from agent.checkpoints.snapshot import SnapshotLimits
+
+from .project import Seq, run, tree
+
+LARGE = (1 << 20) + 1
+
+
+def noise(seed: int, size: int = LARGE) -> bytes:
+    return Random(seed).randbytes(size)
+
+
+def copies(root: Path) -> list[Path]:
+    return sorted(path for path in (root / ".transcripts/checkpoints/large").rglob("*") if path.is_file())
+
+
+def test_large_files_come_back_byte_for_byte(root: Path, checkpoints: Checkpoints) -> None:
+    """Removed, cut off, changed in place, replaced by a link, and with other rights."""
+    names = ("removed", "cut", "in_place", "linked", "locked")
+    for number, name in enumerate(names):
+        (root / name).write_bytes(noise(number))
+        (root / name).chmod(0o640)
+    before = tree(root)
+
+    def command() -> None:
+        (root / "removed").unlink()
+        os.truncate(root / "cut", 5)
+        with (root / "in_place").open("r+b") as file:
+            file.seek(500_000)
+            file.write(b"!")
+        (root / "linked").unlink()
+        (root / "linked").symlink_to("/etc/hostname")
+        (root / "locked").chmod(0)
+
+    run(checkpoints, command)
+    assert checkpoints.uncovered() == [] and checkpoints.recording.coverage() == "all"
+    plan = plan_restore(checkpoints, 1)
+    assert {step.path: (step.action, step.changed_since) for step in plan} == {
+        "removed": ("create", False),
+        "cut": ("restore", False),
+        "in_place": ("restore", False),
+        "linked": ("restore", False),
+        "locked": ("mode", False),
+    }
+    assert restore(checkpoints, plan, False) == {} and tree(root) == before
+    assert plan_restore(checkpoints, 1) == [], "nothing is left to do"
+
+
+def test_restoring_a_large_file_can_be_undone(root: Path, seq: Seq, checkpoints: Checkpoints) -> None:
+    (root / "a").write_bytes(noise(1, 17 << 20))
+    run(checkpoints, lambda: (root / "a").write_bytes(noise(2, 17 << 20)))
+    after = tree(root)
+    seq.value = 5
+    assert restore(checkpoints, plan_restore(checkpoints, 1), False) == {}
+    assert tree(root) != after
+    assert restore(checkpoints, plan_restore(checkpoints, 5), False) == {} and tree(root) == after
+
+
+def test_a_large_file_that_others_changed_since_is_kept(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "a").write_bytes(noise(1, 17 << 20))
+    run(checkpoints, lambda: (root / "a").write_bytes(noise(2, 17 << 20)))
+    (root / "a").write_bytes(noise(3, 17 << 20))
+    (step,) = plan_restore(checkpoints, 1)
+    assert step.changed_since and step in restore(checkpoints, [step], False)
+    assert (root / "a").read_bytes() == noise(3, 17 << 20)
+
+
+def test_a_large_file_is_never_held_in_memory(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "a").write_bytes(noise(1, 40 << 20))
+    tracemalloc.start()
+    try:
+        run(checkpoints, (root / "a").unlink)
+        assert restore(checkpoints, plan_restore(checkpoints, 1), False) == {}
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
+    assert (root / "a").read_bytes() == noise(1, 40 << 20)
+
+
+def test_unchanged_large_files_are_read_once(root: Path, seq: Seq) -> None:
+    (root / "a").write_bytes(noise(1))
+    os.utime(root / "a", (1, 1))
+    checkpoints = Checkpoints(root, "s1", seq)
+    checkpoints.scanner.wall = lambda: (root / "a").stat().st_ctime + 10
+    assert [checkpoints.recording.scan().read for _ in range(3)] == [1, 0, 0]
+
+
+def test_files_that_do_not_fit_are_named_and_smaller_ones_come_first(root: Path, seq: Seq) -> None:
+    limits = SnapshotLimits(max_large_store_bytes=3 * LARGE)
+    for name, size in (("small", LARGE), ("medium", LARGE + 1), ("huge", 2 * LARGE)):
+        (root / name).write_bytes(noise(size, size))
+    checkpoints = Checkpoints(root, "s1", seq, limits)
+    assert checkpoints.recording.coverage() == "changes"
+    assert checkpoints.recording.unkept == ["huge"]
+
+    def remove() -> None:
+        for name in ("small", "medium", "huge"):
+            (root / name).unlink()
+
+    run(checkpoints, remove)
+    assert {step.path: step.action for step in plan_restore(checkpoints, 1)} == {
+        "small": "create",
+        "medium": "create",
+        "huge": "lost",
+    }
+    assert any(line.endswith(": huge") for line in checkpoints.uncovered())
+    assert any("store is full" in line and line.endswith("/large") for line in checkpoints.uncovered())
+
+
+def test_a_file_above_the_limit_is_named_in_the_warning(root: Path, seq: Seq) -> None:
+    limits = SnapshotLimits(max_large_file_bytes=2 * LARGE)
+    (root / "d").mkdir()
+    (root / "d" / "disk.img").write_bytes(noise(1, 2 * LARGE + 1))
+    checkpoints = Checkpoints(root, "s1", seq, limits)
+    checkpoints.begin()
+    warning = checkpoints.recording.take_warning()
+    assert "too large for checkpoints: d/disk.img." in warning and checkpoints.recording.take_warning() == ""
+    assert copies(root) == []
+
+
+def test_a_file_that_takes_too_long_to_copy_is_given_up_and_named(root: Path, seq: Seq) -> None:
+    readings = iter(range(10**6))
+    limits = SnapshotLimits(max_seconds=10**6, max_reading_seconds=30)
+    (root / "a").write_bytes(noise(1, 100 << 20))
+    checkpoints = Checkpoints(root, "s1", seq, limits, clock=lambda: float(next(readings)))
+    checkpoints.scanner.wall = lambda: (root / "a").stat().st_ctime + 10
+    snapshot = checkpoints.recording.scan()
+    assert snapshot.unkept == ["a"] and copies(root) == []
+    assert checkpoints.recording.scan().read == 0, "it is not tried again until it changes"
+
+
+def test_a_damaged_copy_leaves_the_file_as_it_is(root: Path, checkpoints: Checkpoints) -> None:
+    (root / "a").write_bytes(noise(1, 5 << 20))
+    (root / "hard").hardlink_to(root / "a")
+    run(checkpoints, lambda: (root / "a").write_text("new"))
+    (copy,) = copies(root)
+    copy.write_bytes(b"damaged")
+    plan = plan_restore(checkpoints, 1)
+    failures = restore(checkpoints, plan, False)
+    assert [step.path for step in failures] == ["a", "hard"] and "damaged" in str(failures.values())
+    assert (root / "a").read_text() == "new" and not list(root.glob(".makeroom-*"))
+
+
+def test_a_link_or_a_pipe_in_place_of_a_file_is_not_read(root: Path, tmp_path: Path) -> None:
+    """A command that runs meanwhile may replace a directory that was just listed."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_bytes(noise(1))
+    (root / "d").mkdir()
+    (root / "d" / "key").write_bytes(noise(2))
+    checkpoints = Checkpoints(root, "s1", Seq())
+    found = (root / "d" / "key").stat()
+    (root / "d").rename(root / "away")
+    (root / "d").symlink_to(tmp_path / "secret")
+    state = checkpoints.scanner.stored_state(str(root / "d" / "key"), found, 1 << 20)
+    assert state.value == "" and copies(root) == []
+
+
+@pytest.mark.parametrize("size", [LARGE, LARGE + 5])
+def test_copies_that_nothing_needs_are_pruned(root: Path, checkpoints: Checkpoints, size: int) -> None:
+    (root / "kept").write_bytes(noise(1, size))
+    (root / "untouched").write_bytes(noise(2, size))
+    run(checkpoints, (root / "kept").unlink)
+    assert len(copies(root)) == 2
+    for path in copies(root):
+        os.utime(path, (1, 1))
+    folder = root / ".transcripts/checkpoints/large"
+    left = folder / ".1234-5678"
+    left.write_bytes(b"a copy that a crash interrupted")
+    os.utime(left, (1, 2 * FRESH_CONTENT_S))
+    assert prune(folder, 0) == size
+    assert [path.read_bytes() for path in copies(root)] == [noise(1, size)]
+
+
+def test_copies_take_at_most_a_tenth_of_the_free_disk(root: Path) -> None:
+    usage = os.statvfs(root)
+    free = usage.f_bavail * usage.f_frsize
+    store = LargeContents(root / ".transcripts" / "checkpoints" / "large", max_bytes=free)
+    (root / "a").write_bytes(b"a")
+    with (root / "a").open("rb") as file:
+        assert store.put(file.fileno(), free // 5, lambda: False) == "" and store.full
+        assert store.put(file.fileno(), 1, lambda: False)
